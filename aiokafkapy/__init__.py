@@ -1,0 +1,1 @@
+"""asyncio-native Kafka producer, embedded dev broker and Spark data source."""

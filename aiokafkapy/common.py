@@ -1,0 +1,148 @@
+"""The words every layer uses: nodes, topic-partitions, records read back, addresses, back-off.
+
+Nothing here does I/O, reads a clock or knows a message of the protocol. Kafka's counterparts are
+``org.apache.kafka.common.Node``, ``TopicPartition``, ``PartitionInfo`` and ``utils.ExponentialBackoff``.
+
+Rules: values are immutable and cheap to hash; ``*_ms`` is integer milliseconds, a bare duration is float seconds.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+from .errors import ConfigurationError
+
+__all__ = [
+    "DEFAULT_PORT",
+    "NO_LEADER",
+    "NO_LEADER_EPOCH",
+    "NO_TIMESTAMP",
+    "ConsumedRecord",
+    "ExponentialBackoff",
+    "Headers",
+    "Node",
+    "PartitionInfo",
+    "TopicPartition",
+    "parse_address",
+    "parse_addresses",
+]
+
+NO_TIMESTAMP: Final = -1
+"""What the protocol writes for "no timestamp"."""
+NO_LEADER: Final = -1
+NO_LEADER_EPOCH: Final = -1
+DEFAULT_PORT: Final = 9092
+
+Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
+"""Record headers, in order; keys may repeat and a value may be None (KIP-82)."""
+
+
+class Node(NamedTuple):
+    """A broker's address. Bootstrap addresses have negative ids, counted down from -1, as in Java."""
+
+    node_id: int
+    host: str
+    port: int
+    rack: str | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """True for a node that has no address (Java's ``Node.noNode()``)."""
+        return self.host == "" or self.port < 0
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port} (id {self.node_id})"
+
+
+class TopicPartition(NamedTuple):
+    """A topic's name and a partition number."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class PartitionInfo(NamedTuple):
+    """What metadata says of one partition; ``leader`` is a node id, or ``NO_LEADER``."""
+
+    topic: str
+    partition: int
+    leader: int = NO_LEADER
+    leader_epoch: int = NO_LEADER_EPOCH
+    replicas: tuple[int, ...] = ()
+    in_sync_replicas: tuple[int, ...] = ()
+    offline_replicas: tuple[int, ...] = ()
+
+
+class ConsumedRecord(NamedTuple):
+    """One record as it stands in a partition's log. ``timestamp_type`` is 0 for create time, 1 for log append time."""
+
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers = ()
+    timestamp_ms: int = NO_TIMESTAMP
+    topic: str = ""
+    partition: int = -1
+    timestamp_type: int = 0
+
+
+class ExponentialBackoff:
+    """Delays that grow by ``multiplier`` from ``initial`` to ``maximum`` seconds, each spread by ± ``jitter`` (KIP-580)."""
+
+    __slots__ = ("initial", "jitter", "maximum", "multiplier")
+
+    def __init__(self, initial: float, maximum: float, multiplier: float = 2.0, jitter: float = 0.2) -> None:
+        self.initial = initial
+        self.maximum = max(initial, maximum)
+        self.multiplier = multiplier
+        self.jitter = jitter
+
+    def delay(self, attempts: int) -> float:
+        """Seconds to wait after ``attempts`` earlier failures (0 gives about ``initial``), never over ``maximum``."""
+        # The exponent is capped so that a partition failing for days cannot overflow a float.
+        base = min(self.maximum, self.initial * self.multiplier ** min(attempts, 64))
+        if self.jitter:
+            base *= random.uniform(1 - self.jitter, 1 + self.jitter)
+        return min(self.maximum, base)
+
+
+def parse_addresses(addresses: str | Sequence[str]) -> list[tuple[str, int]]:
+    """Split ``"host:9092,[::1]:9093"`` (or a sequence of such) into (host, port) pairs, in order, without duplicates.
+
+    A missing port is 9092. Raises ConfigurationError naming the part that cannot be read, or when nothing is left.
+    """
+    parts = [addresses] if isinstance(addresses, str) else list(addresses)
+    found = [parse_address(piece) for part in parts for piece in part.split(",") if piece.strip()]
+    if not found:
+        raise ConfigurationError(
+            f"bootstrap_servers is empty ({addresses!r}): write host:port, or host1:port1,host2:port2"
+        )
+    return list(dict.fromkeys(found))
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Read one ``host``, ``host:port``, ``[ipv6]`` or ``[ipv6]:port``; raises ConfigurationError."""
+    text = text.strip()
+    problem = f"bootstrap_servers: cannot read {text!r}: write host:port (IPv6 in brackets, as [::1]:9092)"
+    if "://" in text or "/" in text or not text:
+        raise ConfigurationError(problem)
+    if text.startswith("["):
+        host, closing, rest = text[1:].partition("]")
+        if not closing or (rest and not rest.startswith(":")):
+            raise ConfigurationError(problem)
+        port_text = rest[1:]
+    elif text.count(":") > 1:
+        raise ConfigurationError(problem)
+    else:
+        host, _, port_text = text.partition(":")
+    if not host or (port_text and not (port_text.isascii() and port_text.isdigit())):
+        raise ConfigurationError(problem)
+    port = int(port_text) if port_text else DEFAULT_PORT
+    if not 0 < port < 65536:
+        raise ConfigurationError(f"bootstrap_servers: port {port} of {text!r} is not between 1 and 65535")
+    return host, port

@@ -1,0 +1,27 @@
+"""Every error that aiokafkapy raises, in one tree.
+
+::
+
+    KafkaError                              code, retriable, invalid_metadata, topic, partition, outcome_unknown
+     ├─ BrokerError                         a broker's error code: one class each, e.g. MessageTooLargeError
+     │   ├─ RetriableBrokerError            e.g. NotEnoughReplicasError
+     │   │   └─ InvalidMetadataError        e.g. NotLeaderOrFollowerError
+     │   └─ MessageTooLargeError
+     │       └─ RecordTooLargeError         found on this side, with size and limit
+     ├─ KafkaTimeoutError (TimeoutError)    DeliveryTimeout-, MetadataTimeout-, BufferExhausted-, FlushTimeout-, CloseTimeoutError
+     ├─ KafkaConnectionError (ConnectionError)
+     │   ├─ DisconnectedError
+     │   └─ AuthenticationFailedError
+     ├─ ConfigurationError (ValueError)
+     ├─ SerializationError (ValueError)
+     ├─ IllegalStateError (RuntimeError)    ProducerNotStarted-, ProducerClosed-, ForkedProducer-, WrongEventLoopError
+     ├─ ProtocolError                       MalformedFrameError, CorrelationIdMismatchError
+     ├─ MetadataNotReadyError
+     └─ SenderCrashedError
+
+Codes and flags are those of Kafka's ``Errors``; ``for_code(n)`` finds a class and ``make(n, …)`` an instance.
+"""
+
+from .base import *
+from .broker import *
+from .local import *

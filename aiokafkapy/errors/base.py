@@ -1,0 +1,67 @@
+"""The root of the error tree and what every error of aiokafkapy carries."""
+
+from __future__ import annotations
+
+import copy
+from typing import ClassVar, Self
+
+__all__ = ["BrokerError", "InvalidMetadataError", "KafkaError", "RetriableBrokerError"]
+
+
+class KafkaError(Exception):
+    """Root of all errors raised by aiokafkapy.
+
+    ``retriable``: the same call may work later. ``invalid_metadata``: the client's view of the cluster was stale.
+    ``topic``, ``partition``: where it happened, when known. ``outcome_unknown``: the record may or may not be on the
+    broker (it was sent, and no answer said which).
+    """
+
+    code: ClassVar[int | None] = None
+    retriable: ClassVar[bool] = False
+    invalid_metadata: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        outcome_unknown: bool = False,
+    ) -> None:
+        super().__init__(message or self.summary())
+        self.topic = topic
+        self.partition = partition
+        self.outcome_unknown = outcome_unknown
+
+    @classmethod
+    def summary(cls) -> str:
+        """The error's own sentence: the first line of its docstring."""
+        return (cls.__doc__ or cls.__name__).strip().splitlines()[0]
+
+    def fresh(self) -> Self:
+        """A copy without a traceback, with the same cause, so that many waiters can each raise their own."""
+        twin = copy.copy(self)
+        twin.__cause__ = self.__cause__
+        twin.__suppress_context__ = self.__suppress_context__
+        return twin.with_traceback(None)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Keyword-only fields travel in the state; the default reduce would call cls(*args) and keep __dict__, which works,
+        # but only as long as every subclass keeps one positional argument: said here so that it stays true.
+        return (type(self), self.args, self.__dict__)
+
+
+class BrokerError(KafkaError):
+    """A broker answered with an error code."""
+
+
+class RetriableBrokerError(BrokerError):
+    """A broker's error that may pass by itself."""
+
+    retriable = True
+
+
+class InvalidMetadataError(RetriableBrokerError):
+    """A retriable error which says that the client's metadata is stale, so it is fetched again first."""
+
+    invalid_metadata = True

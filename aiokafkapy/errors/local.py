@@ -1,0 +1,148 @@
+"""Errors that this side finds: time-outs, connections, configuration, misuse, bad bytes."""
+
+from __future__ import annotations
+
+from .base import KafkaError
+from .broker import MessageTooLargeError
+
+__all__ = [
+    "AuthenticationFailedError",
+    "BufferExhaustedError",
+    "CloseTimeoutError",
+    "ConfigurationError",
+    "CorrelationIdMismatchError",
+    "DeliveryTimeoutError",
+    "DisconnectedError",
+    "FlushTimeoutError",
+    "ForkedProducerError",
+    "IllegalStateError",
+    "IllegalTransitionError",
+    "KafkaConnectionError",
+    "KafkaTimeoutError",
+    "MalformedFrameError",
+    "MetadataNotReadyError",
+    "MetadataTimeoutError",
+    "ProducerClosedError",
+    "ProducerNotStartedError",
+    "ProtocolError",
+    "RecordTooLargeError",
+    "SenderCrashedError",
+    "SerializationError",
+    "WrongEventLoopError",
+]
+
+
+class KafkaTimeoutError(KafkaError, TimeoutError):
+    """Something did not happen in the time it had."""
+
+    retriable = True
+
+
+class DeliveryTimeoutError(KafkaTimeoutError):
+    """A record had no outcome within delivery_timeout_ms."""
+
+
+class MetadataTimeoutError(KafkaTimeoutError):
+    """Metadata of a topic did not come within max_block_ms."""
+
+
+class BufferExhaustedError(KafkaTimeoutError):
+    """There is no room in buffer_memory for the record."""
+
+
+class FlushTimeoutError(KafkaTimeoutError):
+    """flush() reached its deadline with records still on their way; they stay on their way."""
+
+
+class CloseTimeoutError(KafkaTimeoutError):
+    """close() reached its deadline before this record had an outcome."""
+
+
+class MetadataNotReadyError(KafkaError):
+    """send_nowait() needs metadata of the topic, which is not there yet: await enqueue() or partitions_for() first."""
+
+    retriable = True
+
+
+class KafkaConnectionError(KafkaError, ConnectionError):
+    """No broker could be reached."""
+
+    retriable = True
+
+
+class DisconnectedError(KafkaConnectionError):
+    """The connection to the broker was lost before it answered."""
+
+
+class AuthenticationFailedError(KafkaConnectionError):
+    """The broker refused the credentials."""
+
+    retriable = False
+
+
+class ConfigurationError(KafkaError, ValueError):
+    """An option is unknown, out of range, or contradicts another."""
+
+
+class IllegalStateError(KafkaError, RuntimeError):
+    """Something was called in a state that does not allow it."""
+
+
+class IllegalTransitionError(IllegalStateError):
+    """A state machine was asked for a change that its table does not have: a bug of aiokafkapy."""
+
+
+class ProducerNotStartedError(IllegalStateError):
+    """The producer is not started: use it in ``async with producer:`` or ``await producer.start()`` first."""
+
+
+class ProducerClosedError(IllegalStateError):
+    """The producer is closed."""
+
+
+class ForkedProducerError(IllegalStateError):
+    """The producer was started in another process, before a fork: make one in each process."""
+
+
+class WrongEventLoopError(IllegalStateError):
+    """The producer was started on another event loop: make one for each loop."""
+
+
+class SenderCrashedError(KafkaError):
+    """The producer's Sender task ended unexpectedly; everything pending failed with the cause given here."""
+
+
+class SerializationError(KafkaError, ValueError):
+    """A key, value or header could not be turned into bytes."""
+
+
+class RecordTooLargeError(MessageTooLargeError, ValueError):
+    """A record is larger than what the producer or the topic takes."""
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        size: int | None = None,
+        limit: int | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        outcome_unknown: bool = False,
+    ) -> None:
+        super().__init__(message, topic=topic, partition=partition, outcome_unknown=outcome_unknown)
+        self.size = size
+        self.limit = limit
+
+
+class ProtocolError(KafkaError):
+    """The peer broke the protocol; its connection is closed."""
+
+    retriable = True
+
+
+class MalformedFrameError(ProtocolError):
+    """Bytes that are not what the protocol says."""
+
+
+class CorrelationIdMismatchError(ProtocolError):
+    """A response's correlation id is not that of the oldest request in flight."""
