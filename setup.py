@@ -1,0 +1,83 @@
+"""The build of the compiled core; everything else about the package is in pyproject.toml.
+
+The core is every `.pyx` in the package and every plain `.py` with a `.pxd` of the same name beside it. It is wanted,
+never needed: each module also runs interpreted, so without Cython, without a compiler (`CC=/bin/false`), or when any
+one module does not compile, the install still succeeds, and says so loudly on standard error (`pip -v` shows it;
+`aiokafkapy.compiled` tells afterwards).
+
+Rule: all or nothing. The compiled modules cimport one another, so a half-built core would fail at import; when one
+module fails, those already built are withdrawn, and so are older ones beside the sources of an editable install.
+`AIOKAFKAPY_NO_EXTENSIONS=1` leaves the core uncompiled on purpose.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+ROOT = Path(__file__).resolve().parent
+PACKAGE = "aiokafkapy"
+
+
+def core_sources() -> list[Path]:
+    """Paths, relative to the project, of the modules that are compiled where possible."""
+    found = set((ROOT / PACKAGE).rglob("*.pyx"))
+    found.update(path for pxd in (ROOT / PACKAGE).rglob("*.pxd") if (path := pxd.with_suffix(".py")).exists())
+    return sorted(path.relative_to(ROOT) for path in found)
+
+
+def core_extensions() -> list[Extension]:
+    """One optional extension per core module; none when the environment says so."""
+    if os.environ.get("AIOKAFKAPY_NO_EXTENSIONS", "") not in ("", "0"):
+        return []
+    return [
+        Extension(".".join(path.with_suffix("").parts), [path.as_posix()], optional=True) for path in core_sources()
+    ]
+
+
+class BuildCore(build_ext):
+    """`build_ext` that yields the whole core or none of it, and never fails the install."""
+
+    def build_extensions(self) -> None:
+        try:
+            self._translate()
+            for extension in self.extensions:
+                self._output(extension).unlink(missing_ok=True)
+            super().build_extensions()
+            # An optional extension that does not compile is only warned about: look at what is there.
+            missing = [extension.name for extension in self.extensions if not self._output(extension).exists()]
+            reason = f"not compiled: {', '.join(missing)}" if missing else ""
+        except Exception as error:  # whatever a tool chain may raise, the interpreted form is still good
+            reason = f"{type(error).__name__}: {error}"
+        if reason:
+            self._withdraw(reason)
+
+    def _translate(self) -> None:
+        """Turn the sources into C, below build/, so that nothing is left beside them."""
+        from Cython.Build import cythonize
+
+        originals = {extension.name: extension for extension in self.extensions}
+        plain = [Extension(name, list(extension.sources)) for name, extension in originals.items()]
+        for translated in cythonize(plain, build_dir=str(ROOT / "build" / "cython"), language_level=3):
+            originals[translated.name].sources = translated.sources
+
+    def _withdraw(self, reason: str) -> None:
+        for extension in self.extensions:
+            self._output(extension).unlink(missing_ok=True)
+            (ROOT / self.get_ext_filename(extension.name)).unlink(missing_ok=True)
+        bar = "*" * 100
+        print(
+            f"{bar}\n{PACKAGE}: installing WITHOUT the compiled core: it works the same, but slower.\n{reason}\n{bar}",
+            file=sys.stderr,
+            flush=True,
+        )
+
+    def _output(self, extension: Extension) -> Path:
+        return Path(self.get_ext_fullpath(extension.name))
+
+
+setup(ext_modules=core_extensions(), cmdclass={"build_ext": BuildCore})
