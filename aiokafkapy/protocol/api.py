@@ -1,0 +1,96 @@
+"""The APIs and versions that aiokafkapy speaks.
+
+Kafka's counterpart is ``org.apache.kafka.common.protocol.ApiKeys``. ``client_versions`` is what our clients ask for at most;
+what is spoken on a connection is the highest that the broker has too. The dev broker's own ranges stand with its handlers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from functools import cache
+from typing import Any, Final
+
+from kio.index import load_request_schema, load_response_schema
+from kio.schema.index import api_key_map, schema_name_map
+
+__all__ = ["ApiKey", "client_versions", "is_flexible", "request_class", "response_class", "schema_versions"]
+
+
+class ApiKey(IntEnum):
+    """API keys by Kafka's names."""
+
+    PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
+    METADATA = 3
+    OFFSET_COMMIT = 8
+    OFFSET_FETCH = 9
+    FIND_COORDINATOR = 10
+    JOIN_GROUP = 11
+    HEARTBEAT = 12
+    LEAVE_GROUP = 13
+    SYNC_GROUP = 14
+    DESCRIBE_GROUPS = 15
+    LIST_GROUPS = 16
+    SASL_HANDSHAKE = 17
+    API_VERSIONS = 18
+    CREATE_TOPICS = 19
+    DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
+    INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
+    ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
+    END_TXN = 26
+    TXN_OFFSET_COMMIT = 28
+    DESCRIBE_CONFIGS = 32
+    SASL_AUTHENTICATE = 36
+    CREATE_PARTITIONS = 37
+    DELETE_GROUPS = 42
+    INCREMENTAL_ALTER_CONFIGS = 44
+    OFFSET_DELETE = 47
+    DESCRIBE_CLUSTER = 60
+    DESCRIBE_PRODUCERS = 61
+    DESCRIBE_TOPIC_PARTITIONS = 75
+
+
+# Versions that exist in kio and are not stable in a released broker, or that we have no use for.
+_HIGHEST_SPOKEN: Final[Mapping[ApiKey, int]] = {
+    ApiKey.INIT_PRODUCER_ID: 5,  # 6 is two-phase commit, unstable (KIP-939)
+    ApiKey.LIST_OFFSETS: 10,  # 11 is tiered storage's earliest pending upload (KIP-1023)
+    ApiKey.OFFSET_COMMIT: 9,  # 10 has topic ids, unstable in 4.1
+    ApiKey.OFFSET_FETCH: 9,
+}
+
+
+@cache
+def schema_versions(api_key: int) -> tuple[int, int]:
+    """The lowest and highest version that there are message classes for; raises KeyError for an unknown API."""
+    versions = schema_name_map[api_key_map[int(api_key)]]
+    return min(versions), max(versions)
+
+
+@cache
+def client_versions(api_key: int) -> tuple[int, int]:
+    """The lowest and highest version that our clients speak; raises KeyError for an unknown API."""
+    low, high = schema_versions(api_key)
+    return low, min(high, _HIGHEST_SPOKEN.get(ApiKey(api_key), high))
+
+
+@cache
+def request_class(api_key: int, version: int) -> type[Any]:
+    """kio's dataclass of a request."""
+    return load_request_schema(int(api_key), version)
+
+
+@cache
+def response_class(api_key: int, version: int) -> type[Any]:
+    """kio's dataclass of a response."""
+    return load_response_schema(int(api_key), version)
+
+
+@cache
+def is_flexible(api_key: int, version: int) -> bool:
+    """True when this version has compact lengths and tagged fields (KIP-482)."""
+    return bool(request_class(api_key, version).__flexible__)

@@ -1,0 +1,72 @@
+"""Cuts a byte stream into size-prefixed frames.
+
+Shared by the client and the dev broker. The declared size is checked before anything is kept for it, and memory grows only
+with bytes that have really arrived: a peer that declares 100 MB and sends ten bytes costs ten bytes.
+"""
+
+from __future__ import annotations
+
+from ..errors import MalformedFrameError
+
+__all__ = ["FrameDecoder"]
+
+_SIZE_BYTES = 4
+
+
+class FrameDecoder:
+    """Feed it what the socket gives, in any fragmentation; it gives whole frames, without their size.
+
+    After MalformedFrameError the stream is lost: close the connection.
+    """
+
+    __slots__ = ("_chunks", "_missing", "_prefix", "max_size")
+
+    def __init__(self, max_size: int) -> None:
+        self.max_size = max_size
+        self._prefix = b""
+        self._chunks: list[bytes] = []
+        self._missing = 0
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes held of a frame that is not whole yet."""
+        return len(self._prefix) + sum(map(len, self._chunks))
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Frames that ``data`` completes, in order; raises MalformedFrameError on a size below 0 or over ``max_size``."""
+        frames: list[bytes] = []
+        position, end = 0, len(data)
+        while position < end:
+            if self._missing:
+                position = self._continue_frame(data, position, frames)
+                continue
+            if self._prefix:
+                # The size itself was torn: join what is there and read on in the joined bytes.
+                data = self._prefix + data[position:]
+                position, end, self._prefix = 0, len(data), b""
+            if end - position < _SIZE_BYTES:
+                self._prefix = data[position:]
+                break
+            size = self._checked_size(data, position)
+            position += _SIZE_BYTES
+            if end - position >= size:
+                frames.append(data[position : position + size])
+                position += size
+            else:
+                self._missing = size
+        return frames
+
+    def _continue_frame(self, data: bytes, position: int, frames: list[bytes]) -> int:
+        chunk = data[position : position + self._missing]
+        self._chunks.append(chunk)
+        self._missing -= len(chunk)
+        if not self._missing:
+            frames.append(b"".join(self._chunks))
+            self._chunks = []
+        return position + len(chunk)
+
+    def _checked_size(self, data: bytes, position: int) -> int:
+        size = int.from_bytes(data[position : position + _SIZE_BYTES], "big", signed=True)
+        if not 0 <= size <= self.max_size:
+            raise MalformedFrameError(f"frame of {size} bytes announced; the limit is {self.max_size}")
+        return size

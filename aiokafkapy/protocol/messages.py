@@ -1,0 +1,120 @@
+"""Builds messages without caring for their version.
+
+kio has one dataclass per message, version and nested struct. ``build_request(ApiKey.METADATA, version, topics=[{"name": "t"}])``
+turns plain dicts and lists into the classes of that version: a field which the version does not have is dropped, one that is
+not given takes the schema's default (or the zero of its type). kio's durations and time stamps are datetime objects; give ints
+of milliseconds, and read them back with ``milliseconds``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from typing import Any, Final
+
+from kio.serial._introspect import EntityField, EntityTupleField, classify_field, get_schema_field_type, is_optional
+
+from .api import request_class, response_class
+from .reader import error_code
+
+__all__ = ["build", "build_request", "build_response", "milliseconds"]
+
+_EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_ZEROS: Final[Mapping[str, Any]] = {
+    "bool": False,
+    "string": "",
+    "bytes": b"",
+    "records": None,
+    "float64": 0.0,
+    "uuid": None,
+    "error_code": error_code(0),
+    "timedelta_i32": datetime.timedelta(),
+    "timedelta_i64": datetime.timedelta(),
+    "datetime_i64": None,
+}
+
+
+def build_request(api_key: int, version: int, **fields: Any) -> Any:
+    """A request's body in one version; raises TypeError for a field that no version of it has."""
+    return build(request_class(api_key, version), fields)
+
+
+def build_response(api_key: int, version: int, **fields: Any) -> Any:
+    """A response's body in one version."""
+    return build(response_class(api_key, version), fields)
+
+
+def milliseconds(value: datetime.timedelta | datetime.datetime | None) -> int:
+    """kio's duration or time stamp as integer milliseconds; None is -1, as on the wire."""
+    if value is None:
+        return -1
+    if isinstance(value, datetime.datetime):
+        value = value - _EPOCH
+    return value // datetime.timedelta(milliseconds=1)
+
+
+def build(entity: type[Any], fields: Mapping[str, Any]) -> Any:
+    """An instance of one of kio's dataclasses from plain values; fields that the class does not have are dropped."""
+    values = {}
+    for name, convert, default in _plan(entity):
+        values[name] = convert(fields[name]) if name in fields else default()
+    return entity(**values)
+
+
+@cache
+def _plan(entity: type[Any]) -> list[tuple[str, Callable[[Any], Any], Callable[[], Any]]]:
+    return [(field.name, _converter(field), partial(_default, field)) for field in dataclasses.fields(entity)]
+
+
+def _converter(field: dataclasses.Field[Any]) -> Callable[[Any], Any]:
+    kind = classify_field(field)
+    if isinstance(kind, EntityField | EntityTupleField):
+        inner = partial(_as_entity, kind.type_)
+    else:
+        inner = _CONVERTERS.get(get_schema_field_type(field), _unchanged)
+    return partial(_as_tuple, inner) if kind.is_array else inner
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default is not dataclasses.MISSING:
+        return field.default
+    kind = classify_field(field)
+    if kind.is_array:
+        return ()
+    if is_optional(field):
+        return None
+    if isinstance(kind, EntityField):
+        return build(kind.type_, {})
+    return _ZEROS.get(get_schema_field_type(field), 0)
+
+
+def _as_tuple(convert: Callable[[Any], Any], values: Any) -> Any:
+    return None if values is None else tuple([convert(value) for value in values])
+
+
+def _as_entity(entity: type[Any], value: Any) -> Any:
+    return build(entity, value) if isinstance(value, Mapping) else value
+
+
+def _unchanged(value: Any) -> Any:
+    return value
+
+
+def _as_duration(value: Any) -> Any:
+    return datetime.timedelta(milliseconds=value) if isinstance(value, int) else value
+
+
+def _as_time(value: Any) -> Any:
+    if not isinstance(value, int):
+        return value
+    return None if value < 0 else _EPOCH + datetime.timedelta(milliseconds=value)
+
+
+_CONVERTERS: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "error_code": error_code,
+    "timedelta_i32": _as_duration,
+    "timedelta_i64": _as_duration,
+    "datetime_i64": _as_time,
+}

@@ -1,0 +1,331 @@
+"""Reads kio's message classes from bytes that nobody has vouched for.
+
+The classes and the writers are kio's; the reader is ours because of what arrives from a socket. kio's native reader reserves
+memory for whatever array length the bytes claim, which ends the process on a hostile one, and it raises on an error code or a
+tagged field that came after it. Here
+
+* every length is checked against the bytes that are left before anything is made of it;
+* an error code that kio does not know becomes a pseudo member of its ``ErrorCode`` that keeps the number;
+* a tagged field that kio does not know is skipped (KIP-482);
+* anything else that does not fit raises MalformedFrameError, and nothing else.
+
+A reader is put together once per class from the fields' metadata, then kept. The file is compiled where a compiler is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import struct
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+from kio.serial._implicit_defaults import get_tagged_field_default
+from kio.serial._introspect import (
+    EntityField,
+    EntityTupleField,
+    classify_field,
+    get_field_tag,
+    get_schema_field_type,
+    is_optional,
+)
+
+from ..errors import MalformedFrameError
+
+__all__ = ["Cursor", "entity_reader", "error_code"]
+
+FieldReader: TypeAlias = Callable[["Cursor"], Any]
+
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+_INT16 = struct.Struct(">h").unpack_from
+_UINT16 = struct.Struct(">H").unpack_from
+_INT32 = struct.Struct(">i").unpack_from
+_UINT32 = struct.Struct(">I").unpack_from
+_INT64 = struct.Struct(">q").unpack_from
+_UINT64 = struct.Struct(">Q").unpack_from
+_FLOAT64 = struct.Struct(">d").unpack_from
+
+
+class Cursor:
+    """A place in a frame. Each ``read_*`` returns one value and moves on; raises MalformedFrameError past the end."""
+
+    __slots__ = ("data", "end", "position")
+
+    def __init__(self, data: bytes, position: int = 0) -> None:
+        self.data = data
+        self.position = position
+        self.end = len(data)
+
+    def advance(self, size: int) -> int:
+        """Step over ``size`` bytes and return where they start."""
+        start = self.position
+        if size < 0 or size > self.end - start:
+            raise MalformedFrameError(f"{size} bytes claimed at offset {start}, {self.end - start} left in the frame")
+        self.position = start + size
+        return start
+
+    def take(self, size: int) -> bytes:
+        """The next ``size`` bytes."""
+        start = self.advance(size)
+        return self.data[start : start + size]
+
+    def read_unsigned_varint(self) -> int:
+        """An unsigned varint of at most five bytes."""
+        result = 0
+        for shift in (0, 7, 14, 21, 28):
+            byte = self.data[self.advance(1)]
+            result |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return result
+        raise MalformedFrameError(f"varint of more than five bytes at offset {self.position}")
+
+    def read_count(self, count: int) -> int:
+        """Check an array's length: each element takes at least one byte."""
+        if count > self.end - self.position:
+            raise MalformedFrameError(
+                f"array of {count} claimed at offset {self.position}, {self.end - self.position} bytes left in the frame"
+            )
+        return count
+
+
+def error_code(code: int) -> ErrorCode:
+    """kio's ErrorCode of a number; for one that kio does not know, a pseudo member which keeps the number."""
+    try:
+        return ErrorCode(code)  # type: ignore[call-arg]
+    except ValueError:
+        return _unknown_error_code(code)
+
+
+@cache
+def _unknown_error_code(code: int) -> ErrorCode:
+    member = int.__new__(ErrorCode, code)
+    member._value_ = code
+    member._name_ = f"unknown_error_code_{code}"
+    member.retriable = False
+    return member
+
+
+@cache
+def entity_reader(entity: type[Any]) -> FieldReader:
+    """A function that reads one ``entity`` at a Cursor."""
+    flexible = bool(entity.__flexible__)
+    names: list[str] = []
+    readers: list[FieldReader] = []
+    tagged: dict[int, tuple[str, FieldReader]] = {}
+    defaults: dict[str, Any] = {}
+    for field in dataclasses.fields(entity):
+        tag = get_field_tag(field)
+        optional = is_optional(field)
+        reader = _field_reader(
+            field, flexible and not _is_legacy_client_id(entity, field.name), optional and tag is None
+        )
+        if tag is None:
+            names.append(field.name)
+            readers.append(reader)
+        else:
+            tagged[int(tag)] = (field.name, reader)
+            defaults[field.name] = get_tagged_field_default(field)
+    return partial(_read_entity, entity, list(zip(names, readers, strict=True)), tagged, defaults, flexible)
+
+
+def _read_entity(
+    entity: type[Any],
+    fields: list[tuple[str, FieldReader]],
+    tagged: dict[int, tuple[str, FieldReader]],
+    defaults: dict[str, Any],
+    flexible: bool,
+    cursor: Cursor,
+) -> Any:
+    values = {name: reader(cursor) for name, reader in fields}
+    if flexible:
+        values.update(defaults)
+        for _ in range(cursor.read_unsigned_varint()):
+            tag = cursor.read_unsigned_varint()
+            size = cursor.read_unsigned_varint()
+            after = cursor.advance(size) + size
+            if tag in tagged:
+                name, reader = tagged[tag]
+                cursor.position = after - size
+                values[name] = reader(cursor)
+                if cursor.position != after:
+                    raise MalformedFrameError(f"tagged field {tag} of {entity.__name__} is not {size} bytes long")
+    return entity(**values)
+
+
+def _is_legacy_client_id(entity: type[Any], name: str) -> bool:
+    # RequestHeader.json: the client id keeps its old form so that a broker can read it before it knows the version.
+    return name == "client_id" and entity.__name__ == "RequestHeader"
+
+
+def _field_reader(field: dataclasses.Field[Any], flexible: bool, optional: bool) -> FieldReader:
+    kind = classify_field(field)
+    if isinstance(kind, EntityField | EntityTupleField):
+        inner = entity_reader(kind.type_)
+        if isinstance(kind, EntityField):
+            return partial(_read_nullable_entity, inner) if optional else inner
+    else:
+        inner = _primitive_reader(get_schema_field_type(field), flexible, optional and not kind.is_array)
+    if not kind.is_array:
+        return inner
+    return partial(_read_compact_array if flexible else _read_array, inner)
+
+
+def _primitive_reader(kafka_type: str, flexible: bool, optional: bool) -> FieldReader:
+    if kafka_type == "string":
+        read = _read_compact_string if flexible else _read_string
+        return read if optional else partial(_not_null, read)
+    if kafka_type in ("bytes", "records"):
+        read_bytes = _read_compact_bytes if flexible else _read_bytes
+        return read_bytes if optional else partial(_not_null, read_bytes)
+    return _FIXED_SIZE_READERS[kafka_type]
+
+
+# Arrays and nullables
+
+
+def _read_array(inner: FieldReader, cursor: Cursor) -> Any:
+    count = cursor.read_count(_read_int32(cursor))
+    return None if count < 0 else tuple([inner(cursor) for _ in range(count)])
+
+
+def _read_compact_array(inner: FieldReader, cursor: Cursor) -> Any:
+    count = cursor.read_count(cursor.read_unsigned_varint() - 1)
+    return None if count < 0 else tuple([inner(cursor) for _ in range(count)])
+
+
+def _read_nullable_entity(inner: FieldReader, cursor: Cursor) -> Any:
+    # KIP-893: a nullable struct starts with -1 or 1.
+    return None if _read_int8(cursor) < 0 else inner(cursor)
+
+
+def _not_null(read: FieldReader, cursor: Cursor) -> Any:
+    value = read(cursor)
+    if value is None:
+        raise MalformedFrameError(f"null at offset {cursor.position}, where the schema has none")
+    return value
+
+
+# Strings and bytes
+
+
+def _decode(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError as error:
+        raise MalformedFrameError(f"a string is not UTF-8: {error}") from None
+
+
+def _read_string(cursor: Cursor) -> str | None:
+    size = _read_int16(cursor)
+    return None if size < 0 else _decode(cursor.take(size))
+
+
+def _read_compact_string(cursor: Cursor) -> str | None:
+    size = cursor.read_unsigned_varint() - 1
+    return None if size < 0 else _decode(cursor.take(size))
+
+
+def _read_bytes(cursor: Cursor) -> bytes | None:
+    size = _read_int32(cursor)
+    return None if size < 0 else cursor.take(size)
+
+
+def _read_compact_bytes(cursor: Cursor) -> bytes | None:
+    size = cursor.read_unsigned_varint() - 1
+    return None if size < 0 else cursor.take(size)
+
+
+# Values of a fixed size
+
+
+def _read_int8(cursor: Cursor) -> int:
+    byte = cursor.data[cursor.advance(1)]
+    return byte - 256 if byte > 127 else byte
+
+
+def _read_uint8(cursor: Cursor) -> int:
+    return cursor.data[cursor.advance(1)]
+
+
+def _read_boolean(cursor: Cursor) -> bool:
+    return cursor.data[cursor.advance(1)] != 0
+
+
+def _read_int16(cursor: Cursor) -> int:
+    return int(_INT16(cursor.data, cursor.advance(2))[0])
+
+
+def _read_uint16(cursor: Cursor) -> int:
+    return int(_UINT16(cursor.data, cursor.advance(2))[0])
+
+
+def _read_int32(cursor: Cursor) -> int:
+    return int(_INT32(cursor.data, cursor.advance(4))[0])
+
+
+def _read_uint32(cursor: Cursor) -> int:
+    return int(_UINT32(cursor.data, cursor.advance(4))[0])
+
+
+def _read_int64(cursor: Cursor) -> int:
+    return int(_INT64(cursor.data, cursor.advance(8))[0])
+
+
+def _read_uint64(cursor: Cursor) -> int:
+    return int(_UINT64(cursor.data, cursor.advance(8))[0])
+
+
+def _read_float64(cursor: Cursor) -> float:
+    return float(_FLOAT64(cursor.data, cursor.advance(8))[0])
+
+
+def _read_uuid(cursor: Cursor) -> UUID | None:
+    raw = cursor.take(16)
+    return UUID(bytes=raw) if any(raw) else None
+
+
+def _read_error_code(cursor: Cursor) -> ErrorCode:
+    return error_code(_read_int16(cursor))
+
+
+def _read_timedelta_i32(cursor: Cursor) -> datetime.timedelta:
+    return datetime.timedelta(milliseconds=_read_int32(cursor))
+
+
+def _read_timedelta_i64(cursor: Cursor) -> datetime.timedelta:
+    try:
+        return datetime.timedelta(milliseconds=_read_int64(cursor))
+    except OverflowError as error:
+        raise MalformedFrameError(f"a duration is out of range: {error}") from None
+
+
+def _read_datetime_i64(cursor: Cursor) -> datetime.datetime | None:
+    timestamp_ms = _read_int64(cursor)
+    if timestamp_ms < 0:
+        return None
+    try:
+        return _EPOCH + datetime.timedelta(milliseconds=timestamp_ms)
+    except OverflowError as error:
+        raise MalformedFrameError(f"a time stamp is out of range: {error}") from None
+
+
+_FIXED_SIZE_READERS: dict[str, FieldReader] = {
+    "bool": _read_boolean,
+    "int8": _read_int8,
+    "int16": _read_int16,
+    "int32": _read_int32,
+    "int64": _read_int64,
+    "uint8": _read_uint8,
+    "uint16": _read_uint16,
+    "uint32": _read_uint32,
+    "uint64": _read_uint64,
+    "float64": _read_float64,
+    "uuid": _read_uuid,
+    "error_code": _read_error_code,
+    "timedelta_i32": _read_timedelta_i32,
+    "timedelta_i64": _read_timedelta_i64,
+    "datetime_i64": _read_datetime_i64,
+}
