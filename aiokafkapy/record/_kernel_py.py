@@ -1,0 +1,399 @@
+"""The byte kernel in plain Python: the twin of `_kernel.pyx`, byte for byte.
+
+Owns the innermost loops over bytes: encoding records into a batch, decoding a batch's records, murmur2. It knows no
+clock, no network and no topic; sizes and offsets are ints, timestamps are milliseconds since the epoch.
+
+Kafka counterparts: `MemoryRecordsBuilder`, `DefaultRecord`, `DefaultRecordBatch.writeHeader`, `Utils.murmur2`.
+
+Rules:
+- Whatever is changed here is changed in `_kernel.pyx` too; tests/unit/record/test_kernel.py compares their bytes.
+- Records are encoded once, as they come, into one buffer; nothing is encoded again when the batch is sealed.
+- A batch's header is a new `bytes` at each stamp, so what a transport still holds never changes under it.
+- A decoder believes no length and no count before it has checked it against the bytes that are there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Final, TypeAlias
+
+from crc32c import crc32c
+
+from ..common import NO_TIMESTAMP, Headers
+from ..errors import CorruptMessageError, IllegalStateError, RecordTooLargeError
+from .compression import decompress
+
+__all__ = ["RecordBatchBuilder", "RecordTuple", "decode_records", "murmur2", "record_size_upper_bound"]
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+RecordTuple: TypeAlias = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
+"""What a record is decoded into: (offset, timestamp_ms, key, value, headers)."""
+
+BATCH_HEADER_SIZE: Final = 61
+MAX_RECORD_OVERHEAD: Final = 21
+"""Java's `DefaultRecord.MAX_RECORD_OVERHEAD`: length 5, attributes 1, timestamp delta 10, offset delta 5."""
+MAX_BATCH_SIZE: Final = 2**31 - 1
+"""Sizes on the wire are signed 32-bit."""
+MIN_RECORD_SIZE: Final = 7
+"""A record of nothing: length, attributes, two deltas, key and value of null, no headers; a byte each."""
+
+TRANSACTIONAL: Final = 0x10
+MAGIC: Final = 2
+UNKNOWN_LEADER_EPOCH: Final = -1
+NO_PRODUCER: Final = -1
+
+# base offset, length, leader epoch, magic, crc
+_PREAMBLE: Final = Struct(">qiibI")
+# attributes, last offset delta, base timestamp, max timestamp, producer id, producer epoch, base sequence, count
+_CHECKED_HEADER: Final = Struct(">hiqqqhii")
+
+
+class RecordBatchBuilder:
+    """Encodes records into one batch (magic 2): append, then seal once, then stamp and put `buffers()` on the wire.
+
+    `limit` is the size in bytes, header included, past which no further record is taken; an empty builder takes any
+    record. `size` counts the bytes of the batch so far, `count` its records. Not for use by two threads at once, but
+    `records_view()` of a builder that gets no more records may be read in another thread.
+    """
+
+    __slots__ = (
+        "_header",
+        "_payload",
+        "_records_size",
+        "_storage",
+        "base_sequence",
+        "base_timestamp",
+        "compression",
+        "count",
+        "is_sealed",
+        "is_transactional",
+        "limit",
+        "max_timestamp",
+        "producer_epoch",
+        "producer_id",
+        "size",
+    )
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.size = BATCH_HEADER_SIZE
+        self.count = 0
+        self.base_timestamp = NO_TIMESTAMP
+        self.max_timestamp = NO_TIMESTAMP
+        self.compression = 0
+        self.is_sealed = False
+        # what stamp() wrote last
+        self.producer_id = NO_PRODUCER
+        self.producer_epoch = NO_PRODUCER
+        self.base_sequence = NO_PRODUCER
+        self.is_transactional = False
+        # bytes
+        self._storage: bytearray | None = bytearray()
+        self._payload: Buffer | None = None
+        self._header: bytes | None = None
+        self._records_size = 0
+
+    def try_append(self, timestamp_ms: int, key: Buffer | None, value: Buffer | None, headers: Headers | None) -> int:
+        """Encode a record and return its size in bytes; 0 when it does not fit and the batch is not empty.
+
+        Raises TypeError when key or value is no bytes-like object, IllegalStateError once sealed, BufferError while
+        a view of the records is held. Whatever is raised, the batch is as it was.
+        """
+        storage = self._storage
+        if self.is_sealed or storage is None:
+            raise IllegalStateError("the batch is sealed and takes no more records")
+        body = _encode_body(self._timestamp_delta(timestamp_ms), self.count, key, value, headers)
+        record_size = len(body) + _varint_size(len(body))
+        size = self.size + record_size
+        if size > self.limit and self.count:
+            return 0
+        if size > MAX_BATCH_SIZE:
+            raise RecordTooLargeError(
+                f"a record of {record_size} bytes does not fit into a batch, which may have {MAX_BATCH_SIZE}",
+                size=record_size,
+                limit=MAX_BATCH_SIZE,
+            )
+        prefix = bytearray()
+        _write_varint(prefix, len(body))
+        storage += prefix + body
+        if not self.count:
+            self.base_timestamp = self.max_timestamp = timestamp_ms
+        elif timestamp_ms > self.max_timestamp:
+            self.max_timestamp = timestamp_ms
+        self.count += 1
+        self.size = size
+        self._records_size += record_size
+        return record_size
+
+    @property
+    def capacity(self) -> int:
+        """Bytes of memory really held for the batch's records; what counts against `buffer_memory`."""
+        held = 0 if self._storage is None else self._storage.__alloc__()
+        return held if self._payload is None else held + len(self._payload)
+
+    @property
+    def records_size(self) -> int:
+        """Size in bytes of the records before compression."""
+        return self._records_size
+
+    def records_view(self) -> memoryview:
+        """The records section as encoded, without a copy; while it is held, nothing can be appended.
+
+        Raises IllegalStateError once the batch is sealed with a compressed payload, for the raw bytes are gone then.
+        """
+        if self._storage is None:
+            raise IllegalStateError("the batch is compressed: its raw records are gone")
+        return memoryview(self._storage).toreadonly()
+
+    def seal(self, compression: int, compressed_payload: Buffer | None = None) -> None:
+        """End appending, once; with a codec, `compressed_payload` replaces the raw records, which are freed."""
+        if self.is_sealed:
+            raise IllegalStateError("the batch is sealed already")
+        if (compression == 0) != (compressed_payload is None):
+            raise ValueError("a compressed payload goes with a codec, and a codec with a payload")
+        if compressed_payload is not None:
+            payload_size = len(memoryview(compressed_payload).cast("B"))
+            if payload_size > MAX_BATCH_SIZE - BATCH_HEADER_SIZE:
+                raise ValueError(f"a compressed payload of {payload_size} bytes does not fit into a batch")
+            self._payload = compressed_payload
+            self._storage = None
+            self.size = BATCH_HEADER_SIZE + payload_size
+        self.compression = compression
+        self.is_sealed = True
+
+    def stamp(self, producer_id: int, epoch: int, base_sequence: int, is_transactional: bool = False) -> None:
+        """Write the header for this producer id, epoch and sequence; the same values again give the same bytes.
+
+        May be called again with other values (KIP-360); buffers given out before keep the old header.
+        """
+        if not self.is_sealed:
+            raise IllegalStateError("seal the batch before it is stamped")
+        unchanged = (
+            self.producer_id == producer_id
+            and self.producer_epoch == epoch
+            and self.base_sequence == base_sequence
+            and self.is_transactional == is_transactional
+        )
+        if self._header is not None and unchanged:
+            return
+        attributes = self.compression | (TRANSACTIONAL if is_transactional else 0)
+        checked = _CHECKED_HEADER.pack(
+            attributes,
+            self.count - 1,
+            self.base_timestamp,
+            self.max_timestamp,
+            producer_id,
+            epoch,
+            base_sequence,
+            self.count,
+        )
+        crc = crc32c(self._body(), crc32c(checked))
+        self._header = _PREAMBLE.pack(0, self.size - 12, UNKNOWN_LEADER_EPOCH, MAGIC, crc) + checked
+        self.producer_id = producer_id
+        self.producer_epoch = epoch
+        self.base_sequence = base_sequence
+        self.is_transactional = is_transactional
+
+    def buffers(self) -> tuple[Buffer, Buffer]:
+        """Header and records as they go on the wire, without a copy; stamps the batch as nobody's when it was not."""
+        if self._header is None:
+            self.stamp(NO_PRODUCER, NO_PRODUCER, NO_PRODUCER)
+        assert self._header is not None
+        return self._header, self._body()
+
+    def records(self) -> Iterator[tuple[int, bytes | None, bytes | None, Headers]]:
+        """Decode what was appended, in order, as (timestamp_ms, key, value, headers); for splitting a batch."""
+        if self._storage is not None:
+            data: Buffer = bytes(self._storage)
+        else:
+            assert self._payload is not None
+            data = decompress(self.compression, self._payload, self._records_size)
+        for record in decode_records(data, self.count, 0, self.base_timestamp):
+            yield record[1:]
+
+    # internals
+
+    def _body(self) -> Buffer:
+        return self.records_view() if self._payload is None else self._payload
+
+    def _timestamp_delta(self, timestamp_ms: int) -> int:
+        if not -(2**63) <= timestamp_ms < 2**63:
+            raise OverflowError(f"timestamp_ms {timestamp_ms} does not fit into 64 bits")
+        if not self.count:
+            return 0
+        # Wraps around as Java's long does.
+        return (timestamp_ms - self.base_timestamp + 2**63) % 2**64 - 2**63
+
+
+def record_size_upper_bound(key: Buffer | None, value: Buffer | None, headers: Headers | None) -> int:
+    """The most bytes that a batch with only this record can have, its header included.
+
+    Java's `AbstractRecords.estimateSizeInBytesUpperBound`, but for a few bytes: what it compares with `max.request.size`
+    and `buffer.memory`.
+    """
+    size = BATCH_HEADER_SIZE + MAX_RECORD_OVERHEAD + 15
+    if key is not None:
+        size += _size_of(key)
+    if value is not None:
+        size += _size_of(value)
+    for name, content in headers or ():
+        size += 10 + len(name.encode()) + (0 if content is None else _size_of(content))
+    return size
+
+
+def decode_records(
+    data: Buffer, count: int, base_offset: int, base_timestamp: int, append_time: int | None = None
+) -> list[RecordTuple]:
+    """Decode the `count` records of an uncompressed records section, which they must fill exactly.
+
+    With `append_time` every record has this timestamp (a topic of LogAppendTime). Header names that are no UTF-8 are
+    decoded with replacement, as Java does. Raises CorruptMessageError for anything that is not so; never reads past
+    the end, and what it allocates is bounded by the bytes that are there.
+    """
+    view = memoryview(data).cast("B")
+    end = len(view)
+    if count < 0 or count * MIN_RECORD_SIZE > end:
+        raise CorruptMessageError(f"a batch says it has {count} records, its {end} bytes cannot hold them")
+    records: list[RecordTuple] = []
+    position = 0
+    for _ in range(count):
+        size, position = _read_varint(view, position, end)
+        if size < MIN_RECORD_SIZE - 1 or size > end - position:
+            raise CorruptMessageError(f"a record says it has {size} bytes, {end - position} are left in its batch")
+        records.append(
+            _decode_record(view, position, position + size, base_offset, base_timestamp, append_time)
+        )
+        position += size
+    if position != end:
+        raise CorruptMessageError(f"{end - position} bytes are left over after the {count} records of a batch")
+    return records
+
+
+def murmur2(data: Buffer) -> int:
+    """Kafka's 32-bit murmur2 hash, signed as Java's int (`Utils.murmur2`)."""
+    data = data if type(data) is bytes else memoryview(data).tobytes()
+    length = len(data)
+    hashed = 0x9747B28C ^ length
+    for (word,) in _LITTLE_ENDIAN_WORD.iter_unpack(data[: length & ~3]):
+        word = word * _MURMUR_M & 0xFFFFFFFF
+        word = (word ^ word >> 24) * _MURMUR_M & 0xFFFFFFFF
+        hashed = (hashed * _MURMUR_M & 0xFFFFFFFF) ^ word
+    tail = data[length & ~3 :]
+    if tail:
+        hashed = (hashed ^ int.from_bytes(tail, "little")) * _MURMUR_M & 0xFFFFFFFF
+    hashed = (hashed ^ hashed >> 13) * _MURMUR_M & 0xFFFFFFFF
+    hashed ^= hashed >> 15
+    return hashed - 2**32 if hashed & 2**31 else hashed
+
+
+_LITTLE_ENDIAN_WORD: Final = Struct("<I")
+_MURMUR_M: Final = 0x5BD1E995
+
+
+def _encode_body(
+    timestamp_delta: int, offset_delta: int, key: Buffer | None, value: Buffer | None, headers: Headers | None
+) -> bytearray:
+    body = bytearray(1)  # attributes: none is in use
+    _write_varint(body, timestamp_delta)
+    _write_varint(body, offset_delta)
+    _write_bytes(body, key)
+    _write_bytes(body, value)
+    if not headers:
+        body.append(0)
+        return body
+    _write_varint(body, len(headers))
+    for name, content in headers:
+        if not isinstance(name, str):
+            raise TypeError(f"a header's name must be str, not {type(name).__name__}")
+        encoded = name.encode()
+        _write_varint(body, len(encoded))
+        body += encoded
+        _write_bytes(body, content)
+    return body
+
+
+def _write_bytes(target: bytearray, data: Buffer | None) -> None:
+    if data is None:
+        target.append(1)  # -1
+        return
+    if type(data) is not bytes:
+        data = memoryview(data).tobytes()
+    _write_varint(target, len(data))
+    target += data
+
+
+def _size_of(data: Buffer) -> int:
+    return len(data) if type(data) is bytes else memoryview(data).nbytes
+
+
+def _write_varint(target: bytearray, value: int) -> None:
+    """Zigzag, then base 128, low bits first: Java's `ByteUtils.writeVarint` and `writeVarlong`."""
+    zigzag = value << 1 if value >= 0 else ~(value << 1)
+    while zigzag > 0x7F:
+        target.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    target.append(zigzag)
+
+
+def _varint_size(value: int) -> int:
+    zigzag = value << 1 if value >= 0 else ~(value << 1)
+    return (zigzag.bit_length() + 6) // 7 or 1
+
+
+def _decode_record(
+    view: memoryview, position: int, end: int, base_offset: int, base_timestamp: int, append_time: int | None
+) -> RecordTuple:
+    position += 1  # attributes: none is in use
+    timestamp_delta, position = _read_varint(view, position, end, 10)
+    offset_delta, position = _read_varint(view, position, end)
+    key, position = _read_bytes(view, position, end)
+    value, position = _read_bytes(view, position, end)
+    header_count, position = _read_varint(view, position, end)
+    if header_count < 0 or header_count * 2 > end - position:
+        raise CorruptMessageError(f"a record says it has {header_count} headers, {end - position} bytes are left of it")
+    headers = []
+    for _ in range(header_count):
+        name, position = _read_bytes(view, position, end)
+        if name is None:
+            raise CorruptMessageError("a record has a header without a name")
+        content, position = _read_bytes(view, position, end)
+        headers.append((name.decode("utf-8", "replace"), content))
+    if position != end:
+        raise CorruptMessageError(f"{end - position} bytes are left over after a record's headers")
+    timestamp = _wrapped(base_timestamp + timestamp_delta) if append_time is None else append_time
+    return _wrapped(base_offset + offset_delta), timestamp, key, value, tuple(headers)
+
+
+def _wrapped(number: int) -> int:
+    """As a signed 64-bit integer wraps around, in C and in Java."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
+def _read_bytes(view: memoryview, position: int, end: int) -> tuple[bytes | None, int]:
+    size, position = _read_varint(view, position, end)
+    if size == -1:
+        return None, position
+    if size < 0 or size > end - position:
+        raise CorruptMessageError(f"a field says it has {size} bytes, {end - position} are left of its record")
+    return bytes(view[position : position + size]), position + size
+
+
+def _read_varint(view: memoryview, position: int, end: int, most_bytes: int = 5) -> tuple[int, int]:
+    """Value and next position; 32-bit numbers take up to 5 bytes, 64-bit ones up to 10."""
+    zigzag = shift = 0
+    for _ in range(most_bytes):
+        if position >= end:
+            raise CorruptMessageError("a record ends within a number")
+        byte = view[position]
+        position += 1
+        zigzag |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+    else:
+        raise CorruptMessageError(f"a number of a record is longer than {most_bytes} bytes")
+    # Bits past the width are dropped, as Java drops them.
+    zigzag &= 0xFFFFFFFF if most_bytes == 5 else 0xFFFFFFFFFFFFFFFF
+    return zigzag >> 1 ^ -(zigzag & 1), position
