@@ -1,0 +1,27 @@
+"""The dev broker: an embedded, in-process Kafka broker that speaks the real protocol on real TCP.
+
+`DevBroker` is the door; everything else in this package has the name of the class of Kafka's it stands for
+(`SocketServer`, `RequestChannel`, `KafkaRequestHandler`, ...). Nothing here imports the client or the producer, so
+each is a true test of the other, and nothing is imported until a name is asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from aiokafkapy.broker.config import BrokerConfig
+    from aiokafkapy.broker.controls import Controls
+    from aiokafkapy.broker.dev_broker import DevBroker
+
+__all__ = ["BrokerConfig", "Controls", "DevBroker"]
+
+_HOMES = {"BrokerConfig": "config", "Controls": "controls", "DevBroker": "dev_broker"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)

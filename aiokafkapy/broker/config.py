@@ -1,0 +1,99 @@
+"""The dev broker's options: Kafka's names with dots as underscores, and Kafka's defaults unless a line says why not.
+
+Owns names, defaults and their checks; knows nothing of what they do. Kafka's counterparts are `SocketServerConfigs`,
+`ServerLogConfigs`, `GroupCoordinatorConfig` and `QuotaConfig`.
+
+Rules:
+- an option nobody knows is an error that names the nearest one that exists;
+- where a default differs from Kafka's it is because a test or a laptop is served better, and the line says so.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from aiokafkapy.errors import ConfigurationError
+
+__all__ = ["BrokerConfig"]
+
+
+class BrokerConfig(BaseModel):
+    """Immutable; built by `DevBroker(**config)` through `BrokerConfig.of`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    # Sockets and threads (here: tasks)
+    num_network_threads: int = Field(3, ge=1)
+    num_io_threads: int = Field(8, ge=1)
+    queued_max_requests: int = Field(500, ge=1)
+    socket_request_max_bytes: int = Field(104_857_600, ge=1)
+    socket_send_buffer_bytes: int = 102_400
+    socket_receive_buffer_bytes: int = 102_400
+    socket_listen_backlog_size: int = Field(128, ge=1)  # Kafka: 50; a test that opens hundreds at once is not refused
+    connections_max_idle_ms: int = 600_000
+    max_connections: int = Field(2_147_483_647, ge=0)
+    max_connections_per_ip: int = Field(2_147_483_647, ge=0)
+    max_connections_per_ip_overrides: Mapping[str, int] = Field(default_factory=dict)
+    max_connection_creation_rate: float = Field(2_147_483_647, gt=0)
+
+    # Topics
+    auto_create_topics_enable: bool = True
+    delete_topic_enable: bool = True
+    num_partitions: int = Field(1, ge=1)
+    default_replication_factor: int = Field(-1, ge=-1)  # Kafka: 1; -1 here means every node: replicas cost nothing
+
+    # Logs (topic configs of the same name override these)
+    message_max_bytes: int = Field(1_048_588, ge=0)
+    message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
+    message_timestamp_before_max_ms: int = 9_223_372_036_854_775_807
+    message_timestamp_after_max_ms: int = 3_600_000
+    compression_type: str = "producer"
+    cleanup_policy: str = "delete"
+    min_insync_replicas: int = Field(1, ge=1)
+    retention_ms: int = 604_800_000
+    retention_bytes: int = -1
+    segment_bytes: int = Field(1_073_741_824, ge=14)
+    producer_id_expiration_ms: int = 86_400_000
+
+    # Fetch
+    fetch_max_bytes: int = Field(57_671_680, ge=1024)
+    max_incremental_fetch_session_cache_slots: int = Field(1_000, ge=0)
+
+    # Groups
+    group_initial_rebalance_delay_ms: int = Field(0, ge=0)  # Kafka: 3000; here the first poll must not wait
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    group_max_size: int = 2_147_483_647
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_minutes: int = 10_080
+
+    # Quotas; None means unlimited. Rates are per client id, request_percentage is of one event loop.
+    producer_byte_rate: float | None = Field(None, gt=0)
+    consumer_byte_rate: float | None = Field(None, gt=0)
+    request_percentage: float | None = Field(None, gt=0)
+    quota_window_num: int = Field(11, ge=2)
+    quota_window_size_seconds: int = Field(1, ge=1)
+
+    @classmethod
+    def of(cls, **options: Any) -> Self:
+        """The configuration for these options; ConfigurationError, naming the nearest option, when one is unknown."""
+        for name in options:
+            if name not in cls.model_fields:
+                raise ConfigurationError(f"unknown broker option {name!r}{_did_you_mean(name, list(cls.model_fields))}")
+        try:
+            return cls(**options)
+        except ValidationError as error:
+            raise ConfigurationError(_readable(error)) from None
+
+
+def _did_you_mean(name: str, known: list[str]) -> str:
+    nearest = difflib.get_close_matches(name.replace(".", "_"), known, n=1)
+    return f"; did you mean {nearest[0]!r}?" if nearest else ""
+
+
+def _readable(error: ValidationError) -> str:
+    return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']} (got {e['input']!r})" for e in error.errors())

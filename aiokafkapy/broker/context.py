@@ -1,0 +1,146 @@
+"""What a request handler is given: the request's surroundings and the cluster's state.
+
+`BrokerState` is the whole cluster of one `DevBroker`, shared by all its nodes: replicas are shared storage, so a
+leader is only an id and an epoch. `RequestContext` is one request on one connection of one node. Handlers reach
+everything through it and keep nothing between requests themselves.
+
+This module must not know sockets, queues or any API's schema. Kafka's counterpart is `RequestContext` together with
+what `KafkaApis` holds (`MetadataCache`, `ReplicaManager`, `GroupCoordinator`).
+
+Rules:
+- `now` is loop time and is passed down; `timestamp_ms()` is wall time and only ever ends up inside records.
+- A handler is synchronous. One that must wait returns a future and is forgotten until the future resolves; when the
+  connection goes away first, that future is cancelled, so whoever resolves it looks at `done()` before.
+- Faults (`controls`) for a whole request are applied around the handler and the handler never sees them; those
+  narrowed to a topic or partition are the handler's to apply, by asking `topic_error` for each partition it serves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from aiokafkapy.common import Node
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.messages import build_response
+
+if TYPE_CHECKING:
+    from aiokafkapy.broker.config import BrokerConfig
+    from aiokafkapy.broker.controls import Controls
+    from aiokafkapy.broker.groups import GroupCoordinator
+    from aiokafkapy.broker.producer_state import ProducerIdManager
+    from aiokafkapy.broker.purgatory import Purgatory
+    from aiokafkapy.broker.topics import Partition, TopicRegistry
+    from aiokafkapy.protocol.codec import RequestHeader
+
+__all__ = ["BrokerState", "ConnectionInfo", "RequestContext"]
+
+
+@dataclass(slots=True, frozen=True)
+class ConnectionInfo:
+    """Who is at the other end: enough for quotas, member host names and log lines."""
+
+    connection_id: str
+    listener: str
+    remote_host: str
+    remote_port: int
+
+
+@dataclass(slots=True)
+class BrokerState:
+    """The cluster: what outlives a request and is the same whichever node is asked."""
+
+    config: BrokerConfig
+    cluster_id: str
+    topics: TopicRegistry
+    groups: GroupCoordinator
+    producer_ids: ProducerIdManager
+    purgatory: Purgatory
+    controls: Controls
+    loop: asyncio.AbstractEventLoop
+
+    # Every node of the cluster by id, and those of them that are running; a stopped node keeps its address.
+    all_nodes: dict[int, Node] = field(default_factory=dict)
+    running_nodes: dict[int, Node] = field(default_factory=dict)
+
+    def now(self) -> float:
+        """Loop time in seconds: for deadlines."""
+        return self.loop.time()
+
+    def timestamp_ms(self) -> int:
+        """Wall time in milliseconds: for records and nothing else."""
+        return int(time.time() * 1000)
+
+    @property
+    def running_node_ids(self) -> list[int]:
+        """Ids of the nodes that answer, ascending."""
+        return sorted(self.running_nodes)
+
+    @property
+    def controller_id(self) -> int:
+        """The lowest running node, -1 when none runs."""
+        return min(self.running_nodes, default=-1)
+
+    def coordinator_for(self, key: str) -> Node | None:
+        """The running node that coordinates a group or transactional id; any node answers for it in fact."""
+        node_ids = self.running_node_ids
+        if not node_ids:
+            return None
+        # Not hash(): the answer must be the same in every process and after a restart.
+        return self.running_nodes[node_ids[sum(key.encode()) % len(node_ids)]]
+
+    def in_sync_replicas(self, partition: Partition) -> list[int]:
+        """The partition's replicas that run; what `min.insync.replicas` is compared with."""
+        return [node_id for node_id in partition.replicas if node_id in self.running_nodes]
+
+
+@dataclass(slots=True)
+class RequestContext:
+    """One request: where it came from, what it is, and how to answer it."""
+
+    node_id: int
+    header: RequestHeader
+    connection: ConnectionInfo
+    state: BrokerState
+
+    # The controls' faults this request has used already; a fault counts once per request, not once per partition.
+    used_faults: set[int] = field(default_factory=set)
+
+    @property
+    def api_key(self) -> int:
+        """The request's API key."""
+        return int(self.header.api_key)
+
+    @property
+    def api_version(self) -> int:
+        """The version the request was sent in, and the response is to be written in."""
+        return int(self.header.api_version)
+
+    @property
+    def client_id(self) -> str:
+        """The client id of the header; an absent one is the empty string."""
+        return self.header.client_id or ""
+
+    @property
+    def now(self) -> float:
+        """Loop time in seconds."""
+        return self.state.now()
+
+    def respond(self, **fields: Any) -> Any:
+        """The response body of this request's API and version; what the version does not know is dropped."""
+        return build_response(ApiKey(self.api_key), self.api_version, **fields)
+
+    def topic_error(self, topic: str, partition: int | None = None, *, after: bool = False) -> int:
+        """The error code `controls.fail_next` has in store for this partition, 0 when none.
+
+        To be asked once per partition and before anything is changed; with `after=True` (Produce: after the batch was
+        appended) for those that are to fail although the work was done.
+        """
+        return self.state.controls.topic_error(self, topic, partition, after=after)
+
+    def nodes(self) -> Sequence[Node]:
+        """The nodes that run, by ascending id."""
+        return [self.state.running_nodes[node_id] for node_id in self.state.running_node_ids]

@@ -1,0 +1,102 @@
+"""One file per API: each registers its handler here, with the versions it really handles.
+
+A handler is `handle(context, body) -> response body`, synchronous. It may instead return
+- a future: the request is parked (fetch waiting for bytes, a member waiting for its group), the KafkaRequestHandler
+  is free at once, and the response goes out when the future resolves;
+- `NO_RESPONSE`: nothing is written (Produce with acks=0) and the connection goes on;
+- `CLOSE_CONNECTION`: the only way to report trouble to somebody who expects no answer.
+
+An exception of a handler becomes that API's own error response: `error(context, body, exception)` puts the code where
+the schema has a place for it; the default is a top-level `error_code`, so an API without one must register its own.
+
+Kafka's counterpart is `KafkaApis.handle`; the registry by key is kfake's. Every module of this package is imported
+when the table is first asked for, so adding an API means adding a file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final
+
+from aiokafkapy.protocol.api import ApiKey
+
+if TYPE_CHECKING:
+    from aiokafkapy.broker.context import RequestContext
+    from aiokafkapy.errors import KafkaError
+
+__all__ = ["CLOSE_CONNECTION", "NO_RESPONSE", "Body", "ErrorResponse", "Handler", "dispatch_table", "register"]
+
+
+class _Sentinel:
+    """A value that says what to do instead of what to write."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+NO_RESPONSE: Final = _Sentinel("NO_RESPONSE")
+CLOSE_CONNECTION: Final = _Sentinel("CLOSE_CONNECTION")
+
+# kio has one class per API and version and no common base worth naming.
+Body = Any
+Handle = Callable[["RequestContext", Any], "Body | asyncio.Future[Body]"]
+ErrorResponse = Callable[["RequestContext", Any, "KafkaError"], Body]
+
+
+@dataclass(slots=True, frozen=True)
+class Handler:
+    """What is known of one API: its code and the versions it understands."""
+
+    api_key: int
+    min_version: int
+    max_version: int
+    handle: Handle
+    error: ErrorResponse
+
+    def supports(self, version: int) -> bool:
+        """Whether a request of this version may be given to `handle`."""
+        return self.min_version <= version <= self.max_version
+
+
+_REGISTERED: dict[int, Handler] = {}
+
+
+def register(
+    api_key: ApiKey, *, versions: tuple[int, int], error: ErrorResponse | None = None
+) -> Callable[[Handle], Handle]:
+    """Decorator: this function handles `api_key` in `versions` (both inclusive).
+
+    `error(context, body, exception)` builds the response for an exception (its `code`, its text) and for
+    `controls.fail_next`; without it the response's top-level `error_code` is set.
+    """
+
+    def decorate(handle: Handle) -> Handle:
+        if api_key in _REGISTERED and _REGISTERED[api_key].handle.__module__ != handle.__module__:
+            raise ValueError(f"two handlers for {api_key.name}")
+        _REGISTERED[int(api_key)] = Handler(int(api_key), versions[0], versions[1], handle, error or _top_level_error)
+        return handle
+
+    return decorate
+
+
+@cache
+def dispatch_table() -> Mapping[int, Handler]:
+    """Every handler by API key; the first call imports the modules of this package."""
+    for module in pkgutil.iter_modules(__path__):
+        import_module(f"{__name__}.{module.name}")
+    return MappingProxyType(_REGISTERED)
+
+
+def _top_level_error(context: RequestContext, body: Any, error: KafkaError) -> Body:
+    return context.respond(error_code=error.code)
