@@ -1,0 +1,42 @@
+"""What our users' tests need, and what ours use.
+
+`DevBroker` itself lives in `aiokafkapy.broker`; here are the things around it: a real Apache Kafka of one or three
+nodes, a TCP proxy that breaks connections on command, and a clock that a test moves by hand. The pytest plugin
+(`aiokafkapy.testing.pytest_plugin`) is installed through its entry point.
+
+Rule: importing this package imports none of its modules: pytest loads the plugin in every run of every user, so names
+are looked up when first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aiokafkapy.testing.apache_kafka import ApacheKafka, KafkaUnavailableError
+    from aiokafkapy.testing.clock import VirtualClock
+    from aiokafkapy.testing.fault_proxy import FaultProxy
+
+__all__ = ["ApacheKafka", "FaultProxy", "KafkaUnavailableError", "VirtualClock"]
+
+_HOMES = {
+    "ApacheKafka": "apache_kafka",
+    "KafkaUnavailableError": "apache_kafka",
+    "FaultProxy": "fault_proxy",
+    "VirtualClock": "clock",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import the module that holds `name` the first time it is asked for."""
+    try:
+        home = _HOMES[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, for completion."""
+    return sorted(__all__)
