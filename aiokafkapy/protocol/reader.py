@@ -9,7 +9,7 @@ tagged field that came after it. Here
 * a tagged field that kio does not know is skipped (KIP-482);
 * anything else that does not fit raises MalformedFrameError, and nothing else.
 
-A reader is put together once per class from the fields' metadata, then kept. The file is compiled where a compiler is.
+A reader is put together once per class from the fields' metadata, then kept.
 """
 
 from __future__ import annotations
