@@ -1,0 +1,586 @@
+# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""The byte kernel, compiled: the twin of `_kernel_py.py`, byte for byte.
+
+Owns the innermost loops over bytes: encoding records into a batch, decoding a batch's records, murmur2. It knows no
+clock, no network and no topic; sizes and offsets are ints, timestamps are milliseconds since the epoch.
+
+Kafka counterparts: `MemoryRecordsBuilder`, `DefaultRecord`, `DefaultRecordBatch.writeHeader`, `Utils.murmur2`.
+
+Rules:
+- What each public name promises is said in the twin; whatever is changed here is changed there too.
+- A record is sized first and then written straight into malloc'd memory; between the two no Python code can run.
+- Memory belongs to a RecordStorage, which the views on it keep alive; it is never moved while a view is held.
+- A batch's header is a new `bytes` at each stamp, so what a transport still holds never changes under it.
+- A decoder believes no length and no count before it has checked it against the bytes that are there.
+"""
+
+cimport cython
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.unicode cimport PyUnicode_DecodeUTF8
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from libc.string cimport memcpy
+
+from crc32c import crc32c
+
+from aiokafkapy.errors import CorruptMessageError, IllegalStateError, RecordTooLargeError
+from aiokafkapy.record.compression import decompress
+
+__all__ = ["RecordBatchBuilder", "decode_records", "murmur2", "record_size_upper_bound"]
+
+cdef extern from "Python.h":
+    const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
+    void *PyMem_RawRealloc(void *memory, size_t size) nogil
+    void PyMem_RawFree(void *memory) nogil
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define AIOKAFKAPY_VARINT_SIZE(zigzag) ((63 - __builtin_clzll((zigzag) | 1)) / 7 + 1)
+    #else
+    static int AIOKAFKAPY_VARINT_SIZE(unsigned long long zigzag) {
+        int size = 1;
+        while (zigzag > 0x7f) { zigzag >>= 7; size++; }
+        return size;
+    }
+    #endif
+    """
+    int varint_size "AIOKAFKAPY_VARINT_SIZE"(uint64_t zigzag) nogil
+
+cdef enum:
+    BATCH_HEADER_SIZE = 61
+    MAX_RECORD_OVERHEAD = 21
+    MIN_RECORD_SIZE = 7
+    TRANSACTIONAL = 0x10
+    NO_PRODUCER = -1
+    # Memory grows by doubling up to the first, then by a quarter, so that what is held stays near what is used.
+    SMALL_STORAGE = 4096
+    FIRST_STORAGE = 512
+
+cdef int64_t MAX_BATCH_SIZE = 0x7FFFFFFF
+cdef int64_t NO_TIMESTAMP = -1
+
+
+cdef class RecordStorage:
+    """Memory of one batch's records; gives read-only views, which keep it alive and in its place."""
+
+    def __cinit__(self):
+        self.data = NULL
+        self.used = self.allocated = self.exports = 0
+
+    def __dealloc__(self):
+        PyMem_RawFree(self.data)
+
+    def __getbuffer__(self, Py_buffer *view, int flags):
+        PyBuffer_FillInfo(view, self, self.data if self.data != NULL else <void *>b"", self.used, 1, flags)
+        self.exports += 1
+
+    def __releasebuffer__(self, Py_buffer *view):
+        self.exports -= 1
+
+    cdef int resize(self, Py_ssize_t allocated) except -1:
+        if self.exports:
+            raise BufferError("the records cannot grow while a view of them is held")
+        cdef void *data = PyMem_RawRealloc(self.data, allocated)
+        if data == NULL:
+            raise MemoryError(f"no memory for a batch of {allocated} bytes")
+        self.data = <unsigned char *>data
+        self.allocated = allocated
+        return 0
+
+
+@cython.final
+cdef class RecordBatchBuilder:
+    """Encodes records into one batch (magic 2): append, then seal once, then stamp and put `buffers()` on the wire."""
+
+    def __cinit__(self, Py_ssize_t limit):
+        self.limit = limit
+        self.size = BATCH_HEADER_SIZE
+        self.count = 0
+        self.base_timestamp = self.max_timestamp = NO_TIMESTAMP
+        self.compression = 0
+        self.is_sealed = False
+        self.producer_id = self.producer_epoch = self.base_sequence = NO_PRODUCER
+        self.is_transactional = False
+        self._storage = RecordStorage()
+        self._payload = None
+        self._header = None
+        self._records_size = 0
+
+    cpdef Py_ssize_t try_append(self, long long timestamp_ms, object key, object value, object headers) except -1:
+        """Encode a record and return its size in bytes; 0 when it does not fit and the batch is not empty."""
+        cdef const unsigned char *key_data = NULL
+        cdef const unsigned char *value_data = NULL
+        cdef Py_ssize_t key_size = -1
+        cdef Py_ssize_t value_size = -1
+        if key is not None:
+            if not PyBytes_CheckExact(key):
+                return self._append_buffers(timestamp_ms, key, value, headers)
+            key_data = <const unsigned char *>PyBytes_AS_STRING(key)
+            key_size = PyBytes_GET_SIZE(key)
+        if value is not None:
+            if not PyBytes_CheckExact(value):
+                return self._append_buffers(timestamp_ms, key, value, headers)
+            value_data = <const unsigned char *>PyBytes_AS_STRING(value)
+            value_size = PyBytes_GET_SIZE(value)
+        if headers is not None:
+            headers = _plain_headers(headers)
+        return self._append(timestamp_ms, key_data, key_size, value_data, value_size, headers)
+
+    @property
+    def capacity(self):
+        """Bytes of memory really held for the batch's records; what counts against `buffer_memory`."""
+        cdef Py_ssize_t held = 0 if self._storage is None else self._storage.allocated
+        return held if self._payload is None else held + len(self._payload)
+
+    @property
+    def records_size(self):
+        """Size in bytes of the records before compression."""
+        return self._records_size
+
+    def records_view(self):
+        """The records section as encoded, without a copy; while it is held, nothing can be appended."""
+        if self._storage is None:
+            raise IllegalStateError("the batch is compressed: its raw records are gone")
+        return memoryview(self._storage)
+
+    def seal(self, int compression, object compressed_payload=None):
+        """End appending, once; with a codec, `compressed_payload` replaces the raw records, which are freed."""
+        cdef Py_ssize_t payload_size
+        if self.is_sealed:
+            raise IllegalStateError("the batch is sealed already")
+        if (compression == 0) != (compressed_payload is None):
+            raise ValueError("a compressed payload goes with a codec, and a codec with a payload")
+        if compressed_payload is not None:
+            payload_size = len(memoryview(compressed_payload).cast("B"))
+            if payload_size > MAX_BATCH_SIZE - BATCH_HEADER_SIZE:
+                raise ValueError(f"a compressed payload of {payload_size} bytes does not fit into a batch")
+            self._payload = compressed_payload
+            self._storage = None
+            self.size = BATCH_HEADER_SIZE + payload_size
+        self.compression = compression
+        self.is_sealed = True
+
+    def stamp(self, long long producer_id, int epoch, int base_sequence, bint is_transactional=False):
+        """Write the header for this producer id, epoch and sequence; the same values again give the same bytes."""
+        if not self.is_sealed:
+            raise IllegalStateError("seal the batch before it is stamped")
+        if (
+            self._header is not None
+            and self.producer_id == producer_id
+            and self.producer_epoch == epoch
+            and self.base_sequence == base_sequence
+            and self.is_transactional == is_transactional
+        ):
+            return
+        if not -0x8000 <= epoch <= 0x7FFF:
+            raise OverflowError(f"producer epoch {epoch} does not fit into 16 bits")
+        cdef bytes header = PyBytes_FromStringAndSize(NULL, BATCH_HEADER_SIZE)
+        cdef unsigned char *out = <unsigned char *>PyBytes_AS_STRING(header)
+        write_big_endian(out, 0, 8)
+        write_big_endian(out + 8, <uint64_t>(self.size - 12), 4)
+        write_big_endian(out + 12, <uint64_t><int64_t>-1, 4)  # partition leader epoch: unknown to a producer
+        out[16] = 2  # magic
+        write_big_endian(out + 21, <uint64_t>(self.compression | (TRANSACTIONAL if is_transactional else 0)), 2)
+        write_big_endian(out + 23, <uint64_t>(self.count - 1), 4)
+        write_big_endian(out + 27, <uint64_t>self.base_timestamp, 8)
+        write_big_endian(out + 35, <uint64_t>self.max_timestamp, 8)
+        write_big_endian(out + 43, <uint64_t>producer_id, 8)
+        write_big_endian(out + 51, <uint64_t>epoch, 2)
+        write_big_endian(out + 53, <uint64_t>base_sequence, 4)
+        write_big_endian(out + 57, <uint64_t>self.count, 4)
+        cdef uint32_t crc = crc32c(self._body(), crc32c(PyBytes_FromStringAndSize(<char *>out + 21, BATCH_HEADER_SIZE - 21)))
+        write_big_endian(out + 17, crc, 4)
+        self._header = header
+        self.producer_id = producer_id
+        self.producer_epoch = epoch
+        self.base_sequence = base_sequence
+        self.is_transactional = is_transactional
+
+    def buffers(self):
+        """Header and records as they go on the wire, without a copy; stamps the batch as nobody's when it was not."""
+        if self._header is None:
+            self.stamp(NO_PRODUCER, NO_PRODUCER, NO_PRODUCER)
+        return self._header, self._body()
+
+    def records(self):
+        """Decode what was appended, in order, as (timestamp_ms, key, value, headers); for splitting a batch."""
+        data = bytes(self._storage) if self._payload is None else decompress(
+            self.compression, self._payload, self._records_size
+        )
+        for record in decode_records(data, self.count, 0, self.base_timestamp):
+            yield record[1:]
+
+    # internals
+
+    def _body(self):
+        return memoryview(self._storage) if self._payload is None else self._payload
+
+    cdef Py_ssize_t _append_buffers(self, long long timestamp_ms, object key, object value, object headers) except -1:
+        """As try_append, for a key or value of another type than bytes."""
+        cdef Py_buffer key_buffer
+        cdef Py_buffer value_buffer
+        cdef const unsigned char *key_data = NULL
+        cdef const unsigned char *value_data = NULL
+        cdef Py_ssize_t key_size = -1
+        cdef Py_ssize_t value_size = -1
+        # What Python code these types may run is run before anything is sized.
+        key = _contiguous(key)
+        value = _contiguous(value)
+        headers = _plain_headers(headers) if headers is not None else None
+        if key is not None:
+            PyObject_GetBuffer(key, &key_buffer, PyBUF_SIMPLE)
+            key_data = <const unsigned char *>key_buffer.buf
+            key_size = key_buffer.len
+        try:
+            if value is not None:
+                PyObject_GetBuffer(value, &value_buffer, PyBUF_SIMPLE)
+                value_data = <const unsigned char *>value_buffer.buf
+                value_size = value_buffer.len
+            try:
+                return self._append(timestamp_ms, key_data, key_size, value_data, value_size, headers)
+            finally:
+                if value is not None:
+                    PyBuffer_Release(&value_buffer)
+        finally:
+            if key is not None:
+                PyBuffer_Release(&key_buffer)
+
+    cdef Py_ssize_t _append(
+        self, long long timestamp_ms,
+        const unsigned char *key, Py_ssize_t key_size,
+        const unsigned char *value, Py_ssize_t value_size,
+        object headers,
+    ) except -1:
+        cdef RecordStorage storage = self._storage
+        cdef uint64_t timestamp_delta = 0
+        cdef Py_ssize_t header_count = 0
+        cdef Py_ssize_t headers_size = 0
+        if self.is_sealed:
+            raise IllegalStateError("the batch is sealed and takes no more records")
+        if self.count:
+            # Unsigned, so that it wraps around as Java's long does.
+            timestamp_delta = zigzag_of(<int64_t>(<uint64_t>timestamp_ms - <uint64_t>self.base_timestamp))
+        if headers is not None:
+            header_count = len(<tuple>headers)
+            headers_size = size_headers(<tuple>headers)
+        cdef uint64_t offset_delta = zigzag_of(self.count)
+        cdef int64_t body_size = (
+            1 + varint_size(timestamp_delta) + varint_size(offset_delta)
+            + size_field(key_size) + size_field(value_size)
+            + varint_size(zigzag_of(header_count)) + headers_size
+        )
+        cdef int64_t record_size = body_size + varint_size(zigzag_of(body_size))
+        cdef int64_t size = self.size + record_size
+        if size > self.limit and self.count:
+            return 0
+        if size > MAX_BATCH_SIZE:
+            raise RecordTooLargeError(
+                f"a record of {record_size} bytes does not fit into a batch, which may have {MAX_BATCH_SIZE}",
+                size=record_size,
+                limit=MAX_BATCH_SIZE,
+            )
+        if storage.used + record_size > storage.allocated or storage.exports:
+            self._grow(storage.used + record_size)
+        cdef unsigned char *out = storage.data + storage.used
+        out = write_varint(out, zigzag_of(body_size))
+        out[0] = 0  # attributes: none is in use
+        out = write_varint(out + 1, timestamp_delta)
+        out = write_varint(out, offset_delta)
+        out = write_field(out, key, key_size)
+        out = write_field(out, value, value_size)
+        out = write_varint(out, zigzag_of(header_count))
+        if header_count:
+            out = write_headers(out, <tuple>headers)
+        storage.used += record_size
+        if not self.count:
+            self.base_timestamp = self.max_timestamp = timestamp_ms
+        elif timestamp_ms > self.max_timestamp:
+            self.max_timestamp = timestamp_ms
+        self.count += 1
+        self.size = size
+        self._records_size += record_size
+        return record_size
+
+    cdef int _grow(self, Py_ssize_t needed) except -1:
+        cdef RecordStorage storage = self._storage
+        cdef Py_ssize_t allocated
+        if storage.exports:
+            raise BufferError("the records cannot grow while a view of them is held")
+        if needed <= SMALL_STORAGE // 2:
+            allocated = FIRST_STORAGE
+            while allocated < needed:
+                allocated *= 2
+        elif needed <= SMALL_STORAGE:
+            allocated = SMALL_STORAGE
+        else:
+            allocated = needed + needed // 4
+        # Nothing past the limit will be asked for, but by a first record that is larger.
+        allocated = max(needed, min(allocated, self.limit - BATCH_HEADER_SIZE))
+        return storage.resize(allocated)
+
+
+cpdef Py_ssize_t record_size_upper_bound(object key, object value, object headers) except -1:
+    """The most bytes that a batch with only this record can have, its header included."""
+    cdef Py_ssize_t size = BATCH_HEADER_SIZE + MAX_RECORD_OVERHEAD + 15
+    if key is not None:
+        size += len(key) if PyBytes_CheckExact(key) else memoryview(key).nbytes
+    if value is not None:
+        size += len(value) if PyBytes_CheckExact(value) else memoryview(value).nbytes
+    if headers:
+        for name, content in headers:
+            size += 10 + len(name.encode())
+            if content is not None:
+                size += len(content) if PyBytes_CheckExact(content) else memoryview(content).nbytes
+    return size
+
+
+def decode_records(object data, Py_ssize_t count, long long base_offset, long long base_timestamp, object append_time=None):
+    """Decode the `count` records of an uncompressed records section, which they must fill exactly."""
+    cdef Py_buffer buffer
+    cdef Reader reader
+    cdef int64_t size, timestamp_delta, offset_delta
+    cdef Py_ssize_t end
+    cdef long long fixed_timestamp = 0 if append_time is None else append_time
+    cdef bint has_append_time = append_time is not None
+    cdef list records = []
+    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+    try:
+        reader.data = <const unsigned char *>buffer.buf
+        reader.position = 0
+        reader.end = end = buffer.len
+        if count < 0 or count > end // MIN_RECORD_SIZE:
+            raise CorruptMessageError(f"a batch says it has {count} records, its {end} bytes cannot hold them")
+        for _ in range(count):
+            reader.end = end
+            size = read_varint(&reader)
+            if size < MIN_RECORD_SIZE - 1 or size > end - reader.position:
+                raise CorruptMessageError(f"a record says it has {size} bytes, {end - reader.position} are left in its batch")
+            reader.end = reader.position + size
+            reader.position += 1  # attributes: none is in use
+            timestamp_delta = read_varlong(&reader)
+            offset_delta = read_varint(&reader)
+            key = read_field(&reader)
+            value = read_field(&reader)
+            headers = read_headers(&reader)
+            if reader.position != reader.end:
+                raise CorruptMessageError(f"{reader.end - reader.position} bytes are left over after a record's headers")
+            records.append((
+                <int64_t>(<uint64_t>base_offset + <uint64_t>offset_delta),
+                fixed_timestamp if has_append_time
+                else <int64_t>(<uint64_t>base_timestamp + <uint64_t>timestamp_delta),
+                key,
+                value,
+                headers,
+            ))
+        if reader.position != end:
+            raise CorruptMessageError(
+                f"{end - reader.position} bytes are left over after the {count} records of a batch"
+            )
+    finally:
+        PyBuffer_Release(&buffer)
+    return records
+
+
+cpdef int murmur2(object data) except? -1:
+    """Kafka's 32-bit murmur2 hash, signed as Java's int (`Utils.murmur2`)."""
+    cdef Py_buffer buffer
+    if PyBytes_CheckExact(data):
+        return hash_bytes(<const unsigned char *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
+    data = _contiguous(data)
+    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+    try:
+        return hash_bytes(<const unsigned char *>buffer.buf, buffer.len)
+    finally:
+        PyBuffer_Release(&buffer)
+
+
+cdef int32_t hash_bytes(const unsigned char *data, Py_ssize_t length) noexcept nogil:
+    cdef uint32_t multiplier = 0x5BD1E995
+    cdef uint32_t hashed = <uint32_t>0x9747B28C ^ <uint32_t>length
+    cdef uint32_t word
+    cdef Py_ssize_t left = length
+    while left >= 4:
+        word = data[0] | <uint32_t>data[1] << 8 | <uint32_t>data[2] << 16 | <uint32_t>data[3] << 24
+        word *= multiplier
+        word ^= word >> 24
+        word *= multiplier
+        hashed = hashed * multiplier ^ word
+        data += 4
+        left -= 4
+    if left >= 3:
+        hashed ^= <uint32_t>data[2] << 16
+    if left >= 2:
+        hashed ^= <uint32_t>data[1] << 8
+    if left >= 1:
+        hashed ^= data[0]
+        hashed *= multiplier
+    hashed ^= hashed >> 13
+    hashed *= multiplier
+    hashed ^= hashed >> 15
+    return <int32_t>hashed
+
+
+cdef object _contiguous(object data):
+    """`data` itself when its bytes lie in one piece, else a copy; TypeError when it has no bytes."""
+    if data is None or PyBytes_CheckExact(data):
+        return data
+    if not PyObject_CheckBuffer(data):
+        raise TypeError(f"a bytes-like object is required, not '{type(data).__name__}'")
+    view = memoryview(data)
+    return view if view.c_contiguous else view.tobytes()
+
+
+cdef tuple _plain_headers(object headers):
+    """Headers as a tuple of exact (str, bytes or None) tuples: what can be sized and written without running Python."""
+    cdef tuple given
+    cdef object item
+    if type(headers) is tuple:
+        given = <tuple>headers
+        for item in given:
+            if not _is_plain_header(item):
+                break
+        else:
+            return given
+    plain = []
+    for name, content in headers:
+        if not isinstance(name, str):
+            raise TypeError(f"a header's name must be str, not {type(name).__name__}")
+        if content is not None and not PyBytes_CheckExact(content):
+            content = memoryview(content).tobytes()
+        plain.append((name, content))
+    return tuple(plain)
+
+
+cdef bint _is_plain_header(object item) noexcept:
+    if type(item) is not tuple or len(<tuple>item) != 2:
+        return False
+    if type((<tuple>item)[0]) is not str:
+        return False
+    return (<tuple>item)[1] is None or PyBytes_CheckExact((<tuple>item)[1])
+
+
+cdef Py_ssize_t size_headers(tuple headers) except -1:
+    cdef Py_ssize_t total = 0
+    cdef Py_ssize_t name_size
+    cdef object item
+    for item in headers:
+        PyUnicode_AsUTF8AndSize((<tuple>item)[0], &name_size)
+        total += size_field(name_size)
+        total += size_field(-1 if (<tuple>item)[1] is None else PyBytes_GET_SIZE((<tuple>item)[1]))
+    return total
+
+
+cdef unsigned char *write_headers(unsigned char *out, tuple headers) except NULL:
+    cdef const char *name
+    cdef Py_ssize_t name_size
+    cdef object item, content
+    for item in headers:
+        # Sized before, so the UTF-8 is cached in the str: this neither fails nor allocates.
+        name = PyUnicode_AsUTF8AndSize((<tuple>item)[0], &name_size)
+        out = write_field(out, <const unsigned char *>name, name_size)
+        content = (<tuple>item)[1]
+        if content is None:
+            out = write_field(out, NULL, -1)
+        else:
+            out = write_field(out, <const unsigned char *>PyBytes_AS_STRING(content), PyBytes_GET_SIZE(content))
+    return out
+
+
+cdef inline uint64_t zigzag_of(int64_t number) noexcept nogil:
+    return (<uint64_t>number << 1) ^ <uint64_t>(number >> 63)
+
+
+cdef inline Py_ssize_t size_field(Py_ssize_t size) noexcept nogil:
+    return 1 if size < 0 else varint_size(<uint64_t>size << 1) + size
+
+
+cdef inline unsigned char *write_varint(unsigned char *out, uint64_t zigzag) noexcept nogil:
+    while zigzag > 0x7F:
+        out[0] = <unsigned char>(zigzag & 0x7F | 0x80)
+        out += 1
+        zigzag >>= 7
+    out[0] = <unsigned char>zigzag
+    return out + 1
+
+
+cdef inline unsigned char *write_field(unsigned char *out, const unsigned char *data, Py_ssize_t size) noexcept nogil:
+    if size < 0:
+        out[0] = 1  # -1: null
+        return out + 1
+    out = write_varint(out, <uint64_t>size << 1)
+    memcpy(out, data, size)
+    return out + size
+
+
+cdef inline void write_big_endian(unsigned char *out, uint64_t number, int width) noexcept nogil:
+    cdef int index
+    for index in range(width):
+        out[index] = <unsigned char>(number >> (8 * (width - 1 - index)))
+
+
+cdef struct Reader:
+    const unsigned char *data
+    Py_ssize_t position
+    Py_ssize_t end
+
+
+cdef uint64_t read_zigzag(Reader *reader, int most_bytes) except? 0:
+    cdef uint64_t zigzag = 0
+    cdef int index
+    cdef unsigned char byte
+    for index in range(most_bytes):
+        if reader.position >= reader.end:
+            raise CorruptMessageError("a record ends within a number")
+        byte = reader.data[reader.position]
+        reader.position += 1
+        zigzag |= <uint64_t>(byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return zigzag
+    raise CorruptMessageError(f"a number of a record is longer than {most_bytes} bytes")
+
+
+cdef int64_t read_varint(Reader *reader) except? -2:
+    # Bits past the width are dropped, as Java drops them.
+    cdef uint64_t zigzag = read_zigzag(reader, 5) & 0xFFFFFFFF
+    return <int64_t>(zigzag >> 1) ^ -<int64_t>(zigzag & 1)
+
+
+cdef int64_t read_varlong(Reader *reader) except? -2:
+    cdef uint64_t zigzag = read_zigzag(reader, 10)
+    return <int64_t>(zigzag >> 1) ^ -<int64_t>(zigzag & 1)
+
+
+cdef bytes read_field(Reader *reader):
+    cdef int64_t size = read_varint(reader)
+    if size == -1:
+        return None
+    if size < 0 or size > reader.end - reader.position:
+        raise CorruptMessageError(f"a field says it has {size} bytes, {reader.end - reader.position} are left of its record")
+    cdef bytes field = PyBytes_FromStringAndSize(<const char *>reader.data + reader.position, size)
+    reader.position += size
+    return field
+
+
+cdef tuple read_headers(Reader *reader):
+    cdef int64_t count = read_varint(reader)
+    cdef int64_t size
+    if count == 0:
+        return ()
+    if count < 0 or count * 2 > reader.end - reader.position:
+        raise CorruptMessageError(
+            f"a record says it has {count} headers, {reader.end - reader.position} bytes are left of it"
+        )
+    cdef list headers = []
+    for _ in range(count):
+        size = read_varint(reader)
+        if size == -1:
+            raise CorruptMessageError("a record has a header without a name")
+        if size < 0 or size > reader.end - reader.position:
+            raise CorruptMessageError(
+                f"a field says it has {size} bytes, {reader.end - reader.position} are left of its record"
+            )
+        name = PyUnicode_DecodeUTF8(<const char *>reader.data + reader.position, size, "replace")
+        reader.position += size
+        headers.append((name, read_field(reader)))
+    return tuple(headers)
