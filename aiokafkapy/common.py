@@ -92,7 +92,9 @@ class ConsumedRecord(NamedTuple):
 
 
 class ExponentialBackoff:
-    """Delays that grow by ``multiplier`` from ``initial`` to ``maximum`` seconds, each spread by ± ``jitter`` (KIP-580)."""
+    """Delays that grow by ``multiplier`` from ``initial`` to ``maximum`` seconds, each spread by ± ``jitter``
+    (KIP-580).
+    """
 
     __slots__ = ("initial", "jitter", "maximum", "multiplier")
 

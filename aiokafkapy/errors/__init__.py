@@ -8,7 +8,8 @@
      │   │   └─ InvalidMetadataError        e.g. NotLeaderOrFollowerError
      │   └─ MessageTooLargeError
      │       └─ RecordTooLargeError         found on this side, with size and limit
-     ├─ KafkaTimeoutError (TimeoutError)    DeliveryTimeout-, MetadataTimeout-, BufferExhausted-, FlushTimeout-, CloseTimeoutError
+     ├─ KafkaTimeoutError (TimeoutError)    DeliveryTimeout-, MetadataTimeout-, BufferExhausted-, FlushTimeout-,
+     │                                      CloseTimeoutError
      ├─ KafkaConnectionError (ConnectionError)
      │   ├─ DisconnectedError
      │   └─ AuthenticationFailedError
@@ -22,6 +23,6 @@
 Codes and flags are those of Kafka's ``Errors``; ``for_code(n)`` finds a class and ``make(n, …)`` an instance.
 """
 
-from .base import *
-from .broker import *
-from .local import *
+from .base import *  # noqa: F403
+from .broker import *  # noqa: F403
+from .local import *  # noqa: F403

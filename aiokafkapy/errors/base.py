@@ -45,11 +45,6 @@ class KafkaError(Exception):
         twin.__suppress_context__ = self.__suppress_context__
         return twin.with_traceback(None)
 
-    def __reduce__(self) -> tuple[object, ...]:
-        # Keyword-only fields travel in the state; the default reduce would call cls(*args) and keep __dict__, which works,
-        # but only as long as every subclass keeps one positional argument: said here so that it stays true.
-        return (type(self), self.args, self.__dict__)
-
 
 class BrokerError(KafkaError):
     """A broker answered with an error code."""

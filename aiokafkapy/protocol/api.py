@@ -1,7 +1,8 @@
 """The APIs and versions that aiokafkapy speaks.
 
-Kafka's counterpart is ``org.apache.kafka.common.protocol.ApiKeys``. ``client_versions`` is what our clients ask for at most;
-what is spoken on a connection is the highest that the broker has too. The dev broker's own ranges stand with its handlers.
+Kafka's counterpart is ``org.apache.kafka.common.protocol.ApiKeys``. ``client_versions`` is what our clients ask for
+at most; what is spoken on a connection is the highest that the broker has too. The dev broker's own ranges stand
+with its handlers.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Requests and responses to frames and back: kio wrapped, once.
 
 Header rules, checked against all 292 request versions of the Java client: a request's header is version 2 when the
-request's version is flexible, else 1; a response's is 1 when flexible, else 0, but an ApiVersions response always has version
-0, since the client must read it before it knows what the broker speaks. Everything that does not fit raises
-MalformedFrameError.
+request's version is flexible, else 1; a response's is 1 when flexible, else 0, but an ApiVersions response always
+has version 0, since the client must read it before it knows what the broker speaks. Everything that does not fit
+raises MalformedFrameError.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def _frame(header: bytes, body: Any) -> bytes:
     return buffer.getvalue()
 
 
-def _read_body(entity: type[Any], cursor: Cursor) -> Any:
+def _read_body(entity: Any, cursor: Cursor) -> Any:
     body = entity_reader(entity)(cursor)
     if cursor.position != cursor.end:
         raise MalformedFrameError(f"{cursor.end - cursor.position} bytes are left after {entity.__name__}")

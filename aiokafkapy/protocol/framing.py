@@ -1,7 +1,7 @@
 """Cuts a byte stream into size-prefixed frames.
 
-Shared by the client and the dev broker. The declared size is checked before anything is kept for it, and memory grows only
-with bytes that have really arrived: a peer that declares 100 MB and sends ten bytes costs ten bytes.
+Shared by the client and the dev broker. The declared size is checked before anything is kept for it, and memory
+grows only with bytes that have really arrived: a peer that declares 100 MB and sends ten bytes costs ten bytes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ class FrameDecoder:
         return len(self._prefix) + sum(map(len, self._chunks))
 
     def feed(self, data: bytes) -> list[bytes]:
-        """Frames that ``data`` completes, in order; raises MalformedFrameError on a size below 0 or over ``max_size``."""
+        """Frames that ``data`` completes, in order; raises MalformedFrameError on a size below 0 or over
+        ``max_size``.
+        """
         frames: list[bytes] = []
         position, end = 0, len(data)
         while position < end:

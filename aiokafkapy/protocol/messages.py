@@ -1,9 +1,9 @@
 """Builds messages without caring for their version.
 
-kio has one dataclass per message, version and nested struct. ``build_request(ApiKey.METADATA, version, topics=[{"name": "t"}])``
-turns plain dicts and lists into the classes of that version: a field which the version does not have is dropped, one that is
-not given takes the schema's default (or the zero of its type). kio's durations and time stamps are datetime objects; give ints
-of milliseconds, and read them back with ``milliseconds``.
+kio has one dataclass per message, version and nested struct. ``build_request(ApiKey.METADATA, version,
+topics=[{"name": "t"}])`` turns plain dicts and lists into the classes of that version: a field which the version
+does not have is dropped, one that is not given takes the schema's default (or the zero of its type). kio's
+durations and time stamps are datetime objects; give ints of milliseconds, and read them back with ``milliseconds``.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def milliseconds(value: datetime.timedelta | datetime.datetime | None) -> int:
     return value // datetime.timedelta(milliseconds=1)
 
 
-def build(entity: type[Any], fields: Mapping[str, Any]) -> Any:
+def build(entity: Any, fields: Mapping[str, Any]) -> Any:
     """An instance of one of kio's dataclasses from plain values.
 
     A field that only other versions have is dropped; one that no version has raises TypeError.
@@ -72,7 +72,7 @@ def build(entity: type[Any], fields: Mapping[str, Any]) -> Any:
 
 
 @cache
-def _is_in_some_version(entity: type[Any], name: str) -> bool:
+def _is_in_some_version(entity: Any, name: str) -> bool:
     *_, schema, _, kind = entity.__module__.split(".")  # kio.schema.metadata.v13.request
     for version in schema_name_map[schema]:
         module = import_module(f"kio.schema.{schema}.v{version}.{kind}")
@@ -83,14 +83,14 @@ def _is_in_some_version(entity: type[Any], name: str) -> bool:
 
 
 @cache
-def _plan(entity: type[Any]) -> list[tuple[str, Callable[[Any], Any], Callable[[], Any]]]:
+def _plan(entity: Any) -> list[tuple[str, Callable[[Any], Any], Callable[[], Any]]]:
     return [(field.name, _converter(field), partial(_default, field)) for field in dataclasses.fields(entity)]
 
 
 def _converter(field: dataclasses.Field[Any]) -> Callable[[Any], Any]:
     kind = classify_field(field)
     if isinstance(kind, EntityField | EntityTupleField):
-        inner = partial(_as_entity, kind.type_)
+        inner: Callable[[Any], Any] = partial(_as_entity, kind.type_)
     else:
         inner = _CONVERTERS.get(get_schema_field_type(field), _unchanged)
     return partial(_as_tuple, inner) if kind.is_array else inner
@@ -113,7 +113,7 @@ def _as_tuple(convert: Callable[[Any], Any], values: Any) -> Any:
     return None if values is None else tuple([convert(value) for value in values])
 
 
-def _as_entity(entity: type[Any], value: Any) -> Any:
+def _as_entity(entity: Any, value: Any) -> Any:
     return build(entity, value) if isinstance(value, Mapping) else value
 
 

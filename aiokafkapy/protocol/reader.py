@@ -1,8 +1,8 @@
 """Reads kio's message classes from bytes that nobody has vouched for.
 
-The classes and the writers are kio's; the reader is ours because of what arrives from a socket. kio's native reader reserves
-memory for whatever array length the bytes claim, which ends the process on a hostile one, and it raises on an error code or a
-tagged field that came after it. Here
+The classes and the writers are kio's; the reader is ours because of what arrives from a socket. kio's native reader
+reserves memory for whatever array length the bytes claim, which ends the process on a hostile one, and it raises on
+an error code or a tagged field that came after it. Here
 
 * every length is checked against the bytes that are left before anything is made of it;
 * an error code that kio does not know becomes a pseudo member of its ``ErrorCode`` that keeps the number;
@@ -86,7 +86,7 @@ class Cursor:
         """Check an array's length: each element takes at least one byte."""
         if count > self.end - self.position:
             raise MalformedFrameError(
-                f"array of {count} claimed at offset {self.position}, {self.end - self.position} bytes left in the frame"
+                f"array of {count} claimed at offset {self.position}, {self.end - self.position} bytes are left"
             )
         return count
 
@@ -94,7 +94,7 @@ class Cursor:
 def error_code(code: int) -> ErrorCode:
     """kio's ErrorCode of a number; for one that kio does not know, a pseudo member which keeps the number."""
     try:
-        return ErrorCode(code)  # type: ignore[call-arg]
+        return ErrorCode(code)
     except ValueError:
         return _unknown_error_code(code)
 

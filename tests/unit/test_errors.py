@@ -56,7 +56,9 @@ def test_flags_are_kafkas() -> None:
 def test_an_unknown_code_keeps_its_number() -> None:
     error = errors.make(9999, "new in 5.0", topic="t", partition=2)
     assert isinstance(error, errors.UnknownServerError)
-    assert "9999" in str(error) and "new in 5.0" in str(error) and "t-2" in str(error)
+    assert "9999" in str(error)
+    assert "new in 5.0" in str(error)
+    assert "t-2" in str(error)
 
 
 def test_an_error_says_where_and_what() -> None:
@@ -72,7 +74,9 @@ def test_a_fresh_copy_has_the_fields_and_no_traceback() -> None:
     except errors.RecordTooLargeError as error:
         original = error
     twin = original.fresh()
-    assert twin is not original and twin.__traceback__ is None and original.__traceback__ is not None
+    assert twin is not original
+    assert twin.__traceback__ is None
+    assert original.__traceback__ is not None
     assert (twin.size, twin.limit, twin.topic, str(twin)) == (2_000, 1_000, "t", "big")
     assert isinstance(twin.__cause__, ValueError)
 
@@ -82,7 +86,9 @@ def test_a_fresh_copy_has_the_fields_and_no_traceback() -> None:
 )
 def test_errors_survive_pickling(error: errors.KafkaError) -> None:
     twin = pickle.loads(pickle.dumps(error))
-    assert type(twin) is type(error) and str(twin) == str(error) and vars(twin) == vars(error)
+    assert type(twin) is type(error)
+    assert str(twin) == str(error)
+    assert vars(twin) == vars(error)
 
 
 def test_errors_are_also_what_python_would_raise() -> None:

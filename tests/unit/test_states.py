@@ -24,7 +24,7 @@ def test_a_legal_change_returns_the_new_state() -> None:
 
 
 def test_an_illegal_change_says_what_was_allowed() -> None:
-    with pytest.raises(IllegalTransitionError, match="door: OPEN → WALLED_UP is not allowed .after OPEN: SHUT"):
+    with pytest.raises(IllegalTransitionError, match=r"door: OPEN → WALLED_UP is not allowed \(after OPEN: SHUT\)"):
         TABLE.transition(Door.OPEN, Door.WALLED_UP)
     with pytest.raises(IllegalTransitionError, match="it is final"):
         TABLE.transition(Door.WALLED_UP, Door.OPEN)

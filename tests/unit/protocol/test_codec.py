@@ -79,7 +79,9 @@ def test_our_reader_agrees_with_kios_own() -> None:
 def test_an_error_code_from_a_newer_broker_keeps_its_number() -> None:
     body = build_response(ApiKey.INIT_PRODUCER_ID, 5, error_code=999, producer_id=7, producer_epoch=1)
     _, decoded = decode_response(ApiKey.INIT_PRODUCER_ID, 5, encode_response(body, 1)[4:])
-    assert int(decoded.error_code) == 999 and not decoded.error_code.retriable and decoded.producer_id == 7
+    assert int(decoded.error_code) == 999
+    assert not decoded.error_code.retriable
+    assert decoded.producer_id == 7
     assert error_code(999) is decoded.error_code
 
 
@@ -164,7 +166,8 @@ def test_a_field_of_another_version_is_dropped_and_a_wrong_name_is_refused() -> 
 
 def test_durations_and_times_are_milliseconds_outside() -> None:
     body: Any = build_response(ApiKey.PRODUCE, 9, throttle_time=1500)
-    assert body.throttle_time == datetime.timedelta(seconds=1.5) and milliseconds(body.throttle_time) == 1500
+    assert body.throttle_time == datetime.timedelta(seconds=1.5)
+    assert milliseconds(body.throttle_time) == 1500
     assert milliseconds(None) == -1
     assert milliseconds(datetime.datetime(2024, 1, 1, 0, 0, 0, 7000, tzinfo=datetime.UTC)) == 1704067200007
 
@@ -175,7 +178,8 @@ def test_versions_we_ask_for_exist_and_leave_out_the_unstable_ones() -> None:
     assert client_versions(ApiKey.INIT_PRODUCER_ID) == (0, 5)
     for api_key in ApiKey:
         low, high = client_versions(api_key)
-        assert request_class(api_key, low) and response_class(api_key, high)
+        assert request_class(api_key, low)
+        assert response_class(api_key, high)
 
 
 def test_build_takes_ready_made_structs_too() -> None:

@@ -1,0 +1,1 @@
+"""Workloads against a real Kafka, one process per measurement."""

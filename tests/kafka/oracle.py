@@ -1,0 +1,70 @@
+"""What is on the brokers, read by a client that is not ours: librdkafka through confluent-kafka.
+
+Tests compare what the producer was told with what stands here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import Consumer, TopicPartition
+
+__all__ = ["ReadBack", "read_back"]
+
+
+@dataclass(frozen=True)
+class ReadBack:
+    """One record, as librdkafka gives it."""
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: Sequence[tuple[str, bytes | None]]
+    timestamp_ms: int
+
+
+async def read_back(bootstrap_servers: str, topic: str, *, timeout: float = 60) -> Mapping[int, list[ReadBack]]:
+    """Every record of a topic by partition, in the order of offsets; raises TimeoutError when they do not all come."""
+    return await asyncio.to_thread(_read_back, bootstrap_servers, topic, timeout)
+
+
+def _read_back(bootstrap_servers: str, topic: str, timeout: float) -> Mapping[int, list[ReadBack]]:
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": f"read-back-{topic}",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "check.crcs": True,
+        }
+    )
+    try:
+        partitions = sorted(consumer.list_topics(topic, timeout=timeout).topics[topic].partitions)
+        ends = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=timeout) for p in partitions}
+        consumer.assign([TopicPartition(topic, p, low) for p, (low, _) in ends.items()])
+        found: dict[int, list[ReadBack]] = {p: [] for p in partitions}
+        missing = sum(high - low for low, high in ends.values())
+        while missing > 0:
+            messages = consumer.consume(min(missing, 10_000), timeout=timeout)
+            if not messages:
+                raise TimeoutError(f"{missing} records of {topic} did not come within {timeout} s")
+            for message in messages:
+                if message.error():
+                    raise RuntimeError(str(message.error()))
+                found[message.partition()].append(
+                    ReadBack(
+                        message.partition(),
+                        message.offset(),
+                        message.key(),
+                        message.value(),
+                        tuple(message.headers() or ()),
+                        message.timestamp()[1],
+                    )
+                )
+            missing -= len(messages)
+        return found
+    finally:
+        consumer.close()
