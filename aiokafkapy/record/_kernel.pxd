@@ -6,12 +6,10 @@
 cimport cython
 
 
-cdef class RecordStorage:
+cdef class RecordBlock:
     cdef unsigned char *data
     cdef Py_ssize_t used
     cdef Py_ssize_t allocated
-    cdef Py_ssize_t exports
-    cdef int resize(self, Py_ssize_t allocated) except -1
 
 
 @cython.final
@@ -19,6 +17,8 @@ cdef class RecordBatchBuilder:
     cdef readonly Py_ssize_t limit
     cdef readonly Py_ssize_t size
     cdef readonly Py_ssize_t count
+    cdef readonly Py_ssize_t capacity
+    cdef readonly Py_ssize_t records_size
     cdef readonly long long base_timestamp
     cdef readonly long long max_timestamp
     cdef readonly int compression
@@ -27,10 +27,13 @@ cdef class RecordBatchBuilder:
     cdef readonly int producer_epoch
     cdef readonly int base_sequence
     cdef readonly bint is_transactional
-    cdef RecordStorage _storage
+    cdef list _blocks
+    cdef RecordBlock _block
+    cdef unsigned char *_next
+    cdef unsigned char *_stop
+    cdef bint _is_closed
     cdef object _payload
     cdef bytes _header
-    cdef Py_ssize_t _records_size
 
     cpdef Py_ssize_t try_append(self, long long timestamp_ms, object key, object value, object headers) except -1
     cdef Py_ssize_t _append_buffers(self, long long timestamp_ms, object key, object value, object headers) except -1
@@ -40,7 +43,9 @@ cdef class RecordBatchBuilder:
         const unsigned char *value, Py_ssize_t value_size,
         object headers,
     ) except -1
-    cdef int _grow(self, Py_ssize_t needed) except -1
+    cdef int _open_block(self, Py_ssize_t record_size) except -1
+    cdef void _fill_block_before(self, Py_ssize_t record_size) noexcept
+    cdef void _settle(self) noexcept
 
 
 cpdef Py_ssize_t record_size_upper_bound(object key, object value, object headers) except -1

@@ -9,17 +9,18 @@ Kafka counterparts: `MemoryRecordsBuilder`, `DefaultRecord`, `DefaultRecordBatch
 Rules:
 - What each public name promises is said in the twin; whatever is changed here is changed there too.
 - A record is sized first and then written straight into malloc'd memory; between the two no Python code can run.
-- Memory belongs to a RecordStorage, which the views on it keep alive; it is never moved while a view is held.
+- Memory is a row of blocks that never move and are never copied as the batch grows; the views on a block keep it
+  alive. Freed blocks are kept for the next batch: fresh pages from the system cost more than the encoding.
 - A batch's header is a new `bytes` at each stamp, so what a transport still holds never changes under it.
 - A decoder believes no length and no count before it has checked it against the bytes that are there.
 """
 
 cimport cython
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_CheckBuffer, PyObject_GetBuffer
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
-from libc.string cimport memcpy
+from libc.string cimport memcpy, memmove
 
 from crc32c import crc32c
 
@@ -30,7 +31,7 @@ __all__ = ["RecordBatchBuilder", "decode_records", "murmur2", "record_size_upper
 
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
-    void *PyMem_RawRealloc(void *memory, size_t size) nogil
+    void *PyMem_RawMalloc(size_t size) nogil
     void PyMem_RawFree(void *memory) nogil
 
 cdef extern from *:
@@ -53,40 +54,57 @@ cdef enum:
     MIN_RECORD_SIZE = 7
     TRANSACTIONAL = 0x10
     NO_PRODUCER = -1
-    # Memory grows by doubling up to the first, then by a quarter, so that what is held stays near what is used.
+    # Blocks double what is held up to SMALL_STORAGE bytes, then add up to a quarter to it, so that a batch holds little
+    # more than it uses; their sizes are powers of two from the first to the largest, and only those are kept when freed.
     SMALL_STORAGE = 4096
-    FIRST_STORAGE = 512
+    FIRST_BLOCK = 512
+    LARGEST_BLOCK = 32768
+    BLOCK_SIZES = 7
+    KEPT_BYTES = 8 * 1024 * 1024
+    # The tail of a block is filled with the head of a record that does not fit, unless it is too long to move about.
+    LONG_RECORD = 16384
 
 cdef int64_t MAX_BATCH_SIZE = 0x7FFFFFFF
 cdef int64_t NO_TIMESTAMP = -1
 
 
-cdef class RecordStorage:
-    """Memory of one batch's records; gives read-only views, which keep it alive and in its place."""
+# Freed blocks by size, each list linked through the blocks' own first bytes. The GIL guards them.
+cdef unsigned char *kept_blocks[BLOCK_SIZES]
+cdef Py_ssize_t kept_bytes = 0
 
-    def __cinit__(self):
-        self.data = NULL
-        self.used = self.allocated = self.exports = 0
+
+@cython.final
+@cython.freelist(256)
+cdef class RecordBlock:
+    """Memory for some of a batch's records; gives read-only views of what is used, which keep it alive."""
+
+    def __cinit__(self, Py_ssize_t allocated):
+        global kept_bytes
+        cdef int index = block_index(allocated)
+        self.used = 0
+        self.allocated = 0
+        if index >= 0 and kept_blocks[index] != NULL:
+            self.data = kept_blocks[index]
+            kept_blocks[index] = (<unsigned char **>self.data)[0]
+            kept_bytes -= allocated
+        else:
+            self.data = <unsigned char *>PyMem_RawMalloc(allocated)
+            if self.data == NULL:
+                raise MemoryError(f"no memory for {allocated} bytes of records")
+        self.allocated = allocated
 
     def __dealloc__(self):
-        PyMem_RawFree(self.data)
+        global kept_bytes
+        cdef int index = block_index(self.allocated)
+        if index >= 0 and kept_bytes + self.allocated <= KEPT_BYTES:
+            (<unsigned char **>self.data)[0] = kept_blocks[index]
+            kept_blocks[index] = self.data
+            kept_bytes += self.allocated
+        else:
+            PyMem_RawFree(self.data)
 
     def __getbuffer__(self, Py_buffer *view, int flags):
-        PyBuffer_FillInfo(view, self, self.data if self.data != NULL else <void *>b"", self.used, 1, flags)
-        self.exports += 1
-
-    def __releasebuffer__(self, Py_buffer *view):
-        self.exports -= 1
-
-    cdef int resize(self, Py_ssize_t allocated) except -1:
-        if self.exports:
-            raise BufferError("the records cannot grow while a view of them is held")
-        cdef void *data = PyMem_RawRealloc(self.data, allocated)
-        if data == NULL:
-            raise MemoryError(f"no memory for a batch of {allocated} bytes")
-        self.data = <unsigned char *>data
-        self.allocated = allocated
-        return 0
+        PyBuffer_FillInfo(view, self, self.data, self.used, 1, flags)
 
 
 @cython.final
@@ -102,10 +120,13 @@ cdef class RecordBatchBuilder:
         self.is_sealed = False
         self.producer_id = self.producer_epoch = self.base_sequence = NO_PRODUCER
         self.is_transactional = False
-        self._storage = RecordStorage()
+        self.capacity = self.records_size = 0
+        self._blocks = []
+        self._block = None
+        self._next = self._stop = NULL
+        self._is_closed = False
         self._payload = None
         self._header = None
-        self._records_size = 0
 
     cpdef Py_ssize_t try_append(self, long long timestamp_ms, object key, object value, object headers) except -1:
         """Encode a record and return its size in bytes; 0 when it does not fit and the batch is not empty."""
@@ -127,22 +148,13 @@ cdef class RecordBatchBuilder:
             headers = _plain_headers(headers)
         return self._append(timestamp_ms, key_data, key_size, value_data, value_size, headers)
 
-    @property
-    def capacity(self):
-        """Bytes of memory really held for the batch's records; what counts against `buffer_memory`."""
-        cdef Py_ssize_t held = 0 if self._storage is None else self._storage.allocated
-        return held if self._payload is None else held + len(self._payload)
-
-    @property
-    def records_size(self):
-        """Size in bytes of the records before compression."""
-        return self._records_size
-
     def records_view(self):
-        """The records section as encoded, without a copy; while it is held, nothing can be appended."""
-        if self._storage is None:
+        """The records as encoded, in one piece (a copy, when they lie in several); no record can be appended after."""
+        if self._payload is not None:
             raise IllegalStateError("the batch is compressed: its raw records are gone")
-        return memoryview(self._storage)
+        self._settle()
+        self._is_closed = True
+        return memoryview(self._block if len(self._blocks) == 1 else b"".join(self._blocks))
 
     def seal(self, int compression, object compressed_payload=None):
         """End appending, once; with a codec, `compressed_payload` replaces the raw records, which are freed."""
@@ -156,10 +168,15 @@ cdef class RecordBatchBuilder:
             if payload_size > MAX_BATCH_SIZE - BATCH_HEADER_SIZE:
                 raise ValueError(f"a compressed payload of {payload_size} bytes does not fit into a batch")
             self._payload = compressed_payload
-            self._storage = None
+            self._blocks = []
+            self._block = None
             self.size = BATCH_HEADER_SIZE + payload_size
+            self.capacity = payload_size
+        else:
+            self._settle()
+        self._next = self._stop = NULL
         self.compression = compression
-        self.is_sealed = True
+        self.is_sealed = self._is_closed = True
 
     def stamp(self, long long producer_id, int epoch, int base_sequence, bint is_transactional=False):
         """Write the header for this producer id, epoch and sequence; the same values again give the same bytes."""
@@ -189,7 +206,9 @@ cdef class RecordBatchBuilder:
         write_big_endian(out + 51, <uint64_t>epoch, 2)
         write_big_endian(out + 53, <uint64_t>base_sequence, 4)
         write_big_endian(out + 57, <uint64_t>self.count, 4)
-        cdef uint32_t crc = crc32c(self._body(), crc32c(PyBytes_FromStringAndSize(<char *>out + 21, BATCH_HEADER_SIZE - 21)))
+        crc = crc32c(PyBytes_FromStringAndSize(<char *>out + 21, BATCH_HEADER_SIZE - 21))
+        for part in self._blocks if self._payload is None else (self._payload,):
+            crc = crc32c(part, crc)
         write_big_endian(out + 17, crc, 4)
         self._header = header
         self.producer_id = producer_id
@@ -201,20 +220,21 @@ cdef class RecordBatchBuilder:
         """Header and records as they go on the wire, without a copy; stamps the batch as nobody's when it was not."""
         if self._header is None:
             self.stamp(NO_PRODUCER, NO_PRODUCER, NO_PRODUCER)
-        return self._header, self._body()
+        if self._payload is not None:
+            return self._header, self._payload
+        return (self._header, *[memoryview(block) for block in self._blocks])
 
     def records(self):
         """Decode what was appended, in order, as (timestamp_ms, key, value, headers); for splitting a batch."""
-        data = bytes(self._storage) if self._payload is None else decompress(
-            self.compression, self._payload, self._records_size
-        )
+        if self._payload is None:
+            self._settle()
+            data = b"".join(self._blocks)
+        else:
+            data = decompress(self.compression, self._payload, self.records_size)
         for record in decode_records(data, self.count, 0, self.base_timestamp):
             yield record[1:]
 
     # internals
-
-    def _body(self):
-        return memoryview(self._storage) if self._payload is None else self._payload
 
     cdef Py_ssize_t _append_buffers(self, long long timestamp_ms, object key, object value, object headers) except -1:
         """As try_append, for a key or value of another type than bytes."""
@@ -225,16 +245,15 @@ cdef class RecordBatchBuilder:
         cdef Py_ssize_t key_size = -1
         cdef Py_ssize_t value_size = -1
         # What Python code these types may run is run before anything is sized.
-        key = _contiguous(key)
-        value = _contiguous(value)
-        headers = _plain_headers(headers) if headers is not None else None
+        if headers is not None:
+            headers = _plain_headers(headers)
         if key is not None:
-            PyObject_GetBuffer(key, &key_buffer, PyBUF_SIMPLE)
+            _get_buffer(key, &key_buffer)
             key_data = <const unsigned char *>key_buffer.buf
             key_size = key_buffer.len
         try:
             if value is not None:
-                PyObject_GetBuffer(value, &value_buffer, PyBUF_SIMPLE)
+                _get_buffer(value, &value_buffer)
                 value_data = <const unsigned char *>value_buffer.buf
                 value_size = value_buffer.len
             try:
@@ -252,12 +271,11 @@ cdef class RecordBatchBuilder:
         const unsigned char *value, Py_ssize_t value_size,
         object headers,
     ) except -1:
-        cdef RecordStorage storage = self._storage
         cdef uint64_t timestamp_delta = 0
         cdef Py_ssize_t header_count = 0
         cdef Py_ssize_t headers_size = 0
-        if self.is_sealed:
-            raise IllegalStateError("the batch is sealed and takes no more records")
+        if self._is_closed:
+            raise IllegalStateError("the batch is closed and takes no more records")
         if self.count:
             # Unsigned, so that it wraps around as Java's long does.
             timestamp_delta = zigzag_of(<int64_t>(<uint64_t>timestamp_ms - <uint64_t>self.base_timestamp))
@@ -280,9 +298,10 @@ cdef class RecordBatchBuilder:
                 size=record_size,
                 limit=MAX_BATCH_SIZE,
             )
-        if storage.used + record_size > storage.allocated or storage.exports:
-            self._grow(storage.used + record_size)
-        cdef unsigned char *out = storage.data + storage.used
+        cdef bint opens_block = self._stop - self._next < record_size
+        if opens_block:
+            self._open_block(record_size)
+        cdef unsigned char *out = self._next
         out = write_varint(out, zigzag_of(body_size))
         out[0] = 0  # attributes: none is in use
         out = write_varint(out + 1, timestamp_delta)
@@ -292,32 +311,65 @@ cdef class RecordBatchBuilder:
         out = write_varint(out, zigzag_of(header_count))
         if header_count:
             out = write_headers(out, <tuple>headers)
-        storage.used += record_size
+        self._next = out
+        if opens_block:
+            self._fill_block_before(record_size)
         if not self.count:
             self.base_timestamp = self.max_timestamp = timestamp_ms
         elif timestamp_ms > self.max_timestamp:
             self.max_timestamp = timestamp_ms
         self.count += 1
         self.size = size
-        self._records_size += record_size
+        self.records_size += record_size
         return record_size
 
-    cdef int _grow(self, Py_ssize_t needed) except -1:
-        cdef RecordStorage storage = self._storage
-        cdef Py_ssize_t allocated
-        if storage.exports:
-            raise BufferError("the records cannot grow while a view of them is held")
-        if needed <= SMALL_STORAGE // 2:
-            allocated = FIRST_STORAGE
-            while allocated < needed:
-                allocated *= 2
-        elif needed <= SMALL_STORAGE:
-            allocated = SMALL_STORAGE
-        else:
-            allocated = needed + needed // 4
-        # Nothing past the limit will be asked for, but by a first record that is larger.
-        allocated = max(needed, min(allocated, self.limit - BATCH_HEADER_SIZE))
-        return storage.resize(allocated)
+    cdef int _open_block(self, Py_ssize_t record_size) except -1:
+        """Add a block that takes the whole record, and make it the one that is written to."""
+        cdef Py_ssize_t rest = self.limit - self.size
+        cdef Py_ssize_t added = FIRST_BLOCK
+        cdef RecordBlock block
+        while added < LARGEST_BLOCK and added * (2 if self.capacity < SMALL_STORAGE else 8) <= self.capacity:
+            added *= 2
+        while added > FIRST_BLOCK and added // 2 >= rest:
+            added //= 2  # nothing past the limit will be asked for
+        if added < record_size:
+            if record_size > SMALL_STORAGE:
+                added = record_size
+            while added < record_size:
+                added *= 2
+        block = RecordBlock(added)
+        self._settle()
+        self._blocks.append(block)
+        self._block = block
+        self._next = block.data
+        self._stop = block.data + added
+        self.capacity += added
+        return 0
+
+    cdef void _fill_block_before(self, Py_ssize_t record_size) noexcept:
+        """Move the head of the record just written to a new block into what the block before has left."""
+        if len(self._blocks) < 2 or record_size > LONG_RECORD:
+            return
+        cdef RecordBlock before = <RecordBlock>(<list>self._blocks)[len(self._blocks) - 2]
+        cdef Py_ssize_t room = before.allocated - before.used
+        memcpy(before.data + before.used, self._block.data, room)
+        memmove(self._block.data, self._block.data + room, record_size - room)
+        before.used += room
+        self._next -= room
+
+    cdef void _settle(self) noexcept:
+        """Tell the block that is written to how much of it is used."""
+        if self._next != NULL:
+            self._block.used = self._next - self._block.data
+
+
+cdef inline int block_index(Py_ssize_t allocated) noexcept:
+    """Which list of freed blocks takes this size; -1 when none does."""
+    cdef int index
+    for index in range(BLOCK_SIZES):
+        if allocated == <Py_ssize_t>FIRST_BLOCK << index:
+            return index
+    return -1
 
 
 cpdef Py_ssize_t record_size_upper_bound(object key, object value, object headers) except -1:
@@ -387,8 +439,7 @@ cpdef int murmur2(object data) except? -1:
     cdef Py_buffer buffer
     if PyBytes_CheckExact(data):
         return hash_bytes(<const unsigned char *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
-    data = _contiguous(data)
-    PyObject_GetBuffer(data, &buffer, PyBUF_SIMPLE)
+    _get_buffer(data, &buffer)
     try:
         return hash_bytes(<const unsigned char *>buffer.buf, buffer.len)
     finally:
@@ -421,22 +472,21 @@ cdef int32_t hash_bytes(const unsigned char *data, Py_ssize_t length) noexcept n
     return <int32_t>hashed
 
 
-cdef object _contiguous(object data):
-    """`data` itself when its bytes lie in one piece, else a copy; TypeError when it has no bytes."""
-    if data is None or PyBytes_CheckExact(data):
-        return data
-    if not PyObject_CheckBuffer(data):
-        raise TypeError(f"a bytes-like object is required, not '{type(data).__name__}'")
-    view = memoryview(data)
-    return view if view.c_contiguous else view.tobytes()
+cdef int _get_buffer(object data, Py_buffer *buffer) except -1:
+    """The bytes of `data` in one piece, of a copy when they are not; TypeError when it has none."""
+    try:
+        PyObject_GetBuffer(data, buffer, PyBUF_SIMPLE)
+    except BufferError:
+        PyObject_GetBuffer(memoryview(data).tobytes(), buffer, PyBUF_SIMPLE)
+    return 0
 
 
 cdef tuple _plain_headers(object headers):
     """Headers as a tuple of exact (str, bytes or None) tuples: what can be sized and written without running Python."""
     cdef tuple given
     cdef object item
-    if type(headers) is tuple:
-        given = <tuple>headers
+    if type(headers) is tuple or type(headers) is list:
+        given = tuple(headers)
         for item in given:
             if not _is_plain_header(item):
                 break

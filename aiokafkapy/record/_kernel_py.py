@@ -54,17 +54,19 @@ class RecordBatchBuilder:
     """Encodes records into one batch (magic 2): append, then seal once, then stamp and put `buffers()` on the wire.
 
     `limit` is the size in bytes, header included, past which no further record is taken; an empty builder takes any
-    record. `size` counts the bytes of the batch so far, `count` its records. Not for use by two threads at once, but
-    `records_view()` of a builder that gets no more records may be read in another thread.
+    record. `size` counts the bytes of the batch so far, `count` its records, `records_size` the bytes of its records before
+    compression; `capacity` is the memory really held, which is what counts against `buffer_memory`. A builder is for one
+    thread at a time, but what `records_view()` and `buffers()` give may be read in any thread.
     """
 
     __slots__ = (
         "_header",
+        "_is_closed",
         "_payload",
-        "_records_size",
         "_storage",
         "base_sequence",
         "base_timestamp",
+        "capacity",
         "compression",
         "count",
         "is_sealed",
@@ -73,6 +75,7 @@ class RecordBatchBuilder:
         "max_timestamp",
         "producer_epoch",
         "producer_id",
+        "records_size",
         "size",
     )
 
@@ -80,6 +83,8 @@ class RecordBatchBuilder:
         self.limit = limit
         self.size = BATCH_HEADER_SIZE
         self.count = 0
+        self.capacity = 0
+        self.records_size = 0
         self.base_timestamp = NO_TIMESTAMP
         self.max_timestamp = NO_TIMESTAMP
         self.compression = 0
@@ -90,20 +95,19 @@ class RecordBatchBuilder:
         self.base_sequence = NO_PRODUCER
         self.is_transactional = False
         # bytes
-        self._storage: bytearray | None = bytearray()
+        self._storage = bytearray()
+        self._is_closed = False
         self._payload: Buffer | None = None
         self._header: bytes | None = None
-        self._records_size = 0
 
     def try_append(self, timestamp_ms: int, key: Buffer | None, value: Buffer | None, headers: Headers | None) -> int:
         """Encode a record and return its size in bytes; 0 when it does not fit and the batch is not empty.
 
-        Raises TypeError when key or value is no bytes-like object, IllegalStateError once sealed, BufferError while
-        a view of the records is held. Whatever is raised, the batch is as it was.
+        Raises TypeError when key or value is no bytes-like object, and IllegalStateError once the records were viewed
+        or the batch sealed. Whatever is raised, the batch is as it was.
         """
-        storage = self._storage
-        if self.is_sealed or storage is None:
-            raise IllegalStateError("the batch is sealed and takes no more records")
+        if self._is_closed:
+            raise IllegalStateError("the batch is closed and takes no more records")
         body = _encode_body(self._timestamp_delta(timestamp_ms), self.count, key, value, headers)
         record_size = len(body) + _varint_size(len(body))
         size = self.size + record_size
@@ -117,34 +121,27 @@ class RecordBatchBuilder:
             )
         prefix = bytearray()
         _write_varint(prefix, len(body))
-        storage += prefix + body
+        self._storage += prefix
+        self._storage += body
         if not self.count:
             self.base_timestamp = self.max_timestamp = timestamp_ms
         elif timestamp_ms > self.max_timestamp:
             self.max_timestamp = timestamp_ms
         self.count += 1
         self.size = size
-        self._records_size += record_size
+        self.records_size += record_size
+        self.capacity = self._storage.__alloc__()
         return record_size
 
-    @property
-    def capacity(self) -> int:
-        """Bytes of memory really held for the batch's records; what counts against `buffer_memory`."""
-        held = 0 if self._storage is None else self._storage.__alloc__()
-        return held if self._payload is None else held + len(self._payload)
-
-    @property
-    def records_size(self) -> int:
-        """Size in bytes of the records before compression."""
-        return self._records_size
-
     def records_view(self) -> memoryview:
-        """The records section as encoded, without a copy; while it is held, nothing can be appended.
+        """The records as encoded, in one piece (a copy, when they lie in several); no record can be appended after.
 
-        Raises IllegalStateError once the batch is sealed with a compressed payload, for the raw bytes are gone then.
+        For the compressor, in this thread or another. Raises IllegalStateError once the batch is sealed with a
+        compressed payload, for the raw bytes are gone then.
         """
-        if self._storage is None:
+        if self._payload is not None:
             raise IllegalStateError("the batch is compressed: its raw records are gone")
+        self._is_closed = True
         return memoryview(self._storage).toreadonly()
 
     def seal(self, compression: int, compressed_payload: Buffer | None = None) -> None:
@@ -158,10 +155,11 @@ class RecordBatchBuilder:
             if payload_size > MAX_BATCH_SIZE - BATCH_HEADER_SIZE:
                 raise ValueError(f"a compressed payload of {payload_size} bytes does not fit into a batch")
             self._payload = compressed_payload
-            self._storage = None
+            self._storage = bytearray()  # not cleared: a view of it may still be held
             self.size = BATCH_HEADER_SIZE + payload_size
+            self.capacity = payload_size
         self.compression = compression
-        self.is_sealed = True
+        self.is_sealed = self._is_closed = True
 
     def stamp(self, producer_id: int, epoch: int, base_sequence: int, is_transactional: bool = False) -> None:
         """Write the header for this producer id, epoch and sequence; the same values again give the same bytes.
@@ -189,34 +187,33 @@ class RecordBatchBuilder:
             base_sequence,
             self.count,
         )
-        crc = crc32c(self._body(), crc32c(checked))
+        crc = crc32c(self._storage if self._payload is None else self._payload, crc32c(checked))
         self._header = _PREAMBLE.pack(0, self.size - 12, UNKNOWN_LEADER_EPOCH, MAGIC, crc) + checked
         self.producer_id = producer_id
         self.producer_epoch = epoch
         self.base_sequence = base_sequence
         self.is_transactional = is_transactional
 
-    def buffers(self) -> tuple[Buffer, Buffer]:
-        """Header and records as they go on the wire, without a copy; stamps the batch as nobody's when it was not."""
+    def buffers(self) -> tuple[Buffer, ...]:
+        """Header and records as they go on the wire, without a copy: two buffers or more, never to be changed.
+
+        Stamps the batch as nobody's when it was not. Raises IllegalStateError before the batch is sealed.
+        """
         if self._header is None:
             self.stamp(NO_PRODUCER, NO_PRODUCER, NO_PRODUCER)
         assert self._header is not None
-        return self._header, self._body()
+        return self._header, self.records_view() if self._payload is None else self._payload
 
     def records(self) -> Iterator[tuple[int, bytes | None, bytes | None, Headers]]:
         """Decode what was appended, in order, as (timestamp_ms, key, value, headers); for splitting a batch."""
-        if self._storage is not None:
-            data: Buffer = bytes(self._storage)
+        if self._payload is None:
+            data = bytes(self._storage)
         else:
-            assert self._payload is not None
-            data = decompress(self.compression, self._payload, self._records_size)
+            data = decompress(self.compression, self._payload, self.records_size)
         for record in decode_records(data, self.count, 0, self.base_timestamp):
             yield record[1:]
 
     # internals
-
-    def _body(self) -> Buffer:
-        return self.records_view() if self._payload is None else self._payload
 
     def _timestamp_delta(self, timestamp_ms: int) -> int:
         if not -(2**63) <= timestamp_ms < 2**63:
