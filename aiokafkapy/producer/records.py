@@ -1,0 +1,60 @@
+"""What goes in and what comes back: ``ProducerRecord`` and ``RecordMetadata``.
+
+Both are plain values: they know nothing of batches, clocks or brokers. Kafka's counterparts have the same names in
+``org.apache.kafka.clients.producer``.
+
+Rules: ``value=None`` is a tombstone and ``key=None`` is no key, and both reach the broker as such; header keys may
+repeat, a header's value may be None, and their order is kept (KIP-82); an offset of -1 means that no broker told it
+(``acks=0``, or a duplicate that the broker had already).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ..common import NO_TIMESTAMP, Headers, TopicPartition
+
+__all__ = ["INVALID_OFFSET", "ProducerRecord", "RecordMetadata"]
+
+INVALID_OFFSET = -1
+"""The offset of a record whose offset no broker told us."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducerRecord:
+    """One record to send: what ``send_many`` takes when a bare value is not enough, and what interceptors see.
+
+    ``partition`` None leaves the choice to the partitioner, ``timestamp_ms`` None means the time of the call.
+    """
+
+    topic: str
+    value: Any = None
+    key: Any = None
+    partition: int | None = None
+    timestamp_ms: int | None = None
+    headers: Headers | None = None
+
+
+class RecordMetadata(NamedTuple):
+    """Where a delivered record is: topic, partition, offset, and the time stamp it carries there.
+
+    The sizes are those of the key and value as sent, in bytes, or -1 for None.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int = NO_TIMESTAMP
+    serialized_key_size: int = -1
+    serialized_value_size: int = -1
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """The place as a ``TopicPartition``."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
+    def has_offset(self) -> bool:
+        """False when no broker told the offset (``acks=0``, or a duplicate that it no longer remembered)."""
+        return self.offset != INVALID_OFFSET
