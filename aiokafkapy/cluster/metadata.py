@@ -1,0 +1,416 @@
+"""What is known of the cluster, and when to ask again.
+
+Owns the current ``Cluster``, the versions that waiters compare, leader epochs, topic ids, and the back-off of metadata
+requests. Knows no socket and no task: ``client.metadata_updater`` sends the requests, listeners wake whoever waits.
+Kafka's counterpart is ``org.apache.kafka.clients.Metadata``; ``ProducerMetadata`` extends it with topics that expire.
+
+Rules:
+
+- ``update_version`` grows with every answer that was taken; waiters compare it. ``request_version`` grows with every
+  new topic, so an answer to an older request does not clear what was asked for since.
+- A failed update only moves the time of the last attempt; an answer without brokers is a failed update.
+- An older leader epoch never replaces a newer one, unless the topic's id says that the topic was made anew.
+- Requests are never closer than the back-off, whatever the number of records, topics and callers, except for the first
+  request for a new topic while the cluster answers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+from uuid import UUID
+
+from ..common import NO_LEADER, NO_LEADER_EPOCH, ExponentialBackoff, Node, PartitionInfo, TopicPartition
+from ..errors import InvalidTopicError, KafkaError, TopicAuthorizationFailedError, make
+from ..protocol.api import ApiKey
+from ..protocol.messages import build_request
+from .cluster import NO_CONTROLLER, Cluster, TopicMetadata
+from .metadata_cache import MetadataCache
+
+__all__ = ["Metadata", "MetadataRequestAndVersion"]
+
+# Before Metadata v9 a broker could answer with the epoch of an older controller (KAFKA-9212), as Java's
+# hasReliableLeaderEpochs.
+_FIRST_VERSION_WITH_RELIABLE_EPOCHS: Final = 9
+# Answers that bring nothing new slow the next requests down, but not these first ones: a topic made shortly after its
+# first record should be found within one back-off.
+_EQUIVALENT_ANSWERS_AT_FULL_RATE: Final = 5
+# Last errors by address are for messages to people: the newest of them are enough.
+_MAX_REMEMBERED_ADDRESSES: Final = 32
+
+
+class MetadataRequestAndVersion(NamedTuple):
+    """A metadata request to send: its body by version, and what to give back to ``Metadata.update`` with the answer."""
+
+    build: Callable[[int], Any]
+    request_version: int
+    is_partial: bool
+
+
+class Metadata:
+    """The cluster as last seen, and whether and when to ask again. Not thread-safe: it belongs to one event loop.
+
+    This class asks for the topics given to ``add_topics``; a subclass asks for others by overriding
+    ``topics_to_request`` and ``retain_topic``.
+    """
+
+    def __init__(
+        self,
+        *,
+        retry_backoff_ms: int = 100,
+        retry_backoff_max_ms: int = 1_000,
+        metadata_max_age_ms: int = 300_000,
+        allow_auto_topic_creation: bool = False,
+    ) -> None:
+        self.allow_auto_topic_creation = allow_auto_topic_creation
+        self._backoff = ExponentialBackoff(retry_backoff_ms / 1000, retry_backoff_max_ms / 1000)
+        self._max_age = metadata_max_age_ms / 1000
+        # The view.
+        self._cache = MetadataCache()
+        self.cluster: Cluster = self._cache.cluster
+        self._bootstrap_addresses: tuple[tuple[str, int], ...] = ()
+        self._leader_epochs: dict[str, dict[int, int]] = {}
+        # What waiters compare.
+        self.update_version = 0
+        self.request_version = 0
+        # When to ask.
+        self.need_full_update = False
+        self.need_partial_update = False
+        self.last_refresh = -math.inf
+        self.last_successful_refresh = -math.inf
+        self._allowed_at = -math.inf
+        self._failed_attempts = 0
+        self._equivalent_answers = 0
+        # What went wrong.
+        self.fatal_error: KafkaError | None = None
+        self.last_failure: KafkaError | None = None
+        self._topic_errors: dict[str, KafkaError] = {}
+        self._address_errors: dict[str, BaseException] = {}
+        # Who is told.
+        self._listeners: list[Callable[[], None]] = []
+        self.on_update_requested: Callable[[], None] | None = None
+        self._topics: set[str] = set()
+
+    # which topics: a subclass decides otherwise
+
+    def retain_topic(self, topic: str, is_internal: bool, now: float) -> bool:
+        """True when the topic is still wanted; what is not is left out of the view."""
+        return True
+
+    def topics_to_request(self, partial: bool) -> Collection[str] | None:
+        """Names to ask for; None asks for every topic, nothing for the brokers only. ``partial``: only what is not
+        known yet.
+        """
+        if not partial:
+            return self._topics
+        return [topic for topic in self._topics if self.cluster.topic(topic) is None]
+
+    def add_topics(self, topics: Iterable[str]) -> None:
+        """Also ask for these topics from now on; those that are new are asked for at once."""
+        new = set(topics) - self._topics
+        if new:
+            self._topics |= new
+            self.request_update_for_new_topics()
+
+    # asking for an update
+
+    @property
+    def is_update_requested(self) -> bool:
+        """True when somebody asked for an update that has not come yet."""
+        return self.need_full_update or self.need_partial_update
+
+    def request_update(self, reset_backoff: bool = False) -> int:
+        """Ask for all topics again as soon as the back-off allows; returns the update version to wait beyond.
+
+        ``reset_backoff`` forgets that the last answers brought nothing new.
+        """
+        self.need_full_update = True
+        if reset_backoff and self._equivalent_answers:
+            self._equivalent_answers = 0
+            self._allowed_at = min(self._allowed_at, self.last_refresh + self._backoff.initial)
+        return self._tell_request()
+
+    def request_update_for_new_topics(self) -> int:
+        """Ask for the topics that are new, at once unless the cluster does not answer; returns as
+        ``request_update``.
+        """
+        self.need_partial_update = True
+        self._equivalent_answers = 0
+        self.request_version += 1
+        # Java always skips the wait here. In an outage that would be one request per new topic instead of one per
+        # back-off.
+        if not self._failed_attempts:
+            self._allowed_at = -math.inf
+        return self._tell_request()
+
+    def time_to_next_update(self, now: float) -> float:
+        """Seconds until the next request is due: 0 when it is; never before the back-off of the last one is over."""
+        to_expire = 0.0 if self.is_update_requested else self.last_successful_refresh + self._max_age - now
+        return max(to_expire, self._allowed_at - now, 0.0)
+
+    def new_request(self, now: float) -> MetadataRequestAndVersion:
+        """The request to send now: a partial one when only new topics are wanted and the rest is young enough."""
+        is_partial = not self.need_full_update and self.last_successful_refresh + self._max_age > now
+        topics = self.topics_to_request(is_partial)
+        wanted = None if topics is None else [{"name": topic, "topic_id": None} for topic in sorted(topics)]
+        auto_create = self.allow_auto_topic_creation
+
+        def build(version: int) -> Any:
+            return build_request(ApiKey.METADATA, version, topics=wanted, allow_auto_topic_creation=auto_create)
+
+        return MetadataRequestAndVersion(build, self.request_version, is_partial)
+
+    # outcomes
+
+    def update(self, request_version: int, response: Any, is_partial: bool, now: float) -> None:
+        """Take an answer; ``request_version`` and ``is_partial`` are those of its request. Tells the listeners."""
+        self.need_partial_update = request_version < self.request_version
+        self.last_refresh = now
+        self.update_version += 1
+        if not is_partial:
+            self.need_full_update = False
+            self.last_successful_refresh = now
+        self._failed_attempts = 0
+        self._equivalent_answers += 1
+        self.fatal_error = self.last_failure = None
+        self._handle_metadata_response(response, is_partial, now)
+        if self.need_partial_update:
+            self._allowed_at = now  # a topic came while this answer was on its way: it need not wait for the back-off
+        else:
+            slowed = max(0, self._equivalent_answers - _EQUIVALENT_ANSWERS_AT_FULL_RATE)
+            self._allowed_at = now + self._backoff.delay(slowed)
+        self._tell_listeners()
+
+    def failed_update(self, now: float, error: KafkaError | None = None) -> None:
+        """Note that a request failed: the next one waits for the back-off, which grows. Tells the listeners."""
+        self.last_refresh = now
+        self._allowed_at = now + self._backoff.delay(self._failed_attempts)
+        self._failed_attempts += 1
+        self._equivalent_answers = 0
+        if error is not None:
+            self.last_failure = error
+        self._tell_listeners()
+
+    def set_fatal_error(self, error: KafkaError) -> None:
+        """Note an error that asking again does not cure, such as refused credentials; the next update clears it."""
+        self.fatal_error = self.last_failure = error
+        self._tell_listeners()
+
+    def update_partition_leaderships(
+        self, leaders: Mapping[TopicPartition, tuple[int, int]], nodes: Sequence[Node]
+    ) -> set[TopicPartition]:
+        """Take leader hints of a response, (leader id, leader epoch) by partition (KIP-951); returns those that were
+        news.
+
+        Left out are: partitions that are not known, hints not newer than what is known, leaders without an address.
+        """
+        addresses = {node.node_id: node for node in self.cluster.nodes} | {node.node_id: node for node in nodes}
+        changed = []
+        for topic_partition, (leader_id, leader_epoch) in leaders.items():
+            known = self.cluster.partition(topic_partition)
+            if known is None or leader_id not in addresses or leader_epoch <= known.leader_epoch:
+                continue
+            changed.append(known._replace(leader=leader_id, leader_epoch=leader_epoch))
+            self._leader_epochs.setdefault(known.topic, {})[known.partition] = leader_epoch
+        if changed:
+            self._replace_cache(self._cache.with_partitions(changed, addresses))
+            self._tell_listeners()
+        return {TopicPartition(partition.topic, partition.partition) for partition in changed}
+
+    # start and restart
+
+    def bootstrap(self, addresses: Iterable[tuple[str, int]]) -> None:
+        """Start from these addresses: the view has no topics until the first answer."""
+        self._bootstrap_addresses = tuple(addresses)
+        self.need_full_update = True
+        self.update_version += 1
+        # What another cluster, or a restored one, says of its epochs must count.
+        self._leader_epochs.clear()
+        self._replace_cache(MetadataCache.bootstrap(self._bootstrap_addresses))
+
+    def rebootstrap(self) -> None:
+        """Forget the cluster and start again from the bootstrap addresses (KIP-899, KIP-1102)."""
+        self.bootstrap(self._bootstrap_addresses)
+        self._tell_request()
+        self._tell_listeners()
+
+    # look-ups
+
+    def current_leader(self, topic_partition: TopicPartition) -> tuple[Node | None, int]:
+        """The partition's leader, None when it has none or is not known, and its epoch, -1 when there is none."""
+        partition = self.cluster.partition(topic_partition)
+        if partition is None:
+            return None, NO_LEADER_EPOCH
+        return self.cluster.node_by_id(partition.leader), partition.leader_epoch
+
+    def topic_error(self, topic: str) -> KafkaError | None:
+        """The error that the last answer gave for this topic, or None."""
+        return self._topic_errors.get(topic)
+
+    def add_listener(self, listener: Callable[[], None]) -> None:
+        """Call ``listener`` after each update, failed update and fatal error. It must not raise."""
+        self._listeners.append(listener)
+
+    def remove_listener(self, listener: Callable[[], None]) -> None:
+        """Do not call ``listener`` any more; unknown listeners are ignored."""
+        if listener in self._listeners:
+            self._listeners.remove(listener)
+
+    # causes, for the messages of time-outs
+
+    def note_address_failure(self, address: str, error: BaseException) -> None:
+        """Remember the last error of an address; ``address_reached`` forgets it."""
+        self._address_errors.pop(address, None)
+        self._address_errors[address] = error
+        if len(self._address_errors) > _MAX_REMEMBERED_ADDRESSES:
+            del self._address_errors[next(iter(self._address_errors))]
+
+    def address_reached(self, address: str) -> None:
+        """Forget an address's errors: a connection to it works."""
+        self._address_errors.pop(address, None)
+
+    def describe_failure(self, topic: str | None = None) -> str:
+        """Why there is no metadata (of ``topic``): one line for people, with the last error of each address."""
+        causes = []
+        if topic is not None and topic in self._topic_errors:
+            causes.append(str(self._topic_errors[topic]))
+        if self.fatal_error is not None:
+            causes.append(str(self.fatal_error))
+        elif self.last_failure is not None:
+            causes.append(f"the last metadata request failed: {self.last_failure}")
+        if self._address_errors:
+            errors = "; ".join(f"{address}: {_describe(error)}" for address, error in self._address_errors.items())
+            causes.append(("no broker is reachable: " if self.cluster.is_bootstrap else "unreachable: ") + errors)
+        if not causes:
+            causes.append("no broker has answered yet" if self.cluster.is_bootstrap else "no error was reported")
+        return "; ".join(causes)
+
+    # internals
+
+    def _handle_metadata_response(self, response: Any, is_partial: bool, now: float) -> None:
+        """Decide what of the answer counts, then replace or merge."""
+        has_reliable_epochs = response.__version__ >= _FIRST_VERSION_WITH_RELIABLE_EPOCHS
+        topics: dict[str, TopicMetadata] = {}
+        invalid: set[str] = set()
+        unauthorized: set[str] = set()
+        named: set[str] = set()
+        for topic in response.topics:
+            name = topic.name
+            if name is None:
+                continue
+            named.add(name)
+            self._topic_errors.pop(name, None)
+            is_internal = getattr(topic, "is_internal", False)
+            if not self.retain_topic(name, is_internal, now):
+                continue
+            if topic.error_code:
+                self._note_topic_error(name, topic.error_code, invalid, unauthorized)
+            else:
+                topics[name] = self._read_topic(topic, name, is_internal, has_reliable_epochs)
+        update = MetadataCache(
+            nodes={broker.node_id: _read_node(broker) for broker in response.brokers},
+            topics=topics,
+            cluster_id=getattr(response, "cluster_id", None),
+            controller_id=getattr(response, "controller_id", NO_CONTROLLER),
+            invalid_topics=frozenset(invalid),
+            unauthorized_topics=frozenset(unauthorized),
+        )
+        if is_partial:
+            update = self._cache.merge_with(
+                update, lambda name, internal: name not in named and self.retain_topic(name, internal, now)
+            )
+        self._replace_cache(update)
+        self._forget_dropped_topics(now)
+
+    def _note_topic_error(self, name: str, code: int, invalid: set[str], unauthorized: set[str]) -> None:
+        error = make(code, topic=name)
+        self._topic_errors[name] = error
+        if error.invalid_metadata:
+            self.need_full_update = True
+        elif isinstance(error, InvalidTopicError):
+            invalid.add(name)
+        elif isinstance(error, TopicAuthorizationFailedError):
+            unauthorized.add(name)
+
+    def _read_topic(self, topic: Any, name: str, is_internal: bool, has_reliable_epochs: bool) -> TopicMetadata:
+        topic_id = _usable_id(getattr(topic, "topic_id", None))
+        previous = self._cache.topics.get(name)
+        # An id that was lost meanwhile, or has changed, says that older epochs are those of another topic
+        # (KAFKA-12257).
+        is_recreated = topic_id is not None and (previous is None or previous.topic_id != topic_id)
+        if is_recreated:
+            self._leader_epochs.pop(name, None)
+        partitions = []
+        for found in topic.partitions:
+            partition = _read_partition(name, found)
+            if found.error_code and make(found.error_code).invalid_metadata:
+                self.need_full_update = True
+            if not has_reliable_epochs:
+                partition = partition._replace(leader_epoch=NO_LEADER_EPOCH)
+            partitions.append(self._newer(partition, previous))
+        return TopicMetadata(name, partitions, topic_id, is_internal)
+
+    def _newer(self, partition: PartitionInfo, previous: TopicMetadata | None) -> PartitionInfo:
+        """The answer's view of a partition, or the one we have when that is of a newer leader epoch."""
+        epochs = self._leader_epochs.setdefault(partition.topic, {})
+        if partition.leader_epoch < 0:
+            epochs.pop(partition.partition, None)
+            self._equivalent_answers = 0
+            return partition
+        seen = epochs.get(partition.partition, -1)
+        if partition.leader_epoch < seen:
+            known = None if previous is None else previous.by_number.get(partition.partition)
+            # Known to be stale and nothing better at hand: the partition is there, its leader is not known.
+            return known or partition._replace(leader=NO_LEADER, leader_epoch=NO_LEADER_EPOCH)
+        if partition.leader_epoch > seen:
+            epochs[partition.partition] = partition.leader_epoch
+            self._equivalent_answers = 0
+        return partition
+
+    def _forget_dropped_topics(self, now: float) -> None:
+        known = self._cache.topics
+        for name in [
+            name for name in self._leader_epochs if name not in known and not self.retain_topic(name, False, now)
+        ]:
+            del self._leader_epochs[name]
+        for name in [name for name in self._topic_errors if not self.retain_topic(name, False, now)]:
+            del self._topic_errors[name]
+
+    def _replace_cache(self, cache: MetadataCache) -> None:
+        self._cache = cache
+        self.cluster = cache.cluster
+
+    def _tell_request(self) -> int:
+        if self.on_update_requested is not None:
+            self.on_update_requested()
+        return self.update_version
+
+    def _tell_listeners(self) -> None:
+        for listener in tuple(self._listeners):
+            listener()
+
+
+def _read_node(broker: Any) -> Node:
+    return Node(broker.node_id, broker.host, broker.port, getattr(broker, "rack", None))
+
+
+def _read_partition(topic: str, partition: Any) -> PartitionInfo:
+    return PartitionInfo(
+        topic,
+        partition.partition_index,
+        partition.leader_id if partition.leader_id >= 0 else NO_LEADER,
+        getattr(partition, "leader_epoch", NO_LEADER_EPOCH),
+        tuple(partition.replica_nodes),
+        tuple(partition.isr_nodes),
+        tuple(getattr(partition, "offline_replicas", ())),
+    )
+
+
+def _usable_id(topic_id: UUID | None) -> UUID | None:
+    """None for the zero id, which the protocol writes for "none"."""
+    return topic_id if topic_id is not None and topic_id.int else None
+
+
+def _describe(error: BaseException) -> str:
+    return str(error) or type(error).__name__
