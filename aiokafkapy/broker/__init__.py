@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from aiokafkapy.broker.config import BrokerConfig
-    from aiokafkapy.broker.controls import Controls
-    from aiokafkapy.broker.dev_broker import DevBroker
+    from .config import BrokerConfig
+    from .controls import Controls
+    from .dev_broker import DevBroker
 
 __all__ = ["BrokerConfig", "Controls", "DevBroker"]
 

@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from aiokafkapy.errors import ConfigurationError
+from ..errors import ConfigurationError
 
 __all__ = ["BrokerConfig"]
 
@@ -31,11 +31,12 @@ class BrokerConfig(BaseModel):
     num_io_threads: int = Field(8, ge=1)
     queued_max_requests: int = Field(500, ge=1)
     socket_request_max_bytes: int = Field(104_857_600, ge=1)
-    socket_send_buffer_bytes: int = 102_400
-    socket_receive_buffer_bytes: int = 102_400
+    socket_send_buffer_bytes: int = Field(-1, ge=-1)  # Kafka: 102400; -1 leaves it to the kernel, better on loopback
+    socket_receive_buffer_bytes: int = Field(-1, ge=-1)
     socket_listen_backlog_size: int = Field(128, ge=1)  # Kafka: 50; a test that opens hundreds at once is not refused
     connections_max_idle_ms: int = 600_000
     max_connections: int = Field(2_147_483_647, ge=0)
+    listener_max_connections: int = Field(2_147_483_647, ge=0)  # Kafka: max.connections with a listener prefix
     max_connections_per_ip: int = Field(2_147_483_647, ge=0)
     max_connections_per_ip_overrides: Mapping[str, int] = Field(default_factory=dict)
     max_connection_creation_rate: float = Field(2_147_483_647, gt=0)

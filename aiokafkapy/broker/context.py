@@ -23,18 +23,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from aiokafkapy.common import Node
-from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.protocol.messages import build_response
+from ..common import Node
+from ..protocol.api import ApiKey
+from ..protocol.messages import build_response
+
+from .controls import broker_error
 
 if TYPE_CHECKING:
-    from aiokafkapy.broker.config import BrokerConfig
-    from aiokafkapy.broker.controls import Controls
-    from aiokafkapy.broker.groups import GroupCoordinator
-    from aiokafkapy.broker.producer_state import ProducerIdManager
-    from aiokafkapy.broker.purgatory import Purgatory
-    from aiokafkapy.broker.topics import Partition, TopicRegistry
-    from aiokafkapy.protocol.codec import RequestHeader
+    from .config import BrokerConfig
+    from .controls import Controls
+    from .groups import GroupCoordinator
+    from .producer_state import ProducerIdManager
+    from .purgatory import Purgatory
+    from .topics import Partition, TopicRegistry
+    from ..protocol.codec import RequestHeader
 
 __all__ = ["BrokerState", "ConnectionInfo", "RequestContext"]
 
@@ -107,7 +109,7 @@ class RequestContext:
     state: BrokerState
 
     # The controls' faults this request has used already; a fault counts once per request, not once per partition.
-    used_faults: set[int] = field(default_factory=set)
+    used_faults: set[object] = field(default_factory=set)
 
     @property
     def api_key(self) -> int:
@@ -140,6 +142,12 @@ class RequestContext:
         appended) for those that are to fail although the work was done.
         """
         return self.state.controls.topic_error(self, topic, partition, after=after)
+
+    def check_topic(self, topic: str, partition: int | None = None) -> None:
+        """Raise what `topic_error` says, for handlers whose errors per topic are exceptions anyway."""
+        code = self.topic_error(topic, partition)
+        if code:
+            raise broker_error(code)
 
     def nodes(self) -> Sequence[Node]:
         """The nodes that run, by ascending id."""

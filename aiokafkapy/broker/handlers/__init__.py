@@ -24,11 +24,11 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from aiokafkapy.protocol.api import ApiKey
+from ...protocol.api import ApiKey
 
 if TYPE_CHECKING:
-    from aiokafkapy.broker.context import RequestContext
-    from aiokafkapy.errors import KafkaError
+    from ..context import RequestContext
+    from ...errors import KafkaError
 
 __all__ = ["CLOSE_CONNECTION", "NO_RESPONSE", "Body", "ErrorResponse", "Handler", "dispatch_table", "register"]
 

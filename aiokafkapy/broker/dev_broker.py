@@ -1,0 +1,321 @@
+"""`DevBroker`: a Kafka cluster inside this process, for tests and laptops.
+
+Owns the nodes and the cluster's state, and is what `controls` acts upon. Each node is a listener with its own
+SocketServer, RequestChannel and handlers; topics, logs and groups are shared, so a leader is only an id and an epoch.
+It must not know any API. Kafka's counterpart is `KafkaRaftServer`, or `KafkaClusterTestKit` of its tests.
+
+Rules:
+- everything but `start` and `stop` is synchronous, and all of it belongs to the loop that started the broker;
+- a node keeps its port for as long as the broker lives, also while it is stopped;
+- after `stop` there is no task, socket, timer or open file of ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import os
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+from ..common import ConsumedRecord, Node
+from ..errors import ConfigurationError, IllegalStateError, UnknownTopicOrPartitionError
+from .config import BrokerConfig
+from .context import BrokerState
+from .controls import Controls
+from .groups import GroupCoordinator
+from .producer_state import ProducerIdManager
+from .purgatory import Purgatory
+from .request_channel import RequestChannel
+from .request_handler import KafkaRequestHandlerPool
+from .socket_server import SocketServer
+from .topics import Topic, TopicRegistry
+
+__all__ = ["DevBroker"]
+
+
+class DevBroker:
+    """An embedded broker of one or more nodes, ids 1 to `nodes`; ready when `start` (or `async with`) returns.
+
+    `port=0` takes free ports, another one is node 1's and the others follow. With `data_dir` topics, records, offsets
+    and the cluster id survive, else everything is in memory. `advertised_host` is what clients are told to connect to
+    when it is not `host`. `config` has Kafka's broker options with underscores (`auto_create_topics_enable=False`).
+    """
+
+    def __init__(
+        self,
+        nodes: int = 1,
+        data_dir: str | os.PathLike[str] | None = None,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        advertised_host: str | None = None,
+        **config: Any,
+    ) -> None:
+        """No I/O, and no running loop needed. ConfigurationError for a wrong option."""
+        if nodes < 1:
+            raise ConfigurationError(f"nodes={nodes}: a broker has at least one node")
+        if port and port + nodes - 1 > 65_535:
+            raise ConfigurationError(f"port={port}: the last of {nodes} nodes would have a port over 65535")
+        self.config = BrokerConfig.of(**config)
+        self.controls = Controls(self)
+        self._node_ids = list(range(1, nodes + 1))
+        self._data_dir = None if data_dir is None else Path(data_dir)
+        self._host = host
+        self._advertised_host = advertised_host or ("127.0.0.1" if host in ("", "0.0.0.0", "::") else host)
+        self._ports = {node_id: port and port + node_id - 1 for node_id in self._node_ids}
+        self._running: dict[int, _BrokerNode] = {}
+        self._stopping: list[_BrokerNode] = []
+        self._state: BrokerState | None = None
+
+    # life
+
+    async def start(self) -> None:
+        """Open the data and every port. OSError when one is taken; nothing is left behind then."""
+        if self._state is not None:
+            raise IllegalStateError("the broker is running already")
+        self._state = self._open_state()
+        try:
+            for node_id in self._node_ids:
+                self._start_node(node_id)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Close every connection, port and file; idempotent."""
+        state, self._state = self._state, None
+        if state is None:
+            return
+        for node_id in list(self._running):
+            self._stop_node(node_id, state)
+        state.groups.close()
+        state.purgatory.close()
+        for node in self._stopping:
+            await node.wait_stopped()
+        self._stopping.clear()
+        # Aborted transports close their sockets in the next turn of the loop.
+        await asyncio.sleep(0)
+        state.topics.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        await self.stop()
+
+    # what clients need
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port` of every node, also of those that are stopped, for a client's configuration."""
+        return ",".join(f"{_bracketed(node.host)}:{node.port}" for node in self.nodes)
+
+    @property
+    def nodes(self) -> list[Node]:
+        """Every node of the cluster, running or not."""
+        return [self.state.all_nodes[node_id] for node_id in self._node_ids]
+
+    @property
+    def running_nodes(self) -> list[Node]:
+        """The nodes that answer."""
+        return [node for node in self.nodes if node.node_id in self._running]
+
+    @property
+    def cluster_id(self) -> str:
+        """The cluster's id, as clients see it."""
+        return self.state.cluster_id
+
+    @property
+    def state(self) -> BrokerState:
+        """Topics, groups and the rest, for tests that look inside. IllegalStateError unless running."""
+        if self._state is None:
+            raise IllegalStateError("the broker is not running: use `async with DevBroker()`, or await start()")
+        return self._state
+
+    # topics and records
+
+    def create_topic(
+        self,
+        name: str,
+        partitions: int = -1,
+        *,
+        replication_factor: int = -1,
+        config: Mapping[str, str] | None = None,
+        **options: object,
+    ) -> None:
+        """Make a topic. Its options by Kafka's names in `config`, or with underscores: `min_insync_replicas=2`.
+
+        Raises TopicAlreadyExistsError and the others of `TopicRegistry.create`.
+        """
+        merged: dict[str, str | None] = {**(config or {})}
+        for option, value in options.items():
+            merged[option.replace("_", ".")] = str(value).lower() if isinstance(value, bool) else str(value)
+        self.state.topics.create(name, partitions, merged, replication_factor=replication_factor)
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic and its records. UnknownTopicOrPartitionError when there is none."""
+        self.state.topics.delete(name)
+
+    def records(self, topic: str, partition: int | None = 0) -> list[ConsumedRecord]:
+        """What is in a partition's log, decoded; with `partition=None` in the whole topic, partition by partition.
+
+        UnknownTopicOrPartitionError when there is no such thing.
+        """
+        if partition is not None:
+            return self._log_records(topic, partition)
+        return [record for each in self._topic(topic).partitions for record in self._log_records(topic, each.index)]
+
+    def metrics(self) -> dict[str, float]:
+        """Connections and request times of all running nodes, by name; times are seconds summed over requests."""
+        totals: dict[str, float] = {}
+        for node in self._running.values():
+            for name, value in node.metrics().items():
+                totals[name] = totals.get(name, 0) + value
+        return totals
+
+    # for the controls
+
+    def drop_connections(self, node_id: int | None) -> int:
+        """See `Controls.drop_connections`."""
+        return sum(node.server.drop_connections() for node in self._chosen(node_id))
+
+    def stall_connections(self, is_stalled: bool, node_id: int | None) -> None:
+        """See `Controls.stall_connections`."""
+        for node in self._chosen(node_id):
+            node.server.stall(is_stalled)
+
+    def set_leader(self, topic: str, partition: int, node_id: int | None) -> None:
+        """See `Controls.set_leader`. ValueError for a node that does not run."""
+        if node_id is not None and node_id not in self._running:
+            raise ValueError(f"node {node_id} cannot lead: the running nodes are {sorted(self._running)}")
+        self.state.topics.set_leader(topic, partition, node_id)
+
+    def stop_node(self, node_id: int) -> None:
+        """See `Controls.stop_node`. Stopping a stopped node does nothing."""
+        self._check_node(node_id)
+        if node_id in self._running:
+            self._stop_node(node_id, self.state)
+
+    def start_node(self, node_id: int) -> None:
+        """See `Controls.start_node`. Starting a running node does nothing."""
+        self._check_node(node_id)
+        if node_id not in self._running:
+            self._start_node(node_id)
+            self.state.topics.node_started(node_id)
+
+    # internals
+
+    def _open_state(self) -> BrokerState:
+        loop = asyncio.get_running_loop()
+        purgatory = Purgatory(loop)
+        return BrokerState(
+            config=self.config,
+            cluster_id=_cluster_id(self._data_dir),
+            topics=TopicRegistry(self.config, self._node_ids, data_dir=self._data_dir),
+            groups=GroupCoordinator(self.config, data_dir=self._data_dir),
+            producer_ids=ProducerIdManager(data_dir=self._data_dir),
+            purgatory=purgatory,
+            controls=self.controls,
+            loop=loop,
+        )
+
+    def _start_node(self, node_id: int) -> None:
+        node = _BrokerNode(node_id, self.state)
+        port = node.start(self._host, self._ports[node_id])
+        self._ports[node_id] = port
+        self._running[node_id] = node
+        address = Node(node_id, self._advertised_host, port)
+        self.state.all_nodes[node_id] = self.state.running_nodes[node_id] = address
+
+    def _stop_node(self, node_id: int, state: BrokerState) -> None:
+        node = self._running.pop(node_id)
+        node.stop()
+        self._stopping.append(node)
+        del state.running_nodes[node_id]
+        if self._state is not None:  # else the whole cluster stops: nobody takes over
+            state.topics.node_stopped(node_id)
+
+    def _chosen(self, node_id: int | None) -> list[_BrokerNode]:
+        if node_id is None:
+            return list(self._running.values())
+        self._check_node(node_id)
+        return [self._running[node_id]] if node_id in self._running else []
+
+    def _check_node(self, node_id: int) -> None:
+        if node_id not in self._node_ids:
+            raise ValueError(f"there is no node {node_id}: the nodes are {self._node_ids}")
+
+    def _topic(self, name: str) -> Topic:
+        topic = self.state.topics.get(name)
+        if topic is None:
+            raise UnknownTopicOrPartitionError(f"there is no topic {name!r}", topic=name)
+        return topic
+
+    def _log_records(self, topic: str, index: int) -> list[ConsumedRecord]:
+        partition = self.state.topics.partition(topic, index)
+        if partition is None:
+            raise UnknownTopicOrPartitionError(f"there is no partition {topic}-{index}", topic=topic, partition=index)
+        return list(partition.log.records())
+
+
+class _BrokerNode:
+    """One node: a SocketServer and its request handlers around one RequestChannel."""
+
+    __slots__ = ("channel", "handlers", "server")
+
+    def __init__(self, node_id: int, state: BrokerState) -> None:
+        self.channel = RequestChannel(state.config.queued_max_requests)
+        self.server = SocketServer(state.config, self.channel)
+        self.handlers = KafkaRequestHandlerPool(node_id, state, self.channel)
+
+    def start(self, host: str, port: int) -> int:
+        bound_port = self.server.start(host, port)
+        self.handlers.start()
+        return bound_port
+
+    def stop(self) -> None:
+        self.server.stop()
+        self.handlers.stop()
+
+    async def wait_stopped(self) -> None:
+        await self.server.wait_stopped()
+        await self.handlers.wait_stopped()
+
+    def metrics(self) -> dict[str, float]:
+        connections, requests = self.server.metrics, self.channel.metrics.by_api.values()
+        found: dict[str, float] = {
+            "connections": len(self.server.connections),
+            "connections_accepted": connections.accepted,
+            "connections_refused": connections.refused,
+            "connections_disconnected": connections.disconnected,
+            "connections_expired": connections.expired,
+            "connections_invalid": connections.invalid,
+            "requests": sum(times.count for times in requests),
+            "request_queue_size": len(self.channel),
+        }
+        for stage in ("queue", "local", "remote", "throttle", "response_queue", "send"):
+            found[f"{stage}_time"] = sum(getattr(times, stage) for times in requests)
+        return found
+
+
+def _cluster_id(data_dir: Path | None) -> str:
+    """A new id in Kafka's form (22 characters), or the one kept in `meta.properties`."""
+    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    if data_dir is None:
+        return cluster_id
+    properties = data_dir / "meta.properties"
+    if properties.exists():
+        for line in properties.read_text().splitlines():
+            if line.startswith("cluster.id="):
+                return line.removeprefix("cluster.id=").strip()
+    data_dir.mkdir(parents=True, exist_ok=True)
+    properties.write_text(f"version=1\ncluster.id={cluster_id}\n")
+    return cluster_id
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

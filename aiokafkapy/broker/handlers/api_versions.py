@@ -1,0 +1,51 @@
+"""ApiVersions (18): what this broker understands.
+
+versions: 0-4
+kept: the version ranges of exactly the APIs that have a handler; the check of the client's software name (v3+)
+dropped: supported and finalized features, since there are none yet; SASL, so it may come at any time
+notes: the response's header is always version 0; a version we do not know is answered in v0 with UNSUPPORTED_VERSION
+    and our range (KIP-511), see request_handler. Produce is advertised from 0 although 0-2 are refused, as Kafka 4 does:
+    librdkafka before 2.10 compresses only when it sees them (KAFKA-18659).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from ...errors import InvalidRequestError, UnsupportedVersionError
+from ...protocol.api import ApiKey
+from ...protocol.messages import build_response
+from ..context import RequestContext
+from . import Body, dispatch_table, register
+
+__all__ = ["handle", "unsupported_version_response"]
+
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+@register(ApiKey.API_VERSIONS, versions=(0, 4))
+def handle(context: RequestContext, body: Any) -> Body:
+    """The ranges of every registered handler."""
+    if context.api_version >= 3 and not (
+        _SOFTWARE.fullmatch(body.client_software_name) and _SOFTWARE.fullmatch(body.client_software_version)
+    ):
+        raise InvalidRequestError("the client's software name or version has characters it may not have")
+    return context.respond(api_keys=_api_keys())
+
+
+def unsupported_version_response() -> Body:
+    """The answer to an ApiVersions request of a version that is yet to come: v0, with what we have of this one API."""
+    api_keys = [entry for entry in _api_keys() if entry["api_key"] == ApiKey.API_VERSIONS]
+    return build_response(ApiKey.API_VERSIONS, 0, error_code=UnsupportedVersionError.code, api_keys=api_keys)
+
+
+def _api_keys() -> list[dict[str, int]]:
+    return [
+        {
+            "api_key": handler.api_key,
+            "min_version": 0 if handler.api_key == ApiKey.PRODUCE else handler.min_version,
+            "max_version": handler.max_version,
+        }
+        for handler in sorted(dispatch_table().values(), key=lambda handler: handler.api_key)
+    ]

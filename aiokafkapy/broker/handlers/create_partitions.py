@@ -1,0 +1,45 @@
+"""CreatePartitions (37): give a topic more partitions.
+
+versions: 0-3
+kept: the new total, manual assignments of the new ones, validate_only
+dropped: the time-out; THROTTLING_QUOTA_EXCEEDED
+notes: keyed records go elsewhere afterwards, as in Kafka. Any node answers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import KafkaError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from . import Body, register
+
+__all__ = ["handle"]
+
+
+def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+    """The error on every topic."""
+    return context.respond(results=[_result(requested.name, error) for requested in body.topics])
+
+
+@register(ApiKey.CREATE_PARTITIONS, versions=(0, 3), error=error_response)
+def handle(context: RequestContext, body: Any) -> Body:
+    """Each topic by itself."""
+    return context.respond(results=[_grow(context, topic, body.validate_only) for topic in body.topics])
+
+
+def _grow(context: RequestContext, requested: Any, validate_only: bool) -> dict[str, Any]:
+    assignments = None
+    if requested.assignments is not None:
+        assignments = [list(assignment.broker_ids) for assignment in requested.assignments]
+    try:
+        context.check_topic(requested.name)
+        context.state.topics.add_partitions(requested.name, requested.count, assignments, validate_only=validate_only)
+    except KafkaError as error:
+        return _result(requested.name, error)
+    return _result(requested.name, None)
+
+
+def _result(name: str, error: KafkaError | None) -> dict[str, Any]:
+    return {"name": name, "error_code": error.code if error else 0, "error_message": str(error) if error else None}

@@ -1,0 +1,75 @@
+"""CreateTopics (19): make topics.
+
+versions: 2-7
+kept: partitions, replication factor, manual assignments, configs, validate_only, ids (v7) and the result's configs (v5+)
+dropped: the time-out: a topic is there when the answer is
+notes: a name that occurs twice fails, all its occurrences as one, as in Kafka. Any node answers; Kafka forwards to the
+    controller.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from ...errors import InvalidPartitionsError, InvalidRequestError, KafkaError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from ..topics import Topic
+from . import Body, register
+from .describe_configs import topic_configs
+
+__all__ = ["handle"]
+
+
+def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+    """The error on every topic."""
+    return context.respond(topics=[_failed(requested.name, error) for requested in body.topics])
+
+
+@register(ApiKey.CREATE_TOPICS, versions=(2, 7), error=error_response)
+def handle(context: RequestContext, body: Any) -> Body:
+    """Each topic by itself: one that fails does not stop the others."""
+    occurrences = Counter(requested.name for requested in body.topics)
+    results = {}
+    for requested in body.topics:
+        try:
+            if occurrences[requested.name] > 1:
+                raise InvalidRequestError(f"Duplicate topic name: {requested.name}")
+            results[requested.name] = _created(_create(context, requested, body.validate_only))
+        except KafkaError as error:
+            results[requested.name] = _failed(requested.name, error)
+    return context.respond(topics=list(results.values()))
+
+
+def _create(context: RequestContext, requested: Any, validate_only: bool) -> Topic:
+    context.check_topic(requested.name)
+    assignments = {entry.partition_index: list(entry.broker_ids) for entry in requested.assignments}
+    if assignments and (requested.num_partitions != -1 or requested.replication_factor != -1):
+        raise InvalidRequestError("Both numPartitions or replicationFactor and replicasAssignments were set.")
+    if len(assignments) != len(requested.assignments):
+        raise InvalidPartitionsError("A partition is assigned twice.")
+    return context.state.topics.create(
+        requested.name,
+        requested.num_partitions,
+        {entry.name: entry.value for entry in requested.configs},
+        replication_factor=requested.replication_factor,
+        assignments=assignments or None,
+        validate_only=validate_only,
+    )
+
+
+def _created(topic: Topic) -> dict[str, Any]:
+    return {
+        "name": topic.name,
+        "topic_id": topic.topic_id,
+        "error_code": 0,
+        "error_message": None,
+        "num_partitions": len(topic.partitions),
+        "replication_factor": len(topic.partitions[0].replicas),
+        "configs": topic_configs(topic.config),
+    }
+
+
+def _failed(name: str, error: KafkaError) -> dict[str, Any]:
+    return {"name": name, "error_code": error.code, "error_message": str(error), "configs": ()}

@@ -1,0 +1,44 @@
+"""DescribeCluster (60): the cluster's id, its controller and its nodes.
+
+versions: 0-2
+kept: the running nodes; with `include_fenced_brokers` (v2) also those that are stopped
+dropped: authorized operations, racks, controller endpoints
+notes: endpoint type 2 (controllers) is refused as by a Kafka broker.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import MismatchedEndpointTypeError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from . import Body, register
+
+__all__ = ["handle"]
+
+_BROKERS = 1
+
+
+@register(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2))
+def handle(context: RequestContext, body: Any) -> Body:
+    """What is running."""
+    state = context.state
+    if getattr(body, "endpoint_type", _BROKERS) != _BROKERS:
+        raise MismatchedEndpointTypeError("This is a broker, no controller.")
+    shown = state.all_nodes if getattr(body, "include_fenced_brokers", False) else state.running_nodes
+    return context.respond(
+        cluster_id=state.cluster_id,
+        controller_id=state.controller_id,
+        endpoint_type=_BROKERS,
+        brokers=[
+            {
+                "broker_id": node_id,
+                "host": node.host,
+                "port": node.port,
+                "is_fenced": node_id not in state.running_nodes,
+            }
+            for node_id, node in sorted(shown.items())
+        ],
+        cluster_authorized_operations=-(2**31),
+    )

@@ -1,0 +1,105 @@
+"""DescribeConfigs (32): the options of topics and of nodes.
+
+versions: 1-4
+kept: topics (all options, where each value comes from, synonyms), brokers (our own options, read only), key filters
+dropped: documentation texts; loggers, groups and client metrics, which have no options here
+notes: any node answers for any; Kafka insists that a broker's options are asked of itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ...errors import InvalidRequestError, KafkaError, UnknownTopicOrPartitionError
+from ...protocol.api import ApiKey
+from ..config import BrokerConfig
+from ..context import RequestContext
+from ..topic_config import TOPIC_OPTIONS, TopicConfig
+from . import Body, register
+
+__all__ = ["BROKER", "TOPIC", "handle", "topic_configs"]
+
+TOPIC: Final = 2
+BROKER: Final = 4
+
+# ConfigSource
+_DYNAMIC_TOPIC, _STATIC_BROKER, _DEFAULT = 1, 4, 5
+_STRING: Final = 2
+
+
+def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+    """The error on every resource."""
+    return context.respond(results=[_result(resource, error, ()) for resource in body.resources])
+
+
+@register(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4), error=error_response)
+def handle(context: RequestContext, body: Any) -> Body:
+    """Each resource by itself."""
+    return context.respond(results=[_describe(context, resource) for resource in body.resources])
+
+
+def topic_configs(config: TopicConfig) -> list[dict[str, Any]]:
+    """All options of a topic, as CreateTopics and DescribeConfigs write them."""
+    entries = []
+    for option in TOPIC_OPTIONS.values():
+        value = config.value(option.name)
+        source = _DEFAULT if config.is_default(option.name) else _DYNAMIC_TOPIC
+        entries.append(_entry(option.name, value, source, option.type_code, is_read_only=False))
+    return entries
+
+
+def _describe(context: RequestContext, resource: Any) -> dict[str, Any]:
+    try:
+        if resource.resource_type == TOPIC:
+            context.check_topic(resource.resource_name)
+            entries = _of_topic(context, resource.resource_name)
+        elif resource.resource_type == BROKER:
+            entries = _of_broker(context.state.config)
+        else:
+            raise InvalidRequestError(f"Unexpected resource type {resource.resource_type}")
+    except KafkaError as error:
+        return _result(resource, error, ())
+    wanted = resource.configuration_keys
+    return _result(resource, None, [entry for entry in entries if wanted is None or entry["name"] in wanted])
+
+
+def _of_topic(context: RequestContext, name: str) -> list[dict[str, Any]]:
+    topic = context.state.topics.get(name)
+    if topic is None:
+        raise UnknownTopicOrPartitionError(f"This server does not host the topic {name}.", topic=name)
+    return topic_configs(topic.config)
+
+
+def _of_broker(config: BrokerConfig) -> list[dict[str, Any]]:
+    return [
+        _entry(
+            name.replace("_", "."),
+            None if value is None else str(value).lower() if isinstance(value, bool) else str(value),
+            _STATIC_BROKER if name in config.model_fields_set else _DEFAULT,
+            _STRING,
+            is_read_only=True,
+        )
+        for name, value in config
+    ]
+
+
+def _entry(name: str, value: str | None, source: int, type_code: int, *, is_read_only: bool) -> dict[str, Any]:
+    return {
+        "name": name,
+        "value": value,
+        "read_only": is_read_only,
+        "config_source": source,
+        "is_sensitive": False,
+        "synonyms": [{"name": name, "value": value, "source": source}],
+        "config_type": type_code,
+    }
+
+
+def _result(resource: Any, error: KafkaError | None, configs: Any) -> dict[str, Any]:
+    return {
+        "error_code": error.code if error else 0,
+        "error_message": str(error) if error else None,
+        "resource_type": resource.resource_type,
+        "resource_name": resource.resource_name,
+        "configs": configs,
+    }

@@ -1,0 +1,73 @@
+"""DescribeTopicPartitions (75): topics in pages of partitions (KIP-966).
+
+versions: 0
+kept: topics by name or all, in order of name; the limit and the cursor
+dropped: eligible leader replicas, authorized operations
+notes: never creates a topic. Java's admin client of 4.x asks this before Metadata.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import KafkaError, UnknownTopicOrPartitionError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from ..topics import Topic
+from . import Body, register
+from .metadata import describe_partition
+
+__all__ = ["handle"]
+
+# Kafka's max.request.partition.size.limit.
+MAX_PARTITIONS = 2_000
+
+
+def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+    """The error on every topic that was named."""
+    return context.respond(topics=[{"name": topic.name, "error_code": error.code} for topic in body.topics])
+
+
+@register(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0), error=error_response)
+def handle(context: RequestContext, body: Any) -> Body:
+    """From the cursor on, up to the limit; the cursor in the answer is where to go on."""
+    names = sorted({topic.name for topic in body.topics} or {topic.name for topic in context.state.topics})
+    first_name, first_index = (body.cursor.topic_name, body.cursor.partition_index) if body.cursor else ("", 0)
+    room = max(1, min(body.response_partition_limit, MAX_PARTITIONS))
+    described: list[dict[str, Any]] = []
+    for name in names:
+        if name < first_name:
+            continue
+        start = first_index if name == first_name else 0
+        if not room:
+            return context.respond(topics=described, next_cursor={"topic_name": name, "partition_index": start})
+        try:
+            topic = _find(context, name)
+        except KafkaError as error:
+            described.append({"name": name, "error_code": error.code})
+            continue
+        page = topic.partitions[start : start + room]
+        described.append(_describe(context, topic, page))
+        room -= len(page)
+        if start + len(page) < len(topic.partitions):
+            cursor = {"topic_name": name, "partition_index": start + len(page)}
+            return context.respond(topics=described, next_cursor=cursor)
+    return context.respond(topics=described, next_cursor=None)
+
+
+def _find(context: RequestContext, name: str) -> Topic:
+    topic = context.state.topics.get(name)
+    if topic is None:
+        raise UnknownTopicOrPartitionError(f"This server does not host the topic {name}.", topic=name)
+    context.check_topic(name)
+    return topic
+
+
+def _describe(context: RequestContext, topic: Topic, page: Any) -> dict[str, Any]:
+    return {
+        "error_code": 0,
+        "name": topic.name,
+        "topic_id": topic.topic_id,
+        "is_internal": topic.is_internal,
+        "partitions": [describe_partition(context, partition) for partition in page],
+    }

@@ -1,0 +1,114 @@
+"""Metadata (3): the nodes that run, and who leads which partition.
+
+versions: 0-13
+kept: topics by name or (v12+) by id, auto creation, ids, leader epochs, offline replicas, only running nodes
+dropped: authorized operations (there are no ACLs), rack
+notes: v0 asks for all topics with an empty list, later ones with null. A topic made by the request is in its answer at
+    once; Kafka says UNKNOWN_TOPIC_OR_PARTITION or LEADER_NOT_AVAILABLE first. v13 has an error of its own at the top.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import (
+    InvalidRequestError,
+    InvalidTopicError,
+    KafkaError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from ..topics import Partition, Topic
+from . import Body, register
+
+__all__ = ["describe_partition", "handle"]
+
+NO_LEADER = -1
+LEADER_NOT_AVAILABLE = 5
+
+
+def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+    """The error on every topic that was asked for, and at the top where there is a place (v13)."""
+    topics = [_failed(requested.name, getattr(requested, "topic_id", None), error) for requested in body.topics or ()]
+    if context.api_version < 12:
+        topics = [topic for topic in topics if topic["name"] is not None]  # not to be said before v12
+    return context.respond(**_cluster(context), topics=topics, error_code=error.code)
+
+
+@register(ApiKey.METADATA, versions=(0, 13), error=error_response)
+def handle(context: RequestContext, body: Any) -> Body:
+    """The cluster, and the topics asked for."""
+    wants_all = body.topics is None or (context.api_version == 0 and not body.topics)
+    if wants_all:
+        topics = [_topic(context, topic) for topic in context.state.topics]
+    else:
+        if context.api_version < 12 and any(requested.name is None for requested in body.topics):
+            raise InvalidRequestError("Topics are asked for by id from version 12 on.")
+        may_create = context.state.config.auto_create_topics_enable and getattr(body, "allow_auto_topic_creation", True)
+        topics = [_requested_topic(context, requested, may_create) for requested in body.topics]
+    return context.respond(**_cluster(context), topics=topics)
+
+
+def _cluster(context: RequestContext) -> dict[str, Any]:
+    return {
+        "brokers": [{"node_id": node.node_id, "host": node.host, "port": node.port} for node in context.nodes()],
+        "cluster_id": context.state.cluster_id,
+        "controller_id": context.state.controller_id,
+    }
+
+
+def _requested_topic(context: RequestContext, requested: Any, may_create: bool) -> dict[str, Any]:
+    topic_id = getattr(requested, "topic_id", None)
+    try:
+        topic = _find(context, requested.name, topic_id, may_create)
+        context.check_topic(topic.name)
+    except KafkaError as error:
+        return _failed(requested.name, topic_id, error)
+    return _topic(context, topic)
+
+
+def _find(context: RequestContext, name: str | None, topic_id: Any, may_create: bool) -> Topic:
+    topics = context.state.topics
+    if name is None:
+        by_id = topics.by_id(topic_id)
+        if by_id is None:
+            raise UnknownTopicIdError(f"There is no topic of id {topic_id}.")
+        return by_id
+    topic = topics.get(name)
+    if topic is not None:
+        return topic
+    if not name:
+        raise InvalidTopicError("The empty string is no topic's name.")
+    if not may_create:
+        raise UnknownTopicOrPartitionError(f"This server does not host the topic {name}.")
+    return topics.create(name)
+
+
+def _failed(name: str | None, topic_id: Any, error: KafkaError) -> dict[str, Any]:
+    return {"error_code": error.code, "name": name, "topic_id": topic_id}
+
+
+def _topic(context: RequestContext, topic: Topic) -> dict[str, Any]:
+    return {
+        "error_code": 0,
+        "name": topic.name,
+        "topic_id": topic.topic_id,
+        "is_internal": topic.is_internal,
+        "partitions": [describe_partition(context, partition) for partition in topic.partitions],
+    }
+
+
+def describe_partition(context: RequestContext, partition: Partition) -> dict[str, Any]:
+    """One partition, as Metadata and DescribeTopicPartitions write it."""
+    in_sync = context.state.in_sync_replicas(partition)
+    return {
+        "error_code": LEADER_NOT_AVAILABLE if partition.leader is None else 0,
+        "partition_index": partition.index,
+        "leader_id": NO_LEADER if partition.leader is None else partition.leader,
+        "leader_epoch": partition.leader_epoch,
+        "replica_nodes": list(partition.replicas),
+        "isr_nodes": in_sync,
+        "offline_replicas": [node_id for node_id in partition.replicas if node_id not in in_sync],
+    }
