@@ -1,0 +1,23 @@
+"""The command line: `aiokafkapy broker | produce | read | topics | perf | demo`.
+
+One file per command, each with its options and its work; `app` puts them together, `running` runs a command's
+coroutine (uvloop, signals, errors as one line), `options` has what several commands take, `sources` and `feeding` read
+what `produce` is given.
+
+Rules, for every command:
+- results go to stdout, everything else (progress, advice, errors) to stderr;
+- an error is one line that says what to do; exit code 1 when the work failed, 2 when the command was wrong, 130 when it
+  was interrupted; never a traceback for what a user or a broker can cause;
+- the producer, the broker and the demo are imported by the command that needs them, so `--help` is quick.
+"""
+
+from __future__ import annotations
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """The console script: run the command of `sys.argv` and exit with its code."""
+    from .app import app
+
+    app(prog_name="aiokafkapy")

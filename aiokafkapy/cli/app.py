@@ -1,0 +1,51 @@
+"""The program's commands, put together.
+
+Owns the names of the commands, `--version` and the text above the list; each command's options are in its own file.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+from typing import Annotated
+
+import typer
+
+from .broker import broker
+from .demo import demo
+from .perf import perf
+from .produce import produce
+from .read import read
+from .topics import topics
+
+__all__ = ["app"]
+
+app = typer.Typer(
+    help="Kafka from the command line: a broker for your laptop, producing, reading, topics, and a speed test.",
+    epilog="Start with: aiokafkapy broker",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+)
+
+
+def _show_version(is_asked: bool) -> None:
+    if is_asked:
+        typer.echo(f"aiokafkapy {importlib.metadata.version('aiokafkapy')}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Kafka from the command line: a broker for your laptop, producing, reading, topics, and a speed test."""
+
+
+app.command()(broker)
+app.command()(produce)
+app.command()(read)
+app.add_typer(topics, name="topics")
+app.command()(perf)
+app.command()(demo)

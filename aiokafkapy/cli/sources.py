@@ -1,0 +1,248 @@
+"""What `produce` reads: lines, CSV and JSON lines, from files or stdin, as records to send.
+
+Owns formats and where keys, values, headers, partitions and times come from (`RecordShape`); knows no Kafka client and
+no event loop. `feeding` brings what is read here to the loop.
+
+Rules:
+- what cannot be made into a record is a `RejectedLine` with its place and the reason, and reading goes on;
+- bytes that go through unchanged are not decoded: a line's value is the line without its line end;
+- nothing reads ahead: a record is handed on as soon as its line is whole, so that a slow pipe is a live stream.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
+
+from .options import parse_timestamp
+
+__all__ = ["FORMATS", "InputRecord", "RecordShape", "RejectedLine", "format_of", "read_records"]
+
+FORMATS: Final = ("lines", "csv", "jsonl")
+_FORMAT_BY_SUFFIX: Final = {".csv": "csv", ".tsv": "csv", ".jsonl": "jsonl", ".ndjson": "jsonl", ".json": "jsonl"}
+
+
+class InputRecord(NamedTuple):
+    """A record to send, and where it came from."""
+
+    source: str
+    line: int
+    text: bytes
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    partition: int | None
+    timestamp_ms: int | None
+
+
+class RejectedLine(NamedTuple):
+    """A line that is not sent, and why."""
+
+    source: str
+    line: int
+    text: bytes
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RecordShape:
+    """Which part of a line becomes which part of a record. Names are columns of a CSV or fields of a JSON object."""
+
+    key_field: str | None = None
+    key_separator: bytes | None = None
+    value_field: str | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    header_fields: Mapping[str, str] | None = None
+    partition: int | None = None
+    partition_field: str | None = None
+    timestamp_field: str | None = None
+    null_text: str | None = None
+    delimiter: str = ","
+    columns: Sequence[str] | None = None
+
+    @property
+    def fields(self) -> list[str]:
+        """Every field that is asked for by name."""
+        single = [self.key_field, self.value_field, self.partition_field, self.timestamp_field]
+        return [name for name in single if name is not None] + list((self.header_fields or {}).values())
+
+
+Item: TypeAlias = InputRecord | RejectedLine
+
+
+def format_of(name: str) -> str:
+    """The format that a file's name says: by its ending, lines for any other."""
+    for suffix, found in _FORMAT_BY_SUFFIX.items():
+        if name.lower().endswith(suffix):
+            return found
+    return "lines"
+
+
+def read_records(stream: BinaryIO, source: str, kind: str, shape: RecordShape) -> Iterator[Item]:
+    """The records of a stream of `kind` (one of FORMATS). Raises ValueError when the stream as a whole cannot be read,
+    such as a CSV without the column that is to be the key.
+    """
+    if kind == "lines":
+        return _read_lines(stream, source, shape)
+    if kind == "csv":
+        return _read_csv(stream, source, shape)
+    return _read_json_lines(stream, source, shape)
+
+
+# internals
+
+
+def _read_lines(stream: Iterable[bytes], source: str, shape: RecordShape) -> Iterator[Item]:
+    separator = shape.key_separator
+    null = None if shape.null_text is None else shape.null_text.encode()
+    for number, line in enumerate(stream, 1):
+        text = line.rstrip(b"\r\n")
+        key: bytes | None = None
+        value: bytes | None = text
+        if separator:
+            before, found, after = text.partition(separator)
+            if not found:
+                reason = f"there is no key separator {separator.decode(errors='replace')!r} in the line"
+                yield RejectedLine(source, number, text, reason)
+                continue
+            key, value = before, after
+        if null is not None:
+            key = None if key == null else key
+            value = None if value == null else value
+        yield InputRecord(source, number, text, key, value, shape.headers, shape.partition, None)
+
+
+def _read_csv(stream: Iterable[bytes], source: str, shape: RecordShape) -> Iterator[Item]:
+    kept: list[bytes] = []
+    reader = csv.reader(_decoded(stream, kept), delimiter=shape.delimiter)
+    columns = list(shape.columns) if shape.columns else next(reader, None)
+    kept.clear()
+    if columns is None:
+        return
+    columns[0] = columns[0].removeprefix("\ufeff")
+    for name in shape.fields:
+        if name not in columns:
+            raise ValueError(f"{source} has no column {name!r}; it has {', '.join(columns)}")
+    while True:
+        number = reader.line_num + 1
+        try:
+            row = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            yield RejectedLine(source, number, _text(kept), f"not CSV: {error}")
+            continue
+        text = _text(kept)
+        if not _is_utf8(text):
+            yield RejectedLine(source, number, text, "not UTF-8")
+            continue
+        if not row:
+            continue
+        if len(row) != len(columns):
+            yield RejectedLine(source, number, text, f"{len(row)} columns where {len(columns)} are expected")
+            continue
+        fields = dict(zip(columns, row, strict=True))
+        yield _record_of(source, number, text, fields, _as_json(_without_nulls(fields, shape.null_text)), shape)
+
+
+def _read_json_lines(stream: Iterable[bytes], source: str, shape: RecordShape) -> Iterator[Item]:
+    for number, line in enumerate(stream, 1):
+        text = line.strip()
+        if not text:
+            continue
+        try:
+            fields = json.loads(text)
+        except ValueError as error:
+            yield RejectedLine(source, number, text, f"not JSON: {error}")
+            continue
+        if not isinstance(fields, dict):
+            if shape.fields:
+                yield RejectedLine(source, number, text, "not a JSON object, so it has no fields")
+                continue
+            fields = {}
+        yield _record_of(source, number, text, fields, text, shape)
+
+
+def _record_of(
+    source: str, number: int, text: bytes, fields: Mapping[str, Any], whole: bytes, shape: RecordShape
+) -> Item:
+    try:
+        key = _field(fields, shape.key_field, shape)
+        value = whole if shape.value_field is None else _field(fields, shape.value_field, shape)
+        headers = shape.headers
+        if shape.header_fields:
+            headers += tuple((name, _field(fields, field, shape)) for name, field in shape.header_fields.items())
+        partition = shape.partition
+        if shape.partition_field is not None:
+            partition = _partition(fields.get(shape.partition_field))
+        timestamp_ms = None if shape.timestamp_field is None else _timestamp(fields.get(shape.timestamp_field))
+    except (KeyError, ValueError) as error:
+        return RejectedLine(source, number, text, str(error.args[0]) if error.args else "cannot be read")
+    return InputRecord(source, number, text, key, value, headers, partition, timestamp_ms)
+
+
+def _field(fields: Mapping[str, Any], name: str | None, shape: RecordShape) -> bytes | None:
+    """A field as bytes: text as UTF-8, anything else as JSON, null as None."""
+    if name is None:
+        return None
+    if name not in fields:
+        raise KeyError(f"there is no field {name!r}")
+    value = fields[name]
+    if value is None or value == shape.null_text:
+        return None
+    return value.encode() if isinstance(value, str) else _as_json(value)
+
+
+def _partition(value: Any) -> int | None:
+    if value is None or value == "":
+        return None
+    number = int(value)
+    if number < 0 or isinstance(value, float):
+        raise ValueError(f"{value!r} is not a partition's number")
+    return number
+
+
+def _timestamp(value: Any) -> int | None:
+    """Milliseconds since the epoch, as a number or its digits, or a date or time in ISO 8601."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str):
+        return int(value) if value.lstrip("-").isdigit() and len(value) > 8 else parse_timestamp(value)
+    raise ValueError(f"{value!r} is not a time")
+
+
+def _without_nulls(fields: Mapping[str, str], null_text: str | None) -> Mapping[str, str | None]:
+    if null_text is None:
+        return fields
+    return {name: None if value == null_text else value for name, value in fields.items()}
+
+
+def _as_json(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _decoded(stream: Iterable[bytes], kept: list[bytes]) -> Iterator[str]:
+    """The lines as text for the csv module; `kept` gets their bytes: a quoted field may run over several lines."""
+    for line in stream:
+        kept.append(line)
+        # Not strict: the csv reader would be at an end after an exception of its iterator.
+        yield line.decode("utf-8", errors="surrogateescape")
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _text(kept: list[bytes]) -> bytes:
+    text = b"".join(kept).rstrip(b"\r\n")
+    kept.clear()
+    return text

