@@ -1,1 +1,246 @@
-def decompress(codec, data, max_size): ...
+"""The codecs of record batches, in the framing and with the levels that Java's client has.
+
+Owns the framing (Kafka's snappy is xerial's, its lz4 the frame format with independent blocks), the levels, and the
+bound on what is decompressed. Knows nothing of batches. The codecs themselves are cramjam's and, for gzip, zlib's
+(faster at the default level, and it stops where it is told).
+
+Kafka counterparts: `Compression`, `CompressionType`, `Lz4BlockOutputStream`, `SnappyOutputStream`.
+
+Rules:
+- Whatever comes from a peer is decompressed into at most `max_size` bytes; a length that a peer states is not believed
+  before it is checked against what the codec can make of the bytes that are there.
+- Only the calls of the libraries that release the GIL are used; cramjam's stream objects do not.
+- Bytes that are no such stream raise CorruptMessageError, and nothing else.
+"""
+
+from __future__ import annotations
+
+import zlib
+from enum import IntEnum
+from typing import Final, TypeAlias
+
+import cramjam
+
+from ..errors import ConfigurationError, CorruptMessageError
+
+__all__ = ["Compression", "compress", "decompress"]
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
+XERIAL_HEADER: Final = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
+"""Magic, version 1, compatible with version 1; then blocks, each after its size as a big-endian int."""
+XERIAL_BLOCK: Final = 32 * 1024
+"""What Java's client gives snappy at a time."""
+
+LZ4_HEADER: Final = bytes.fromhex("04224d18604082")
+"""Magic; version 1, independent blocks, no checksums; blocks of 64 KiB; the header's own checksum: as Java writes it."""
+LZ4_BLOCK: Final = 64 * 1024
+LZ4_IS_RAW: Final = 0x80000000
+"""The bit of a block's size that says that it is not compressed."""
+LZ4_END: Final = bytes(4)
+LZ4_HIGHEST: Final = 12
+"""The library's highest level of the high compressor; Java's 13 to 17 are the same."""
+
+FIRST_OUTPUT: Final = 64 * 1024
+OUTPUT_GROWTH: Final = 8
+"""Output is tried at this many times the input, at first and at each retry: few retries, and little held by mistake."""
+
+SNAPPY_MOST_EXPANSION: Final = 22
+"""A copy of 64 bytes takes 3 in snappy: nothing expands more than that."""
+
+GZIP_WINDOW: Final = 31
+"""zlib's way to say: 32 KiB window, gzip header and trailer."""
+
+
+class Compression(IntEnum):
+    """The codecs, by the number that a batch's attributes hold; levels are those of `compression.<codec>.level`."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+    @classmethod
+    def for_name(cls, name: str) -> Compression:
+        """The codec of `compression.type`'s names: none, gzip, snappy, lz4, zstd; raises ConfigurationError."""
+        try:
+            return cls[name.upper()]
+        except KeyError:
+            known = ", ".join(codec.codec_name for codec in cls)
+            raise ConfigurationError(f"compression_type: there is no codec {name!r} (one of: {known})") from None
+
+    @property
+    def codec_name(self) -> str:
+        """The name in Kafka's configuration."""
+        return self.name.lower()
+
+    @property
+    def default_level(self) -> int | None:
+        """Java's default level; None for a codec without levels."""
+        return _DEFAULT_LEVELS.get(self)
+
+    def check_level(self, level: int) -> int:
+        """Return `level` when Java's client would take it for this codec; raises ConfigurationError otherwise."""
+        levels = _LEVELS.get(self)
+        if levels is None:
+            raise ConfigurationError(f"{self.codec_name} has no compression levels")
+        if level not in levels and level != self.default_level:
+            raise ConfigurationError(
+                f"compression_{self.codec_name}_level: {level} is not between {levels[0]} and {levels[-1]}"
+                + (f", nor {self.default_level}, the default" if self.default_level not in levels else "")
+            )
+        return level
+
+
+_LEVELS: Final = {Compression.GZIP: range(1, 10), Compression.LZ4: range(1, 18), Compression.ZSTD: range(-131072, 23)}
+_DEFAULT_LEVELS: Final = {Compression.GZIP: -1, Compression.LZ4: 9, Compression.ZSTD: 3}
+
+
+def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
+    """Compress a records section as Java's client would; `level` None is the codec's default, as in Java.
+
+    Levels mean what they mean in Java, so lz4's default, 9, is the fast compressor, and the others are the slow, high
+    one (whose levels above 12 are 12). Raises ConfigurationError for a level that the codec does not have.
+    """
+    codec = Compression(codec)
+    if codec is Compression.NONE:
+        return bytes(data)
+    if codec is Compression.SNAPPY:
+        return _compress_snappy(data)
+    chosen = _DEFAULT_LEVELS[codec] if level is None else codec.check_level(level)
+    if codec is Compression.GZIP:
+        return zlib.compress(data, chosen, GZIP_WINDOW)
+    if codec is Compression.LZ4:
+        return _compress_lz4(data, chosen)
+    return bytes(cramjam.zstd.compress(data, level=chosen))
+
+
+def decompress(codec: int, data: Buffer, max_size: int) -> bytes | bytearray:
+    """Decompress a records section that has at most `max_size` bytes then.
+
+    Raises CorruptMessageError when it would have more, when the bytes are no such stream, or when there is no such
+    codec. Never holds more than about `max_size` bytes and the input.
+    """
+    try:
+        codec = Compression(codec)
+    except ValueError:
+        raise CorruptMessageError(f"a batch has codec {codec}, which does not exist") from None
+    if codec is Compression.NONE:
+        if len(data) > max_size:
+            raise _too_large(codec, max_size)
+        return bytes(data)
+    try:
+        if codec is Compression.GZIP:
+            return _decompress_gzip(data, max_size)
+        if codec is Compression.SNAPPY:
+            return _decompress_snappy(data, max_size)
+        return _decompress_growing(codec, data, max_size)
+    except (cramjam.DecompressionError, zlib.error) as error:
+        raise CorruptMessageError(
+            f"{len(data)} bytes cannot be decompressed as {codec.codec_name} into at most {max_size}: {error}"
+        ) from error
+
+
+def _compress_lz4(data: Buffer, level: int) -> bytes:
+    view = memoryview(data).cast("B")
+    parts: list[Buffer] = [LZ4_HEADER]
+    for start in range(0, len(view), LZ4_BLOCK):
+        block = view[start : start + LZ4_BLOCK]
+        # KIP-390: Java takes lz4's fast compressor at the default level, the high one at any other.
+        fast = level == Compression.LZ4.default_level
+        compressed = memoryview(cramjam.lz4.compress_block(block, store_size=False)) if fast else _lz4_high(block, level)
+        if len(compressed) < len(block):
+            parts += (len(compressed).to_bytes(4, "little"), compressed)
+        else:
+            parts += ((len(block) | LZ4_IS_RAW).to_bytes(4, "little"), block)
+    parts.append(LZ4_END)
+    return b"".join(parts)
+
+
+def _lz4_high(block: memoryview, level: int) -> memoryview:
+    # The library has the high compressor for whole frames only, and links their blocks, which Java refuses: so one frame
+    # for each block, of which the block is taken. Below level 2 the library would take the fast compressor.
+    frame = memoryview(cramjam.lz4.compress(block, level=min(max(level, 2), LZ4_HIGHEST)))
+    has_content_size = frame[4] & 0x08
+    start = 19 if has_content_size else 11
+    size = int.from_bytes(frame[start - 4 : start], "little")
+    return block if size & LZ4_IS_RAW else frame[start : start + size]
+
+
+def _compress_snappy(data: Buffer) -> bytes:
+    view = memoryview(data).cast("B")
+    parts: list[Buffer] = [XERIAL_HEADER]
+    for start in range(0, len(view), XERIAL_BLOCK):
+        block = memoryview(cramjam.snappy.compress_raw(view[start : start + XERIAL_BLOCK]))
+        parts += (len(block).to_bytes(4), block)
+    return b"".join(parts)
+
+
+def _decompress_gzip(data: Buffer, max_size: int) -> bytes:
+    parts: list[bytes] = []
+    left = max_size
+    rest = bytes(data)
+    while rest or not parts:  # a stream may have several members, as Java's reader takes them
+        stream = zlib.decompressobj(GZIP_WINDOW)
+        parts.append(stream.decompress(rest, left + 1))
+        left -= len(parts[-1])
+        if left < 0:
+            raise _too_large(Compression.GZIP, max_size)
+        if not stream.eof:
+            raise CorruptMessageError(f"{len(data)} bytes of gzip end before their stream does")
+        rest = stream.unused_data
+    return b"".join(parts)
+
+
+def _decompress_snappy(data: Buffer, max_size: int) -> bytes:
+    view = memoryview(data).cast("B")
+    if view[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
+        return _decompress_snappy_block(view, max_size)  # raw snappy, as some clients write it and Java reads it
+    parts: list[bytes] = []
+    left = max_size
+    position = 0
+    while position < len(view):
+        if view[position : position + len(XERIAL_MAGIC)] == XERIAL_MAGIC:  # a stream, or one more after it
+            position += len(XERIAL_HEADER)
+            if position > len(view):
+                raise CorruptMessageError("a snappy stream ends within its header")
+            continue
+        size = int.from_bytes(view[position : position + 4])
+        position += 4
+        if position + size > len(view):
+            raise CorruptMessageError(f"a snappy block says it has {size} bytes, {len(view) - position} are left")
+        parts.append(_decompress_snappy_block(view[position : position + size], left))
+        left -= len(parts[-1])
+        position += size
+    return b"".join(parts)
+
+
+def _decompress_snappy_block(block: memoryview, max_size: int) -> bytes:
+    size = cramjam.snappy.decompress_raw_len(block)
+    if size > max_size:
+        raise _too_large(Compression.SNAPPY, max_size)
+    if size > len(block) * SNAPPY_MOST_EXPANSION:
+        raise CorruptMessageError(f"{len(block)} bytes of snappy say that they are {size} bytes decompressed")
+    return bytes(cramjam.snappy.decompress_raw(block))
+
+
+def _decompress_growing(codec: Compression, data: Buffer, max_size: int) -> bytearray:
+    """Into a buffer that is tried larger and larger: the library stops at a buffer's end, and tells no size before."""
+    module = cramjam.lz4 if codec is Compression.LZ4 else cramjam.zstd
+    capacity = min(max_size, max(FIRST_OUTPUT, len(data) * OUTPUT_GROWTH))
+    while True:
+        output = bytearray(capacity)
+        try:
+            del output[module.decompress_into(data, output) :]
+            return output
+        except cramjam.DecompressionError:
+            # Too small a buffer and bad bytes look alike; the last, largest try tells.
+            if capacity >= max_size:
+                raise
+        capacity = min(max_size, capacity * OUTPUT_GROWTH)
+
+
+def _too_large(codec: Compression, max_size: int) -> CorruptMessageError:
+    return CorruptMessageError(f"{codec.codec_name} expands to more than {max_size} bytes")

@@ -1,0 +1,57 @@
+"""Which form of the core runs: compiled, or the same modules interpreted.
+
+The hot modules are compiled where a compiler was at hand when the package was built; each also exists as plain Python.
+`AIOKAFKAPY_INTERPRETED=1` in the environment, read once at import, makes the process use the plain form of all of them:
+for debugging, for measuring, and so that both forms pass the same tests. It is all or nothing: compiled modules know
+each other's memory layout, so a mixture could not work.
+
+`compiled` says which form runs. Nothing here knows what the modules do, and nothing else decides between the forms;
+`record/builder.py` asks for the byte kernel, whose twin has a name of its own. Java has no counterpart.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.abc import MetaPathFinder
+from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
+from importlib.util import find_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+__all__ = ["INTERPRETED_VARIABLE", "InterpretedFinder", "compiled", "install"]
+
+INTERPRETED_VARIABLE: Final = "AIOKAFKAPY_INTERPRETED"
+
+_PACKAGE: Final = __name__.rpartition(".")[0]
+
+
+class InterpretedFinder(MetaPathFinder):
+    """Finds the `.py` of a module of this package where an extension module beside it would be taken first."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec of the plain form, or None to leave the module to the ordinary finders."""
+        if path is None or not fullname.startswith(f"{_PACKAGE}."):
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is None or spec.origin is None or not spec.origin.endswith(tuple(EXTENSION_SUFFIXES)):
+            return None
+        source = Path(spec.origin).with_name(fullname.rpartition(".")[2] + ".py")
+        return spec_from_file_location(fullname, source) if source.exists() else None
+
+
+def install(environment: dict[str, str] | os._Environ[str]) -> bool:
+    """Make later imports take the plain form when the environment asks for it; True when it does."""
+    if environment.get(INTERPRETED_VARIABLE, "") in ("", "0"):
+        return False
+    if not any(isinstance(finder, InterpretedFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, InterpretedFinder())
+    return True
+
+
+compiled: Final[bool] = not install(os.environ) and find_spec(f"{_PACKAGE}.record._kernel") is not None
+"""True when the core runs compiled, False when interpreted (asked for, or not compiled at all)."""
