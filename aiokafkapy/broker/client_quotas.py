@@ -58,7 +58,7 @@ class ClientQuotaManager:
         return self._limit is not None
 
     def record(self, client_id: str, amount: float, now: float) -> float:
-        """Add use (bytes, or seconds of work) and return the seconds to hold the client back, 0.0 when within bounds."""
+        """Add use (bytes, or seconds of work); returns the seconds to hold the client back, 0.0 when within bounds."""
         if self._limit is None:
             return 0.0
         rate = self._rates.get(client_id)

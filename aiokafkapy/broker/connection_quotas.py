@@ -52,7 +52,7 @@ class ConnectionQuotas:
         return self._creation_rate.throttle_time(self._config.max_connection_creation_rate, now)
 
     def increase(self, listener: str, address: str, now: float) -> None:
-        """Count a connection just accepted; TooManyConnectionsError (and nothing counted but its creation) if refused."""
+        """Count a connection just accepted; TooManyConnectionsError, and only its creation counted, if refused."""
         self._creation_rate.record(1, now)
         limit = self._config.max_connections_per_ip_overrides.get(address, self._config.max_connections_per_ip)
         if self._by_address[address] >= limit:

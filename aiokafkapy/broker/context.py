@@ -26,17 +26,16 @@ from typing import TYPE_CHECKING, Any
 from ..common import Node
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_response
-
 from .controls import broker_error
 
 if TYPE_CHECKING:
+    from ..protocol.codec import RequestHeader
     from .config import BrokerConfig
     from .controls import Controls
     from .groups import GroupCoordinator
     from .producer_state import ProducerIdManager
     from .purgatory import Purgatory
     from .topics import Partition, TopicRegistry
-    from ..protocol.codec import RequestHeader
 
 __all__ = ["BrokerState", "ConnectionInfo", "RequestContext"]
 

@@ -130,7 +130,7 @@ class Controls:
         self._state.delays[int(api)] = seconds
 
     def throttle(self, client_id: str | None, ms: int) -> None:
-        """Tell this client id (None: every client) in each response to be quiet for `ms`, and be deaf to it for as long.
+        """Tell this client id (None: every client) in each response to be quiet for `ms`, and be deaf for as long.
 
         0 ends it. As with a quota the response comes at once and the connection is muted after it (KIP-219).
         """

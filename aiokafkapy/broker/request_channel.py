@@ -1,4 +1,4 @@
-"""Between the Processors and the KafkaRequestHandlers: one bounded queue of requests, one queue of responses each way back.
+"""Between the Processors and the KafkaRequestHandlers: a bounded queue of requests, and the way back for responses.
 
 Owns `Request`, `Response`, the queue between them and the times a request spends in each stage. It must not know what
 is in a request: bytes in, bytes out. Kafka's counterpart is `RequestChannel`.

@@ -67,7 +67,7 @@ class SocketServer:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, host: str, port: int) -> int:
-        """Listen and return the port (a free one for 0). OSError, and nothing left behind, when that is not possible."""
+        """Listen and return the port (a free one for 0). OSError, and nothing left behind, when that cannot be."""
         listener = _listening_socket(host, port, self.config)
         self._acceptor = Acceptor(listener, self.processors, self.quotas, self.metrics, self.config)
         self._acceptor.start()

@@ -27,8 +27,8 @@ from typing import TYPE_CHECKING, Any, Final
 from ...protocol.api import ApiKey
 
 if TYPE_CHECKING:
-    from ..context import RequestContext
     from ...errors import KafkaError
+    from ..context import RequestContext
 
 __all__ = ["CLOSE_CONNECTION", "NO_RESPONSE", "Body", "ErrorResponse", "Handler", "dispatch_table", "register"]
 

@@ -4,8 +4,8 @@ versions: 0-4
 kept: the version ranges of exactly the APIs that have a handler; the check of the client's software name (v3+)
 dropped: supported and finalized features, since there are none yet; SASL, so it may come at any time
 notes: the response's header is always version 0; a version we do not know is answered in v0 with UNSUPPORTED_VERSION
-    and our range (KIP-511), see request_handler. Produce is advertised from 0 although 0-2 are refused, as Kafka 4 does:
-    librdkafka before 2.10 compresses only when it sees them (KAFKA-18659).
+    and our range (KIP-511), see request_handler. Produce is advertised from 0 although 0-2 are refused, as Kafka 4
+    does: librdkafka before 2.10 compresses only when it sees them (KAFKA-18659).
 """
 
 from __future__ import annotations
