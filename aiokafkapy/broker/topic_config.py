@@ -41,6 +41,7 @@ class TopicConfig:
 
     __slots__ = (
         "_broker",
+        "flush_messages",
         "is_compacted",
         "max_message_bytes",
         "min_insync_replicas",
@@ -60,6 +61,7 @@ class TopicConfig:
         self.timestamp_before_max_ms = int(self.value("message.timestamp.before.max.ms"))
         self.timestamp_after_max_ms = int(self.value("message.timestamp.after.max.ms"))
         self.min_insync_replicas = int(self.value("min.insync.replicas"))
+        self.flush_messages = int(self.value("flush.messages"))
         self.segment_bytes = int(self.value("segment.bytes"))
         self.is_compacted = "compact" in self.value("cleanup.policy")
 

@@ -94,7 +94,7 @@ class Topic:
 
 
 class TopicRegistry:
-    """All topics, by name and by id. Iterating gives them by name, in order of creation."""
+    """All topics, by name and by id; iterating gives the topics."""
 
     def __init__(
         self,
@@ -102,14 +102,12 @@ class TopicRegistry:
         node_ids: Sequence[int],
         *,
         data_dir: Path | str | None = None,
-        timestamp_ms: Callable[[], int] | None = None,
     ) -> None:
         """``node_ids`` are all nodes, and all run. With ``data_dir`` what is there is recovered at once (see ``PartitionLog``).
 
         Raises OSError when the folder cannot be read or written.
         """
         self._config = config
-        self._timestamp_ms = timestamp_ms
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
         # who could lead
@@ -355,7 +353,6 @@ class TopicRegistry:
             topic.config,
             storage,
             producer_id_expiration_ms=self._config.producer_id_expiration_ms,
-            timestamp_ms=self._timestamp_ms,
         )
         partition = Partition(topic, index, replicas, log)
         topic.partitions.append(partition)

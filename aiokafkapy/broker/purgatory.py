@@ -1,0 +1,120 @@
+"""Requests that wait until something happens or their time is over: a fetch for bytes, for example.
+
+Owns who waits for which keys and until when; knows nothing of what they wait for. Kafka's counterparts are
+``DelayedOperationPurgatory`` and ``DelayedOperation``.
+
+Rules:
+- an operation completes once: by ``check``, by its deadline, by ``close``, or by its future being cancelled (the client went
+  away), and then nothing of it is left here;
+- the deciding call (``try_complete``) is made synchronously by whoever changed something, so a fetch sees an append in the
+  same turn of the loop; what is raised by it goes to the waiting request, never to the one that did the change;
+- keys are any hashable; an operation may watch many and is looked at once per ``check``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any
+
+from .scheduler import Scheduler, TimerHandle
+
+__all__ = ["Purgatory"]
+
+TryComplete = Callable[[bool], Any]
+"""Called with whether the time is over; returns the result, or None for "not yet" (only when it is not over)."""
+
+
+class Purgatory:
+    """Parked operations of one event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, scheduler: Scheduler | None = None) -> None:
+        """``scheduler`` is the loop itself but in tests."""
+        self._loop = loop
+        self._scheduler: Scheduler = scheduler or loop
+        self._watchers: dict[Hashable, dict[_Operation, None]] = {}
+        self._operations: dict[_Operation, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._operations)
+
+    def wait(self, keys: Iterable[Hashable], timeout: float, try_complete: TryComplete) -> asyncio.Future[Any]:
+        """A future for what ``try_complete`` will return: at a ``check`` of one of the keys, or after ``timeout`` seconds.
+
+        It is not called at once: whoever parks has tried before.
+        """
+        operation = _Operation(self, tuple(dict.fromkeys(keys)), try_complete, self._loop.create_future())
+        operation.timer = self._scheduler.call_at(self._scheduler.time() + timeout, operation.expire)
+        operation.future.add_done_callback(operation.on_done)
+        self._operations[operation] = None
+        for key in operation.keys:
+            self._watchers.setdefault(key, {})[operation] = None
+        return operation.future
+
+    def check(self, key: Hashable) -> int:
+        """Look again at what waits for ``key``; returns how many were completed."""
+        watchers = self._watchers.get(key)
+        if not watchers:
+            return 0
+        return sum(operation.attempt(is_over=False) for operation in tuple(watchers))
+
+    def close(self) -> None:
+        """Complete everything now, as if its time were over."""
+        for operation in tuple(self._operations):
+            operation.expire()
+
+    # internals
+
+    def forget(self, operation: _Operation) -> None:
+        """Drop an operation that is done; idempotent."""
+        if operation not in self._operations:
+            return
+        del self._operations[operation]
+        for key in operation.keys:
+            watchers = self._watchers[key]
+            watchers.pop(operation, None)
+            if not watchers:
+                del self._watchers[key]
+
+
+class _Operation:
+    __slots__ = ("future", "keys", "purgatory", "timer", "try_complete")
+
+    def __init__(
+        self, purgatory: Purgatory, keys: tuple[Hashable, ...], try_complete: TryComplete, future: asyncio.Future[Any]
+    ) -> None:
+        self.purgatory = purgatory
+        self.keys = keys
+        self.try_complete = try_complete
+        self.future = future
+        self.timer: TimerHandle | None = None
+
+    def attempt(self, *, is_over: bool) -> bool:
+        if self.future.done():
+            return False
+        try:
+            result = self.try_complete(is_over)
+        except Exception as error:  # the root of a parked request: its own future is where this belongs
+            self.finish()
+            self.future.set_exception(error)
+            return True
+        if result is None and not is_over:
+            return False
+        self.finish()
+        self.future.set_result(result)
+        return True
+
+    def expire(self) -> None:
+        self.attempt(is_over=True)
+
+    def finish(self) -> None:
+        if self.timer is not None:
+            self.timer.cancel()
+            self.timer = None
+        self.purgatory.forget(self)
+
+    # asyncio callbacks
+
+    def on_done(self, future: asyncio.Future[Any]) -> None:
+        # Only a cancelled one is still here; finish() is harmless for the others.
+        self.finish()
