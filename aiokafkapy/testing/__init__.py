@@ -14,16 +14,20 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from aiokafkapy.testing.apache_kafka import ApacheKafka, KafkaUnavailableError
+    from aiokafkapy.testing.apache_kafka import ApacheKafka
     from aiokafkapy.testing.clock import VirtualClock
     from aiokafkapy.testing.fault_proxy import FaultProxy
+    from aiokafkapy.testing.kafka_jars import KafkaUnavailableError
+    from aiokafkapy.testing.kafka_tools import KafkaToolError, KafkaTools
 
-__all__ = ["ApacheKafka", "FaultProxy", "KafkaUnavailableError", "VirtualClock"]
+__all__ = ["ApacheKafka", "FaultProxy", "KafkaToolError", "KafkaTools", "KafkaUnavailableError", "VirtualClock"]
 
 _HOMES = {
     "ApacheKafka": "apache_kafka",
-    "KafkaUnavailableError": "apache_kafka",
     "FaultProxy": "fault_proxy",
+    "KafkaToolError": "kafka_tools",
+    "KafkaTools": "kafka_tools",
+    "KafkaUnavailableError": "kafka_jars",
     "VirtualClock": "clock",
 }
 

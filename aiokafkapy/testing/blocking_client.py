@@ -1,0 +1,166 @@
+"""One request, one answer, over a blocking socket: what a test asks a broker without our client being involved.
+
+A producer is tested against what the cluster itself says, so readiness, topics and leaders are asked for here in the
+plainest way there is. Nothing is retried but by `Admin.wait_until`; nothing is kept open. Blocks: call it from a thread
+when there is an event loop to keep going.
+"""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from aiokafkapy.errors import KafkaTimeoutError, make
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.codec import decode_response, encode_request
+from aiokafkapy.protocol.messages import build_request
+
+__all__ = ["Admin", "PartitionState", "exchange"]
+
+Address = tuple[str, int]
+
+# Versions that brokers 2.4 to 4.x all speak.
+_VERSIONS = {
+    ApiKey.METADATA: 9,
+    ApiKey.CREATE_TOPICS: 5,
+    ApiKey.DELETE_TOPICS: 4,
+    ApiKey.CREATE_PARTITIONS: 2,
+}
+_POLL_INTERVAL = 0.05
+
+
+class PartitionState(NamedTuple):
+    """What one broker says of one partition; leader -1 is none."""
+
+    leader: int
+    replicas: tuple[int, ...]
+    in_sync_replicas: tuple[int, ...]
+
+
+def exchange(address: Address, api_key: ApiKey, patience: float, **fields: Any) -> Any:
+    """Connect, send one request, and return the body of its response; OSError when the broker cannot be talked to.
+
+    `patience` is the time-out in seconds; the request's own fields, one of which may be `timeout`, come after it.
+    """
+    version = _VERSIONS[api_key]
+    request = encode_request(build_request(api_key, version, **fields), 1, "aiokafkapy-testing")
+    with socket.create_connection(address, patience) as connection:
+        connection.settimeout(patience)
+        connection.sendall(request)
+        (size,) = struct.unpack(">i", _receive(connection, 4))
+        return decode_response(api_key, version, _receive(connection, size))[1]
+
+
+class Admin:
+    """Topics and leaders of a cluster, asked of the addresses given by a callable each time."""
+
+    def __init__(self, addresses: Callable[[], Sequence[Address]]) -> None:
+        self._addresses = addresses
+
+    def brokers(self, address: Address, timeout: float = 5.0) -> set[int]:
+        """Ids of the brokers that the one at `address` says are up; empty while it knows no controller."""
+        body = exchange(address, ApiKey.METADATA, timeout, topics=())
+        return {int(broker.node_id) for broker in body.brokers} if int(body.controller_id) >= 0 else set()
+
+    def partitions(self, topic: str, address: Address | None = None, timeout: float = 5.0) -> dict[int, PartitionState]:
+        """The topic's partitions as the broker at `address`, or the first that answers, sees them; {} if unknown."""
+        request = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
+        if address is None:
+            body = self._ask_any(ApiKey.METADATA, timeout, **request)
+        else:
+            body = exchange(address, ApiKey.METADATA, timeout, **request)
+        states = {
+            int(partition.partition_index): PartitionState(
+                int(partition.leader_id),
+                tuple(int(node_id) for node_id in partition.replica_nodes),
+                tuple(int(node_id) for node_id in partition.isr_nodes),
+            )
+            for known in body.topics
+            if int(known.error_code) == 0
+            for partition in known.partitions
+        }
+        return dict(sorted(states.items()))
+
+    def create_topic(
+        self, name: str, partitions: int, replication_factor: int, config: Mapping[str, object], timeout: float
+    ) -> None:
+        """Create a topic and return when every broker knows it with a leader for each partition."""
+        topic = {
+            "name": name,
+            "num_partitions": partitions,
+            "replication_factor": replication_factor,
+            "assignments": [],
+            "configs": [{"name": key, "value": str(value)} for key, value in config.items()],
+        }
+        answer = self._ask_any(ApiKey.CREATE_TOPICS, timeout, topics=[topic], timeout=int(timeout * 1000))
+        _raise_for(answer.topics[0], name)
+        self._wait_for_leaders(name, partitions, timeout)
+
+    def delete_topic(self, name: str, timeout: float) -> None:
+        """Delete a topic and return when no broker knows it any more."""
+        answer = self._ask_any(ApiKey.DELETE_TOPICS, timeout, topic_names=[name], timeout=int(timeout * 1000))
+        _raise_for(answer.responses[0], name)
+        self.wait_until(
+            lambda: all(not self.partitions(name, address) for address in self._addresses()),
+            timeout,
+            f"topic {name} is still known",
+        )
+
+    def add_partitions(self, name: str, total: int, timeout: float) -> None:
+        """Grow a topic to `total` partitions and return when every broker knows a leader for each."""
+        request = {"name": name, "count": total, "assignments": None}
+        answer = self._ask_any(ApiKey.CREATE_PARTITIONS, timeout, topics=[request], timeout=int(timeout * 1000))
+        _raise_for(answer.results[0], name)
+        self._wait_for_leaders(name, total, timeout)
+
+    def wait_until(self, holds: Callable[[], bool], timeout: float, what: str) -> None:
+        """Ask again until `holds()`; brokers that do not answer count as not holding. KafkaTimeoutError after that."""
+        deadline = time.monotonic() + timeout
+        while True:
+            last: object = ""
+            try:
+                if holds():
+                    return
+            except OSError as error:
+                last = f" ({error})"
+            if time.monotonic() > deadline:
+                raise KafkaTimeoutError(f"after {timeout} s: {what}{last}")
+            time.sleep(_POLL_INTERVAL)
+
+    def _wait_for_leaders(self, name: str, partitions: int, timeout: float) -> None:
+        def all_led() -> bool:
+            for address in self._addresses():
+                known = self.partitions(name, address)
+                if len(known) != partitions or any(state.leader < 0 for state in known.values()):
+                    return False
+            return True
+
+        self.wait_until(all_led, timeout, f"topic {name} has not {partitions} partitions with a leader everywhere")
+
+    def _ask_any(self, api_key: ApiKey, patience: float, **fields: Any) -> Any:
+        """The answer of the first broker that gives one: in KRaft any of them passes the request to the controller."""
+        failures = []
+        for address in self._addresses():
+            try:
+                return exchange(address, api_key, patience, **fields)
+            except OSError as error:
+                failures.append(f"{address[0]}:{address[1]}: {error}")
+        raise OSError(f"no broker answered {api_key.name}: {'; '.join(failures) or 'none is running'}")
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    received = bytearray()
+    while len(received) < size:
+        piece = connection.recv(size - len(received))
+        if not piece:
+            raise ConnectionResetError("the broker closed the connection before it had answered")
+        received += piece
+    return bytes(received)
+
+
+def _raise_for(result: Any, topic: str) -> None:
+    if code := int(result.error_code):
+        raise make(code, getattr(result, "error_message", None) or "", topic=topic)

@@ -1,0 +1,169 @@
+"""Apache Kafka's jars, fetched once into a cache: what `ApacheKafka` runs.
+
+Owns where the jars are and how they get there: Maven where it is installed, else the Ivy that PySpark ships. Both read
+their own settings, so a mirror configured for them is used here too. Knows nothing of brokers.
+
+Rules: a version's directory in the cache is complete or absent: jars are gathered in a directory beside it and that is
+renamed, under a file lock, so any number of test runs may ask at once. Nothing is fetched when the directory is there.
+The cache is `AIOKAFKAPY_CACHE`, or `aiokafkapy` in `XDG_CACHE_HOME`, or `~/.cache/aiokafkapy`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["DEFAULT_VERSION", "KafkaUnavailableError", "cache_directory", "fetch_jars", "unavailable_reason"]
+
+DEFAULT_VERSION = "4.1.0"
+
+# Kafka 4 needs Java 17 (KIP-1013); 3.9 would be content with 11, but one rule is easier to remember.
+MINIMUM_JAVA = 17
+FETCH_TIMEOUT = 900.0
+
+# slf4j-simple because Kafka's published dependencies hold no logging back end: without one a node that dies is silent.
+_COORDINATES = (
+    ("org.apache.kafka", "kafka_2.13", None),
+    ("org.apache.kafka", "kafka-tools", None),
+    ("org.slf4j", "slf4j-simple", "1.7.36"),
+)
+
+
+class KafkaUnavailableError(RuntimeError):
+    """A real Kafka cannot be run here; the message says what is missing."""
+
+
+def cache_directory() -> Path:
+    """Where fetched jars are kept, whether it exists yet or not."""
+    if chosen := os.environ.get("AIOKAFKAPY_CACHE"):
+        return Path(chosen)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "aiokafkapy"
+
+
+def unavailable_reason(version: str = DEFAULT_VERSION) -> str | None:
+    """Why a Kafka of this version cannot be run here, or None when nothing is known to be missing."""
+    java = java_version()
+    if java is None:
+        return "there is no `java` on the path"
+    if java < MINIMUM_JAVA:
+        return f"Java {java} is too old: Kafka needs {MINIMUM_JAVA}"
+    if _jars_path(version).is_dir() or shutil.which("mvn") or _ivy_jar():
+        return None
+    return "its jars are not in the cache, and neither Maven (`mvn`) nor PySpark (for its Ivy) is there to fetch them"
+
+
+@functools.cache
+def java_version() -> int | None:
+    """The major version of the `java` on the path, or None where there is none that runs."""
+    java = shutil.which("java")
+    if java is None:
+        return None
+    try:
+        said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+    return int(found[1]) if found else None
+
+
+def fetch_jars(version: str = DEFAULT_VERSION) -> Path:
+    """The directory with the jars of `version`, fetched when it is not there yet; blocks meanwhile.
+
+    Raises KafkaUnavailableError when they cannot be had.
+    """
+    path = _jars_path(version)
+    if path.is_dir():
+        return path
+    if reason := unavailable_reason(version):
+        raise KafkaUnavailableError(f"Apache Kafka {version} cannot be run: {reason}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _lock(path.with_name(path.name + ".lock")):
+        if path.is_dir():  # another process fetched them while we waited
+            return path
+        with tempfile.TemporaryDirectory(dir=path.parent, prefix=f"{path.name}.part-") as scratch:
+            gathered = Path(scratch, "jars")
+            gathered.mkdir()
+            fetch = _fetch_with_maven if shutil.which("mvn") else _fetch_with_ivy
+            fetch(version, Path(scratch), gathered)
+            if not (gathered / f"kafka_2.13-{version}.jar").exists():
+                raise KafkaUnavailableError(f"Apache Kafka {version}: the jars were fetched, but Kafka's is not there")
+            gathered.rename(path)
+    return path
+
+
+def _jars_path(version: str) -> Path:
+    return cache_directory() / f"kafka-{version}"
+
+
+def _fetch_with_maven(version: str, scratch: Path, target: Path) -> None:
+    dependencies = "".join(
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{own or version}</version>"
+        "</dependency>"
+        for group, name, own in _COORDINATES
+    )
+    pom = scratch / "pom.xml"
+    pom.write_text(
+        "<project><modelVersion>4.0.0</modelVersion><groupId>none</groupId><artifactId>none</artifactId>"
+        f"<version>1</version><dependencies>{dependencies}</dependencies></project>"
+    )
+    command = ["mvn", "--batch-mode", "--quiet", "-f", str(pom), "dependency:copy-dependencies"]
+    _run([*command, "-DincludeScope=runtime", f"-DoutputDirectory={target}"], version)
+
+
+def _fetch_with_ivy(version: str, scratch: Path, target: Path) -> None:
+    dependencies = "".join(
+        f'<dependency org="{group}" name="{name}" rev="{own or version}" conf="default->default"/>'
+        for group, name, own in _COORDINATES
+    )
+    ivy = scratch / "ivy.xml"
+    ivy.write_text(
+        '<ivy-module version="2.0"><info organisation="none" module="none"/>'
+        '<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{dependencies}</dependencies></ivy-module>"
+    )
+    command = ["java", "-jar", str(_ivy_jar()), "-ivy", str(ivy), "-confs", "default", "-types", "jar", "bundle"]
+    _run([*command, "-retrieve", f"{target}/[artifact]-[revision].[ext]"], version)
+
+
+def _run(command: list[str], version: str) -> None:
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FETCH_TIMEOUT, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise KafkaUnavailableError(f"fetching the jars of Apache Kafka {version}: {error}") from error
+    if done.returncode != 0:
+        tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
+        raise KafkaUnavailableError(
+            f"fetching the jars of Apache Kafka {version}: {command[0]} ended with {done.returncode}:\n{tail}"
+        )
+
+
+def _ivy_jar() -> Path | None:
+    """The Ivy that an installed PySpark ships."""
+    pyspark = importlib.util.find_spec("pyspark")
+    if pyspark is None or pyspark.origin is None:
+        return None
+    return next(iter(sorted(Path(pyspark.origin).parent.glob("jars/ivy-*.jar"))), None)
+
+
+@contextlib.contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """Held by one process at a time, given up when the process ends however it ends."""
+    try:
+        import fcntl
+    except ImportError:  # no such lock on Windows: two fetches at once do the work twice, and the rename decides
+        yield
+        return
+    with path.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
