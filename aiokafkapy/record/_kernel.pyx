@@ -231,8 +231,8 @@ cdef class RecordBatchBuilder:
             data = b"".join(self._blocks)
         else:
             data = decompress(self.compression, self._payload, self.records_size)
-        for record in decode_records(data, self.count, 0, self.base_timestamp):
-            yield record[1:]
+        for _, key, value, headers, timestamp_ms, *_ in decode_records(data, self.count, 0, self.base_timestamp):
+            yield timestamp_ms, key, value, headers
 
     # internals
 
@@ -387,7 +387,15 @@ cpdef Py_ssize_t record_size_upper_bound(object key, object value, object header
     return size
 
 
-def decode_records(object data, Py_ssize_t count, long long base_offset, long long base_timestamp, object append_time=None):
+def decode_records(
+    object data,
+    Py_ssize_t count,
+    long long base_offset,
+    long long base_timestamp,
+    object append_time=None,
+    object topic="",
+    object partition=-1,
+):
     """Decode the `count` records of an uncompressed records section, which they must fill exactly."""
     cdef Py_buffer buffer
     cdef Reader reader
@@ -419,11 +427,14 @@ def decode_records(object data, Py_ssize_t count, long long base_offset, long lo
                 raise CorruptMessageError(f"{reader.end - reader.position} bytes are left over after a record's headers")
             records.append((
                 <int64_t>(<uint64_t>base_offset + <uint64_t>offset_delta),
-                fixed_timestamp if has_append_time
-                else <int64_t>(<uint64_t>base_timestamp + <uint64_t>timestamp_delta),
                 key,
                 value,
                 headers,
+                fixed_timestamp if has_append_time
+                else <int64_t>(<uint64_t>base_timestamp + <uint64_t>timestamp_delta),
+                topic,
+                partition,
+                1 if has_append_time else 0,
             ))
         if reader.position != end:
             raise CorruptMessageError(

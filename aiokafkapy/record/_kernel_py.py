@@ -28,8 +28,10 @@ __all__ = ["RecordBatchBuilder", "RecordTuple", "decode_records", "murmur2", "re
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
-RecordTuple: TypeAlias = tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
-"""What a record is decoded into: (offset, timestamp_ms, key, value, headers)."""
+RecordTuple: TypeAlias = tuple[
+    int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int, str, int, int
+]
+"""A decoded record, in the order of ConsumedRecord's fields."""
 
 BATCH_HEADER_SIZE: Final = 61
 MAX_RECORD_OVERHEAD: Final = 21
@@ -54,9 +56,9 @@ class RecordBatchBuilder:
     """Encodes records into one batch (magic 2): append, then seal once, then stamp and put `buffers()` on the wire.
 
     `limit` is the size in bytes, header included, past which no further record is taken; an empty builder takes any
-    record. `size` counts the bytes of the batch so far, `count` its records, `records_size` the bytes of its records before
-    compression; `capacity` is the memory really held, which is what counts against `buffer_memory`. A builder is for one
-    thread at a time, but what `records_view()` and `buffers()` give may be read in any thread.
+    record. `size` counts the bytes of the batch so far, `count` its records, `records_size` the bytes of its records
+    before compression; `capacity` is the memory really held, which is what counts against `buffer_memory`. A builder is
+    for one thread at a time, but what `records_view()` and `buffers()` give may be read in any thread.
     """
 
     __slots__ = (
@@ -207,11 +209,11 @@ class RecordBatchBuilder:
     def records(self) -> Iterator[tuple[int, bytes | None, bytes | None, Headers]]:
         """Decode what was appended, in order, as (timestamp_ms, key, value, headers); for splitting a batch."""
         if self._payload is None:
-            data = bytes(self._storage)
+            data: Buffer = self._storage
         else:
             data = decompress(self.compression, self._payload, self.records_size)
-        for record in decode_records(data, self.count, 0, self.base_timestamp):
-            yield record[1:]
+        for _, key, value, headers, timestamp_ms, *_ in decode_records(data, self.count, 0, self.base_timestamp):
+            yield timestamp_ms, key, value, headers
 
     # internals
 
@@ -227,8 +229,8 @@ class RecordBatchBuilder:
 def record_size_upper_bound(key: Buffer | None, value: Buffer | None, headers: Headers | None) -> int:
     """The most bytes that a batch with only this record can have, its header included.
 
-    Java's `AbstractRecords.estimateSizeInBytesUpperBound`, but for a few bytes: what it compares with `max.request.size`
-    and `buffer.memory`.
+    Java's `AbstractRecords.estimateSizeInBytesUpperBound`, but for a few bytes: what it compares with
+    `max.request.size` and `buffer.memory`.
     """
     size = BATCH_HEADER_SIZE + MAX_RECORD_OVERHEAD + 15
     if key is not None:
@@ -241,7 +243,13 @@ def record_size_upper_bound(key: Buffer | None, value: Buffer | None, headers: H
 
 
 def decode_records(
-    data: Buffer, count: int, base_offset: int, base_timestamp: int, append_time: int | None = None
+    data: Buffer,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    append_time: int | None = None,
+    topic: str = "",
+    partition: int = -1,
 ) -> list[RecordTuple]:
     """Decode the `count` records of an uncompressed records section, which they must fill exactly.
 
@@ -254,15 +262,18 @@ def decode_records(
     if count < 0 or count * MIN_RECORD_SIZE > end:
         raise CorruptMessageError(f"a batch says it has {count} records, its {end} bytes cannot hold them")
     records: list[RecordTuple] = []
+    timestamp_type = int(append_time is not None)
     position = 0
     for _ in range(count):
         size, position = _read_varint(view, position, end)
         if size < MIN_RECORD_SIZE - 1 or size > end - position:
             raise CorruptMessageError(f"a record says it has {size} bytes, {end - position} are left in its batch")
-        records.append(
-            _decode_record(view, position, position + size, base_offset, base_timestamp, append_time)
-        )
-        position += size
+        end_of_record = position + size
+        timestamp_delta, offset_delta, key, value, headers = _decode_record(view, position, end_of_record)
+        timestamp_ms = _wrapped(base_timestamp + timestamp_delta) if append_time is None else append_time
+        offset = _wrapped(base_offset + offset_delta)
+        records.append((offset, key, value, headers, timestamp_ms, topic, partition, timestamp_type))
+        position = end_of_record
     if position != end:
         raise CorruptMessageError(f"{end - position} bytes are left over after the {count} records of a batch")
     return records
@@ -340,8 +351,8 @@ def _varint_size(value: int) -> int:
 
 
 def _decode_record(
-    view: memoryview, position: int, end: int, base_offset: int, base_timestamp: int, append_time: int | None
-) -> RecordTuple:
+    view: memoryview, position: int, end: int
+) -> tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]:
     position += 1  # attributes: none is in use
     timestamp_delta, position = _read_varint(view, position, end, 10)
     offset_delta, position = _read_varint(view, position, end)
@@ -359,8 +370,7 @@ def _decode_record(
         headers.append((name.decode("utf-8", "replace"), content))
     if position != end:
         raise CorruptMessageError(f"{end - position} bytes are left over after a record's headers")
-    timestamp = _wrapped(base_timestamp + timestamp_delta) if append_time is None else append_time
-    return _wrapped(base_offset + offset_delta), timestamp, key, value, tuple(headers)
+    return timestamp_delta, offset_delta, key, value, tuple(headers)
 
 
 def _wrapped(number: int) -> int:

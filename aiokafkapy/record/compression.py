@@ -34,7 +34,7 @@ XERIAL_BLOCK: Final = 32 * 1024
 """What Java's client gives snappy at a time."""
 
 LZ4_HEADER: Final = bytes.fromhex("04224d18604082")
-"""Magic; version 1, independent blocks, no checksums; blocks of 64 KiB; the header's own checksum: as Java writes it."""
+"""Magic; version 1, independent blocks, no checksums; 64 KiB a block; the header's own checksum: as Java writes it."""
 LZ4_BLOCK: Final = 64 * 1024
 LZ4_IS_RAW: Final = 0x80000000
 """The bit of a block's size that says that it is not compressed."""
@@ -51,6 +51,8 @@ SNAPPY_MOST_EXPANSION: Final = 22
 
 GZIP_WINDOW: Final = 31
 """zlib's way to say: 32 KiB window, gzip header and trailer."""
+GZIP_MOST_MEMBERS: Final = 100
+"""What is left of the input is copied at each; writers make one."""
 
 
 class Compression(IntEnum):
@@ -150,7 +152,9 @@ def _compress_lz4(data: Buffer, level: int) -> bytes:
         block = view[start : start + LZ4_BLOCK]
         # KIP-390: Java takes lz4's fast compressor at the default level, the high one at any other.
         fast = level == Compression.LZ4.default_level
-        compressed = memoryview(cramjam.lz4.compress_block(block, store_size=False)) if fast else _lz4_high(block, level)
+        compressed = memoryview(
+            cramjam.lz4.compress_block(block, store_size=False) if fast else _lz4_high(block, level)
+        )
         if len(compressed) < len(block):
             parts += (len(compressed).to_bytes(4, "little"), compressed)
         else:
@@ -160,8 +164,8 @@ def _compress_lz4(data: Buffer, level: int) -> bytes:
 
 
 def _lz4_high(block: memoryview, level: int) -> memoryview:
-    # The library has the high compressor for whole frames only, and links their blocks, which Java refuses: so one frame
-    # for each block, of which the block is taken. Below level 2 the library would take the fast compressor.
+    # The library has the high compressor for whole frames only, and links their blocks, which Java refuses: so one
+    # frame for each block, of which the block is taken. Below level 2 the library would take the fast compressor.
     frame = memoryview(cramjam.lz4.compress(block, level=min(max(level, 2), LZ4_HIGHEST)))
     has_content_size = frame[4] & 0x08
     start = 19 if has_content_size else 11
@@ -183,6 +187,8 @@ def _decompress_gzip(data: Buffer, max_size: int) -> bytes:
     left = max_size
     rest = bytes(data)
     while rest or not parts:  # a stream may have several members, as Java's reader takes them
+        if len(parts) == GZIP_MOST_MEMBERS:
+            raise CorruptMessageError(f"a gzip stream has more than {GZIP_MOST_MEMBERS} members")
         stream = zlib.decompressobj(GZIP_WINDOW)
         parts.append(stream.decompress(rest, left + 1))
         left -= len(parts[-1])
@@ -196,13 +202,13 @@ def _decompress_gzip(data: Buffer, max_size: int) -> bytes:
 
 def _decompress_snappy(data: Buffer, max_size: int) -> bytes:
     view = memoryview(data).cast("B")
-    if view[: len(XERIAL_MAGIC)] != XERIAL_MAGIC:
+    if not _is_xerial(view, 0):
         return _decompress_snappy_block(view, max_size)  # raw snappy, as some clients write it and Java reads it
     parts: list[bytes] = []
     left = max_size
     position = 0
     while position < len(view):
-        if view[position : position + len(XERIAL_MAGIC)] == XERIAL_MAGIC:  # a stream, or one more after it
+        if _is_xerial(view, position):  # a stream, or one more after it
             position += len(XERIAL_HEADER)
             if position > len(view):
                 raise CorruptMessageError("a snappy stream ends within its header")
@@ -215,6 +221,10 @@ def _decompress_snappy(data: Buffer, max_size: int) -> bytes:
         left -= len(parts[-1])
         position += size
     return b"".join(parts)
+
+
+def _is_xerial(view: memoryview, position: int) -> bool:
+    return bytes(view[position : position + len(XERIAL_MAGIC)]) == XERIAL_MAGIC
 
 
 def _decompress_snappy_block(block: memoryview, max_size: int) -> bytes:

@@ -1,0 +1,302 @@
+"""The Produce request and response, versions 3 to 13, by hand.
+
+The one API on the hot path: kio's request copies every batch, some 0.6 ms for 1 MB, where a list of buffers copies
+nothing. A request is a scatter list whose batches are the builders' own buffers; a response becomes one flat list of
+partitions, with no object for a topic. Everything else of the protocol goes through `codec`.
+
+Kafka counterparts: `ProduceRequest`, `ProduceResponse`; KIP-951 for the leader hints, KIP-467 for the record errors.
+
+What the versions are: 3 (transactional id) to 8 are the old encoding, 9 and later the flexible one; 5 has the log start
+offset, 8 the record errors, 10 the leader hints, 13 topic ids in the place of names. A response is checked byte by byte
+(MalformedFrameError, nothing else); unknown error codes and tagged fields are no error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from typing import Final, NamedTuple, TypeAlias
+from uuid import UUID
+
+from ..common import Node
+from ..errors import MalformedFrameError
+from .api import ApiKey
+from .codec import encode_request_header
+from .reader import Cursor
+
+__all__ = [
+    "PartitionProduceResponse",
+    "ProduceResponse",
+    "decode_produce_response",
+    "encode_produce_request",
+]
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+LOWEST_VERSION: Final = 3
+HIGHEST_VERSION: Final = 13
+FIRST_FLEXIBLE: Final = 9
+FIRST_WITH_LOG_START_OFFSET: Final = 5
+FIRST_WITH_RECORD_ERRORS: Final = 8
+FIRST_WITH_TOPIC_IDS: Final = 13
+
+SMALL_BUFFER: Final = 2048
+"""A buffer up to this size is copied into the piece before it: cheaper than one more piece for the transport."""
+
+NODE_ENDPOINTS_TAG: Final = 0
+CURRENT_LEADER_TAG: Final = 0
+
+_INT16: Final = Struct(">h")
+_INT32: Final = Struct(">i")
+_ACKS_AND_TIMEOUT: Final = Struct(">hi")
+# index, error code, base offset, log append time
+_PARTITION: Final = Struct(">ihqq")
+_LOG_START_OFFSET: Final = Struct(">q")
+_LEADER: Final = Struct(">ii")
+
+
+class PartitionProduceResponse(NamedTuple):
+    """What became of one partition's batch. The topic is a name before version 13, and an id from then on."""
+
+    topic: str | None
+    topic_id: UUID | None
+    partition: int
+    error_code: int
+    base_offset: int
+    log_append_time_ms: int
+    """-1 when the records keep their own timestamps."""
+    log_start_offset: int
+    record_errors: tuple[tuple[int, str | None], ...]
+    """Index in the batch and message of each record that is to blame (KIP-467)."""
+    error_message: str | None
+    current_leader: tuple[int, int] | None
+    """Node id and epoch of the leader, when the broker that is none any more knew it (KIP-951)."""
+
+
+class ProduceResponse(NamedTuple):
+    """A whole Produce response; `node_endpoints` are the addresses of the leaders it hints at."""
+
+    correlation_id: int
+    throttle_time_ms: int
+    partitions: list[PartitionProduceResponse]
+    node_endpoints: tuple[Node, ...]
+
+
+def encode_produce_request(
+    version: int,
+    correlation_id: int,
+    client_id: str | None,
+    transactional_id: str | None,
+    acks: int,
+    timeout_ms: int,
+    topics: Sequence[tuple[str, UUID | None, Sequence[tuple[int, Sequence[Buffer]]]]],
+) -> list[bytes | memoryview]:
+    """The pieces of a whole request frame, to be written one after the other; its size is in the first.
+
+    `topics` holds (name, id, partitions), each partition (index, buffers of its one batch). Version 13 writes the ids,
+    the others the names. Batches go into the list as they are, except for small buffers.
+    """
+    if not LOWEST_VERSION <= version <= HIGHEST_VERSION:
+        raise ValueError(f"Produce version {version} is not between {LOWEST_VERSION} and {HIGHEST_VERSION}")
+    flexible = version >= FIRST_FLEXIBLE
+    pieces: list[Buffer] = []
+    head = bytearray(4)
+    head += encode_request_header(
+        ApiKey.PRODUCE, version, correlation_id, None if client_id is None else client_id.encode()
+    )
+    _write_string(head, transactional_id, flexible)
+    head += _ACKS_AND_TIMEOUT.pack(acks, timeout_ms)
+    _write_count(head, len(topics), flexible)
+    for name, topic_id, partitions in topics:
+        if version < FIRST_WITH_TOPIC_IDS:
+            _write_string(head, name, flexible)
+        elif topic_id is None:
+            raise ValueError(f"Produce version {version} needs the id of topic {name}")
+        else:
+            head += topic_id.bytes
+        _write_count(head, len(partitions), flexible)
+        for partition, buffers in partitions:
+            head += _INT32.pack(partition)
+            _write_count(head, sum(map(len, buffers)), flexible)
+            for buffer in buffers:
+                if len(buffer) <= SMALL_BUFFER:
+                    head += buffer
+                else:
+                    pieces += (head, buffer)
+                    head = bytearray()
+            if flexible:
+                head.append(0)
+        if flexible:
+            head.append(0)
+    if flexible:
+        head.append(0)
+    pieces.append(head)
+    first = pieces[0]
+    assert isinstance(first, bytearray)
+    _INT32.pack_into(first, 0, sum(map(len, pieces)) - 4)
+    # Transports take bytes best, and bytes do not change under them.
+    return [bytes(piece) if isinstance(piece, bytearray) else piece for piece in pieces if len(piece)]
+
+
+def decode_produce_response(version: int, frame: bytes) -> ProduceResponse:
+    """Read a response frame (without its size) of a request of `version`; raises MalformedFrameError."""
+    flexible = version >= FIRST_FLEXIBLE
+    cursor = Cursor(frame)
+    try:
+        correlation_id = _read(cursor, _INT32)[0]
+        if flexible:
+            _skip_tags(cursor)
+        partitions: list[PartitionProduceResponse] = []
+        for _ in range(_read_count(cursor, flexible)):
+            _read_topic(cursor, version, partitions)
+        throttle_time_ms = _read(cursor, _INT32)[0]
+        node_endpoints = _read_node_endpoints(cursor) if flexible else ()
+    except UnicodeDecodeError as error:
+        raise MalformedFrameError(f"a string in a Produce response is no UTF-8: {error}") from None
+    if cursor.position != cursor.end:
+        raise MalformedFrameError(f"{cursor.end - cursor.position} bytes are left after a Produce response")
+    return ProduceResponse(correlation_id, throttle_time_ms, partitions, node_endpoints)
+
+
+def _read_topic(cursor: Cursor, version: int, partitions: list[PartitionProduceResponse]) -> None:
+    flexible = version >= FIRST_FLEXIBLE
+    topic: str | None = None
+    topic_id: UUID | None = None
+    if version < FIRST_WITH_TOPIC_IDS:
+        topic = _read_string(cursor, flexible)
+        if topic is None:
+            raise MalformedFrameError("a topic in a Produce response has no name")
+    else:
+        topic_id = UUID(bytes=bytes(cursor.take(16)))
+    count = _read_count(cursor, flexible)
+    partitions += [_read_partition(cursor, version, topic, topic_id) for _ in range(count)]
+    if flexible:
+        _skip_tags(cursor)
+
+
+def _read_partition(cursor: Cursor, version: int, topic: str | None, topic_id: UUID | None) -> PartitionProduceResponse:
+    flexible = version >= FIRST_FLEXIBLE
+    partition, error_code, base_offset, log_append_time_ms = _read(cursor, _PARTITION)
+    log_start_offset = _read(cursor, _LOG_START_OFFSET)[0] if version >= FIRST_WITH_LOG_START_OFFSET else -1
+    record_errors: tuple[tuple[int, str | None], ...] = ()
+    error_message: str | None = None
+    if version >= FIRST_WITH_RECORD_ERRORS:
+        count = _read_count(cursor, flexible)
+        if count:
+            record_errors = tuple([_read_record_error(cursor, flexible) for _ in range(count)])
+        error_message = _read_string(cursor, flexible)
+    current_leader = _read_current_leader(cursor) if flexible else None
+    return PartitionProduceResponse(
+        topic,
+        topic_id,
+        partition,
+        error_code,
+        base_offset,
+        log_append_time_ms,
+        log_start_offset,
+        record_errors,
+        error_message,
+        current_leader,
+    )
+
+
+def _read_record_error(cursor: Cursor, flexible: bool) -> tuple[int, str | None]:
+    index = _read(cursor, _INT32)[0]
+    message = _read_string(cursor, flexible)
+    if flexible:
+        _skip_tags(cursor)
+    return index, message
+
+
+def _read_current_leader(cursor: Cursor) -> tuple[int, int] | None:
+    leader: tuple[int, int] | None = None
+    for tag, end in _tags(cursor):
+        if tag == CURRENT_LEADER_TAG:
+            node_id, epoch = _read(cursor, _LEADER)
+            _skip_tags(cursor)
+            _expect(cursor, end)
+            leader = (node_id, epoch) if node_id >= 0 else None
+    return leader
+
+
+def _read_node_endpoints(cursor: Cursor) -> tuple[Node, ...]:
+    nodes: list[Node] = []
+    for tag, end in _tags(cursor):
+        if tag == NODE_ENDPOINTS_TAG:
+            nodes = [_read_node(cursor) for _ in range(_read_count(cursor, True))]
+            _expect(cursor, end)
+    return tuple(nodes)
+
+
+def _read_node(cursor: Cursor) -> Node:
+    node_id = _read(cursor, _INT32)[0]
+    host = _read_string(cursor, True)
+    if host is None:
+        raise MalformedFrameError("a node endpoint in a Produce response has no host")
+    port = _read(cursor, _INT32)[0]
+    rack = _read_string(cursor, True)
+    _skip_tags(cursor)
+    return Node(node_id, host, port, rack)
+
+
+def _tags(cursor: Cursor) -> Iterator[tuple[int, int]]:
+    """The tagged fields that follow, as (tag, end of its value); what the loop's body does not read is stepped over."""
+    for _ in range(cursor.read_count(cursor.read_unsigned_varint())):
+        tag = cursor.read_unsigned_varint()
+        size = cursor.read_unsigned_varint()
+        start = cursor.advance(size)
+        cursor.position = start
+        yield tag, start + size
+        cursor.position = start + size
+
+
+def _skip_tags(cursor: Cursor) -> None:
+    for _ in range(cursor.read_count(cursor.read_unsigned_varint())):
+        cursor.read_unsigned_varint()
+        cursor.advance(cursor.read_unsigned_varint())
+
+
+def _expect(cursor: Cursor, end: int) -> None:
+    if cursor.position != end:
+        raise MalformedFrameError(f"a tagged field ends at {end}, what it holds at {cursor.position}")
+
+
+def _read(cursor: Cursor, struct: Struct) -> tuple[int, ...]:
+    return struct.unpack_from(cursor.data, cursor.advance(struct.size))
+
+
+def _read_count(cursor: Cursor, flexible: bool) -> int:
+    count = cursor.read_unsigned_varint() - 1 if flexible else _read(cursor, _INT32)[0]
+    if count < 0:
+        raise MalformedFrameError("an array in a Produce response is null")
+    return cursor.read_count(count)
+
+
+def _read_string(cursor: Cursor, flexible: bool) -> str | None:
+    size = cursor.read_unsigned_varint() - 1 if flexible else _read(cursor, _INT16)[0]
+    return None if size < 0 else str(cursor.take(size), "utf-8")
+
+
+def _write_string(target: bytearray, text: str | None, flexible: bool) -> None:
+    encoded = None if text is None else text.encode()
+    size = -1 if encoded is None else len(encoded)
+    if flexible:
+        _write_unsigned_varint(target, size + 1)
+    else:
+        target += _INT16.pack(size)
+    if encoded is not None:
+        target += encoded
+
+
+def _write_count(target: bytearray, count: int, flexible: bool) -> None:
+    if flexible:
+        _write_unsigned_varint(target, count + 1)
+    else:
+        target += _INT32.pack(count)
+
+
+def _write_unsigned_varint(target: bytearray, number: int) -> None:
+    while number > 0x7F:
+        target.append(number & 0x7F | 0x80)
+        number >>= 7
+    target.append(number)

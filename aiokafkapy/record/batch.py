@@ -1,0 +1,307 @@
+"""Record batches as they lie in requests, responses and logs: found, checked, decoded, and changed in place.
+
+Owns the layout of a batch of message format 2 around its records. Knows nothing of how records are encoded (the kernel
+does) nor of codecs (`compression`), and never looks at a clock. Formats 0 and 1, which no broker of today writes, are
+refused by name.
+
+Kafka counterparts: `DefaultRecordBatch`, `MemoryRecords.batches`, `EndTransactionMarker`.
+
+Rules:
+- A batch is a view of the buffer it was found in; nothing is copied until its records are asked for.
+- The bytes are a stranger's: every length is checked before it is used. What is not a batch raises
+  CorruptMessageError, an older format UnsupportedForMessageFormatError.
+- The base offset and the leader epoch are outside the CRC, so a broker sets them without writing it anew; all other
+  changes write it anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+from functools import partial
+from struct import Struct
+from typing import Final
+
+from crc32c import crc32c
+
+from ..common import ConsumedRecord
+from ..errors import CorruptMessageError, UnsupportedForMessageFormatError
+from .builder import BATCH_HEADER_SIZE, Buffer, RecordBatchBuilder, decode_records
+from .compression import Compression, decompress
+
+__all__ = [
+    "BATCH_HEADER_SIZE",
+    "ControlType",
+    "RecordBatch",
+    "assign_offset",
+    "control_batch",
+    "iter_batches",
+    "set_append_time",
+]
+
+MAX_DECOMPRESSED_SIZE: Final = 128 * 1024 * 1024
+"""What a batch's records may have at most after decompression, unless the caller says otherwise."""
+
+# base offset, length, leader epoch, magic, crc, attributes, last offset delta, base timestamp, max timestamp,
+# producer id, producer epoch, base sequence, record count
+_HEADER: Final = Struct(">qiibIhiqqqhii")
+_LOG_OVERHEAD: Final = 12
+"""Base offset and length, which the length does not count."""
+_LENGTH_AT: Final = 8
+_LEADER_EPOCH_AT: Final = 12
+_MAGIC_AT: Final = 16
+_CRC_AT: Final = 17
+_CHECKED_FROM: Final = 21
+_MAX_TIMESTAMP_AT: Final = 35
+_MAGIC: Final = 2
+
+_CODEC_MASK: Final = 0x07
+_LOG_APPEND_TIME: Final = 0x08
+_TRANSACTIONAL: Final = 0x10
+_CONTROL: Final = 0x20
+
+_INT16: Final = Struct(">h")
+_INT32: Final = Struct(">i")
+_INT64: Final = Struct(">q")
+_UINT32: Final = Struct(">I")
+_MARKER_KEY: Final = Struct(">hh")  # version, type
+_MARKER_VALUE: Final = Struct(">hi")  # version, coordinator epoch
+
+_make_consumed_record = partial(tuple.__new__, ConsumedRecord)
+
+
+class ControlType(IntEnum):
+    """What a control batch says; others exist inside Kafka and are none of a client's business."""
+
+    ABORT = 0
+    COMMIT = 1
+
+
+class RecordBatch:
+    """The header of one batch, read, and a view of all its bytes. Nothing but the lengths has been checked yet."""
+
+    base_offset: int
+    leader_epoch: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    __slots__ = (
+        "attributes",
+        "base_offset",
+        "base_sequence",
+        "base_timestamp",
+        "buffer",
+        "crc",
+        "last_offset_delta",
+        "leader_epoch",
+        "max_timestamp",
+        "producer_epoch",
+        "producer_id",
+        "record_count",
+        "size",
+    )
+
+    def __init__(self, buffer: Buffer) -> None:
+        """Read the batch at the start of `buffer`, which may be longer; raises CorruptMessageError if it is shorter."""
+        view = memoryview(buffer).cast("B")
+        size = _size_at(view, 0)
+        if size is None:
+            raise CorruptMessageError(f"{len(view)} bytes are not a whole batch")
+        self.size = size
+        self.buffer = view[:size]
+        (
+            self.base_offset,
+            _,
+            self.leader_epoch,
+            _,
+            self.crc,
+            self.attributes,
+            self.last_offset_delta,
+            self.base_timestamp,
+            self.max_timestamp,
+            self.producer_id,
+            self.producer_epoch,
+            self.base_sequence,
+            self.record_count,
+        ) = _HEADER.unpack_from(view)
+
+    def validate(self) -> None:
+        """Check the CRC, the codec and the counts; raises CorruptMessageError naming what is wrong."""
+        crc = crc32c(self.buffer[_CHECKED_FROM:])
+        if crc != self.crc:
+            raise CorruptMessageError(
+                f"the batch at offset {self.base_offset} has CRC {self.crc:#010x},"
+                f" its {self.size} bytes have {crc:#010x}"
+            )
+        _ = self.compression  # raises when there is no such codec
+        if self.record_count < 0 or self.last_offset_delta < 0:
+            raise CorruptMessageError(
+                f"the batch at offset {self.base_offset} says it has {self.record_count} records"
+                f" over {self.last_offset_delta + 1} offsets"
+            )
+
+    @property
+    def compression(self) -> Compression:
+        """The codec; raises CorruptMessageError when there is no such codec."""
+        try:
+            return Compression(self.attributes & _CODEC_MASK)
+        except ValueError:
+            raise CorruptMessageError(
+                f"the batch at offset {self.base_offset} has codec {self.attributes & _CODEC_MASK},"
+                " which does not exist"
+            ) from None
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record; compaction may have removed that record."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def next_offset(self) -> int:
+        """Where the next batch starts, or a reader goes on."""
+        return self.base_offset + self.last_offset_delta + 1
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence number of the last record (numbers wrap around after 2³¹ - 1); -1 when the producer gave none."""
+        return -1 if self.base_sequence < 0 else (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
+
+    @property
+    def has_producer_id(self) -> bool:
+        """True when an idempotent or transactional producer wrote the batch."""
+        return self.producer_id >= 0
+
+    @property
+    def is_transactional(self) -> bool:
+        """True when the batch belongs to a transaction."""
+        return bool(self.attributes & _TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        """True when the batch holds no users' records, but the end of a transaction."""
+        return bool(self.attributes & _CONTROL)
+
+    @property
+    def has_append_time(self) -> bool:
+        """True when `max_timestamp` is the time at which the broker appended, which is then that of every record."""
+        return bool(self.attributes & _LOG_APPEND_TIME)
+
+    @property
+    def records_section(self) -> memoryview:
+        """The records as they lie there, perhaps compressed."""
+        return self.buffer[BATCH_HEADER_SIZE:]
+
+    def records(
+        self, topic: str = "", partition: int = -1, *, max_decompressed_size: int = MAX_DECOMPRESSED_SIZE
+    ) -> list[ConsumedRecord]:
+        """Decode the records, which are checked as they are read; the CRC is not (see `validate`).
+
+        Raises CorruptMessageError when they are not what the header says, or have more than `max_decompressed_size`
+        bytes. The records of a control batch come as they are.
+        """
+        data: Buffer = self.records_section
+        if self.attributes & _CODEC_MASK:
+            data = decompress(self.compression, data, max_decompressed_size)
+        append_time = self.max_timestamp if self.has_append_time else None
+        base_timestamp = self.base_timestamp
+        decoded = decode_records(
+            data, self.record_count, self.base_offset, base_timestamp, append_time, topic, partition
+        )
+        return list(map(_make_consumed_record, decoded))
+
+    def control_type(self) -> ControlType | None:
+        """What a control batch says of its transaction; None for what is no end of a transaction."""
+        if not self.is_control:
+            return None
+        records = self.records()
+        key = records[0].key if records else None
+        if key is None or len(key) < _MARKER_KEY.size:
+            raise CorruptMessageError(f"the control batch at offset {self.base_offset} has no readable key")
+        _, kind = _MARKER_KEY.unpack_from(key)
+        return ControlType(kind) if kind in _CONTROL_TYPES else None
+
+    def __repr__(self) -> str:
+        return (
+            f"RecordBatch(base_offset={self.base_offset}, record_count={self.record_count}, size={self.size},"
+            f" producer_id={self.producer_id}, producer_epoch={self.producer_epoch},"
+            f" base_sequence={self.base_sequence})"
+        )
+
+
+_CONTROL_TYPES: Final = frozenset(ControlType)
+
+
+def iter_batches(buffer: Buffer, *, allow_partial: bool = True) -> Iterator[RecordBatch]:
+    """The batches of a log's piece, in order, none of them validated.
+
+    A last batch that is not all there is left out, as Fetch responses end with one; without `allow_partial` it raises
+    CorruptMessageError, as does whatever has an impossible length.
+    """
+    view = memoryview(buffer).cast("B")
+    position = 0
+    while position < len(view):
+        size = _size_at(view, position)
+        if size is None:
+            if not allow_partial:
+                raise CorruptMessageError(f"{len(view) - position} bytes after {position} are not a whole batch")
+            return
+        yield RecordBatch(view[position : position + size])
+        position += size
+
+
+def assign_offset(buffer: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
+    """Write the base offset and the leader's epoch into the batch at the start of `buffer`; the CRC stays right."""
+    _INT64.pack_into(buffer, 0, base_offset)
+    _INT32.pack_into(buffer, _LEADER_EPOCH_AT, leader_epoch)
+
+
+def set_append_time(buffer: bytearray | memoryview, timestamp_ms: int) -> None:
+    """Make `timestamp_ms` the append time of the batch that `buffer` is (topics of LogAppendTime), with a new CRC."""
+    attributes = _INT16.unpack_from(buffer, _CHECKED_FROM)[0] | _LOG_APPEND_TIME
+    _INT16.pack_into(buffer, _CHECKED_FROM, attributes)
+    _INT64.pack_into(buffer, _MAX_TIMESTAMP_AT, timestamp_ms)
+    _write_crc(buffer)
+
+
+def control_batch(
+    control_type: ControlType, *, producer_id: int, producer_epoch: int, coordinator_epoch: int, timestamp_ms: int
+) -> bytearray:
+    """The batch that ends a transaction in a partition, as a broker writes it; its base offset is 0."""
+    builder = RecordBatchBuilder(0)
+    builder.try_append(timestamp_ms, _MARKER_KEY.pack(0, control_type), _MARKER_VALUE.pack(0, coordinator_epoch), None)
+    builder.seal(Compression.NONE)
+    builder.stamp(producer_id, producer_epoch, -1, is_transactional=True)
+    batch = bytearray().join(builder.buffers())
+    _INT16.pack_into(batch, _CHECKED_FROM, _TRANSACTIONAL | _CONTROL)
+    _write_crc(batch)
+    return batch
+
+
+def _write_crc(buffer: bytearray | memoryview) -> None:
+    _UINT32.pack_into(buffer, _CRC_AT, crc32c(memoryview(buffer)[_CHECKED_FROM:]))
+
+
+def _size_at(view: memoryview, position: int) -> int | None:
+    """Size of the batch at `position`; None when it is not all there. Raises for what cannot be a batch of format 2."""
+    left = len(view) - position
+    if left < _LOG_OVERHEAD:
+        return None
+    size = _LOG_OVERHEAD + int(_INT32.unpack_from(view, position + _LENGTH_AT)[0])
+    if left > _MAGIC_AT:
+        magic = view[position + _MAGIC_AT]
+        if magic < _MAGIC:
+            raise UnsupportedForMessageFormatError(
+                f"message format {magic} is not supported: Kafka 4 writes no such batches (KIP-724)"
+            )
+        if magic > _MAGIC:
+            raise CorruptMessageError(f"message format {magic} does not exist")
+    if size < BATCH_HEADER_SIZE:
+        raise CorruptMessageError(f"a batch says it has {size} bytes, its header alone has {BATCH_HEADER_SIZE}")
+    return size if size <= left else None
