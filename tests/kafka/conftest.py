@@ -26,24 +26,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def _one_node() -> Iterator[ApacheKafka]:
-    yield from _cluster(1)
+    yield from _cluster(ApacheKafka())
 
 
 @pytest.fixture(scope="session")
 def _three_nodes() -> Iterator[ApacheKafka]:
-    yield from _cluster(3)
+    yield from _cluster(ApacheKafka(nodes=3, config={"auto.create.topics.enable": False}))
 
 
 @pytest.fixture
 def kafka(_one_node: ApacheKafka) -> ApacheKafka:
-    """One real node, which is up."""
+    """One real node, which is up; a topic that is asked for comes into being."""
     _one_node.restore_blocking()
     return _one_node
 
 
 @pytest.fixture
 def kafka3(_three_nodes: ApacheKafka) -> ApacheKafka:
-    """Three real nodes, all of them up whatever the test before did to them."""
+    """Three real nodes, all up whatever the test before did to them; topics do not come into being by themselves."""
     _three_nodes.restore_blocking()
     return _three_nodes
 
@@ -54,10 +54,10 @@ def topic() -> str:
     return f"topic-{uuid.uuid4().hex[:12]}"
 
 
-def _cluster(nodes: int) -> Iterator[ApacheKafka]:
+def _cluster(cluster: ApacheKafka) -> Iterator[ApacheKafka]:
     # Synchronous on purpose: a session outlives the event loops of its tests.
     try:
-        cluster = ApacheKafka(nodes=nodes).__enter__()
+        cluster.__enter__()
     except KafkaUnavailableError as error:
         if os.environ.get("AIOKAFKAPY_REQUIRE_KAFKA") == "1":
             pytest.fail(f"real Kafka is required here: {error}", pytrace=False)

@@ -49,7 +49,7 @@ async def test_killing_the_leader_under_awaited_sends_loses_and_repeats_nothing(
         victim = (await producer.partitions_for(topic))[0].leader
         kafka3.kill(victim)
         assert len(acknowledged) < RECORDS, "the kill came too late to test anything"
-        await asyncio.to_thread(kafka3.start, victim)
+        await kafka3.start(victim)
         await asyncio.gather(*workers)
 
     assert failures == []
@@ -94,10 +94,10 @@ async def test_missing_replicas_are_the_cause_of_the_time_out_and_pass_when_they
         assert (await producer.send(topic, b"all there")).offset == 0
         leader = (await producer.partitions_for(topic))[0].leader
         follower = next(node for node in (1, 2, 3) if node != leader)
-        await asyncio.to_thread(kafka3.stop, follower)
+        await kafka3.stop(follower)
         with pytest.raises(errors.DeliveryTimeoutError, match=r"(?i)not.?enough.?replicas|insync|in-sync"):
             await producer.send(topic, b"one missing")
-        await asyncio.to_thread(kafka3.start, follower)
+        await kafka3.start(follower)
         for _ in range(20):  # the follower has to catch up before it counts
             try:
                 metadata = await producer.send(topic, b"back again")

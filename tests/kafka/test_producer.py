@@ -49,8 +49,7 @@ async def test_every_codec_and_header_shape_is_read_by_kafkas_console_consumer(k
                 ),
                 producer.send(f"{prefix}-{codec}", None, key=b"tombstone", timestamp_ms=1_700_000_000_099),
             )
-    printed = await asyncio.to_thread(
-        kafka.tool,
+    printed = await kafka.tool(
         CONSOLE_CONSUMER,
         "--bootstrap-server",
         kafka.bootstrap_servers,
