@@ -1,0 +1,62 @@
+"""``BufferPool``: how many bytes of ``buffer_memory`` are held.
+
+It counts and hands out no buffers: a batch's memory grows as it fills and is freed when the batch is done. It knows no
+batches and no waiters; those are the accumulator's (``append_tickets``). Kafka's counterpart has the same name.
+
+Rules:
+
+- ``held`` never exceeds ``limit``, but for ``charge()``, which tells of memory that is there already (the pieces of a
+  batch that a broker found too large); nothing is given out again until it is back below.
+- ``reserve`` bytes are kept from new records, so that a pool full of records can still be compressed in threads. A
+  single record may use all of it when nothing else is held.
+"""
+
+from __future__ import annotations
+
+__all__ = ["BufferPool"]
+
+
+class BufferPool:
+    """Counts bytes held against ``limit``."""
+
+    __slots__ = ("held", "limit", "most_held", "reserve")
+
+    def __init__(self, limit: int, reserve: int = 0) -> None:
+        self.limit = limit
+        self.reserve = reserve
+        self.held = 0
+        self.most_held = 0
+
+    @property
+    def available(self) -> int:
+        """Bytes that could be acquired, the reserve included; never negative."""
+        return max(0, self.limit - self.held)
+
+    def try_acquire(self, size: int) -> bool:
+        """Take ``size`` bytes for records, all or none."""
+        if self.held + size > self.limit - self.reserve and (self.held or size > self.limit):
+            return False
+        self._add(size)
+        return True
+
+    def try_acquire_reserved(self, size: int) -> bool:
+        """Take ``size`` bytes, from the reserve too, all or none."""
+        if self.held + size > self.limit:
+            return False
+        self._add(size)
+        return True
+
+    def charge(self, size: int) -> None:
+        """Count ``size`` bytes that are held already."""
+        self._add(size)
+
+    def release(self, size: int) -> None:
+        """Give ``size`` bytes back."""
+        self.held -= size
+
+    # internals
+
+    def _add(self, size: int) -> None:
+        self.held += size
+        if self.held > self.most_held:
+            self.most_held = self.held

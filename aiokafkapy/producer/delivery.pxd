@@ -1,0 +1,53 @@
+# Types of delivery.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+cdef int PENDING, SUCCEEDED, FAILED, MOVED
+
+
+@cython.final
+cdef class ProduceRequestResult:
+    cdef readonly object topic_partition
+    cdef public int status
+    cdef public Py_ssize_t record_count
+    cdef public long long base_offset
+    cdef public long long log_append_time_ms
+    cdef object _errors
+    cdef list _starts
+    cdef list _moves
+    cdef list _waiters
+    cdef Py_ssize_t _prune_at
+    cdef list _counters
+    cdef public bint is_seen
+    cdef public object on_unseen_failure
+    cdef object __weakref__
+
+    cpdef object metadata(self, long long index, long long timestamp_ms, long long key_size, long long value_size)
+    cpdef object error(self, long long index)
+    cpdef add_waiter(self, Delivery delivery, object target, object loop, object context)
+    cdef object _error_of(self, long long index)
+    cdef _settle(self, int status)
+
+
+# Not tracked by the cyclic collector: delivery.py's docstring says why that is safe.
+@cython.final
+@cython.no_gc
+@cython.freelist(4096)
+cdef class Delivery:
+    cdef ProduceRequestResult _result
+    cdef long long _index
+    cdef long long _timestamp_ms
+    cdef int _key_size
+    cdef int _value_size
+
+    cpdef bint done(self) except -1
+    cdef _follow(self)
+    cpdef resolve(self, object future)
+
+
+cpdef Delivery new_delivery(
+    ProduceRequestResult result, long long index, long long timestamp_ms, Py_ssize_t key_size, Py_ssize_t value_size
+)
+cdef _wait_or_tell(Delivery delivery, object target, object loop, object context)
+cdef _tell(Delivery delivery, object target, object loop, object context)
+cdef _call_soon(object loop, object fn, Delivery delivery, object context)

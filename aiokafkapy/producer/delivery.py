@@ -1,0 +1,487 @@
+# cython: annotation_typing=False
+"""A record's answer: ``Delivery``, the light awaitable that ``send_nowait`` and ``enqueue`` return.
+
+Owns who waits for which record and how they are told. It knows neither bytes nor brokers: the batch says once what
+became of it, in its ``ProduceRequestResult``, and every delivery of the batch reads it there. Kafka's counterparts are
+``FutureRecordMetadata`` and ``ProduceRequestResult`` (a delivery keeps the result alive, never the batch's bytes).
+
+Rules:
+
+- No ``asyncio.Future`` is made unless somebody awaits before the answer; then one for each waiter, so that cancelling
+  one waiter harms neither the others nor the record. ``cancel()`` never cancels a record.
+- Every waiter raises its own copy of the error, so that tracebacks do not grow into each other.
+- Waiters are told on their loop, by ``call_soon``; a closed loop is passed over.
+- A batch that is split, or loses records (KIP-467), says where each record went; deliveries follow when they look.
+- Compiled, deliveries are invisible to the cyclic collector, which makes a million of them cheap. What could tie a
+  lasting knot through one is the list of waiters; it is dropped with the answer, and ``abandon()`` drops it when the
+  producer is thrown away without one. Nothing else here refers back to a waiter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextvars import Context
+from functools import partial
+from typing import Any, Final, Literal, overload
+
+from ..common import TopicPartition
+from ..errors import KafkaError
+from .records import INVALID_OFFSET, RecordMetadata
+
+__all__ = ["Delivery", "DeliveryList", "ProduceRequestResult", "SettlementCounter", "new_delivery"]
+
+# What a result's ``status`` says. Small ints: the compiled form compares them in C.
+PENDING: Final = 0
+SUCCEEDED: Final = 1
+FAILED: Final = 2
+MOVED: Final = 3
+# Waiters that gave up are thrown out when this many have gathered, and then at each doubling.
+FIRST_PRUNE: Final = 64
+
+RecordErrors = Callable[[int], BaseException]
+
+
+class Delivery:
+    """The outcome of one accepted record: await it, or ask ``done()``, ``result()``, ``exception()``.
+
+    Works with ``asyncio.gather``, ``wait``, ``wait_for``, ``shield``, ``ensure_future`` and ``as_completed``. Cancelling
+    a task that awaits it stops the waiting only: the record stays on its way.
+    """
+
+    __slots__ = ("_index", "_key_size", "_result", "_timestamp_ms", "_value_size")
+
+    _result: ProduceRequestResult
+    _index: int
+    _timestamp_ms: int
+    _key_size: int
+    _value_size: int
+
+    def __await__(self) -> Generator[Any, None, RecordMetadata]:
+        if self.done():
+            return _answered(self)
+        future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+        self._result.add_waiter(self, future, None, None)
+        return future.__await__()
+
+    def done(self) -> bool:
+        """True once the record is delivered or has failed."""
+        if self._result.status == MOVED:
+            self._follow()
+        return self._result.status != PENDING
+
+    def result(self) -> RecordMetadata:
+        """Where the record is; raises the record's error, or ``asyncio.InvalidStateError`` when there is no answer yet."""
+        if not self.done():
+            raise asyncio.InvalidStateError("the record is still on its way: await it")
+        if self._result.status == FAILED:
+            raise self._result.error(self._index)
+        return self._result.metadata(self._index, self._timestamp_ms, self._key_size, self._value_size)
+
+    def exception(self) -> BaseException | None:
+        """The record's error, None when it was delivered; raises ``asyncio.InvalidStateError`` without an answer."""
+        if not self.done():
+            raise asyncio.InvalidStateError("the record is still on its way: await it")
+        return self._result.error(self._index) if self._result.status == FAILED else None
+
+    def add_done_callback(self, fn: Callable[[Delivery], object], *, context: Context | None = None) -> None:
+        """Call ``fn(self)`` on the running loop, soon, once there is an answer; needs a running loop."""
+        loop = asyncio.get_running_loop()
+        if self.done():
+            _call_soon(loop, fn, self, context)
+        else:
+            self._result.add_waiter(self, fn, loop, context)
+
+    def remove_done_callback(self, fn: Callable[[Delivery], object]) -> int:
+        """Forget ``fn``; returns how many times it had been added through this very object."""
+        return 0 if self.done() else self._result.remove_waiter(self, fn)
+
+    def cancel(self, msg: object = None) -> Literal[False]:
+        """Always False: an accepted record is not taken back."""
+        return False
+
+    def cancelled(self) -> Literal[False]:
+        """Always False."""
+        return False
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Where the record goes; known at once."""
+        return self._result.topic_partition
+
+    @property
+    def timestamp_ms(self) -> int:
+        """The record's own time stamp."""
+        return self._timestamp_ms
+
+    def __repr__(self) -> str:
+        state = "pending" if not self.done() else "failed" if self._result.status == FAILED else "delivered"
+        return f"<Delivery {self._result.topic_partition} {state}>"
+
+    # internals
+
+    def _follow(self) -> None:
+        # Shortens the path for good: a batch that is halved again and again does not make look-ups longer.
+        result = self._result
+        index = self._index
+        while result.status == MOVED:
+            result, index = result.locate(index)
+        self._result = result
+        self._index = index
+
+    def resolve(self, future: asyncio.Future[RecordMetadata]) -> None:
+        """Give ``future`` the answer, which must be there."""
+        result = self._result
+        if result.status == FAILED:
+            future.set_exception(result.error(self._index))
+            future.exception()  # marks it as seen: nobody is told "never retrieved" of a waiter that went away
+        else:
+            future.set_result(result.metadata(self._index, self._timestamp_ms, self._key_size, self._value_size))
+
+
+def new_delivery(
+    result: ProduceRequestResult, index: int, timestamp_ms: int, key_size: int, value_size: int
+) -> Delivery:
+    """The delivery of record ``index`` of a batch; sizes are -1 for None."""
+    delivery = Delivery.__new__(Delivery)
+    delivery._result = result
+    delivery._index = index
+    delivery._timestamp_ms = timestamp_ms
+    delivery._key_size = key_size
+    delivery._value_size = value_size
+    return delivery
+
+
+class ProduceRequestResult:
+    """What became of one batch, told once. ``status`` is PENDING, SUCCEEDED, FAILED or MOVED (its records live on in others)."""
+
+    __slots__ = (
+        "__weakref__",
+        "_counters",
+        "_errors",
+        "_moves",
+        "_prune_at",
+        "_starts",
+        "_waiters",
+        "base_offset",
+        "is_seen",
+        "log_append_time_ms",
+        "on_unseen_failure",
+        "record_count",
+        "status",
+        "topic_partition",
+    )
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        self.status = PENDING
+        self.record_count = 0
+        # The answer
+        self.base_offset = INVALID_OFFSET
+        self.log_append_time_ms = -1
+        self._errors: BaseException | RecordErrors | None = None
+        self._starts: list[int] | None = None
+        self._moves: list[tuple[int, ProduceRequestResult, int]] | None = None
+        # Who wants to know
+        self._waiters: list[tuple[Any, Any, Any, Any]] | None = None
+        self._prune_at = FIRST_PRUNE
+        self._counters: list[SettlementCounter] | None = None
+        # Whether anybody ever asked for an error of the batch
+        self.is_seen = False
+        self.on_unseen_failure: Callable[[TopicPartition, int, BaseException], None] | None = None
+
+    def succeed(self, base_offset: int, log_append_time_ms: int) -> None:
+        """The broker has the batch; -1 for an offset it did not tell, and for create time."""
+        self.base_offset = base_offset
+        self.log_append_time_ms = log_append_time_ms
+        self._settle(SUCCEEDED)
+
+    def fail(self, errors: BaseException | RecordErrors) -> None:
+        """The batch failed: one error for all, or a function from a record's index to its error."""
+        self._errors = errors
+        self._settle(FAILED)
+
+    def move(self, moves: Sequence[tuple[int, ProduceRequestResult, int]]) -> None:
+        """The records live on elsewhere: (first index, its new result, its index there), ascending from index 0."""
+        self._moves = list(moves)
+        self._starts = [first for first, _, _ in self._moves]
+        self.status = MOVED
+        waiters, self._waiters = self._waiters, None
+        for delivery, target, loop, context in waiters or ():
+            _wait_or_tell(delivery, target, loop, context)
+        counters, self._counters = self._counters, None
+        for counter in counters or ():
+            for result in self.successors():
+                counter.watch(result)
+            counter.count_down()
+
+    def locate(self, index: int) -> tuple[ProduceRequestResult, int]:
+        """Where record ``index`` of a moved batch is now."""
+        starts, moves = self._starts, self._moves
+        if starts is None or moves is None:
+            raise asyncio.InvalidStateError(f"the batch of {self.topic_partition} was not moved")
+        first, result, index_there = moves[bisect_right(starts, index) - 1]
+        return result, index_there + index - first
+
+    def successors(self) -> list[ProduceRequestResult]:
+        """The results that a moved batch's records went to, each once, in order."""
+        return list({id(result): result for _, result, _ in self._moves or ()}.values())
+
+    @property
+    def is_settled(self) -> bool:
+        """True when every record has its answer, wherever it went."""
+        if self.status == MOVED:
+            return all(result.is_settled for result in self.successors())
+        return self.status != PENDING
+
+    def metadata(self, index: int, timestamp_ms: int, key_size: int, value_size: int) -> RecordMetadata:
+        """The place of record ``index``; log append time wins over the record's own time stamp."""
+        topic, partition = self.topic_partition
+        offset = self.base_offset + index if self.base_offset >= 0 else INVALID_OFFSET
+        if self.log_append_time_ms >= 0:
+            timestamp_ms = self.log_append_time_ms
+        # The tuple's own constructor: the generated one costs twice as much, once a record.
+        return tuple.__new__(RecordMetadata, (topic, partition, offset, timestamp_ms, key_size, value_size))
+
+    def error(self, index: int) -> BaseException:
+        """A copy of record ``index``'s error for one waiter."""
+        self.is_seen = True
+        return _fresh(self._error_of(index))
+
+    def add_waiter(self, delivery: Delivery, target: Any, loop: Any, context: Any) -> None:
+        """Remember a future (``loop`` None) or a callback until there is an answer."""
+        if self._waiters is None:
+            self._waiters = []
+        self._waiters.append((delivery, target, loop, context))
+        if len(self._waiters) >= self._prune_at:
+            self._waiters = [waiter for waiter in self._waiters if waiter[2] is not None or not waiter[1].done()]
+            self._prune_at = max(FIRST_PRUNE, 2 * len(self._waiters))
+
+    def remove_waiter(self, delivery: Delivery, target: Any) -> int:
+        """Forget a callback; returns how many there were."""
+        waiters = self._waiters or []
+        kept = [waiter for waiter in waiters if not (waiter[0] is delivery and waiter[1] == target)]
+        self._waiters = kept
+        return len(waiters) - len(kept)
+
+    def add_counter(self, counter: SettlementCounter) -> None:
+        """Count ``counter`` down when there is an answer; it follows the records when they move."""
+        if self._counters is None:
+            self._counters = []
+        self._counters.append(counter)
+
+    def abandon(self) -> None:
+        """There will be no answer: let go of everybody who waits."""
+        self._waiters = None
+        self._counters = None
+
+    def __del__(self) -> None:
+        if self.status == FAILED and not self.is_seen and self.on_unseen_failure is not None:
+            self.on_unseen_failure(self.topic_partition, self.record_count, self._error_of(0))
+
+    # internals
+
+    def _error_of(self, index: int) -> BaseException:
+        errors = self._errors
+        if isinstance(errors, BaseException):
+            return errors
+        if errors is None:
+            raise asyncio.InvalidStateError(f"the batch of {self.topic_partition} did not fail")
+        return errors(index)
+
+    def _settle(self, status: int) -> None:
+        self.status = status
+        waiters, self._waiters = self._waiters, None
+        if waiters is not None:
+            for delivery, target, loop, context in waiters:
+                _tell(delivery, target, loop, context)
+        counters, self._counters = self._counters, None
+        if counters is not None:
+            for counter in counters:
+                counter.count_down()
+
+
+class SettlementCounter:
+    """Calls ``on_settled`` once, when every result it watches has an answer: what ``flush`` and ``send_many`` wait for."""
+
+    __slots__ = ("on_settled", "remaining")
+
+    def __init__(self, on_settled: Callable[[], object] | None = None) -> None:
+        self.remaining = 0
+        self.on_settled = on_settled
+
+    def watch(self, result: ProduceRequestResult) -> None:
+        """Wait for ``result`` too, wherever its records go."""
+        if result.status == MOVED:
+            for successor in result.successors():
+                self.watch(successor)
+        elif result.status == PENDING:
+            self.remaining += 1
+            result.add_counter(self)
+
+    def count_down(self) -> None:
+        """One of the results has its answer."""
+        self.remaining -= 1
+        if self.remaining == 0 and self.on_settled is not None:
+            on_settled, self.on_settled = self.on_settled, None
+            on_settled()
+
+    @property
+    def is_settled(self) -> bool:
+        """True when nothing is being waited for."""
+        return self.remaining == 0
+
+
+class DeliveryList(Sequence[Delivery]):
+    """The outcomes of one bulk call, in the order of its input, without an object for each record.
+
+    ``await`` it for all of them: it never raises a record's error, see ``results()``. A ``Delivery`` is made for each
+    record that is asked for by its position.
+    """
+
+    __slots__ = ("_keys", "_length", "_spans", "_starts", "_timestamp_ms", "_values")
+
+    def __init__(
+        self, values: Sequence[Any], keys: Sequence[Any] | None = None, timestamp_ms: int = -1
+    ) -> None:
+        # Kept for their sizes, which RecordMetadata tells.
+        self._values = values
+        self._keys = keys
+        self._timestamp_ms = timestamp_ms
+        self._length = 0
+        # (result, first index there, how many) and, in step, the position of its first record
+        self._spans: list[tuple[ProduceRequestResult, int, int]] = []
+        self._starts: list[int] = []
+
+    def add_span(self, result: ProduceRequestResult, first_index: int, count: int) -> None:
+        """The next ``count`` records are those of ``result`` from ``first_index`` on."""
+        if count <= 0:
+            return
+        self._length += count
+        if self._spans:
+            last, first, last_count = self._spans[-1]
+            if last is result and first + last_count == first_index:
+                self._spans[-1] = (result, first, last_count + count)
+                return
+        self._starts.append(self._length - count)
+        self._spans.append((result, first_index, count))
+
+    def add_failed(self, error: BaseException) -> None:
+        """The next record was not accepted."""
+        result = ProduceRequestResult(TopicPartition("", -1))
+        result.record_count = 1
+        result.fail(error)
+        self.add_span(result, 0, 1)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Delivery: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Delivery]: ...
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self._delivery(position) for position in range(*index.indices(self._length))]
+        position = index + self._length if index < 0 else index
+        if not 0 <= position < self._length:
+            raise IndexError(f"record {index} of {self._length}")
+        return self._delivery(position)
+
+    def __iter__(self) -> Iterator[Delivery]:
+        return (self._delivery(position) for position in range(self._length))
+
+    def done(self) -> bool:
+        """True when every record has an answer."""
+        return all(result.is_settled for result, _, _ in self._spans)
+
+    def __await__(self) -> Generator[Any, None, DeliveryList]:
+        counter = SettlementCounter()
+        for result, _, _ in self._spans:
+            counter.watch(result)
+        if not counter.is_settled:
+            future = asyncio.get_running_loop().create_future()
+            counter.on_settled = partial(_wake, future)
+            yield from future.__await__()
+        return self
+
+    def results(self) -> list[RecordMetadata | BaseException]:
+        """Each record's metadata or error, in order of the input; every record must have an answer."""
+        found: list[RecordMetadata | BaseException] = []
+        for start, (result, first, count) in zip(self._starts, self._spans, strict=True):
+            if result.status == SUCCEEDED:
+                metadata = result.metadata
+                timestamp = self._timestamp_ms
+                for offset in range(count):
+                    key_size, value_size = self._sizes(start + offset)
+                    found.append(metadata(first + offset, timestamp, key_size, value_size))
+            else:
+                for position in range(start, start + count):
+                    delivery = self._delivery(position)
+                    found.append(delivery.exception() or delivery.result())
+        return found
+
+    def __repr__(self) -> str:
+        return f"<DeliveryList of {self._length} {'done' if self.done() else 'pending'}>"
+
+    # internals
+
+    def _delivery(self, position: int) -> Delivery:
+        span = bisect_right(self._starts, position) - 1
+        result, first, _ = self._spans[span]
+        key_size, value_size = self._sizes(position)
+        return new_delivery(result, first + position - self._starts[span], self._timestamp_ms, key_size, value_size)
+
+    def _sizes(self, position: int) -> tuple[int, int]:
+        value = self._values[position]
+        key = None if self._keys is None else self._keys[position]
+        return (-1 if key is None else len(key)), (-1 if value is None else len(value))
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        try:
+            future.set_result(None)
+        except RuntimeError:  # its loop is closed
+            pass
+
+
+def _answered(delivery: Delivery) -> Generator[Any, None, RecordMetadata]:
+    yield from ()
+    return delivery.result()
+
+
+def _wait_or_tell(delivery: Delivery, target: Any, loop: Any, context: Any) -> None:
+    if delivery.done():
+        _tell(delivery, target, loop, context)
+    else:
+        delivery._result.add_waiter(delivery, target, loop, context)
+
+
+def _tell(delivery: Delivery, target: Any, loop: Any, context: Any) -> None:
+    if loop is not None:
+        _call_soon(loop, target, delivery, context)
+    elif not target.done():
+        try:
+            delivery.resolve(target)
+        except RuntimeError:  # its loop is closed, so nobody is left who could be told
+            pass
+
+
+def _call_soon(loop: Any, fn: Any, delivery: Delivery, context: Any) -> None:
+    try:
+        loop.call_soon(fn, delivery, context=context)
+    except RuntimeError:  # the loop is closed
+        pass
+
+
+def _fresh(error: BaseException) -> BaseException:
+    if isinstance(error, KafkaError):
+        return error.fresh()
+    twin = copy.copy(error)
+    twin.__cause__ = error.__cause__
+    return twin.with_traceback(None)

@@ -1,0 +1,30 @@
+# Types of partition_queue.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+from aiokafkapy.producer.producer_batch cimport ProducerBatch
+
+
+@cython.final
+cdef class PartitionQueue:
+    cdef readonly object topic_partition
+    cdef readonly object batches
+    cdef public ProducerBatch open_batch
+    cdef public long long next_order
+    cdef public bint is_muted
+    cdef public object cluster
+    cdef public int leader
+    cdef public int leader_epoch
+
+    cpdef update_leader(self, object cluster)
+
+
+@cython.final
+cdef class TopicInfo:
+    cdef readonly str topic
+    cdef readonly dict queues
+    cdef readonly object partitioner
+    cdef public PartitionQueue sticky_queue
+    cdef public long long produced_bytes
+
+    cpdef PartitionQueue queue(self, int partition)

@@ -1,0 +1,204 @@
+"""Which partition a record goes to.
+
+Owns the choice for records that name none: by their key, as Java does it bit for bit, else the sticky partition of
+``BuiltInPartitioner`` (KIP-480, KIP-794), else a partitioner of the user's. It knows no batches: queue lengths are asked
+for through a function. Kafka's counterparts are ``Partitioner``, ``BuiltInPartitioner`` and ``RoundRobinPartitioner``.
+
+Rules:
+
+- A record with a key goes to ``to_positive(murmur2(key)) % partitions``, whether its leader is there or not.
+- Records without a key stay with one partition until it got a batch's worth of bytes, and then move on, so that batches
+  are full. When all queues are equally long the partitions come in a shuffled order, each once a round: uniform by
+  bytes to within one batch. Otherwise the choice is random and weighted as Java weighs it: the longer a queue, the
+  rarer. Partitions without a leader, or whose broker was not ready for ``partitioner_availability_timeout_ms``, are
+  passed over.
+"""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ..errors import ConfigurationError, UnknownTopicOrPartitionError
+from ..record.murmur2 import partition_for_key
+
+if TYPE_CHECKING:
+    from ..cluster.cluster import Cluster
+    from ..common import PartitionInfo
+
+__all__ = [
+    "UNKNOWN_PARTITION",
+    "BuiltInPartitioner",
+    "CallablePartitioner",
+    "DefaultPartitioner",
+    "Partitioner",
+    "RoundRobinPartitioner",
+    "partitioner_for",
+]
+
+UNKNOWN_PARTITION: Final = -1
+"""To ``RecordAccumulator.append``: the sticky partition, whichever it is at that moment."""
+
+PARTITIONS_PER_LOOK: Final = 64
+"""Queue lengths are looked at again after a switch for each 64 partitions, which keeps a switch cheap with thousands."""
+
+
+class Partitioner(Protocol):
+    """What ``ProducerConfig.partitioner`` may be, besides a plain function with the same arguments."""
+
+    def partition(
+        self, topic: str, key_bytes: Any, value_bytes: Any, key: Any, value: Any, cluster: Cluster
+    ) -> int | None:
+        """The record's partition, or None for the sticky one. The topic has partitions in ``cluster``."""
+
+
+class DefaultPartitioner:
+    """By key as Java; the sticky partition without one, or always with ``ignore_keys`` (``partitioner_ignore_keys``)."""
+
+    __slots__ = ("ignore_keys",)
+
+    def __init__(self, ignore_keys: bool = False) -> None:
+        self.ignore_keys = ignore_keys
+
+    def partition(
+        self, topic: str, key_bytes: Any, value_bytes: Any, key: Any, value: Any, cluster: Cluster
+    ) -> int | None:
+        """The key's partition, or None."""
+        if key_bytes is None or self.ignore_keys:
+            return None
+        return partition_for_key(key_bytes, cluster.partition_count(topic))
+
+
+class RoundRobinPartitioner:
+    """Each record to the next available partition of its topic, keys or not."""
+
+    __slots__ = ("_counters",)
+
+    def __init__(self) -> None:
+        self._counters: dict[str, int] = {}
+
+    def partition(
+        self, topic: str, key_bytes: Any, value_bytes: Any, key: Any, value: Any, cluster: Cluster
+    ) -> int | None:
+        """The next partition that has a leader, or the next of all when none has."""
+        candidates = cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic)
+        count = self._counters.get(topic, 0)
+        self._counters[topic] = count + 1
+        return candidates[count % len(candidates)].partition
+
+
+class CallablePartitioner:
+    """A user's function in a partitioner's place; what it returns is checked."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Callable[..., int | None]) -> None:
+        self.function = function
+
+    def partition(
+        self, topic: str, key_bytes: Any, value_bytes: Any, key: Any, value: Any, cluster: Cluster
+    ) -> int | None:
+        """What the function says; raises ValueError when that is no partition of the topic."""
+        chosen = self.function(topic, key_bytes, value_bytes, key, value, cluster)
+        if chosen is None or chosen == UNKNOWN_PARTITION:
+            return None
+        count = cluster.partition_count(topic)
+        if not isinstance(chosen, int) or not 0 <= chosen < count:
+            raise ValueError(f"the partitioner chose {chosen!r} for topic {topic!r}, which has partitions 0 to {count - 1}")
+        return chosen
+
+
+def partitioner_for(partitioner: Any, ignore_keys: bool = False) -> Partitioner:
+    """The partitioner that a configuration asks for: None, an object with ``partition``, a class of such, a function."""
+    if partitioner is None:
+        return DefaultPartitioner(ignore_keys)
+    if isinstance(partitioner, type):
+        partitioner = partitioner()
+    if callable(getattr(partitioner, "partition", None)):
+        # A user's own object is checked as a function is.
+        known = (DefaultPartitioner, RoundRobinPartitioner, CallablePartitioner)
+        return partitioner if isinstance(partitioner, known) else CallablePartitioner(partitioner.partition)
+    if callable(partitioner):
+        return CallablePartitioner(partitioner)
+    raise ConfigurationError(f"partitioner: {partitioner!r} is neither a function nor has it a method partition()")
+
+
+class BuiltInPartitioner:
+    """Chooses one topic's next sticky partition. ``is_adaptive`` is ``partitioner_adaptive_partitioning_enable``."""
+
+    __slots__ = ("_candidates", "_cumulative", "_looked_for", "_partition_ids", "_random", "_round", "is_adaptive", "topic")
+
+    def __init__(self, topic: str, is_adaptive: bool = True, random_source: random.Random | None = None) -> None:
+        self.topic = topic
+        self.is_adaptive = is_adaptive
+        self._random = random_source or random.Random()
+        # Partitions still to come in this round, of those the metadata had
+        self._candidates: Sequence[PartitionInfo] = ()
+        self._round: list[int] = []
+        # Java's PartitionLoadStats: None while all are alike
+        self._cumulative: list[int] | None = None
+        self._partition_ids: list[int] = []
+        self._looked_for = 0
+
+    def next_partition(
+        self,
+        cluster: Cluster,
+        queue_size: Callable[[int], int],
+        is_available: Callable[[int], bool] | None = None,
+    ) -> int:
+        """The partition to stick to next. ``queue_size`` by partition; ``is_available`` by node id.
+
+        Raises UnknownTopicOrPartitionError when the cluster knows no partition of the topic.
+        """
+        candidates = cluster.available_partitions_for_topic(self.topic)
+        if not candidates:
+            everything = cluster.partitions_for_topic(self.topic)
+            if not everything:
+                raise UnknownTopicOrPartitionError(
+                    f"topic {self.topic!r} has no partitions in the metadata", topic=self.topic
+                )
+            return self._next_of_round(everything)
+        if self.is_adaptive and len(candidates) > 1:
+            self._looked_for -= 1
+            if self._looked_for < 0:
+                self._looked_for = len(candidates) // PARTITIONS_PER_LOOK
+                self.update_partition_load_stats(candidates, queue_size, is_available)
+            if self._cumulative is not None:
+                return self._weighted(self._cumulative)
+        return self._next_of_round(candidates)
+
+    def update_partition_load_stats(
+        self,
+        candidates: Sequence[PartitionInfo],
+        queue_size: Callable[[int], int],
+        is_available: Callable[[int], bool] | None = None,
+    ) -> None:
+        """Weigh each partition with the longest queue's length plus one, less its own queue's, as Java does."""
+        chosen = [info for info in candidates if is_available is None or is_available(info.leader)]
+        sizes = [queue_size(info.partition) for info in chosen]
+        if not chosen or (len(chosen) == len(candidates) and min(sizes) == max(sizes)):
+            self._cumulative = None
+            return
+        most = max(sizes) + 1
+        self._cumulative = list(accumulate(most - size for size in sizes))
+        self._partition_ids = [info.partition for info in chosen]
+
+    # internals
+
+    def _weighted(self, cumulative: Sequence[int]) -> int:
+        place = bisect_right(cumulative, self._random.randrange(cumulative[-1]))
+        return self._partition_ids[place]
+
+    def _next_of_round(self, candidates: Sequence[PartitionInfo]) -> int:
+        if candidates is not self._candidates:
+            # Other metadata: what has no leader any more is left out, what is new comes with the next round.
+            self._candidates = candidates
+            numbers = {info.partition for info in candidates}
+            self._round = [partition for partition in self._round if partition in numbers]
+        if not self._round:
+            self._round = [info.partition for info in candidates]
+            self._random.shuffle(self._round)
+        return self._round.pop()
