@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -37,6 +37,9 @@ class CommittedOffset(NamedTuple):
     metadata: str = ""
     topic_id: UUID | None = None
 
+
+FORGOTTEN: Final = CommittedOffset(-1)
+"""How the file says that an offset was deleted."""
 
 Offsets = Mapping[TopicPartition, CommittedOffset]
 
@@ -75,6 +78,15 @@ class OffsetStore:
             self._write(group_id, offsets)
             self._groups.setdefault(group_id, {}).update(offsets)
 
+    def forget(self, group_id: str, places: Iterable[TopicPartition]) -> None:
+        """Forget some offsets of a group. Raises KafkaStorageError; then nothing has changed."""
+        known = self._groups.get(group_id, {})
+        gone = {place: FORGOTTEN for place in places if place in known}
+        if gone:
+            self._write(group_id, gone)
+            for place in gone:
+                del known[place]
+
     def delete(self, group_id: str) -> None:
         """Forget all offsets of a group. Raises KafkaStorageError."""
         if group_id in self._groups:
@@ -98,7 +110,7 @@ class OffsetStore:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
             # At a position, so that the next line goes over what a failed write may have left.
-            write_all(self._descriptor, line, self._size)
+            write_all(self._descriptor, (line,), self._size)
         except OSError as error:
             raise KafkaStorageError(f"cannot write to {self._path}: {error}") from error
         self._size += len(line)
@@ -133,7 +145,10 @@ class OffsetStore:
         offsets = self._groups.setdefault(group_id, {})
         for topic, partition, offset, epoch, metadata, topic_id in entries:
             identity = None if topic_id is None else UUID(topic_id)
-            offsets[TopicPartition(topic, partition)] = CommittedOffset(offset, epoch, metadata, identity)
+            if offset < 0:
+                offsets.pop(TopicPartition(topic, partition), None)
+            else:
+                offsets[TopicPartition(topic, partition)] = CommittedOffset(offset, epoch, metadata, identity)
 
 
 def _line(group_id: str, offsets: Offsets) -> bytes:

@@ -5,8 +5,8 @@ knows neither who leads nor who asks. Kafka's counterparts are ``UnifiedLog``, `
 ``LeaderEpochFileCache``; replicas share the log here, so the high watermark is the end.
 
 Rules:
-- a batch is copied once, into what is stored; the stamp (offset, epoch) lies outside its CRC, so nothing is computed again
-  but on a LogAppendTime topic; no record is decoded on append, unless one of them is to be refused;
+- a batch is copied at most once, into what is stored; the stamp (offset, epoch) lies outside its CRC, so nothing is
+  computed again but on a LogAppendTime topic; no record is decoded on append, unless one of them is to be refused;
 - ``append`` either has the batch with the storage and remembers its sequences, or raises and changes nothing;
 - ``read`` gives whole batches, so the first may begin below the offset asked for, as clients expect;
 - recovery reads all batches and believes none that does not fit (CRC, length, order): the log ends before the first such one.
@@ -16,11 +16,9 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import Final, NamedTuple
-
-import structlog
 
 from ..common import NO_TIMESTAMP, ConsumedRecord
 from ..errors import (
@@ -31,6 +29,7 @@ from ..errors import (
     OffsetOutOfRangeError,
     PolicyViolationError,
 )
+from ..observability import get_logger
 from ..record.batch import RecordBatch, assign_offset, iter_batches, set_append_time
 from .log_storage import Buffer, LogStorage
 from .producer_state import BatchMetadata, ProducerStateManager
@@ -38,9 +37,13 @@ from .topic_config import TopicConfig
 
 __all__ = ["AppendInfo", "PartitionLog", "RejectedRecords", "RejectedTimestamps", "TimestampOffset"]
 
-logger = structlog.get_logger("aiokafkapy")
+logger = get_logger()
 
 LATEST: Final = -1
+STAMP_SIZE: Final = 16
+"""Base offset, length and leader epoch: what comes before the magic byte and is outside of the CRC."""
+KEEP_FROM: Final = 64 * 1024
+"""Bytes from which a batch is kept in two pieces; below, a view of its own would cost more than the copy."""
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_OFFSET: Final = -1
 
@@ -140,14 +143,16 @@ class PartitionLog:
         self._check_timestamps(batch, timestamp_ms)
         if self.config.is_compacted:
             self._check_keys(batch)
-        data = bytearray(records)
-        base_offset = self.end_offset
-        assign_offset(data, base_offset, leader_epoch)
+        base_offset, position = self.end_offset, self._storage.size
         if self.config.uses_log_append_time:
             max_timestamp = timestamp_ms
+            data = bytearray(records)
+            assign_offset(data, base_offset, leader_epoch)
             set_append_time(data, timestamp_ms)
-        position = self._storage.size
-        self._storage.append(data, base_offset, self.config.segment_bytes)
+            pieces: Sequence[Buffer] = (data,)
+        else:
+            pieces = _stamped(records, base_offset, leader_epoch)
+        self._storage.append(pieces, base_offset, self.config.segment_bytes)
         if self.config.flush_messages == 1:
             self._storage.sync()
         self._note(batch, sequences, base_offset, leader_epoch, max_timestamp, position)
@@ -391,6 +396,17 @@ class RejectedTimestamps(InvalidTimestampError):
     def __init__(self, message: str, record_errors: list[tuple[int, str]]) -> None:
         super().__init__(message)
         self.record_errors = record_errors
+
+
+def _stamped(records: Buffer, base_offset: int, leader_epoch: int) -> Sequence[Buffer]:
+    """The batch with its place in the log; a large one that cannot change any more (``bytes``) is not copied for it."""
+    if len(records) >= KEEP_FROM and isinstance(records, bytes):
+        stamp = bytearray(records[:STAMP_SIZE])
+        assign_offset(stamp, base_offset, leader_epoch)
+        return stamp, memoryview(records)[STAMP_SIZE:]
+    data = bytearray(records)
+    assign_offset(data, base_offset, leader_epoch)
+    return (data,)
 
 
 def _problem(batch: RecordBatch, given: int) -> str | None:

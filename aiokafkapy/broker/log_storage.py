@@ -20,9 +20,9 @@ import mmap
 import os
 import shutil
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, Protocol, TypeAlias
 
@@ -44,11 +44,11 @@ class LogStorage(Protocol):
 
     size: int
 
-    def append(self, data: Buffer, base_offset: int, segment_bytes: int) -> None:
+    def append(self, pieces: Sequence[Buffer], base_offset: int, segment_bytes: int) -> None:
         """Add one batch; a new segment is begun first if the last one would outgrow ``segment_bytes``."""
 
     def read(self, position: int, size: int) -> list[Buffer]:
-        """The bytes from ``position``, in order, in as many pieces as is cheapest."""
+        """The batches from ``position``, in order, in as many pieces as is cheapest; ``size`` is that of whole batches."""
 
     def discard_before(self, position: int) -> int:
         """Free what lies before ``position`` as far as whole segments allow; returns the first position still held."""
@@ -72,38 +72,28 @@ class LogStorage(Protocol):
 class MemoryStorage:
     """Batches as they were appended, without a copy on either way."""
 
-    __slots__ = ("_chunks", "_starts", "size")
+    __slots__ = ("_batches", "_starts", "size")
 
     def __init__(self) -> None:
         self.size = 0
-        self._chunks: list[Buffer] = []
+        self._batches: list[Sequence[Buffer]] = []
         self._starts = array("q")
 
-    def append(self, data: Buffer, base_offset: int, segment_bytes: int) -> None:
-        """Keep ``data`` itself: the caller must not change it afterwards."""
-        self._chunks.append(data)
+    def append(self, pieces: Sequence[Buffer], base_offset: int, segment_bytes: int) -> None:
+        """Keep the pieces themselves: the caller must not change them afterwards."""
+        self._batches.append(pieces)
         self._starts.append(self.size)
-        self.size += len(data)
+        self.size += sum(map(len, pieces))
 
     def read(self, position: int, size: int) -> list[Buffer]:
-        """The chunks themselves, whole ones as they are and cut ones as views."""
-        end = min(position + size, self.size)
-        first = bisect_right(self._starts, position) - 1
-        found: list[Buffer] = []
-        for index in range(first, len(self._chunks)):
-            start = self._starts[index]
-            if start >= end:
-                break
-            chunk = self._chunks[index]
-            if start < position or start + len(chunk) > end:
-                chunk = memoryview(chunk)[max(position - start, 0) : end - start]
-            found.append(chunk)
-        return found
+        """The pieces themselves."""
+        first, last = bisect_left(self._starts, position), bisect_left(self._starts, position + size)
+        return [piece for pieces in self._batches[first:last] for piece in pieces]
 
     def discard_before(self, position: int) -> int:
-        """Every chunk is its own segment."""
-        count = bisect_right(self._starts, position) - 1 if position < self.size else len(self._chunks)
-        del self._chunks[:count], self._starts[:count]
+        """Every batch is its own segment."""
+        count = bisect_left(self._starts, position)
+        del self._batches[:count], self._starts[:count]
         return self._starts[0] if self._starts else self.size
 
     def recover(self, scan: Scan) -> int:
@@ -121,8 +111,8 @@ class MemoryStorage:
         """Nothing to do."""
 
     def delete(self) -> None:
-        """Drop all chunks."""
-        self._chunks.clear()
+        """Drop all batches."""
+        self._batches.clear()
         del self._starts[:]
 
 
@@ -150,19 +140,19 @@ class FileStorage:
             self._segments.append(_Segment(path, self.size, path.stat().st_size))
             self.size += self._segments[-1].size
 
-    def append(self, data: Buffer, base_offset: int, segment_bytes: int) -> None:
-        """Write ``data`` behind the last byte. Raises KafkaStorageError; then the log is as it was."""
+    def append(self, pieces: Sequence[Buffer], base_offset: int, segment_bytes: int) -> None:
+        """Write behind the last byte. Raises KafkaStorageError; then the log is as it was."""
+        size = sum(map(len, pieces))
         segment = self._segments[-1] if self._segments else None
-        if segment is None or (segment.size and segment.size + len(data) > segment_bytes):
+        if segment is None or (segment.size and segment.size + size > segment_bytes):
             segment = self._roll(base_offset)
         try:
-            descriptor = self._open_files.descriptor(segment.path)
-            write_all(descriptor, data, segment.size)
+            write_all(self._open_files.descriptor(segment.path), pieces, segment.size)
         except OSError as error:
             self._cut(segment, segment.size)
-            raise KafkaStorageError(f"cannot write {len(data)} bytes to {segment.path}: {error}") from error
-        segment.size += len(data)
-        self.size += len(data)
+            raise KafkaStorageError(f"cannot write {size} bytes to {segment.path}: {error}") from error
+        segment.size += size
+        self.size += size
 
     def read(self, position: int, size: int) -> list[Buffer]:
         """One piece per segment touched. Raises KafkaStorageError."""
@@ -297,17 +287,18 @@ def write_atomically(path: Path, data: bytes) -> None:
     temporary.replace(path)
 
 
-def write_all(descriptor: int, data: Buffer, position: int) -> None:
-    """Write all of ``data`` at ``position``. Raises OSError; then some of it may be there."""
-    written = os.pwrite(descriptor, data, position)
-    if written == len(data):
+def write_all(descriptor: int, pieces: Sequence[Buffer], position: int) -> None:
+    """Write all pieces at ``position``. Raises OSError; then some of it may be there."""
+    size = sum(map(len, pieces))
+    written = os.pwritev(descriptor, pieces, position)
+    if written == size:
         return
-    with memoryview(data) as view:
-        while written < len(data):
-            step = os.pwrite(descriptor, view[written:], position + written)
-            if step == 0:
-                raise OSError(errno.EIO, os.strerror(errno.EIO))
-            written += step
+    rest = memoryview(b"".join(pieces))
+    while written < size:
+        step = os.pwrite(descriptor, rest[written:], position + written)
+        if step == 0:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        written += step
 
 
 def _scan_file(segment: _Segment, scan: Scan) -> int:

@@ -1,0 +1,43 @@
+"""DeleteGroups (42): forget groups and their offsets.
+
+versions: 0-2
+kept: all of it
+dropped: nothing
+notes: a group with members is NON_EMPTY_GROUP.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import KafkaError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from . import Body, register
+from .coordination import check_coordinator
+
+__all__ = ["handle"]
+
+
+def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+    """The error on every group."""
+    return context.respond(
+        results=[{"group_id": group_id, "error_code": error.code} for group_id in body.groups_names]
+    )
+
+
+@register(ApiKey.DELETE_GROUPS, versions=(0, 2), error=error_response)
+def handle(context: RequestContext, body: Any) -> Body:
+    """Each group by itself."""
+    return context.respond(
+        results=[{"group_id": group_id, "error_code": _delete(context, group_id)} for group_id in body.groups_names]
+    )
+
+
+def _delete(context: RequestContext, group_id: str) -> int | None:
+    try:
+        check_coordinator(context, group_id)
+        context.state.groups.delete(group_id)
+    except KafkaError as error:
+        return error.code
+    return 0

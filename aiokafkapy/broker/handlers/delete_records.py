@@ -1,0 +1,56 @@
+"""DeleteRecords (21): make the log start later.
+
+versions: 0-2
+kept: any offset up to the high watermark, -1 for the high watermark itself
+dropped: the time-out: replicas share the log
+notes: bytes are given back by whole batches in memory and by whole segments on disk.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import KafkaError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from . import Body, register
+from .leadership import check_leader, find_partition, find_topic
+
+__all__ = ["handle"]
+
+
+def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+    """The error on every partition."""
+    return context.respond(
+        topics=[
+            {"name": topic.name, "partitions": [_failed(each, error) for each in topic.partitions]}
+            for topic in body.topics
+        ]
+    )
+
+
+@register(ApiKey.DELETE_RECORDS, versions=(0, 2), error=error_response)
+def handle(context: RequestContext, body: Any) -> Body:
+    """Each partition by itself."""
+    return context.respond(
+        topics=[
+            {"name": topic.name, "partitions": [_delete(context, topic.name, each) for each in topic.partitions]}
+            for topic in body.topics
+        ]
+    )
+
+
+def _delete(context: RequestContext, name: str, requested: Any) -> dict[str, Any]:
+    try:
+        partition = find_partition(find_topic(context, name, None), requested.partition_index)
+        context.check_topic(name, partition.index)
+        check_leader(context, partition)
+        start = partition.log.delete_records(requested.offset)
+    except KafkaError as error:
+        return _failed(requested, error)
+    context.state.purgatory.check(partition)
+    return {"partition_index": partition.index, "low_watermark": start, "error_code": 0}
+
+
+def _failed(requested: Any, error: KafkaError) -> dict[str, Any]:
+    return {"partition_index": requested.partition_index, "low_watermark": -1, "error_code": error.code}

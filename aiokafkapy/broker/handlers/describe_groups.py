@@ -1,0 +1,79 @@
+"""DescribeGroups (15): a group's state and members.
+
+versions: 0-6
+kept: state, protocol, members with their metadata and assignments; authorized operations (v3+) when asked for: all
+dropped: nothing
+notes: a group that does not exist is "Dead" up to v5 and GROUP_ID_NOT_FOUND in v6 (KIP-1043).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ...errors import GroupIdNotFoundError, KafkaError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from ..group import Group, GroupState, Member
+from . import Body, register
+from .coordination import check_coordinator
+
+__all__ = ["handle"]
+
+NOT_FOUND_FROM_VERSION: Final = 6
+ALL_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
+"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: bits are ``AclOperation`` codes."""
+NOT_ASKED: Final = -(2**31)
+
+
+def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+    """The error on every group."""
+    return context.respond(groups=[_failed(group_id, error) for group_id in body.groups])
+
+
+@register(ApiKey.DESCRIBE_GROUPS, versions=(0, 6), error=error_response)
+def handle(context: RequestContext, body: Any) -> Body:
+    """Each group by itself."""
+    return context.respond(groups=[_describe(context, body, group_id) for group_id in body.groups])
+
+
+def _describe(context: RequestContext, body: Any, group_id: str) -> dict[str, Any]:
+    try:
+        check_coordinator(context, group_id)
+        group = context.state.groups.get(group_id)
+        if group is None and context.api_version >= NOT_FOUND_FROM_VERSION:
+            raise GroupIdNotFoundError(f"Group {group_id} not found.")
+    except KafkaError as error:
+        return _failed(group_id, error)
+    if group is None:
+        return {"group_id": group_id, "error_code": 0, "group_state": GroupState.DEAD.value}
+    wants_operations = getattr(body, "include_authorized_operations", False)
+    return {
+        "error_code": 0,
+        "group_id": group_id,
+        "group_state": group.state.value,
+        "protocol_type": group.protocol_type or "",
+        "protocol_data": group.protocol_name or "" if group.state is GroupState.STABLE else "",
+        "members": [_member(group, member) for member in group.members.values()],
+        "authorized_operations": ALL_OPERATIONS if wants_operations else NOT_ASKED,
+    }
+
+
+def _member(group: Group, member: Member) -> dict[str, Any]:
+    is_stable = group.state is GroupState.STABLE
+    return {
+        "member_id": member.member_id,
+        "group_instance_id": member.group_instance_id,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "member_metadata": member.metadata(group.protocol_name) if is_stable else b"",
+        "member_assignment": member.assignment if is_stable else b"",
+    }
+
+
+def _failed(group_id: str, error: KafkaError) -> dict[str, Any]:
+    return {
+        "group_id": group_id,
+        "error_code": error.code,
+        "error_message": str(error),
+        "group_state": GroupState.DEAD.value,
+    }

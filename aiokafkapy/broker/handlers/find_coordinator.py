@@ -1,0 +1,62 @@
+"""FindCoordinator (10): which node a group is to be asked of.
+
+versions: 0-6
+kept: groups; many keys at once (v4+)
+dropped: transactional ids (there are no transactions yet) and share groups: INVALID_REQUEST with a message
+notes: any node answers. The coordinator is a running node chosen by the key; when it stops another one is.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ...errors import CoordinatorNotAvailableError, InvalidRequestError, KafkaError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from . import Body, register
+
+__all__ = ["handle"]
+
+GROUP: Final = 0
+BATCHED_FROM_VERSION: Final = 4
+
+
+def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+    """The error on every key."""
+    return _respond(context, [_failed(key, error) for key in _keys(context, body)])
+
+
+@register(ApiKey.FIND_COORDINATOR, versions=(0, 6), error=error_response)
+def handle(context: RequestContext, body: Any) -> Body:
+    """Each key by itself."""
+    return _respond(context, [_find(context, key, getattr(body, "key_type", GROUP)) for key in _keys(context, body)])
+
+
+def _keys(context: RequestContext, body: Any) -> list[str]:
+    return list(body.coordinator_keys) if context.api_version >= BATCHED_FROM_VERSION else [body.key]
+
+
+def _find(context: RequestContext, key: str, key_type: int) -> dict[str, Any]:
+    if key_type != GROUP:
+        return _failed(key, InvalidRequestError("This broker coordinates groups only: it has no transactions yet."))
+    node = context.state.coordinator_for(key)
+    if node is None:
+        return _failed(key, CoordinatorNotAvailableError())
+    return {"key": key, "node_id": node.node_id, "host": node.host, "port": node.port, "error_code": 0}
+
+
+def _failed(key: str, error: KafkaError) -> dict[str, Any]:
+    return {
+        "key": key,
+        "node_id": -1,
+        "host": "",
+        "port": -1,
+        "error_code": error.code,
+        "error_message": str(error),
+    }
+
+
+def _respond(context: RequestContext, coordinators: list[dict[str, Any]]) -> Body:
+    if context.api_version >= BATCHED_FROM_VERSION:
+        return context.respond(coordinators=coordinators)
+    return context.respond(**coordinators[0])

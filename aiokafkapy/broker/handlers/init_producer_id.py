@@ -1,0 +1,29 @@
+"""InitProducerId (22): a producer id for an idempotent producer.
+
+versions: 0-5
+kept: a new id with epoch 0 for everybody without a transactional id
+dropped: transactional ids (INVALID_REQUEST): there are no transactions yet
+notes: from v3 on a producer may name its id and epoch; without a transactional id Kafka gives it a new id all the same
+    (the client bumps its own epoch), and an id without an epoch, or the reverse, is INVALID_REQUEST.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import InvalidRequestError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from . import Body, register
+
+__all__ = ["handle"]
+
+
+@register(ApiKey.INIT_PRODUCER_ID, versions=(0, 5))
+def handle(context: RequestContext, body: Any) -> Body:
+    """Any node answers, as in Kafka when there is no transactional id."""
+    if body.transactional_id is not None:
+        raise InvalidRequestError("This broker has no transactions yet.")
+    if (getattr(body, "producer_id", -1) == -1) != (getattr(body, "producer_epoch", -1) == -1):
+        raise InvalidRequestError("A producer id and its epoch belong together.")
+    return context.respond(error_code=0, producer_id=context.state.producer_ids.generate(), producer_epoch=0)

@@ -1,0 +1,75 @@
+"""What Produce, Fetch, ListOffsets and OffsetForLeaderEpoch have in common: finding a partition and asking who leads it.
+
+Registers nothing. Kafka's counterparts are ``ReplicaManager.getPartitionOrException``, ``Partition.checkCurrentLeaderEpoch``
+and ``KafkaApis.getCurrentLeader`` (KIP-951).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+from uuid import UUID
+
+from ...errors import (
+    FencedLeaderEpochError,
+    NotLeaderOrFollowerError,
+    UnknownLeaderEpochError,
+    UnknownTopicIdError,
+    UnknownTopicOrPartitionError,
+)
+from ..context import RequestContext
+from ..topics import Partition, Topic
+
+__all__ = ["check_leader", "current_leader", "find_partition", "find_topic", "node_endpoints"]
+
+NO_EPOCH = -1
+
+
+def find_topic(context: RequestContext, name: str | None, topic_id: UUID | None) -> Topic:
+    """A topic by its name, or by its id where the version has no name. UnknownTopicOrPartitionError, UnknownTopicIdError."""
+    if name is not None:
+        topic = context.state.topics.get(name)
+        if topic is None:
+            raise UnknownTopicOrPartitionError(topic=name)
+        return topic
+    topic = context.state.topics.by_id(topic_id)
+    if topic is None:
+        raise UnknownTopicIdError
+    return topic
+
+
+def find_partition(topic: Topic, index: int) -> Partition:
+    """One of its partitions. UnknownTopicOrPartitionError."""
+    if not 0 <= index < len(topic.partitions):
+        raise UnknownTopicOrPartitionError(topic=topic.name, partition=index)
+    return topic.partitions[index]
+
+
+def check_leader(context: RequestContext, partition: Partition, leader_epoch: int = NO_EPOCH) -> None:
+    """Raise unless this node leads, and the client's epoch (-1: it gave none) is the partition's.
+
+    FencedLeaderEpochError, UnknownLeaderEpochError or NotLeaderOrFollowerError, as Java in this order.
+    """
+    if leader_epoch != NO_EPOCH:
+        if leader_epoch < partition.leader_epoch:
+            raise FencedLeaderEpochError
+        if leader_epoch > partition.leader_epoch:
+            raise UnknownLeaderEpochError
+    if partition.leader != context.node_id or partition.is_deleted:
+        raise NotLeaderOrFollowerError
+
+
+def current_leader(partition: Partition) -> dict[str, int]:
+    """The hint that goes with NOT_LEADER_OR_FOLLOWER and FENCED_LEADER_EPOCH."""
+    leader_id = -1 if partition.leader is None else partition.leader
+    return {"leader_id": leader_id, "leader_epoch": partition.leader_epoch}
+
+
+def node_endpoints(context: RequestContext, partitions: Iterable[Partition]) -> list[dict[str, Any]]:
+    """The addresses of these partitions' leaders, each once."""
+    nodes = context.state.running_nodes
+    leaders = {partition.leader for partition in partitions if partition.leader in nodes}
+    return [
+        {"node_id": node_id, "host": nodes[node_id].host, "port": nodes[node_id].port}
+        for node_id in sorted(node_id for node_id in leaders if node_id is not None)
+    ]

@@ -1,0 +1,42 @@
+"""ListGroups (16): the groups this node coordinates.
+
+versions: 0-5
+kept: filters by state (v4+) and by type (v5+): every group is a classic one
+dropped: nothing
+notes: tools ask every node and put the answers together.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from . import Body, register
+
+__all__ = ["handle"]
+
+GROUP_TYPE: Final = "classic"
+
+
+@register(ApiKey.LIST_GROUPS, versions=(0, 5))
+def handle(context: RequestContext, body: Any) -> Body:
+    """Filters are taken without regard to case, as in Kafka; an empty one lets everything pass."""
+    states = {state.lower() for state in getattr(body, "states_filter", ())}
+    types = {name.lower() for name in getattr(body, "types_filter", ())}
+    groups = []
+    for group in context.state.groups:
+        node = context.state.coordinator_for(group.group_id)
+        if node is None or node.node_id != context.node_id:
+            continue
+        if (states and group.state.value.lower() not in states) or (types and GROUP_TYPE not in types):
+            continue
+        groups.append(
+            {
+                "group_id": group.group_id,
+                "protocol_type": group.protocol_type or "",
+                "group_state": group.state.value,
+                "group_type": GROUP_TYPE,
+            }
+        )
+    return context.respond(error_code=0, groups=groups)

@@ -1,0 +1,95 @@
+"""ListOffsets (2): the offset for a time, or for the start, the end, the youngest record.
+
+versions: 1-10
+kept: earliest (-2), latest (-1), max timestamp (-3, v7+), earliest local (-4, v8+), latest tiered (-5, v9+: there is none),
+    leader epochs (v4+), any time
+dropped: the isolation level: nothing is transactional yet; the time-out; the replica id
+notes: a time is looked up by bisection and then in one batch's records. A partition that is asked for twice is answered with
+    INVALID_REQUEST, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+from ...errors import InvalidRequestError, KafkaError, UnsupportedVersionError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from ..topics import Partition
+from . import Body, register
+from .leadership import check_leader, find_partition, find_topic
+
+__all__ = ["handle"]
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+FIRST_VERSION: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
+
+
+def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+    """The error on every partition."""
+    return context.respond(
+        topics=[
+            {"name": topic.name, "partitions": [_failed(each, error) for each in topic.partitions]}
+            for topic in body.topics
+        ]
+    )
+
+
+@register(ApiKey.LIST_OFFSETS, versions=(1, 10), error=error_response)
+def handle(context: RequestContext, body: Any) -> Body:
+    """Each partition by itself."""
+    occurrences = Counter((topic.name, each.partition_index) for topic in body.topics for each in topic.partitions)
+    return context.respond(
+        topics=[
+            {
+                "name": topic.name,
+                "partitions": [
+                    _answer(context, topic.name, each, occurrences[topic.name, each.partition_index])
+                    for each in topic.partitions
+                ],
+            }
+            for topic in body.topics
+        ]
+    )
+
+
+def _answer(context: RequestContext, name: str, requested: Any, occurrences: int) -> dict[str, Any]:
+    try:
+        if occurrences > 1:
+            raise InvalidRequestError
+        partition = find_partition(find_topic(context, name, None), requested.partition_index)
+        context.check_topic(name, partition.index)
+        check_leader(context, partition, getattr(requested, "current_leader_epoch", -1))
+        timestamp_ms, offset, epoch = _look_up(context, partition, requested.timestamp)
+    except KafkaError as error:
+        return _failed(requested, error)
+    return {
+        "partition_index": requested.partition_index,
+        "error_code": 0,
+        "timestamp": timestamp_ms,
+        "offset": offset,
+        "leader_epoch": epoch,
+    }
+
+
+def _look_up(context: RequestContext, partition: Partition, timestamp_ms: int) -> tuple[int, int, int]:
+    log = partition.log
+    if timestamp_ms < 0 and context.api_version < FIRST_VERSION.get(timestamp_ms, context.api_version + 1):
+        raise UnsupportedVersionError
+    if timestamp_ms == LATEST:
+        return -1, log.high_watermark, partition.leader_epoch
+    if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
+        return -1, log.start_offset, log.epoch_at(log.start_offset)
+    if timestamp_ms == LATEST_TIERED:
+        return -1, -1, -1
+    found = log.max_timestamp() if timestamp_ms == MAX_TIMESTAMP else log.offset_for_time(timestamp_ms)
+    return (-1, -1, -1) if found is None else (found.timestamp_ms, found.offset, found.leader_epoch)
+
+
+def _failed(requested: Any, error: KafkaError) -> dict[str, Any]:
+    return {"partition_index": requested.partition_index, "error_code": error.code, "timestamp": -1, "offset": -1}

@@ -1,0 +1,81 @@
+"""OffsetCommit (8): remember how far a group has come.
+
+versions: 2-9
+kept: commits of members and of nobody in particular (generation -1), leader epochs (v6+), metadata up to
+    offset.metadata.max.bytes; kept on disk with a data_dir
+dropped: the retention time (v2-4): offsets are kept until the group is deleted
+notes: partitions that do not exist are refused one by one, the member's standing for all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...common import TopicPartition
+from ...errors import KafkaError, OffsetMetadataTooLargeError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from ..group_offsets import CommittedOffset
+from ..groups import MemberIdentity
+from . import Body, register
+from .coordination import check_coordinator
+from .leadership import find_partition, find_topic
+
+__all__ = ["handle"]
+
+
+def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+    """The error on every partition."""
+    return _respond(context, body, {}, error.code or -1)
+
+
+@register(ApiKey.OFFSET_COMMIT, versions=(2, 9), error=error_response)
+def handle(context: RequestContext, body: Any) -> Body:
+    """Commit what can be committed, in one go."""
+    check_coordinator(context, body.group_id)
+    offsets: dict[TopicPartition, CommittedOffset] = {}
+    codes: dict[TopicPartition, int] = {}
+    for topic in body.topics:
+        for each in topic.partitions:
+            place = TopicPartition(topic.name, each.partition_index)
+            try:
+                offsets[place] = _committed(context, place, each)
+            except KafkaError as error:
+                codes[place] = error.code or -1
+    identity = MemberIdentity(
+        body.group_id,
+        body.member_id,
+        getattr(body, "group_instance_id", None),
+        body.generation_id_or_member_epoch,
+    )
+    context.state.groups.commit(identity, offsets)
+    return _respond(context, body, codes, 0)
+
+
+def _committed(context: RequestContext, place: TopicPartition, requested: Any) -> CommittedOffset:
+    topic = find_topic(context, place.topic, None)
+    find_partition(topic, place.partition)
+    context.check_topic(place.topic, place.partition)
+    metadata = requested.committed_metadata or ""
+    if len(metadata.encode()) > context.state.config.offset_metadata_max_bytes:
+        raise OffsetMetadataTooLargeError
+    epoch = getattr(requested, "committed_leader_epoch", -1)
+    return CommittedOffset(requested.committed_offset, epoch, metadata, topic.topic_id)
+
+
+def _respond(context: RequestContext, body: Any, codes: dict[TopicPartition, int], default: int) -> Body:
+    return context.respond(
+        topics=[
+            {
+                "name": topic.name,
+                "partitions": [
+                    {
+                        "partition_index": each.partition_index,
+                        "error_code": codes.get(TopicPartition(topic.name, each.partition_index), default),
+                    }
+                    for each in topic.partitions
+                ],
+            }
+            for topic in body.topics
+        ]
+    )

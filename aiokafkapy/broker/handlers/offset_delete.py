@@ -1,0 +1,50 @@
+"""OffsetDelete (47): forget some of a group's offsets.
+
+versions: 0-0
+kept: all of it but the check below
+dropped: members' subscriptions are not looked into: a group that has members keeps all its offsets
+    (GROUP_SUBSCRIBED_TO_TOPIC), where Kafka keeps those of the topics that they subscribe to
+notes: what was never committed is deleted without an error, as in Kafka.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...common import TopicPartition
+from ...errors import GroupIdNotFoundError, GroupSubscribedToTopicError, KafkaError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from . import Body, register
+from .coordination import check_coordinator
+from .leadership import find_partition, find_topic
+
+__all__ = ["handle"]
+
+
+@register(ApiKey.OFFSET_DELETE, versions=(0, 0))
+def handle(context: RequestContext, body: Any) -> Body:
+    """Each partition by itself."""
+    check_coordinator(context, body.group_id)
+    groups = context.state.groups
+    group = groups.get(body.group_id)
+    if group is None:
+        raise GroupIdNotFoundError
+    deleted: list[TopicPartition] = []
+    topics = []
+    for topic in body.topics:
+        partitions = []
+        for each in topic.partitions:
+            place = TopicPartition(topic.name, each.partition_index)
+            code: int | None = 0
+            try:
+                find_partition(find_topic(context, topic.name, None), each.partition_index)
+                if not group.is_empty:
+                    raise GroupSubscribedToTopicError
+                deleted.append(place)
+            except KafkaError as error:
+                code = error.code
+            partitions.append({"partition_index": each.partition_index, "error_code": code})
+        topics.append({"name": topic.name, "partitions": partitions})
+    groups.offsets.forget(body.group_id, deleted)
+    return context.respond(error_code=0, topics=topics)

@@ -1,0 +1,94 @@
+"""OffsetFetch (9): how far groups have come.
+
+versions: 1-9
+kept: one group (v1-7) or many (v8+), chosen partitions or all (null, v2+), leader epochs (v5+)
+dropped: require_stable (v7+): no offset is ever in a transaction yet; the member's epoch (v9), which is KIP-848's
+notes: what was never committed, or belongs to a topic deleted since, has offset -1 and no error.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ...common import TopicPartition
+from ...errors import KafkaError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from ..group_offsets import CommittedOffset
+from . import Body, register
+from .coordination import check_coordinator
+
+__all__ = ["handle"]
+
+MANY_FROM_VERSION: Final = 8
+TOP_ERROR_FROM_VERSION: Final = 2
+NOTHING: Final = CommittedOffset(-1)
+
+
+def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+    """At the top of the request or of each group; in v1 on every partition."""
+    if context.api_version >= MANY_FROM_VERSION:
+        groups = [{"group_id": group.group_id, "topics": [], "error_code": error.code} for group in body.groups]
+        return context.respond(groups=groups)
+    if context.api_version >= TOP_ERROR_FROM_VERSION:
+        return context.respond(error_code=error.code, topics=[])
+    topics = [
+        {"name": topic.name, "partitions": [_partition(index, NOTHING, error.code) for index in topic.partition_indexes]}
+        for topic in body.topics
+    ]
+    return context.respond(topics=topics)
+
+
+@register(ApiKey.OFFSET_FETCH, versions=(1, 9), error=error_response)
+def handle(context: RequestContext, body: Any) -> Body:
+    """Each group by itself."""
+    if context.api_version >= MANY_FROM_VERSION:
+        return context.respond(groups=[_group(context, group) for group in body.groups])
+    check_coordinator(context, body.group_id)
+    return context.respond(error_code=0, topics=_topics(context, body.group_id, body.topics))
+
+
+def _group(context: RequestContext, requested: Any) -> dict[str, Any]:
+    try:
+        check_coordinator(context, requested.group_id)
+    except KafkaError as error:
+        return {"group_id": requested.group_id, "topics": [], "error_code": error.code}
+    topics = _topics(context, requested.group_id, requested.topics)
+    return {"group_id": requested.group_id, "topics": topics, "error_code": 0}
+
+
+def _topics(context: RequestContext, group_id: str, requested: Any) -> list[dict[str, Any]]:
+    if requested is None:
+        wanted: dict[str, list[int]] = {}
+        for place in sorted(context.state.groups.offsets.get(group_id)):
+            if _committed(context, group_id, place) is not None:
+                wanted.setdefault(place.topic, []).append(place.partition)
+    else:
+        wanted = {topic.name: topic.partition_indexes for topic in requested}
+    return [
+        {
+            "name": name,
+            "partitions": [
+                _partition(index, _committed(context, group_id, TopicPartition(name, index)) or NOTHING, 0)
+                for index in indexes
+            ],
+        }
+        for name, indexes in wanted.items()
+    ]
+
+
+def _committed(context: RequestContext, group_id: str, place: TopicPartition) -> CommittedOffset | None:
+    topic = context.state.topics.get(place.topic)
+    if topic is None:
+        return None
+    return context.state.groups.offsets.fetch(group_id, place, topic.topic_id)
+
+
+def _partition(index: int, committed: CommittedOffset, code: int | None) -> dict[str, Any]:
+    return {
+        "partition_index": index,
+        "committed_offset": committed.offset,
+        "committed_leader_epoch": committed.leader_epoch,
+        "metadata": committed.metadata,
+        "error_code": code,
+    }

@@ -1,0 +1,54 @@
+"""OffsetForLeaderEpoch (23): where the records of a leader's epoch end, so that a client can see that a log was cut.
+
+versions: 2-4
+kept: all of it for consumers (KIP-320)
+dropped: the replica id: nobody replicates
+notes: a log here is only ever cut by the death of the machine, never by a leader that moved.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import KafkaError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from . import Body, register
+from .leadership import check_leader, find_partition, find_topic
+
+__all__ = ["handle"]
+
+
+def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+    """The error on every partition."""
+    return context.respond(
+        topics=[
+            {
+                "topic": topic.topic,
+                "partitions": [{"partition": each.partition, "error_code": error.code} for each in topic.partitions],
+            }
+            for topic in body.topics
+        ]
+    )
+
+
+@register(ApiKey.OFFSET_FOR_LEADER_EPOCH, versions=(2, 4), error=error_response)
+def handle(context: RequestContext, body: Any) -> Body:
+    """Each partition by itself."""
+    return context.respond(
+        topics=[
+            {"topic": topic.topic, "partitions": [_answer(context, topic.topic, each) for each in topic.partitions]}
+            for topic in body.topics
+        ]
+    )
+
+
+def _answer(context: RequestContext, name: str, requested: Any) -> dict[str, Any]:
+    try:
+        partition = find_partition(find_topic(context, name, None), requested.partition)
+        context.check_topic(name, partition.index)
+        check_leader(context, partition, requested.current_leader_epoch)
+    except KafkaError as error:
+        return {"partition": requested.partition, "error_code": error.code}
+    epoch, end_offset = partition.log.end_offset_for_epoch(requested.leader_epoch, partition.leader_epoch)
+    return {"partition": partition.index, "error_code": 0, "leader_epoch": epoch, "end_offset": end_offset}

@@ -1,0 +1,161 @@
+"""Produce (0): append record batches.
+
+versions: 3-13 (0-2 are advertised for old librdkafkas by ApiVersions, and refused, as Kafka 4 does)
+kept: one batch per partition, acks 0/1/all with min.insync.replicas, idempotence, record errors (v8+), leader hints with
+    addresses (v10+), topic ids (v13), zstd from v7 on, log append time
+dropped: transactions (their batches are refused with INVALID_TXN_STATE and a message), the time-out: replicas share the
+    log, so acks=all waits for nobody
+notes: with acks=0 nothing is answered, and an error closes the connection, which is all a client can be told. v3-4 have no
+    log start offset. An error message goes with every error but the routing ones; Kafka has one with record errors only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ...errors import (
+    InvalidMetadataError,
+    InvalidRecordError,
+    InvalidRequiredAcksError,
+    InvalidTxnStateError,
+    KafkaError,
+    NotEnoughReplicasError,
+    NotLeaderOrFollowerError,
+    UnsupportedCompressionTypeError,
+    make,
+)
+from ...protocol.api import ApiKey
+from ...record.compression import Compression
+from ..context import RequestContext
+from ..topics import Partition
+from . import CLOSE_CONNECTION, NO_RESPONSE, Body, register
+from .leadership import check_leader, current_leader, find_partition, find_topic, node_endpoints
+
+__all__ = ["handle"]
+
+ALL: Final = -1
+ATTRIBUTES_AT: Final = 22
+"""The low byte of a batch's attributes: codec in bits 0 to 2, transactional in bit 4."""
+CODEC_MASK: Final = 0x07
+TRANSACTIONAL: Final = 0x10
+ZSTD_FROM_VERSION: Final = 7
+
+
+def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+    """The error on every partition; with acks=0 the connection ends."""
+    if body.acks == 0:
+        return CLOSE_CONNECTION
+    return _respond(
+        context,
+        [(topic, [_failed(each.index, error) for each in topic.partition_data]) for topic in body.topic_data],
+        [],
+    )
+
+
+@register(ApiKey.PRODUCE, versions=(3, 13), error=error_response)
+def handle(context: RequestContext, body: Any) -> Body:
+    """Append each partition's batch by itself: one that fails does not stop the others."""
+    if body.acks not in (ALL, 0, 1):
+        raise InvalidRequiredAcksError
+    misrouted: list[Partition] = []
+    answers = [
+        (requested, [_answer(context, body, requested, data, misrouted) for data in requested.partition_data])
+        for requested in body.topic_data
+    ]
+    if body.acks == 0:
+        has_failed = any(answer["error_code"] for _, partitions in answers for answer in partitions)
+        return CLOSE_CONNECTION if has_failed else NO_RESPONSE
+    return _respond(context, answers, misrouted)
+
+
+def _answer(
+    context: RequestContext, body: Any, requested: Any, data: Any, misrouted: list[Partition]
+) -> dict[str, Any]:
+    partition: Partition | None = None
+    try:
+        topic = find_topic(context, getattr(requested, "name", None), getattr(requested, "topic_id", None))
+        partition = find_partition(topic, data.index)
+        context.check_topic(topic.name, data.index)
+        _check_appendable(context, body, partition)
+        return _append(context, partition, data.records)
+    except KafkaError as error:
+        answer = _failed(data.index, error)
+        if isinstance(error, NotLeaderOrFollowerError) and partition is not None:
+            answer["current_leader"] = current_leader(partition)
+            misrouted.append(partition)
+        return answer
+
+
+def _check_appendable(context: RequestContext, body: Any, partition: Partition) -> None:
+    check_leader(context, partition)
+    if body.transactional_id is not None:
+        raise InvalidTxnStateError("This broker has no transactions yet.")
+    if body.acks == ALL:
+        in_sync = len(context.state.in_sync_replicas(partition))
+        needed = partition.topic.config.min_insync_replicas
+        if in_sync < needed:
+            raise NotEnoughReplicasError(
+                f"The size of the current ISR {in_sync} is insufficient to satisfy the min.isr requirement of {needed} "
+                f"for partition {partition.topic_name}-{partition.index}"
+            )
+
+
+def _append(context: RequestContext, partition: Partition, records: Any) -> dict[str, Any]:
+    if not records:
+        raise InvalidRecordError(
+            f"Produce requests with version {context.api_version} must have exactly one record batch per partition"
+        )
+    if len(records) > ATTRIBUTES_AT:
+        _check_attributes(context, records[ATTRIBUTES_AT])
+    log = partition.log
+    info = log.append(records, partition.leader_epoch, context.state.timestamp_ms())
+    if not info.is_duplicate:
+        context.state.purgatory.check(partition)
+    code = context.topic_error(partition.topic_name, partition.index, after=True)
+    if code:
+        raise make(code, topic=partition.topic_name, partition=partition.index)
+    return {
+        "index": partition.index,
+        "error_code": 0,
+        "base_offset": info.base_offset,
+        "log_append_time": info.log_append_time_ms,
+        "log_start_offset": log.start_offset,
+    }
+
+
+def _check_attributes(context: RequestContext, attributes: int) -> None:
+    if attributes & TRANSACTIONAL:
+        raise InvalidTxnStateError("This broker has no transactions yet.")
+    if context.api_version < ZSTD_FROM_VERSION and attributes & CODEC_MASK == Compression.ZSTD:
+        raise UnsupportedCompressionTypeError("Produce requests with version < 7 are not allowed to use ZStandard compression")
+
+
+def _failed(index: int, error: KafkaError) -> dict[str, Any]:
+    return {
+        "index": index,
+        "error_code": -1 if error.code is None else error.code,
+        "base_offset": -1,
+        "log_append_time": -1,
+        "log_start_offset": -1,
+        "record_errors": [
+            {"batch_index": batch_index, "batch_index_error_message": message}
+            for batch_index, message in getattr(error, "record_errors", ())
+        ],
+        "error_message": None if isinstance(error, InvalidMetadataError) else str(error),
+    }
+
+
+def _respond(
+    context: RequestContext, answers: list[tuple[Any, list[dict[str, Any]]]], misrouted: list[Partition]
+) -> Body:
+    return context.respond(
+        responses=[
+            {
+                "name": getattr(requested, "name", None),
+                "topic_id": getattr(requested, "topic_id", None),
+                "partition_responses": partitions,
+            }
+            for requested, partitions in answers
+        ],
+        node_endpoints=node_endpoints(context, misrouted),
+    )

@@ -1,0 +1,44 @@
+"""SyncGroup (14): the leader hands in who gets what, everybody learns what it got.
+
+versions: 0-5
+kept: all of it
+dropped: nothing
+notes: the answer waits for the leader's. v3+ have the instance id, v5 the protocol, which must be the group's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from ..group import SyncResult
+from ..groups import MemberIdentity, SyncRequest
+from . import Body, register
+from .coordination import check_coordinator
+
+__all__ = ["handle"]
+
+
+@register(ApiKey.SYNC_GROUP, versions=(0, 5))
+def handle(context: RequestContext, body: Any) -> asyncio.Future[Body]:
+    """A future that resolves when the leader has assigned."""
+    check_coordinator(context, body.group_id)
+    future = context.state.loop.create_future()
+
+    def respond(result: SyncResult) -> None:
+        if not future.done():
+            future.set_result(context.respond(**result._asdict()))
+
+    identity = MemberIdentity(
+        body.group_id, body.member_id, getattr(body, "group_instance_id", None), body.generation_id
+    )
+    request = SyncRequest(
+        identity,
+        {each.member_id: each.assignment for each in body.assignments},
+        getattr(body, "protocol_type", None),
+        getattr(body, "protocol_name", None),
+    )
+    context.state.groups.sync(request, respond)
+    return future
