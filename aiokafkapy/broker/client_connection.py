@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from enum import Enum
-from typing import Protocol
+from typing import Protocol, cast
 
 from ..errors import MalformedFrameError
 from ..protocol.framing import FrameDecoder
@@ -159,9 +159,9 @@ class ClientConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Every byte in the buffer counts as unsent, so that a client which does not read is not served further."""
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
-        transport.set_write_buffer_limits(high=0)
+        # A cast, not a check: uvloop's transports are no asyncio.Transport.
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=0)
         self._owner.on_connected(self)
         self.update_reading()
 

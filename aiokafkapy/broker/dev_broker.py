@@ -212,10 +212,13 @@ class DevBroker:
     def _open_state(self) -> BrokerState:
         loop = asyncio.get_running_loop()
         purgatory = Purgatory(loop)
+        topics = TopicRegistry(self.config, self._node_ids, data_dir=self._data_dir)
+        # A fetch that waits must hear of a leader that moved and of a topic that is gone.
+        topics.on_change = purgatory.check
         return BrokerState(
             config=self.config,
             cluster_id=_cluster_id(self._data_dir),
-            topics=TopicRegistry(self.config, self._node_ids, data_dir=self._data_dir),
+            topics=topics,
             groups=GroupCoordinator(self.config, data_dir=self._data_dir),
             producer_ids=ProducerIdManager(data_dir=self._data_dir),
             purgatory=purgatory,

@@ -114,7 +114,7 @@ class TopicRegistry:
         self.node_ids = tuple(sorted(node_ids))
         self.running_node_ids = set(node_ids)
         # whom to tell
-        self.on_change: Callable[[Partition], None] = _nobody_listens
+        self.on_change: Callable[[Partition], object] = _nobody_listens
         # disk
         self._open_files = OpenFiles()
         self._folder = None if data_dir is None else Path(data_dir) / "topics"
