@@ -4,16 +4,16 @@
 ``Sender.completeBatch`` with ``canRetry`` and ``failBatch``. It knows no clock (``now`` is an argument), no accumulator
 and no sockets; it may tell the transaction manager that an epoch bump is needed, as Java's ``canRetry`` does.
 
-Rules: an answer that is not one of success, split or retry fails the batch, so that no answer leaves it pending; a retry
-needs attempts and time left; an error says where, what the broker said, and whether the records may be there all the same.
+Rules: an answer that is not one of success, split or retry fails the batch, so that none leaves it pending; a retry
+needs attempts and time left; an error says where, what the broker said, and whether the records may be there anyway.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, Protocol
+from uuid import UUID
 
 from ..common import TopicPartition
 from ..errors import (
@@ -29,12 +29,23 @@ from ..errors import (
     RecordTooLargeError,
     RequestTimedOutError,
     UnknownServerError,
+    UnsupportedVersionError,
     for_code,
     make,
 )
+from ..protocol.produce import PartitionProduceResponse
 from .transaction_manager import SequencedBatch, TransactionManager
 
-__all__ = ["AnsweredBatch", "Decision", "Outcome", "PartitionAnswer", "decide", "delivery_timeout_error", "leader_hints"]
+__all__ = [
+    "AnsweredBatch",
+    "Decision",
+    "Outcome",
+    "answers_by_partition",
+    "decide",
+    "delivery_timeout_error",
+    "leader_hints",
+    "no_answer",
+]
 
 NO_ERROR: Final = 0
 
@@ -42,6 +53,8 @@ _IN_DOUBT: Final = frozenset(
     (NetworkError.code, RequestTimedOutError.code, NotEnoughReplicasAfterAppendError.code, UnknownServerError.code)
 )
 """After these the records may be in the log."""
+
+_TOO_LARGE: Final = frozenset((MessageTooLargeError.code, RecordListTooLargeError.code))
 
 _NAMES_RECORDS: Final = frozenset((InvalidRecordError.code, InvalidTimestampError.code))
 """Errors that may name the records at fault (KIP-467)."""
@@ -64,6 +77,7 @@ class Decision(NamedTuple):
     error: KafkaError | None = None
     refresh_metadata: bool = False
     adjust_sequence_numbers: bool = False
+    """The batch failed and is known not to be on the broker: its sequences left a gap."""
     in_doubt: bool = False
     """The attempt ended without it being known whether the records are on the broker."""
     errors_by_index: Mapping[int, KafkaError] = {}
@@ -82,66 +96,50 @@ class AnsweredBatch(SequencedBatch, Protocol):
     def size(self) -> int:
         """Bytes on the wire."""
 
-    @property
-    def in_doubt(self) -> bool:
-        """True when an earlier attempt may have been written."""
-
-    def has_reached_delivery_timeout(self, timeout: float, now: float) -> bool:
+    def has_reached_delivery_timeout(self, delivery_timeout: float, now: float) -> bool:
         """True when its time is over."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionAnswer:
-    """One partition's part of a Produce response, or what stands for it when there was none (a disconnection)."""
-
-    error_code: int
-    base_offset: int = -1
-    log_append_time_ms: int = -1
-    log_start_offset: int = -1
-    record_errors: Sequence[tuple[int, str | None]] = ()
-    error_message: str | None = None
-    current_leader: tuple[int, int] | None = None
-
-
 def decide(
-    answer: PartitionAnswer,
+    answer: PartitionProduceResponse,
     batch: AnsweredBatch,
     transaction_manager: TransactionManager | None,
     *,
     retries: int,
     delivery_timeout: float,
     now: float,
+    was_in_doubt: bool = False,
+    was_sent: bool = True,
 ) -> Decision:
-    """The outcome of ``batch`` after ``answer``. ``retries`` is how often it may be sent again, ``delivery_timeout`` seconds."""
+    """The outcome of ``batch`` after ``answer``.
+
+    ``retries`` is how often it may be sent again, ``delivery_timeout`` is in seconds; ``was_in_doubt`` says that an
+    earlier attempt may have been written, ``was_sent`` that something of this one may have reached the broker.
+    """
     code = answer.error_code
-    if code == NO_ERROR or code == DuplicateSequenceNumberError.code:
+    if code in (NO_ERROR, DuplicateSequenceNumberError.code):
         # A duplicate is on the broker already, from an attempt whose answer was lost; only its offset is not known.
         return Decision(Outcome.COMPLETE)
-    is_too_large = code in (MessageTooLargeError.code, RecordListTooLargeError.code)
-    if is_too_large and batch.record_count > 1 and not batch.is_done:
+    if code in _TOO_LARGE and batch.record_count > 1 and not batch.is_done:
         return Decision(Outcome.SPLIT, make(code, answer.error_message))
-    error_class = for_code(code)
-    refresh = error_class.invalid_metadata
-    in_doubt = code in _IN_DOUBT
-    tries_left = batch.attempts <= retries
+    refresh = for_code(code).invalid_metadata
+    in_doubt = code in _IN_DOUBT and was_sent
     out_of_time = batch.has_reached_delivery_timeout(delivery_timeout, now)
-    named = _errors_by_index(answer, batch) if code in _NAMES_RECORDS else {}
-    if 0 < len(named) < batch.record_count and tries_left and not out_of_time and not batch.is_done:
+    has_tries_left = batch.attempts < retries
+    may_go_on = has_tries_left and not out_of_time and not batch.is_done
+    named = _errors_by_index(answer, batch)
+    if 0 < len(named) < batch.record_count and may_go_on:
         return Decision(Outcome.RETRY_WITHOUT_RECORDS, _error_of(answer, batch), errors_by_index=named)
-    retriable = (
-        transaction_manager.can_retry(code, answer.log_start_offset, batch)
-        if transaction_manager is not None
-        else error_class.retriable
-    )
+    is_retriable = _is_retriable(answer, batch, transaction_manager)
     error = _error_of(answer, batch)
-    if retriable and tries_left and not out_of_time and not batch.is_done:
+    if is_retriable and may_go_on:
         return Decision(Outcome.RETRY, error, refresh, in_doubt=in_doubt)
-    unknown = in_doubt or batch.in_doubt
+    unknown = in_doubt or was_in_doubt
     error.outcome_unknown = unknown
-    if retriable and out_of_time:
+    if is_retriable and out_of_time:
         error = delivery_timeout_error(batch.topic_partition, batch.record_count, delivery_timeout, unknown, error)
     # A gap can be closed only when it is known to be one; otherwise the records may be there, and the sequence too.
-    return Decision(Outcome.FAIL, error, refresh, tries_left and not unknown, in_doubt, named)
+    return Decision(Outcome.FAIL, error, refresh, has_tries_left and not unknown, in_doubt, named)
 
 
 def delivery_timeout_error(
@@ -149,10 +147,10 @@ def delivery_timeout_error(
     record_count: int,
     delivery_timeout: float,
     outcome_unknown: bool,
-    cause: BaseException | None,
+    cause: BaseException | str | None,
 ) -> DeliveryTimeoutError:
-    """The error of a batch that had no outcome in time, with what went wrong last as its cause."""
-    records = f"{record_count} record" + ("s" if record_count != 1 else "")
+    """The error of a batch that had no outcome in time; ``cause`` is what went wrong last, when that is known."""
+    records = f"{record_count} record" + ("" if record_count == 1 else "s")
     fate = "may or may not have been written" if outcome_unknown else "not written"
     reason = f"; last error: {cause}" if cause is not None else ""
     error = DeliveryTimeoutError(
@@ -162,39 +160,71 @@ def delivery_timeout_error(
         partition=topic_partition.partition,
         outcome_unknown=outcome_unknown,
     )
-    error.__cause__ = cause
+    error.__cause__ = cause if isinstance(cause, BaseException) else None
     return error
 
 
-def leader_hints(answers: Mapping[TopicPartition, PartitionAnswer]) -> dict[TopicPartition, tuple[int, int]]:
-    """The new leaders (id, epoch) that a Produce response named (KIP-951); only known ones."""
+def answers_by_partition(
+    partitions: Iterable[PartitionProduceResponse], topic_names: Mapping[UUID | None, str]
+) -> dict[TopicPartition, PartitionProduceResponse]:
+    """A response's parts by partition; ``topic_names`` are those of the ids in the request. Strangers are left out."""
+    found = {}
+    for answer in partitions:
+        topic = answer.topic if answer.topic is not None else topic_names.get(answer.topic_id)
+        if topic is not None:
+            found[TopicPartition(topic, answer.partition)] = answer
+    return found
+
+
+def no_answer(topic_partition: TopicPartition, code: int, message: str | None = None) -> PartitionProduceResponse:
+    """What stands for an answer when none came: a disconnection, a time-out, a response without the partition."""
+    return PartitionProduceResponse(
+        topic_partition.topic, None, topic_partition.partition, code, -1, -1, -1, (), message, None
+    )
+
+
+def leader_hints(
+    answers: Mapping[TopicPartition, PartitionProduceResponse],
+) -> dict[TopicPartition, tuple[int, int]]:
+    """The new leaders (id, epoch) that a Produce response named (KIP-951)."""
     return {
         topic_partition: answer.current_leader
         for topic_partition, answer in answers.items()
-        if answer.current_leader is not None and answer.current_leader[0] >= 0 and answer.current_leader[1] >= 0
+        if answer.error_code and answer.current_leader is not None and answer.current_leader[1] >= 0
     }
 
 
-def _error_of(answer: PartitionAnswer, batch: AnsweredBatch) -> KafkaError:
+def _is_retriable(
+    answer: PartitionProduceResponse, batch: AnsweredBatch, transaction_manager: TransactionManager | None
+) -> bool:
+    if batch.is_done:
+        return False  # and it must not ask for an epoch bump either
+    if transaction_manager is not None:
+        return transaction_manager.can_retry(answer.error_code, answer.log_start_offset, batch)
+    return for_code(answer.error_code).retriable
+
+
+def _error_of(answer: PartitionProduceResponse, batch: AnsweredBatch) -> KafkaError:
     topic, partition = batch.topic_partition
-    if answer.error_code in (MessageTooLargeError.code, RecordListTooLargeError.code):
+    if answer.error_code in _TOO_LARGE:
+        reason = answer.error_message or "it is larger than max.message.bytes of the topic"
         return RecordTooLargeError(
-            f"{batch.topic_partition}: the broker refused a batch of {batch.record_count} record of {batch.size} bytes: "
-            f"{answer.error_message or 'it is larger than the topic’s max.message.bytes'}",
+            f"{batch.topic_partition}: the broker refused a record: the batch with it alone has {batch.size} bytes; "
+            f"{reason}",
             size=batch.size,
             topic=topic,
             partition=partition,
         )
     message = answer.error_message
-    if answer.error_code in _NAMES_RECORDS:
-        message = (message or for_code(answer.error_code).summary()) + (
-            " (the whole batch was refused for it)" if answer.record_errors else ""
-        )
+    if answer.error_code == UnsupportedVersionError.code and message is None:
+        message = "the broker does not speak a version of Produce that these records need"
     return make(answer.error_code, message, topic=topic, partition=partition)
 
 
-def _errors_by_index(answer: PartitionAnswer, batch: AnsweredBatch) -> dict[int, KafkaError]:
+def _errors_by_index(answer: PartitionProduceResponse, batch: AnsweredBatch) -> dict[int, KafkaError]:
     """One error for each record that the broker named; indexes outside the batch are ignored."""
+    if answer.error_code not in _NAMES_RECORDS:
+        return {}
     topic, partition = batch.topic_partition
     return {
         index: make(answer.error_code, message or answer.error_message, topic=topic, partition=partition)

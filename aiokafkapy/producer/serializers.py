@@ -77,7 +77,7 @@ def prepare(serializer: Serializer[Any] | None) -> SyncSerializer | None:
         return serializer  # type: ignore[return-value]
 
     def without_topic(_topic: str, data: Any) -> Any:
-        return serializer(data)  # type: ignore[call-arg, arg-type]
+        return serializer(data)  # type: ignore[call-arg]
 
     return without_topic
 
@@ -93,7 +93,7 @@ def is_async(serializer: Serializer[Any] | None) -> bool:
 
 
 def serialization_error(part: str, topic: str, data: object, cause: BaseException | None = None) -> SerializationError:
-    """The error for a key or value (``part``) that could not become bytes; ``data`` itself is not shown: it may be secret."""
+    """The error for a key or value (``part``) that could not become bytes. ``data`` is not shown: it may be secret."""
     if cause is not None:
         text = f"the {part}_serializer failed for a record of topic {topic!r}: {type(cause).__name__}: {cause}"
     else:
@@ -110,7 +110,8 @@ def check_headers(topic: str, headers: Any) -> None:
     """Raise SerializationError when ``headers`` is not a sequence of (str, bytes | None) pairs, and say what it is."""
     if isinstance(headers, dict):
         raise SerializationError(
-            f"headers of a record of topic {topic!r} are a dict: write a list of pairs, [('name', b'value')]", topic=topic
+            f"headers of a record of topic {topic!r} are a dict: write a list of pairs, [('name', b'value')]",
+            topic=topic,
         )
     try:
         pairs = [(name, value) for name, value in headers]
@@ -125,5 +126,6 @@ def check_headers(topic: str, headers: Any) -> None:
             )
         if value is not None and not isinstance(value, bytes | bytearray | memoryview):
             raise SerializationError(
-                f"the value of header {name!r} is a {type(value).__name__}, not bytes or None (topic {topic!r})", topic=topic
+                f"the value of header {name!r} is a {type(value).__name__}, not bytes or None (topic {topic!r})",
+                topic=topic,
             )

@@ -1,17 +1,17 @@
-"""Who we are to the brokers, and which sequence number comes next: the idempotent half of Kafka's ``TransactionManager``.
+"""Who we are to the brokers, and which sequence comes next: the idempotent half of Kafka's ``TransactionManager``.
 
 It owns the producer id and epoch, and per partition (Kafka's ``TxnPartitionMap`` and ``TxnPartitionEntry``) the next
 sequence number, what was acknowledged last, and the batches that have a sequence and no outcome yet, on the wire or
-waiting to be sent again. It knows no sockets and no clock (``now`` is an argument); the accumulator asks it at drain, the
-Sender tells it outcomes. Transactions (issue 4) will add their states to the table and their requests here.
+waiting to be sent again. It knows no sockets and no clock (``now`` is an argument); the accumulator asks it at drain,
+the Sender tells it outcomes. Transactions will add their states to the table and their requests here.
 
 Rules, KIP-98 and KIP-360:
 
 * A sequence is given at drain and belongs to those bytes: a retry carries the same one.
-* A gap can only be left by a batch that was given a sequence. An expired one that may be on a broker makes its partition
-  *unresolved*: nothing new is drained until the batches in flight have answered, and then either all is well or
-* the epoch is bumped. Only the partition that asked is renumbered, and only once none of its batches is on the wire, so
-  what is renumbered is known to be refused. Other partitions finish with the old epoch and take the new one when empty.
+* A gap can only be left by a batch that was given a sequence. An expired one that may be on a broker makes its
+  partition *unresolved*: nothing new is drained until the batches in flight have answered. Then either all is well, or
+* the epoch is bumped. Only the partition that asked is renumbered, and only once none of its batches is on the wire:
+  what is renumbered was refused. Other partitions finish with the old epoch, and take the new one when empty.
 * A retried batch is sent only as the first of its partition's in-flight batches; that keeps order.
 """
 
@@ -264,7 +264,7 @@ class TransactionManager:
         entry.remove(batch)
 
     def handle_failed_batch(self, batch: SequencedBatch, error: BaseException, adjust_sequence_numbers: bool) -> None:
-        """``batch`` failed for good. ``adjust_sequence_numbers``: it is known not to be on the broker, so it left a gap."""
+        """``batch`` failed for good. ``adjust_sequence_numbers``: it is known not to be on the broker and left a gap."""
         self.remove_in_flight_batch(batch)
         if not batch.has_sequence:
             return
@@ -318,17 +318,15 @@ class TransactionManager:
         """True when the batch may be sent again after the error ``code``; may ask for an epoch bump as KIP-360 says."""
         topic_partition = batch.topic_partition
         if code == UnknownProducerIdError.code:
-            # The broker lost our state. -1: the partition was moving while it answered, so ask again. Batches renumbered
-            # already get this answer for what they were before. Otherwise begin again with a new epoch.
+            # The broker lost our state. -1: the partition was moving while it answered, so ask again. Renumbered ones
+            # get this answer for what they were before. Otherwise begin again with a new epoch.
             if log_start_offset != NO_OFFSET and not batch.sequence_has_been_reset:
                 self.request_epoch_bump(topic_partition)
             return True
         if code == OutOfOrderSequenceNumberError.code:
             entry = self._entry(topic_partition)
             is_unresolved = topic_partition in self._unresolved
-            if not is_unresolved and (
-                batch.sequence_has_been_reset or not entry.is_next_sequence(batch.base_sequence)
-            ):
+            if not is_unresolved and (batch.sequence_has_been_reset or not entry.is_next_sequence(batch.base_sequence)):
                 return True  # an earlier batch is being retried; this one was only too early
             # A real gap, unless the batch behind the expired one has yet to answer.
             if not is_unresolved or self._unresolved[topic_partition] == batch.base_sequence:
@@ -339,7 +337,7 @@ class TransactionManager:
     # --- looked at ---
 
     def has_in_flight_batches(self, topic_partition: TopicPartition) -> bool:
-        """True when a batch of the partition has a sequence and no outcome yet, on the wire or waiting for its retry."""
+        """True when a batch of the partition has a sequence and no outcome yet, on the wire or waiting for a retry."""
         entry = self._partitions.get(topic_partition)
         return entry is not None and bool(entry.in_flight)
 

@@ -1,0 +1,224 @@
+"""The options of the producer, and which of them contradict each other.
+
+Extends ``ClientConfig`` with what Kafka's ``ProducerConfig`` has: its names with dots as underscores, its defaults,
+but for ``linger_ms`` (None adapts), ``batch_size`` (131,072: buffers grow as they fill) and
+``connections_max_idle_ms``. It knows neither the producer nor the loop.
+
+Rules, as Java's ``postProcessAndValidateIdempotenceConfigs`` and ``configureDeliveryTimeout`` have them: an option left
+to its default gives way to one that was given (``acks=1`` alone turns idempotence off, a long ``request_timeout_ms``
+lengthens ``delivery_timeout_ms``); two that were given and contradict each other are an error that says what to write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from ..client.config import ClientConfig, Milliseconds
+from ..errors import ConfigurationError
+from ..record.compression import Compression
+
+__all__ = ["ADAPTIVE_LINGER_MS", "MAX_IN_FLIGHT_FOR_IDEMPOTENCE", "ProducerConfig"]
+
+ADAPTIVE_LINGER_MS: Final = 5
+"""The longest that a batch gathers with ``linger_ms=None`` while its leader is busy."""
+MAX_IN_FLIGHT_FOR_IDEMPOTENCE: Final = 5
+"""Brokers remember five batches per producer and partition."""
+MAX_INT: Final = 2**31 - 1
+
+_CODECS: Final = {
+    "none": Compression.NONE,
+    "gzip": Compression.GZIP,
+    "snappy": Compression.SNAPPY,
+    "lz4": Compression.LZ4,
+    "zstd": Compression.ZSTD,
+}
+_LEVELS: Final = {
+    "gzip": "compression_gzip_level",
+    "lz4": "compression_lz4_level",
+    "zstd": "compression_zstd_level",
+}
+
+
+def _gzip_level(value: int) -> int:
+    if value == 0:
+        raise ValueError("write -1 for the default, or 1 to 9")
+    return value
+
+
+def _callable_or_none(value: Any) -> Any:
+    if value is None or callable(value):
+        return value
+    if isinstance(value, str):
+        raise ValueError("a function is needed, not the name of a Java class: def serialize(data) -> bytes")
+    raise ValueError(f"a function is needed, not {type(value).__name__}")
+
+
+SerializerOption = Annotated[Any, BeforeValidator(_callable_or_none)]
+
+
+class ProducerConfig(ClientConfig):
+    """Everything that can be set on a producer; immutable. Raises ConfigurationError for what cannot be meant."""
+
+    environment_prefix: ClassVar[str] = "AIOKAFKAPY_"
+
+    acks: Literal["all", 0, 1] = "all"
+    """How many replicas must have a record: ``"all"`` in sync, 1 the leader, 0 does not wait for an answer."""
+    enable_idempotence: bool = True
+    """A retry never writes a record twice, and order is kept with five requests in flight."""
+    retries: Annotated[int, Field(ge=0, le=MAX_INT)] = MAX_INT
+    """How often a batch is sent again; ``delivery_timeout_ms`` is the better limit."""
+    delivery_timeout_ms: Annotated[int, Field(ge=0, le=MAX_INT)] = 120_000
+    """From acceptance to outcome, retries included."""
+    max_block_ms: Milliseconds = 60_000
+    """How long a call waits to be accepted: for metadata, for an async serializer, for room. Also ``start()``."""
+
+    linger_ms: Annotated[int, Field(ge=0)] | None = None
+    """How long a batch gathers, from its first record. None adapts: not at all while its leader is idle, else ≤ 5 ms."""
+    batch_size: Annotated[int, Field(ge=0)] = 131_072
+    buffer_memory: Annotated[int, Field(ge=1)] = 33_554_432
+    """Bytes that records without an outcome may hold; then calls wait."""
+    max_request_size: Annotated[int, Field(ge=1)] = 1_048_576
+    """Limit of a Produce request's size, and so of a record's, before compression."""
+
+    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
+    compression_gzip_level: Annotated[int, Field(ge=-1, le=9), BeforeValidator(_gzip_level)] = -1
+    compression_lz4_level: Annotated[int, Field(ge=1, le=17)] = 9
+    compression_zstd_level: Annotated[int, Field(ge=-131_072, le=22)] = 3
+
+    key_serializer: SerializerOption = None
+    value_serializer: SerializerOption = None
+    partitioner: Any = None
+    """None is Kafka's: by key with murmur2, else sticky. Otherwise an object with ``partition()``, or a function."""
+    partitioner_ignore_keys: bool = False
+    partitioner_adaptive_partitioning_enable: bool = True
+    partitioner_availability_timeout_ms: Milliseconds = 0
+    interceptors: Sequence[Any] = ()
+    allow_auto_create_topics: bool = True
+    """Let the broker make a topic that a record is sent to, if its own auto.create.topics.enable says so too."""
+
+    transactional_id: str | None = None
+    transaction_timeout_ms: Annotated[int, Field(ge=1)] = 60_000
+
+    @property
+    def required_acks(self) -> int:
+        """``acks`` as the protocol writes it."""
+        return -1 if self.acks == "all" else self.acks
+
+    @property
+    def compression(self) -> Compression:
+        """The codec."""
+        return _CODECS[self.compression_type]
+
+    @property
+    def compression_level(self) -> int | None:
+        """The codec's level; None for codecs that have none."""
+        name = _LEVELS.get(self.compression_type)
+        return None if name is None else int(getattr(self, name))
+
+    @property
+    def effective_linger_ms(self) -> int:
+        """The longest that a batch gathers."""
+        return ADAPTIVE_LINGER_MS if self.linger_ms is None else self.linger_ms
+
+    @property
+    def guarantee_message_order(self) -> bool:
+        """True when a partition may have one batch in flight only (Java's ``guaranteeMessageOrder``)."""
+        return self.max_in_flight_requests_per_connection == 1
+
+    # checks of more than one option
+
+    @model_validator(mode="before")
+    @classmethod
+    def _normalize_producer(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        values = dict(values)
+        if "acks" in values and not isinstance(values["acks"], bool):
+            acks = str(values["acks"]).strip().lower()
+            values["acks"] = {"-1": "all", "all": "all", "0": 0, "1": 1}.get(acks, values["acks"])
+        if values.get("compression_type", "") is None:
+            values["compression_type"] = "none"
+        elif isinstance(values.get("compression_type"), str):
+            values["compression_type"] = values["compression_type"].lower()
+        if isinstance(values.get("linger_ms"), str) and values["linger_ms"].strip().lower() in ("", "none", "adaptive"):
+            values["linger_ms"] = None
+        if "enable_idempotence" not in values and _idempotence_conflict(values) is not None:
+            values["enable_idempotence"] = False
+        _lengthen_delivery_timeout(cls, values)
+        return values
+
+    @model_validator(mode="after")
+    def _check_producer(self) -> Self:
+        if self.enable_idempotence:
+            conflict = _idempotence_conflict({name: getattr(self, name) for name in _IDEMPOTENCE_OPTIONS})
+            if conflict is not None:
+                raise ConfigurationError(f"enable_idempotence=True contradicts {conflict}, or enable_idempotence=False")
+        least = self.effective_linger_ms + self.request_timeout_ms
+        if self.delivery_timeout_ms < least:
+            raise ConfigurationError(
+                f"delivery_timeout_ms={self.delivery_timeout_ms} is less than linger_ms + request_timeout_ms = "
+                f"{self.effective_linger_ms} + {self.request_timeout_ms}: a record would expire before its first answer; "
+                f"write delivery_timeout_ms={least} or more, or a shorter request_timeout_ms"
+            )
+        for codec, name in _LEVELS.items():
+            if name in self.model_fields_set and codec != self.compression_type:
+                raise ConfigurationError(
+                    f"{name}={getattr(self, name)} has no effect with compression_type={self.compression_type!r}: "
+                    f"write compression_type={codec!r}, or leave the level out"
+                )
+        if self.max_request_size > self.buffer_memory:
+            raise ConfigurationError(
+                f"max_request_size={self.max_request_size} is more than buffer_memory={self.buffer_memory}: "
+                f"such a record would never find room; write buffer_memory={self.max_request_size} or more"
+                + ("" if "max_request_size" in self.model_fields_set else ", or a smaller max_request_size")
+            )
+        if self.partitioner_ignore_keys and self.partitioner is not None:
+            raise ConfigurationError(
+                "partitioner_ignore_keys=True has no effect with a partitioner of your own: leave one of the two out"
+            )
+        if self.transactional_id is not None:
+            raise ConfigurationError("transactional_id is not available in this version: leave it out")
+        return self
+
+
+_IDEMPOTENCE_OPTIONS: Final = ("acks", "retries", "max_in_flight_requests_per_connection")
+
+
+def _idempotence_conflict(values: dict[str, Any]) -> str | None:
+    """What among ``values`` idempotence cannot live with, and what to write instead; None when all is well."""
+    acks = values.get("acks", "all")
+    if acks in (0, 1):
+        return f"acks={acks}: write acks='all'"
+    if _as_int(values.get("retries")) == 0:
+        return "retries=0: leave retries out"
+    in_flight = _as_int(values.get("max_in_flight_requests_per_connection"))
+    if in_flight is not None and in_flight > MAX_IN_FLIGHT_FOR_IDEMPOTENCE:
+        return f"max_in_flight_requests_per_connection={in_flight}: write {MAX_IN_FLIGHT_FOR_IDEMPOTENCE} or less"
+    return None
+
+
+def _lengthen_delivery_timeout(config: type[ProducerConfig], values: dict[str, Any]) -> None:
+    """A delivery timeout that was not given follows the options that need it longer, as in Java."""
+    if "delivery_timeout_ms" in values:
+        return
+    linger = _as_int(values.get("linger_ms")) or ADAPTIVE_LINGER_MS
+    request_timeout = _as_int(values.get("request_timeout_ms"))
+    if request_timeout is None:
+        request_timeout = config.model_fields["request_timeout_ms"].default
+    least = linger + request_timeout
+    if config.model_fields["delivery_timeout_ms"].default < least <= MAX_INT:
+        values["delivery_timeout_ms"] = least
+
+
+def _as_int(value: Any) -> int | None:
+    """An option's value as it will be read; None when it is missing, or is no number (which is reported elsewhere)."""
+    try:
+        return None if value is None or isinstance(value, bool) else int(value)
+    except (TypeError, ValueError):
+        return None
+
+
+SerializerFunction = Callable[[Any], bytes | None]

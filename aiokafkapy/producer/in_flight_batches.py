@@ -1,0 +1,254 @@
+"""The batches in Produce requests, and what becomes of them when they are answered, or are not.
+
+Owns what is on the wire, when it expires, which attempts ended in doubt, and what went wrong last for a partition.
+``produce_responses`` decides, this class does: it completes, fails, splits, or queues again. It sends nothing and knows
+no sockets and no clock. Kafka's counterparts are ``Sender.inFlightBatches`` and ``completeBatch`` to ``failBatch``.
+
+Rules:
+
+* A batch that is answered has its outcome, or is queued again, before the next is looked at; a bug harms one only.
+* Memory of a batch is given back when its request is over, not before: the transport may hold its bytes until then.
+* *In doubt* is a batch that was on the wire when its time was over, or one of whose attempts had no answer: its error
+  says ``outcome_unknown``, and its sequence counts as unresolved.
+
+Events: ``produce.retry`` (warning; topic, partition, error, attempts), ``produce.failed`` (error; topic, partition,
+records, error), ``produce.split`` (info; topic, partition, records), ``produce.handler_failed`` (error: a bug).
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Final
+
+from ..common import TopicPartition
+from ..errors import KafkaError, NetworkError
+from ..observability import RateLimitedLogger, get_logger
+from ..protocol.produce import PartitionProduceResponse
+from .config import ProducerConfig
+from .metrics import SenderMetrics
+from .produce_responses import Decision, Outcome, decide, delivery_timeout_error, no_answer
+from .producer_batch import BatchState, ProducerBatch
+from .producer_metadata import ProducerMetadata
+from .record_accumulator import RecordAccumulator
+from .transaction_manager import TransactionManager
+
+__all__ = ["InFlightBatches"]
+
+NEVER: Final = math.inf
+
+_logger = get_logger(__name__)
+
+
+class InFlightBatches:
+    """What is on the wire, by partition, and the handling of its answers."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        metadata: ProducerMetadata,
+        accumulator: RecordAccumulator,
+        transaction_manager: TransactionManager | None,
+        metrics: SenderMetrics,
+    ) -> None:
+        self._metadata = metadata
+        self._accumulator = accumulator
+        self._transaction_manager = transaction_manager
+        self._metrics = metrics
+        self._log = RateLimitedLogger(_logger)
+        # Options
+        self._retries = config.retries
+        self._delivery_timeout = config.delivery_timeout_ms / 1000
+        self._guarantee_message_order = config.guarantee_message_order
+        # What is where. The heap also holds batches that were answered since; they are passed over.
+        self._on_the_wire: Counter[TopicPartition] = Counter()
+        self._expiries: list[tuple[float, int, ProducerBatch]] = []
+        self._number = 0
+        self._in_doubt: set[ProducerBatch] = set()
+        self.last_errors: dict[TopicPartition, KafkaError] = {}
+
+    def __len__(self) -> int:
+        return self._on_the_wire.total()
+
+    def is_on_the_wire(self, topic_partition: TopicPartition) -> bool:
+        """True while a batch of the partition is in a request that has no answer yet."""
+        return topic_partition in self._on_the_wire
+
+    def add(self, batches: Iterable[ProducerBatch]) -> None:
+        """These batches go into a request."""
+        for batch in batches:
+            self._on_the_wire[batch.topic_partition] += 1
+            self._number += 1
+            heapq.heappush(self._expiries, (batch.created + self._delivery_timeout, self._number, batch))
+            if self._guarantee_message_order:
+                self._accumulator.mute_partition(batch.topic_partition)
+
+    def handle_answers(
+        self,
+        batches: Iterable[ProducerBatch],
+        answers: Mapping[TopicPartition, PartitionProduceResponse],
+        now: float,
+        *,
+        was_sent: bool = True,
+    ) -> None:
+        """The request with these batches is over. ``was_sent``: a byte of it may have reached the broker."""
+        for batch in batches:
+            topic_partition = batch.topic_partition
+            self._on_the_wire[topic_partition] -= 1
+            if not self._on_the_wire[topic_partition]:
+                del self._on_the_wire[topic_partition]
+            answer = answers.get(topic_partition)
+            if answer is None:
+                answer = no_answer(topic_partition, NetworkError.code, "the response left the partition out")
+            try:
+                self._handle_answer(batch, answer, now, was_sent)
+            except Exception as error:
+                # A bug of ours must not keep the other partitions from their outcomes.
+                _logger.error("produce.handler_failed", topic=topic_partition.topic, error=repr(error), exc_info=error)
+                self.fail(batch, error, now)
+            if self._guarantee_message_order:
+                self._accumulator.unmute_partition(topic_partition)
+
+    def fail(
+        self,
+        batch: ProducerBatch,
+        error: BaseException,
+        now: float,
+        *,
+        adjust_sequence_numbers: bool = False,
+        named: Mapping[int, KafkaError] | None = None,
+        is_over: bool = True,
+    ) -> None:
+        """Fail a batch for good. ``named`` records have errors of their own; ``is_over``: it is not on the wire."""
+        manager = self._transaction_manager
+        if manager is not None:
+            manager.handle_failed_batch(batch, error, adjust_sequence_numbers)
+            if batch.has_sequence and not adjust_sequence_numbers and not batch.is_done:
+                manager.mark_sequence_unresolved(batch)
+        if batch.fail(partial(_error_of_record, named, error) if named else error):
+            self._metrics.record_failure(batch.record_count, error, now)
+            self._log_failure(batch, batch.record_count, error, now)
+        self._in_doubt.discard(batch)
+        if is_over:
+            self._accumulator.deallocate(batch, now)
+
+    def expire(self, now: float) -> None:
+        """Fail what is older than ``delivery_timeout_ms``, whether it waits or is on the wire."""
+        for batch in self._accumulator.expired_batches(now):
+            self._expire(batch, now, is_over=True)
+        expiries = self._expiries
+        while expiries and (expiries[0][0] <= now or expiries[0][2].is_done):
+            batch = heapq.heappop(expiries)[2]
+            # One that waits for its retry is the accumulator's to expire.
+            if batch.state is BatchState.IN_FLIGHT:
+                self._expire(batch, now, is_over=False)
+
+    def time_to_expiry(self, now: float) -> float:
+        """Seconds until ``expire`` has something to do; infinity when nothing is pending."""
+        next_expiry = self._accumulator.next_expiry_time
+        if self._expiries:
+            next_expiry = min(next_expiry, self._expiries[0][0])
+        return max(0.0, next_expiry - now)
+
+    # internals
+
+    def _handle_answer(
+        self, batch: ProducerBatch, answer: PartitionProduceResponse, now: float, was_sent: bool
+    ) -> None:
+        decision = decide(
+            answer,
+            batch,
+            self._transaction_manager,
+            retries=self._retries,
+            delivery_timeout=self._delivery_timeout,
+            now=now,
+            was_in_doubt=batch in self._in_doubt,
+            was_sent=was_sent,
+        )
+        if decision.refresh_metadata:
+            self._metadata.request_update()
+        if decision.outcome is Outcome.COMPLETE:
+            self._complete(batch, answer, now)
+        elif decision.outcome is Outcome.SPLIT:
+            self._split(batch, now)
+        elif decision.outcome is Outcome.RETRY:
+            self._retry(batch, decision, now)
+        elif decision.outcome is Outcome.RETRY_WITHOUT_RECORDS:
+            self._retry_without_records(batch, decision, now)
+        else:
+            self.fail(
+                batch,
+                decision.error or KafkaError("the broker refused the batch"),
+                now,
+                adjust_sequence_numbers=decision.adjust_sequence_numbers,
+                named=decision.errors_by_index,
+            )
+
+    def _complete(self, batch: ProducerBatch, answer: PartitionProduceResponse, now: float) -> None:
+        if self._transaction_manager is not None:
+            self._transaction_manager.handle_completed_batch(batch, answer.base_offset)
+        if batch.complete(answer.base_offset, answer.log_append_time_ms):
+            self._metrics.last_success = now
+        if self.last_errors:
+            self.last_errors.pop(batch.topic_partition, None)
+        if self._in_doubt:
+            self._in_doubt.discard(batch)
+        self._accumulator.deallocate(batch, now)
+
+    def _split(self, batch: ProducerBatch, now: float) -> None:
+        topic, partition = batch.topic_partition
+        self._metrics.batch_splits += 1
+        _logger.info("produce.split", topic=topic, partition=partition, records=batch.record_count)
+        self._in_doubt.discard(batch)
+        self._accumulator.split_and_reenqueue(batch, now)
+
+    def _retry(self, batch: ProducerBatch, decision: Decision, now: float) -> None:
+        topic, partition = batch.topic_partition
+        error = decision.error or KafkaError("the broker refused the batch")
+        self.last_errors[batch.topic_partition] = error
+        if decision.in_doubt:
+            self._in_doubt.add(batch)
+        self._metrics.record_retry(batch.record_count, error, now)
+        fields = {"topic": topic, "partition": partition, "error": str(error), "attempts": batch.attempts + 1}
+        self._log.log(("retry", type(error)), now, logging.WARNING, "produce.retry", **fields)
+        self._accumulator.reenqueue(batch, now)
+
+    def _retry_without_records(self, batch: ProducerBatch, decision: Decision, now: float) -> None:
+        refused = decision.errors_by_index
+        for error in refused.values():
+            self._metrics.record_failure(1, error, now)
+        self._log_failure(batch, len(refused), decision.error, now)
+        self._in_doubt.discard(batch)
+        self._accumulator.remove_records_and_reenqueue(batch, refused, now)
+
+    def _expire(self, batch: ProducerBatch, now: float, *, is_over: bool) -> None:
+        cause: BaseException | str | None = self.last_errors.get(batch.topic_partition)
+        if cause is None and not batch.has_been_sent:
+            cause = self._why_not_sent(batch.topic_partition)
+        is_unknown = not is_over or batch in self._in_doubt
+        error = delivery_timeout_error(
+            batch.topic_partition, batch.record_count, self._delivery_timeout, is_unknown, cause
+        )
+        self.fail(batch, error, now, is_over=is_over)
+
+    def _why_not_sent(self, topic_partition: TopicPartition) -> BaseException | str:
+        manager = self._transaction_manager
+        if manager is not None and manager.last_error is not None:
+            return manager.last_error
+        failure = self._metadata.describe_failure(topic_partition.topic)
+        if self._metadata.cluster.leader_for(topic_partition) is None:
+            return f"no leader is known ({failure})"
+        return f"the leader could not be reached ({failure})"
+
+    def _log_failure(self, batch: ProducerBatch, records: int, error: BaseException | None, now: float) -> None:
+        topic, partition = batch.topic_partition
+        fields = {"topic": topic, "partition": partition, "records": records, "error": str(error)}
+        self._log.log(("failed", type(error)), now, logging.ERROR, "produce.failed", **fields)
+
+
+def _error_of_record(named: Mapping[int, KafkaError], error: BaseException, index: int) -> BaseException:
+    return named.get(index, error)

@@ -1,0 +1,187 @@
+"""What the producer measures: Kafka's metric names, and the numbers behind them.
+
+Kafka's counterparts are ``SenderMetricsRegistry``, ``Sensor``, ``Rate`` and ``Avg``. It knows no clock: ``now`` is an
+argument. Whoever exports metrics (Prometheus, OpenTelemetry) reads ``KafkaProducer.metrics()`` and needs nothing else.
+
+Rules: nothing is recorded per record, only per batch, request and wake-up, so measuring costs nothing that shows;
+averages, maxima and rates look at the last one to two windows of 30 s, as Kafka's do; totals count from the start.
+Durations are in milliseconds, because Kafka's are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Final
+
+__all__ = ["SenderMetrics", "Window"]
+
+WINDOW: Final = 30.0
+"""Seconds; Kafka's metrics.sample.window.ms with its two samples."""
+
+
+class Window:
+    """Count, sum and maximum of a value over the last one to two windows of time."""
+
+    __slots__ = ("_count", "_maximum", "_old_count", "_old_maximum", "_old_total", "_started", "_total")
+
+    def __init__(self, now: float) -> None:
+        self._started = now
+        self._count = self._old_count = 0
+        self._total = self._old_total = 0.0
+        self._maximum = self._old_maximum = 0.0
+
+    def record(self, value: float, now: float, count: int = 1) -> None:
+        """Add ``value``, which stands for ``count`` events."""
+        if now - self._started >= WINDOW:
+            self._rotate(now)
+        self._count += count
+        self._total += value
+        if value > self._maximum:
+            self._maximum = value
+
+    def average(self, now: float) -> float:
+        """The mean per event; 0 when there was none."""
+        self._rotate_if_due(now)
+        count = self._count + self._old_count
+        return (self._total + self._old_total) / count if count else 0.0
+
+    def maximum(self, now: float) -> float:
+        """The largest value."""
+        self._rotate_if_due(now)
+        return max(self._maximum, self._old_maximum)
+
+    def rate(self, now: float) -> float:
+        """The sum per second."""
+        self._rotate_if_due(now)
+        # As Kafka's: one window counts as complete, so that the first event is not taken for a flood.
+        return (self._total + self._old_total) / (WINDOW + max(0.0, now - self._started))
+
+    def _rotate_if_due(self, now: float) -> None:
+        if now - self._started >= WINDOW:
+            self._rotate(now)
+
+    def _rotate(self, now: float) -> None:
+        is_recent = now - self._started < 2 * WINDOW
+        self._old_count, self._old_total, self._old_maximum = (
+            (self._count, self._total, self._maximum) if is_recent else (0, 0.0, 0.0)
+        )
+        self._count, self._total, self._maximum = 0, 0.0, 0.0
+        self._started = self._started + WINDOW if is_recent else now
+
+
+class SenderMetrics:
+    """The numbers of one producer."""
+
+    __slots__ = (
+        "batch_size",
+        "batch_splits",
+        "batches_sent",
+        "bytes_sent",
+        "compression_rate",
+        "epoch_bumps",
+        "errors_by_code",
+        "last_success",
+        "loop_lag",
+        "queue_time",
+        "record_errors",
+        "record_retries",
+        "record_size",
+        "records_per_request",
+        "records_retried",
+        "records_sent",
+        "request_latency",
+        "requests_sent",
+        "sends",
+        "throttle_time",
+        "wake_ups",
+    )
+
+    def __init__(self, now: float) -> None:
+        # Totals
+        self.records_sent = 0
+        self.records_retried = 0
+        self.batches_sent = 0
+        self.bytes_sent = 0
+        self.batch_splits = 0
+        self.requests_sent = 0
+        self.epoch_bumps = 0
+        self.wake_ups = 0
+        self.errors_by_code: Counter[str] = Counter()
+        self.last_success: float | None = None
+        # Windows
+        self.sends = Window(now)
+        self.record_errors = Window(now)
+        self.record_retries = Window(now)
+        self.record_size = Window(now)
+        self.batch_size = Window(now)
+        self.compression_rate = Window(now)
+        self.records_per_request = Window(now)
+        self.queue_time = Window(now)
+        self.request_latency = Window(now)
+        self.throttle_time = Window(now)
+        self.loop_lag = Window(now)
+
+    def record_batch(self, record_count: int, size: int, uncompressed_size: int, queued: float, now: float) -> None:
+        """One batch went into a request, ``queued`` seconds after its first record."""
+        self.batches_sent += 1
+        self.records_sent += record_count
+        self.bytes_sent += size
+        self.sends.record(record_count, now)
+        self.batch_size.record(size, now)
+        self.record_size.record(uncompressed_size, now, record_count)
+        self.compression_rate.record(size / uncompressed_size if uncompressed_size else 1.0, now)
+        self.queue_time.record(queued * 1000, now)
+
+    def record_request(self, record_count: int, now: float) -> None:
+        """One Produce request was handed to the network client."""
+        self.requests_sent += 1
+        self.records_per_request.record(record_count, now)
+
+    def record_response(self, latency: float, throttle_time_ms: int, now: float) -> None:
+        """One Produce request was answered after ``latency`` seconds."""
+        self.request_latency.record(latency * 1000, now)
+        self.throttle_time.record(throttle_time_ms, now)
+
+    def record_retry(self, record_count: int, error: BaseException | None, now: float) -> None:
+        """A batch is sent again."""
+        self.records_retried += record_count
+        self.record_retries.record(record_count, now)
+        if error is not None:
+            self.errors_by_code[type(error).__name__] += 1
+
+    def record_failure(self, record_count: int, error: BaseException, now: float) -> None:
+        """Records failed for good."""
+        self.record_errors.record(record_count, now)
+        self.errors_by_code[type(error).__name__] += record_count
+
+    def snapshot(self, now: float) -> dict[str, float]:
+        """Kafka's names (group ``producer-metrics``) and ours, with their values at ``now``."""
+        averages = {
+            "batch-size": self.batch_size,
+            "record-size": self.record_size,
+            "record-queue-time": self.queue_time,
+            "request-latency": self.request_latency,
+            "produce-throttle-time": self.throttle_time,
+            "loop-lag": self.loop_lag,
+        }
+        found: dict[str, float] = {}
+        for name, window in averages.items():
+            found[f"{name}-avg"] = window.average(now)
+            found[f"{name}-max"] = window.maximum(now)
+        found.update(
+            {
+                "record-send-total": self.records_sent,
+                "record-send-rate": self.sends.rate(now),
+                "record-retry-total": self.records_retried,
+                "record-retry-rate": self.record_retries.rate(now),
+                "record-error-rate": self.record_errors.rate(now),
+                "records-per-request-avg": self.records_per_request.average(now),
+                "compression-rate-avg": self.compression_rate.average(now),
+                "batch-split-total": self.batch_splits,
+                "byte-total": self.bytes_sent,
+                "request-total": self.requests_sent,
+                "epoch-bump-total": self.epoch_bumps,
+            }
+        )
+        found.update({f"error-total.{name}": count for name, count in self.errors_by_code.items()})
+        return found

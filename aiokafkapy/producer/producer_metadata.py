@@ -1,0 +1,90 @@
+"""Metadata of the topics a producer uses, and only as long as it uses them.
+
+Kafka's counterpart is ``ProducerMetadata``. It owns which topics are in use and until when; all the rest (versions,
+back-off, leader epochs) is ``cluster.metadata``'s. It knows no clock: ``now`` is an argument.
+
+Rules: a topic is kept for ``metadata_max_idle_ms`` after its last use; a *new* topic, one that no answer has named yet,
+is kept whatever its age and asked for at once, alone (a partial update). A topic that nobody waits for any more and that
+was never found is forgotten, so that one misspelt name does not make us ask for five minutes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from ..cluster.metadata import Metadata
+
+__all__ = ["ProducerMetadata"]
+
+
+class ProducerMetadata(Metadata):
+    """The topics in use, with their expiry."""
+
+    def __init__(
+        self,
+        *,
+        retry_backoff_ms: int = 100,
+        retry_backoff_max_ms: int = 1_000,
+        metadata_max_age_ms: int = 300_000,
+        metadata_max_idle_ms: int = 300_000,
+        allow_auto_topic_creation: bool = True,
+    ) -> None:
+        super().__init__(
+            retry_backoff_ms=retry_backoff_ms,
+            retry_backoff_max_ms=retry_backoff_max_ms,
+            metadata_max_age_ms=metadata_max_age_ms,
+            allow_auto_topic_creation=allow_auto_topic_creation,
+        )
+        self.max_idle = metadata_max_idle_ms / 1000
+        self._expiry_by_topic: dict[str, float] = {}
+        self._new_topics: set[str] = set()
+
+    def add(self, topic: str, now: float) -> None:
+        """Use ``topic``: keep it from now on, and ask for it at once when it is not in use yet."""
+        if topic not in self._expiry_by_topic:
+            self._new_topics.add(topic)
+            self.request_update_for_new_topics()
+        self._expiry_by_topic[topic] = now + self.max_idle
+
+    def forget(self, topic: str) -> None:
+        """Stop asking for a topic that was not found; no effect on one that is known."""
+        if self.cluster.topic(topic) is None:
+            self._expiry_by_topic.pop(topic, None)
+            self._new_topics.discard(topic)
+
+    def contains_topic(self, topic: str) -> bool:
+        """True when the topic is in use."""
+        return topic in self._expiry_by_topic
+
+    @property
+    def topics_in_use(self) -> Collection[str]:
+        """The names of the topics in use."""
+        return self._expiry_by_topic.keys()
+
+    def request_update_for_topic(self, topic: str) -> int:
+        """Ask for one topic: alone when it is new, else with all others. Returns the version to wait beyond."""
+        if topic in self._new_topics:
+            return self.request_update_for_new_topics()
+        return self.request_update()
+
+    def topics_to_request(self, partial: bool) -> Collection[str] | None:
+        """The new topics for a partial request, else all in use."""
+        return set(self._new_topics) if partial else set(self._expiry_by_topic)
+
+    def retain_topic(self, topic: str, is_internal: bool, now: float) -> bool:
+        """True while the topic is in use; one whose time is over is dropped here."""
+        expiry = self._expiry_by_topic.get(topic)
+        if expiry is None:
+            return False
+        if topic in self._new_topics or expiry > now:
+            return True
+        del self._expiry_by_topic[topic]
+        return False
+
+    def update(self, request_version: int, response: Any, is_partial: bool, now: float) -> None:
+        """As ``Metadata.update``; topics that the answer names, even with an error, are new no longer."""
+        # An error asks for a full update, so whatever becomes of the topic is seen there. After the super call would be
+        # too late: the listeners must find the topics settled.
+        self._new_topics.difference_update(topic.name for topic in response.topics)
+        super().update(request_version, response, is_partial, now)
