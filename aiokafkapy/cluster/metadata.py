@@ -30,8 +30,7 @@ from .metadata_cache import MetadataCache
 
 __all__ = ["Metadata", "MetadataRequestAndVersion"]
 
-# Before Metadata v9 a broker could answer with the epoch of an older controller (KAFKA-9212), as Java's
-# hasReliableLeaderEpochs.
+# Brokers before 2.4 (Metadata v9) may give a stale epoch while a partition is being reassigned (KAFKA-9212).
 _FIRST_VERSION_WITH_RELIABLE_EPOCHS: Final = 9
 # Answers that bring nothing new slow the next requests down, but not these first ones: a topic made shortly after its
 # first record should be found within one back-off.
@@ -70,6 +69,7 @@ class Metadata:
         self._cache = MetadataCache()
         self.cluster: Cluster = self._cache.cluster
         self._bootstrap_addresses: tuple[tuple[str, int], ...] = ()
+        self._bootstrap_nodes: tuple[Node, ...] = ()
         self._leader_epochs: dict[str, dict[int, int]] = {}
         # What waiters compare.
         self.update_version = 0
@@ -228,12 +228,18 @@ class Metadata:
         # What another cluster, or a restored one, says of its epochs must count.
         self._leader_epochs.clear()
         self._replace_cache(MetadataCache.bootstrap(self._bootstrap_addresses))
+        self._bootstrap_nodes = self.cluster.nodes
 
     def rebootstrap(self) -> None:
         """Forget the cluster and start again from the bootstrap addresses (KIP-899, KIP-1102)."""
         self.bootstrap(self._bootstrap_addresses)
         self._tell_request()
         self._tell_listeners()
+
+    @property
+    def bootstrap_nodes(self) -> tuple[Node, ...]:
+        """The addresses given at the start, as nodes with negative ids."""
+        return self._bootstrap_nodes
 
     # look-ups
 
@@ -260,15 +266,16 @@ class Metadata:
     # causes, for the messages of time-outs
 
     def note_address_failure(self, address: str, error: BaseException) -> None:
-        """Remember the last error of an address; ``address_reached`` forgets it."""
+        """Remember the last error of an address (``host:port``, or ``host:port (ip:port)``)."""
         self._address_errors.pop(address, None)
         self._address_errors[address] = error
         if len(self._address_errors) > _MAX_REMEMBERED_ADDRESSES:
             del self._address_errors[next(iter(self._address_errors))]
 
     def address_reached(self, address: str) -> None:
-        """Forget an address's errors: a connection to it works."""
-        self._address_errors.pop(address, None)
+        """Forget the errors of ``host:port``: a connection to it works."""
+        for known in [known for known in self._address_errors if known == address or known.startswith(f"{address} (")]:
+            del self._address_errors[known]
 
     def describe_failure(self, topic: str | None = None) -> str:
         """Why there is no metadata (of ``topic``): one line for people, with the last error of each address."""
@@ -290,6 +297,9 @@ class Metadata:
 
     def _handle_metadata_response(self, response: Any, is_partial: bool, now: float) -> None:
         """Decide what of the answer counts, then replace or merge."""
+        cluster_id = getattr(response, "cluster_id", None)
+        if self._cache.cluster_id is not None and cluster_id != self._cache.cluster_id:
+            self._leader_epochs.clear()  # another cluster answers at the same address
         has_reliable_epochs = response.__version__ >= _FIRST_VERSION_WITH_RELIABLE_EPOCHS
         topics: dict[str, TopicMetadata] = {}
         invalid: set[str] = set()
@@ -311,7 +321,7 @@ class Metadata:
         update = MetadataCache(
             nodes={broker.node_id: _read_node(broker) for broker in response.brokers},
             topics=topics,
-            cluster_id=getattr(response, "cluster_id", None),
+            cluster_id=cluster_id,
             controller_id=getattr(response, "controller_id", NO_CONTROLLER),
             invalid_topics=frozenset(invalid),
             unauthorized_topics=frozenset(unauthorized),

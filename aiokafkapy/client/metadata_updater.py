@@ -1,0 +1,209 @@
+"""Decides when to fetch metadata, from which node, and what to do with the outcome.
+
+Owns the one metadata request in progress, the hunt for a node that can answer, and the return to the bootstrap
+addresses. Sends through its ``MetadataClient``, the network client; reads no clock. Kafka's counterpart is
+``NetworkClient.DefaultMetadataUpdater``.
+
+Rules:
+
+- One metadata request is in progress at a time; its time-out begins small, since a stalled broker must not keep us
+  from asking another, and grows with each failure up to request_timeout_ms.
+- Nothing polls: where Java looks again after reconnect_backoff_ms while something is connecting, the connection's own
+  events call ``maybe_update`` here. A node that is being connected to for a second is no reason any more not to try
+  another.
+- When no known node is left to try, the bootstrap addresses are tried as well, without forgetting what is known
+  (KIP-899); after metadata_recovery_rebootstrap_trigger_ms without metadata, or on REBOOTSTRAP_REQUIRED, all is
+  forgotten (KIP-1102).
+- A failed connection is no failed update: each node has its own back-off. A failed request is one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+from ..cluster.metadata import Metadata, MetadataRequestAndVersion
+from ..common import ExponentialBackoff, Node
+from ..errors import AuthenticationFailedError, KafkaError, RebootstrapRequiredError, make
+from ..observability import RateLimitedLogger, get_logger
+from .config import ClientConfig
+from .least_loaded_node import LeastLoadedNode, NodeChooser
+
+__all__ = ["MetadataClient", "MetadataUpdater"]
+
+_logger = get_logger(__name__)
+
+# A broker answers a metadata request from memory; one that has not after this long is probably stalled.
+_FIRST_REQUEST_TIMEOUT: Final = 5.0
+# How long a single connection attempt may keep us from trying another node.
+_CONNECT_PATIENCE: Final = 1.0
+
+
+class MetadataClient(NodeChooser, Protocol):
+    """What the updater needs of the network client."""
+
+    def choose_node(self, nodes: Sequence[Node], now: float) -> LeastLoadedNode:
+        """The least loaded of ``nodes``."""
+
+    def initiate_connect(self, node: Node, now: float) -> None:
+        """Begin to connect."""
+
+    def connection_delay(self, node: Node, now: float) -> float:
+        """Seconds until another attempt can be of use."""
+
+    def send_internal_metadata_request(
+        self, node: Node, request: MetadataRequestAndVersion, timeout: float, now: float
+    ) -> KafkaError | None:
+        """Send the request; returns why it cannot be sent, if it cannot."""
+
+    def forget_connections(self, now: float) -> None:
+        """Close all connections: the cluster behind them is not ours any more."""
+
+
+class _InProgress(NamedTuple):
+    request_version: int
+    is_partial: bool
+
+
+class MetadataUpdater:
+    """Keeps a ``Metadata`` up to date through a ``MetadataClient``."""
+
+    def __init__(self, config: ClientConfig, metadata: Metadata, client: MetadataClient) -> None:
+        self._metadata = metadata
+        self._client = client
+        self._rebootstraps = config.metadata_recovery_strategy == "rebootstrap"
+        self._rebootstrap_trigger = config.metadata_recovery_rebootstrap_trigger_ms / 1000
+        request_timeout = config.request_timeout_ms / 1000
+        self._timeouts = ExponentialBackoff(min(_FIRST_REQUEST_TIMEOUT, request_timeout), request_timeout, jitter=0)
+        self._log = RateLimitedLogger(_logger)
+        self._in_progress: _InProgress | None = None
+        self._failed_requests = 0
+        # Since when metadata is wanted and did not come.
+        self._attempt_started: float | None = None
+        self.is_waiting_for_node = False
+        """True when an update is due and only an event on a connection can let it go."""
+
+    @property
+    def has_fetch_in_progress(self) -> bool:
+        """True while an answer is awaited."""
+        return self._in_progress is not None
+
+    def is_update_due(self, now: float) -> bool:
+        """True when a request should be sent before anything else is."""
+        return self._in_progress is None and self._metadata.time_to_next_update(now) <= 0
+
+    def maybe_update(self, now: float) -> float:
+        """Step 1: send a metadata request, or do what is needed before one can be sent.
+
+        Returns the seconds after which to call again; infinite when an event on a connection or a new request comes
+        first.
+        """
+        self.is_waiting_for_node = False
+        if self._in_progress is not None:
+            return math.inf
+        delay = self._metadata.time_to_next_update(now)
+        if delay > 0:
+            return delay
+        if self._attempt_started is None:
+            self._attempt_started = now
+        elif self._rebootstraps and now - self._attempt_started >= self._rebootstrap_trigger:
+            self._rebootstrap(now, "no metadata for metadata_recovery_rebootstrap_trigger_ms")
+        nodes: Sequence[Node] = self._metadata.cluster.nodes
+        choice = self._client.choose_node(nodes, now)
+        if self._rebootstraps and not choice.has_node_available_or_connection_ready:
+            nodes = self._metadata.bootstrap_nodes
+            choice = self._client.choose_node(nodes, now)
+        if choice.node is not None:
+            return self._update_from(choice.node, nodes, now)
+        self.is_waiting_for_node = True
+        return self._until_some_node_can_be_tried(now)
+
+    def handle_completed_response(self, response: Any, now: float) -> None:
+        """An answer came: take it, or count it as failed."""
+        in_progress, self._in_progress = self._in_progress, None
+        if in_progress is None:
+            return
+        code = getattr(response, "error_code", 0)
+        if code == RebootstrapRequiredError.code and self._rebootstraps:
+            self._rebootstrap(now, "the broker asks for it")
+        elif code:
+            self._fail(now, make(code))
+        elif not response.brokers:
+            # A broker that is starting may know of none, itself included.
+            self._fail(now, KafkaError("the answer names no brokers"))
+        else:
+            self._failed_requests = 0
+            self._attempt_started = None
+            self._metadata.update(in_progress.request_version, response, in_progress.is_partial, now)
+            _logger.debug(
+                "metadata.updated",
+                nodes=len(response.brokers),
+                topics=len(response.topics),
+                partial=in_progress.is_partial,
+            )
+
+    def handle_failed_request(self, now: float, error: KafkaError) -> None:
+        """The request in progress got no answer, or none that can be read."""
+        if self._in_progress is not None:
+            self._in_progress = None
+            self._fail(now, error)
+
+    def handle_server_disconnect(self, now: float, error: KafkaError | None = None) -> None:
+        """A connection went, perhaps because what is known is stale: ask again. Refused credentials are fatal."""
+        if isinstance(error, AuthenticationFailedError):
+            self._metadata.set_fatal_error(error)
+        self._metadata.request_update()
+
+    # internals
+
+    def _update_from(self, node: Node, nodes: Sequence[Node], now: float) -> float:
+        client = self._client
+        if client.can_send_request(node.node_id, now):
+            return self._send_request(node, now)
+        if client.is_preparing_connection(node.node_id):
+            newest = max(
+                client.last_attempt(other.node_id) for other in nodes if client.is_preparing_connection(other.node_id)
+            )
+            patience = newest + _CONNECT_PATIENCE - now
+            others = [other for other in nodes if client.can_connect(other.node_id, now)]
+            self.is_waiting_for_node = True
+            if patience > 0 or not others:
+                return patience if patience > 0 else self._until_some_node_can_be_tried(now)
+            node = min(others, key=lambda other: client.last_attempt(other.node_id))
+        if client.can_connect(node.node_id, now):
+            client.initiate_connect(node, now)
+            self.is_waiting_for_node = True
+            return _CONNECT_PATIENCE
+        self.is_waiting_for_node = True
+        return math.inf
+
+    def _send_request(self, node: Node, now: float) -> float:
+        request = self._metadata.new_request(now)
+        self._in_progress = _InProgress(request.request_version, request.is_partial)
+        timeout = self._timeouts.delay(self._failed_requests)
+        error = self._client.send_internal_metadata_request(node, request, timeout, now)
+        if error is None:
+            return math.inf
+        self.handle_failed_request(now, error)
+        return self._metadata.time_to_next_update(now)
+
+    def _until_some_node_can_be_tried(self, now: float) -> float:
+        nodes = [*self._metadata.cluster.nodes, *(self._metadata.bootstrap_nodes if self._rebootstraps else ())]
+        return min(
+            (delay for node in nodes if (delay := self._client.connection_delay(node, now)) > 0), default=math.inf
+        )
+
+    def _fail(self, now: float, error: KafkaError) -> None:
+        self._failed_requests += 1
+        self._log.log("metadata.failed", now, 30, "metadata.failed", error=str(error))
+        self._metadata.failed_update(now, error)
+
+    def _rebootstrap(self, now: float, reason: str) -> None:
+        self._attempt_started = now
+        if self._metadata.cluster.is_bootstrap:
+            return  # nothing is known that could be forgotten
+        addresses = [f"{node.host}:{node.port}" for node in self._metadata.bootstrap_nodes]
+        self._log.log("metadata.rebootstrap", now, 30, "metadata.rebootstrap", reason=reason, addresses=addresses)
+        self._client.forget_connections(now)
+        self._metadata.rebootstrap()
