@@ -123,8 +123,6 @@ class ClientConnection(asyncio.Protocol):
         if self.is_closed:
             return
         self.state = MUTE_STATES.transition(self.state, MuteState.NOT_MUTED)
-        self._overflowed = False
-        self._take_next()
         self.update_reading()
 
     def throttle(self, seconds: float) -> None:
@@ -138,9 +136,12 @@ class ClientConnection(asyncio.Protocol):
             self._hand_on()
 
     def update_reading(self) -> None:
-        """Read from the socket exactly when what arrives can be handed on."""
+        """Hand on what waits if that is possible, and read from the socket exactly when what arrives can be handed on."""
         if self._transport is None or self.is_closed:
             return
+        if self._is_ready:
+            self._overflowed = False
+            self._take_next()
         should_read = self._owner.may_read and not self._overflowed and not self._frames
         if should_read and not self._is_reading:
             self._is_reading = True
@@ -163,7 +164,8 @@ class ClientConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=0)
         self._owner.on_connected(self)
-        self.update_reading()
+        # Not at once: uvloop starts to read after this call, whatever was said during it.
+        asyncio.get_running_loop().call_soon(self.update_reading)
 
     def data_received(self, data: bytes) -> None:
         """Cut into frames; the first is handed on, and more than that stops the reading."""
@@ -174,10 +176,7 @@ class ClientConnection(asyncio.Protocol):
         except MalformedFrameError as error:
             self._close_for(error)
             return
-        if self.state is MuteState.NOT_MUTED:
-            self._take_next()
-        else:
-            self._overflowed = True
+        self._overflowed = not self._is_ready
         self.update_reading()
 
     def pause_writing(self) -> None:
@@ -196,8 +195,12 @@ class ClientConnection(asyncio.Protocol):
 
     # internals
 
+    @property
+    def _is_ready(self) -> bool:
+        return self.state is MuteState.NOT_MUTED and self._owner.may_read
+
     def _take_next(self) -> None:
-        if self._frames and self.state is MuteState.NOT_MUTED:
+        if self._frames:
             self.state = MUTE_STATES.transition(self.state, MuteState.MUTED)
             self._hand_on()
 

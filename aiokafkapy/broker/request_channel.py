@@ -7,7 +7,8 @@ Rules:
 - the request queue never holds more than `queued_max_requests`; `send_request` refuses, and the Processor that was
   refused stops reading from all its connections until it is called back: back-pressure, not loss;
 - a response goes back to the Processor that read the request, and only to it;
-- times are loop times; a stage that was not reached counts as zero.
+- times are `time.monotonic()`, since uvloop's own time stands still within a turn of the loop; a stage that was not
+  reached counts as zero.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ class Request:
     buffer: bytes
     received: float
 
-    # Loop times, filled in as the request goes along; api_key is known once a handler has read the header.
+    # Filled in as the request goes along; api_key is known once a handler has read the header.
     api_key: int = -1
     dequeued: float = 0.0
     handled: float = 0.0  # the handler returned

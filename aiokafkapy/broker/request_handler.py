@@ -13,18 +13,23 @@ Rules:
   future closes the connection;
 - faults are applied in this order: counted, `on_request`, `drop_next(after=False)`, `fail_next`, the handler,
   `fail_next(after_append=True)`, `drop_next(after=True)`, `throttle`, `delay`.
+
+Events: `broker.malformed_request` and `broker.unsupported_request` (warnings, what a client did wrong, about ten lines a
+minute), `broker.handler_failed` and `broker.unwritable_response` (errors, bugs of ours).
 """
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
+import logging
+import time
 from datetime import timedelta
 from functools import partial
 from typing import Any
 
 from ..errors import KafkaError, MalformedFrameError, UnknownServerError
-from ..observability import get_logger
+from ..observability import RateLimitedLogger, get_logger
 from ..protocol.api import ApiKey
 from ..protocol.codec import RequestHeader, decode_request_body, decode_request_header, encode_response
 from .client_quotas import ClientQuotas
@@ -36,7 +41,7 @@ from .request_channel import Request, RequestChannel, Response, ResponseAction
 
 __all__ = ["KafkaRequestHandlerPool"]
 
-logger = get_logger()
+logger = get_logger(__name__)
 
 
 class KafkaRequestHandlerPool:
@@ -48,6 +53,7 @@ class KafkaRequestHandlerPool:
         self._channel = request_channel
         self._handlers = dispatch_table()
         self._quotas = ClientQuotas(state.config)
+        self._client_errors = RateLimitedLogger(logger)
         self._tasks: list[asyncio.Task[None]] = []
         self._delayed: set[asyncio.TimerHandle] = set()
         self._parked: set[asyncio.Future[Any]] = set()
@@ -75,7 +81,7 @@ class KafkaRequestHandlerPool:
 
     def handle(self, request: Request) -> None:
         """Answer one request, now or by parking it. Raises nothing: whatever is wrong concerns its connection only."""
-        request.dequeued = self._state.now()
+        request.dequeued = time.monotonic()
         try:
             header, position = decode_request_header(request.buffer)
             request.api_key = header.api_key
@@ -86,7 +92,7 @@ class KafkaRequestHandlerPool:
                 return
             body = decode_request_body(header, request.buffer, position)
         except MalformedFrameError as error:
-            logger.warning("broker.malformed_request", node_id=self._node_id, error=str(error))
+            self._warn("broker.malformed_request", error=str(error))
             self._respond(request, ResponseAction.CLOSE)
             return
         context = RequestContext(self._node_id, header, request.connection.info, self._state)
@@ -106,19 +112,21 @@ class KafkaRequestHandlerPool:
             body = unsupported_version_response()
             self._respond(request, ResponseAction.SEND, encode_response(body, header.correlation_id))
             return
-        logger.warning(
+        self._warn(
             "broker.unsupported_request",
-            node_id=self._node_id,
             api_key=header.api_key,
             api_version=header.api_version,
             client_id=header.client_id,
         )
         self._respond(request, ResponseAction.CLOSE)
 
+    def _warn(self, event: str, **fields: Any) -> None:
+        self._client_errors.log(event, self._state.now(), logging.WARNING, event, node_id=self._node_id, **fields)
+
     def _respond(
         self, request: Request, action: ResponseAction, buffer: bytes = b"", throttle: float = 0.0, delay: float = 0.0
     ) -> None:
-        now = self._state.now()
+        now = time.monotonic()
         request.handled = request.handled or now
         request.answered = request.answered or now
         response = Response(request, action, buffer, throttle)
@@ -156,7 +164,7 @@ class _Exchange:
     def run(self) -> None:
         """Dispatch, and finish now or when the handler's future resolves."""
         answer = self._dispatch()
-        self.request.handled = self.context.now
+        self.request.handled = time.monotonic()
         if isinstance(answer, asyncio.Future):
             self.pool._parked.add(answer)
             self.request.parked = answer
@@ -196,7 +204,7 @@ class _Exchange:
 
     def _finish(self, answer: Any) -> None:
         controls = self.context.state.controls
-        self.request.answered = self.context.now
+        self.request.answered = time.monotonic()
         code = controls.request_error(self.context, after=True)
         if code:
             answer = self._error_response(broker_error(code))
@@ -218,9 +226,8 @@ class _Exchange:
             if throttle > 0 and hasattr(answer, "throttle_time"):
                 answer = dataclasses.replace(answer, throttle_time=timedelta(milliseconds=round(throttle * 1000)))
                 buffer = encode_response(answer, self.context.header.correlation_id)
-        except Exception as error:  # a response that cannot be written is the handler's fault, not the connection's
-            logger.exception("broker.unwritable_response", **self._names())
-            del error
+        except Exception as error:  # a response that cannot be written: the handler's fault, and nobody's answer
+            logger.error("broker.unwritable_response", exc_info=error, **self._names())
             respond(ResponseAction.CLOSE)
             return
         respond(ResponseAction.SEND, buffer, throttle)
@@ -233,8 +240,8 @@ class _Exchange:
             error = UnknownServerError(str(error))
         try:
             return self.handler.error(self.context, self.body, error)
-        except Exception:
-            logger.exception("broker.error_response_failed", **self._names())
+        except Exception as failure:  # the same of an error response
+            logger.error("broker.unwritable_response", exc_info=failure, **self._names())
             return CLOSE_CONNECTION
 
     def _names(self) -> dict[str, Any]:

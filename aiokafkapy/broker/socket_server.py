@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import math
 import socket
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -178,7 +179,7 @@ class Acceptor:
             for processor in self._processors:
                 processor.when_room = self._resume
             return False
-        delay = self._quotas.accept_delay(LISTENER, self._loop.time())
+        delay = self._quotas.accept_delay(LISTENER, time.monotonic())
         if not delay:
             return True
         self._pause(delay)
@@ -196,7 +197,7 @@ class Acceptor:
     def _accepted(self, connection: socket.socket, address: tuple[str, int]) -> None:
         host, port = address[:2]
         try:
-            self._quotas.increase(LISTENER, host, self._loop.time())
+            self._quotas.increase(LISTENER, host, time.monotonic())
         except TooManyConnectionsError:
             self._metrics.refused += 1
             connection.close()
@@ -226,7 +227,7 @@ class Processor:
         self._is_stopped = False
         self.when_room: Callable[[], None] | None = None
 
-        # Connections, least recently used first, with the loop time of the last use
+        # Connections, least recently used first, with the time of the last use
         self._last_used: OrderedDict[ClientConnection, float] = OrderedDict()
         self._idle_timer: asyncio.TimerHandle | None = None
 
@@ -246,7 +247,7 @@ class Processor:
 
     def enqueue_response(self, response: Response) -> None:
         """Queue a response to one of this Processor's requests."""
-        response.enqueued = asyncio.get_running_loop().time()
+        response.enqueued = time.monotonic()
         self._responses.append(response)
         self._wakeup.set()
 
@@ -305,12 +306,12 @@ class Processor:
 
     def on_connected(self, connection: ClientConnection) -> None:
         """Count it in."""
-        self._last_used[connection] = now = asyncio.get_running_loop().time()
+        self._last_used[connection] = now = time.monotonic()
         self._arm_idle_timer(now)
 
     def on_request(self, connection: ClientConnection, buffer: bytes) -> Request | None:
         """Queue a whole frame; None when the request queue is full, and then all of us stop reading."""
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         self._last_used[connection] = now
         self._last_used.move_to_end(connection)
         request = Request(self, connection, buffer, now)
@@ -323,7 +324,7 @@ class Processor:
 
     def on_sent(self, connection: ClientConnection, response: Response) -> None:
         """The response has left: count the times, and unmute at once or when the throttle time is over."""
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         self._last_used[connection] = now
         self._last_used.move_to_end(connection)
         self._server.request_channel.metrics.record(response, now)
@@ -345,7 +346,7 @@ class Processor:
 
     def _on_idle_timer(self) -> None:
         self._idle_timer = None
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         while self._last_used:
             connection, last_used = next(iter(self._last_used.items()))
             if last_used + self._max_idle > now:
@@ -358,8 +359,8 @@ class Processor:
 
     def _arm_idle_timer(self, oldest_use: float) -> None:
         if self._idle_timer is None and self._max_idle > 0:
-            loop = asyncio.get_running_loop()
-            self._idle_timer = loop.call_at(oldest_use + self._max_idle, self._on_idle_timer)
+            delay = oldest_use + self._max_idle - time.monotonic()
+            self._idle_timer = asyncio.get_running_loop().call_later(delay, self._on_idle_timer)
 
     async def _configure_new_connection(self) -> None:
         connection, info = self._new_connections.popleft()
@@ -384,7 +385,7 @@ class Processor:
     def _process_new_responses(self) -> None:
         if self._server.is_stalled:
             return
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         while self._responses:
             response = self._responses.popleft()
             response.dequeued = now

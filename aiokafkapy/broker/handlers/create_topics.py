@@ -67,7 +67,10 @@ def _created(topic: Topic) -> dict[str, Any]:
         "error_message": None,
         "num_partitions": len(topic.partitions),
         "replication_factor": len(topic.partitions[0].replicas),
-        "configs": topic_configs(topic.config),
+        "configs": [
+            {name: entry[name] for name in ("name", "value", "read_only", "config_source", "is_sensitive")}
+            for entry in topic_configs(topic.config)
+        ],
     }
 
 

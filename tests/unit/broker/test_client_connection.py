@@ -93,7 +93,7 @@ def answer(connection: ClientConnection, request: Request, payload: bytes = b"an
     connection.send(Response(request, ResponseAction.SEND, payload))
 
 
-def test_one_request_at_a_time_in_the_order_they_came() -> None:
+async def test_one_request_at_a_time_in_the_order_they_came() -> None:
     owner = FakeOwner()
     connection, transport = connect(owner)
     connection.data_received(frame(b"one") + frame(b"two") + frame(b"three"))
@@ -108,7 +108,7 @@ def test_one_request_at_a_time_in_the_order_they_came() -> None:
     assert connection.state is MuteState.NOT_MUTED
 
 
-def test_a_lone_request_costs_no_pause() -> None:
+async def test_a_lone_request_costs_no_pause() -> None:
     owner = FakeOwner()
     connection, transport = connect(owner)
     connection.data_received(frame(b"one"))
@@ -116,7 +116,7 @@ def test_a_lone_request_costs_no_pause() -> None:
     assert not transport.is_paused
 
 
-def test_what_arrives_while_muted_stops_the_reading_even_if_it_is_no_whole_frame() -> None:
+async def test_what_arrives_while_muted_stops_the_reading_even_if_it_is_no_whole_frame() -> None:
     owner = FakeOwner()
     connection, transport = connect(owner)
     connection.data_received(frame(b"one"))
@@ -128,7 +128,7 @@ def test_what_arrives_while_muted_stops_the_reading_even_if_it_is_no_whole_frame
     assert owner.requests[1].buffer == b"two"
 
 
-def test_the_connection_stays_muted_until_the_response_has_left() -> None:
+async def test_the_connection_stays_muted_until_the_response_has_left() -> None:
     owner = FakeOwner()
     connection, transport = connect(owner, room=3)
     connection.data_received(frame(b"one") + frame(b"two"))
@@ -140,7 +140,7 @@ def test_the_connection_stays_muted_until_the_response_has_left() -> None:
     assert len(owner.requests) == 2
 
 
-def test_without_room_in_the_request_queue_the_frame_waits_and_nothing_is_read() -> None:
+async def test_without_room_in_the_request_queue_the_frame_waits_and_nothing_is_read() -> None:
     owner = FakeOwner()
     owner.room = 0
     connection, transport = connect(owner)
@@ -156,19 +156,22 @@ def test_without_room_in_the_request_queue_the_frame_waits_and_nothing_is_read()
     assert not transport.is_paused
 
 
-def test_a_stalled_owner_stops_the_reading() -> None:
+async def test_a_stalled_owner_stops_the_reading() -> None:
     owner = FakeOwner()
     connection, transport = connect(owner)
     owner.may_read = False
     connection.update_reading()
     assert transport.is_paused
+    connection.data_received(frame(b"one"))  # was on its way
+    assert not owner.requests
     owner.may_read = True
     connection.update_reading()
+    assert [request.buffer for request in owner.requests] == [b"one"]
     assert not transport.is_paused
 
 
 @pytest.mark.parametrize("size", [-1, 1001, 2**31 - 1, -(2**31)])
-def test_a_size_out_of_bounds_closes_the_connection(size: int) -> None:
+async def test_a_size_out_of_bounds_closes_the_connection(size: int) -> None:
     owner = FakeOwner()
     connection, transport = connect(owner)
     connection.data_received(size.to_bytes(4, "big", signed=True))
@@ -179,12 +182,11 @@ def test_a_size_out_of_bounds_closes_the_connection(size: int) -> None:
     assert not owner.requests
 
 
-def test_the_end_is_reported_once_and_cancels_a_parked_request() -> None:
+async def test_the_end_is_reported_once_and_cancels_a_parked_request() -> None:
     owner = FakeOwner()
     connection, transport = connect(owner)
     connection.data_received(frame(b"one") + frame(b"two"))
-    loop = asyncio.new_event_loop()
-    parked: asyncio.Future[object] = loop.create_future()
+    parked: asyncio.Future[object] = asyncio.get_running_loop().create_future()
     owner.requests[0].parked = parked
     connection.connection_lost(None)
     assert parked.cancelled()
@@ -193,7 +195,6 @@ def test_the_end_is_reported_once_and_cancels_a_parked_request() -> None:
     assert owner.ends == [None]
     answer(connection, owner.requests[0])  # too late: to nobody
     assert transport.written == b""
-    loop.close()
 
 
 async def test_a_throttled_connection_is_muted_for_that_long() -> None:
@@ -215,7 +216,7 @@ async def test_a_throttled_connection_is_muted_for_that_long() -> None:
 
 
 @given(st.lists(st.binary(max_size=50), max_size=20), st.lists(st.integers(1, 30), min_size=1))
-def test_any_fragmentation_gives_the_same_requests(payloads: list[bytes], cuts: list[int]) -> None:
+async def test_any_fragmentation_gives_the_same_requests(payloads: list[bytes], cuts: list[int]) -> None:
     owner = FakeOwner()
     connection, transport = connect(owner)
     stream = b"".join(map(frame, payloads))
@@ -234,5 +235,5 @@ def test_any_fragmentation_gives_the_same_requests(payloads: list[bytes], cuts: 
     assert not transport.is_paused
 
 
-def test_the_table_has_one_end() -> None:
+async def test_the_table_has_one_end() -> None:
     assert [state for state in MuteState if MUTE_STATES.is_final(state)] == [MuteState.CLOSED]
