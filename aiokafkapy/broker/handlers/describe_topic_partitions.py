@@ -69,5 +69,9 @@ def _describe(context: RequestContext, topic: Topic, page: Any) -> dict[str, Any
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
-        "partitions": [describe_partition(context, partition) for partition in page],
+        # Empty, not null, which the schema's default is: Java's admin client cannot read null here.
+        "partitions": [
+            {**describe_partition(context, partition), "eligible_leader_replicas": [], "last_known_elr": []}
+            for partition in page
+        ],
     }
