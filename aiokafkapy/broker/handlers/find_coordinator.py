@@ -59,4 +59,5 @@ def _failed(key: str, error: KafkaError) -> dict[str, Any]:
 def _respond(context: RequestContext, coordinators: list[dict[str, Any]]) -> Body:
     if context.api_version >= BATCHED_FROM_VERSION:
         return context.respond(coordinators=coordinators)
+    del coordinators[0]["key"]
     return context.respond(**coordinators[0])
