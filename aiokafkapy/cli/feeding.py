@@ -1,0 +1,113 @@
+"""Brings what is read from files and pipes to the event loop, in blocks.
+
+Owns the crossing: a regular file is read on the loop, a block at a time, since it never waits for anybody; anything
+else (a pipe, a terminal) is read in a thread, since its next line may come in an hour. Knows nothing of what the
+items are.
+
+Rules: an item that is there is handed on at once, however long the next one takes; no more than `MAX_WAITING` items
+wait, then the thread stops reading, and the pipe's writer waits as it should; ending does not wait for a read that is
+blocked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+import threading
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from itertools import islice
+from typing import BinaryIO, Final, Generic, TypeVar
+
+__all__ = ["feed", "is_regular_file"]
+
+T = TypeVar("T")
+
+BLOCK_SIZE: Final = 500
+"""Items between two turns of the loop: under a millisecond of parsing."""
+MAX_WAITING: Final = 5_000
+
+
+def is_regular_file(stream: BinaryIO) -> bool:
+    """True when reading never waits for somebody else to write."""
+    return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+
+
+async def feed(items: Iterator[T], *, in_thread: bool) -> AsyncIterator[list[T]]:
+    """The items in blocks of at least one. What `items` raises is raised here, after what came before it."""
+    if not in_thread:
+        while block := list(islice(items, BLOCK_SIZE)):
+            yield block
+        return
+    crossing = _Crossing(items, asyncio.get_running_loop())
+    try:
+        while block := await crossing.next_block():
+            yield block
+    finally:
+        crossing.close()
+
+
+class _Crossing(Generic[T]):
+    """A bounded queue from one thread to one coroutine, which wakes the loop once per block and not once per item."""
+
+    def __init__(self, items: Iterator[T], loop: asyncio.AbstractEventLoop) -> None:
+        self._items = items
+        self._loop = loop
+        self._has_news = asyncio.Event()
+        # Shared with the thread; to be touched with the condition held.
+        self._condition = threading.Condition()
+        self._waiting: deque[T] = deque()
+        self._is_told = False
+        self._is_finished = False
+        self._is_closed = False
+        self._error: BaseException | None = None
+        # A daemon: a thread that is blocked in a read cannot be stopped, and must not keep the program from ending.
+        threading.Thread(target=self._read, name="aiokafkapy-input", daemon=True).start()
+
+    async def next_block(self) -> list[T]:
+        """All that has come since the last call, waiting for something; empty at the end."""
+        while True:
+            with self._condition:
+                block = list(self._waiting)
+                self._waiting.clear()
+                self._is_told = False
+                self._has_news.clear()
+                self._condition.notify()
+                if not block and self._error is not None:
+                    raise self._error
+                if block or self._is_finished:
+                    return block
+            await self._has_news.wait()
+
+    def close(self) -> None:
+        """Nobody waits for more: the thread ends with its current read."""
+        with self._condition:
+            self._is_closed = True
+            self._condition.notify()
+
+    # in the thread
+
+    def _read(self) -> None:
+        error: BaseException | None = None
+        try:
+            for item in self._items:
+                with self._condition:
+                    while len(self._waiting) >= MAX_WAITING and not self._is_closed:
+                        self._condition.wait()
+                    if self._is_closed:
+                        return
+                    self._waiting.append(item)
+                    self._tell()
+        except Exception as caught:  # the thread's root: it goes to whoever waits for the items
+            error = caught
+        with self._condition:
+            self._error = error
+            self._is_finished = True
+            if not self._is_closed:
+                self._tell()
+
+    def _tell(self) -> None:
+        if not self._is_told:
+            self._is_told = True
+            self._loop.call_soon_threadsafe(self._has_news.set)

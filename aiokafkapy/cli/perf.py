@@ -1,0 +1,257 @@
+"""`aiokafkapy perf`: how fast records go in, as Kafka's own `kafka-producer-perf-test` measures it.
+
+Owns the options, the load and the figures. Kafka's counterpart is `org.apache.kafka.tools.ProducerPerformance`.
+
+Rules:
+- the load is what a program would do: `send_nowait` while there is room, `enqueue` when there is none; with `--tasks`
+  so many tasks that each await their `send`, as a web service does;
+- latency is from the call to the acknowledgement. Of many records every n-th is timed, so that the clock does not cost
+  more than the sending (Kafka's tool does the same); the output says how many were;
+- a record that fails is counted and makes the exit code 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import BufferExhaustedError, KafkaError, MetadataNotReadyError
+from .options import DEFAULT_SERVERS, BootstrapServers, ConfigEntries, client_options
+from .progress import Progress, progress
+from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, run, say
+
+if TYPE_CHECKING:
+    from ..producer.producer import KafkaProducer
+
+__all__ = ["Figures", "Pace", "perf", "percentile"]
+
+MAX_TIMED = 200_000
+"""Records whose latency is taken, at most; evenly spread."""
+BLOCK = 256
+"""Records between two looks at the clock, the pace and Ctrl-C."""
+DISTINCT_VALUES = 64
+"""Different values sent in turn, so that a codec does not see one value repeated."""
+
+
+@dataclass(slots=True)
+class Figures:
+    """What was measured. Latencies are seconds, of the records that were timed."""
+
+    record_size: int
+    sent: int = 0
+    delivered: int = 0
+    failed: int = 0
+    seconds: float = 0.0
+    latencies: list[float] = field(default_factory=list)
+    first_error: str | None = None
+
+    def note(self, begun: float, delivery: Any) -> None:
+        """A timed record has its outcome; called by its awaitable."""
+        self.latencies.append(time.perf_counter() - begun)
+
+    def note_error(self, error: BaseException) -> None:
+        """A record was refused."""
+        self.failed += 1
+        self.first_error = self.first_error or str(error)
+
+    def as_json(self) -> dict[str, Any]:
+        """The figures for programs: rates per second, latencies in milliseconds."""
+        ordered = sorted(self.latencies)
+        rate = self.delivered / self.seconds if self.seconds > 0 else 0.0
+        return {
+            "records": self.delivered,
+            "failed": self.failed,
+            "seconds": round(self.seconds, 4),
+            "records_per_second": round(rate, 1),
+            "mb_per_second": round(rate * self.record_size / 1_048_576, 3),
+            "timed_records": len(ordered),
+            "average_latency_ms": _ms(sum(ordered) / len(ordered)) if ordered else None,
+            "max_latency_ms": _ms(ordered[-1]) if ordered else None,
+            **{name: _ms(percentile(ordered, share)) if ordered else None for name, share in _PERCENTILES.items()},
+        }
+
+
+_PERCENTILES = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p99_9_ms": 0.999}
+
+
+@dataclass(slots=True)
+class Pace:
+    """Keeps to so many records a second; 0 or less is as fast as it goes."""
+
+    rate: float
+    begun: float
+
+    def delay(self, sent: int, now: float) -> float:
+        """Seconds to wait before the next record."""
+        return max(0.0, self.begun + sent / self.rate - now) if self.rate > 0 else 0.0
+
+
+def percentile(ordered: list[float], share: float) -> float:
+    """The value that `share` of the ascending values do not exceed; there must be one."""
+    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+
+
+def perf(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to write to; made when it is not there.")],
+    bootstrap_servers: BootstrapServers = DEFAULT_SERVERS,
+    num_records: Annotated[int, typer.Option("--num-records", "-n", min=1, help="How many records.")] = 1_000_000,
+    record_size: Annotated[int, typer.Option("--record-size", "-s", min=0, help="Bytes of each value.")] = 100,
+    throughput: Annotated[
+        float, typer.Option("--throughput", help="Records a second at most; -1: as fast as it goes.")
+    ] = -1,
+    tasks: Annotated[
+        int, typer.Option("--tasks", min=0, help="So many tasks that each await their send; 0: one that does not wait.")
+    ] = 0,
+    partitions: Annotated[int, typer.Option("--partitions", min=1, help="Partitions, when the topic is made.")] = 6,
+    config: ConfigEntries = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
+) -> None:
+    """Measure how fast records go in: rate, and the latency from send to acknowledgement."""
+    options = client_options(bootstrap_servers, config)
+    values = _values(record_size)
+
+    async def command(stop: Stop) -> int:
+        from ..producer.config import ProducerConfig
+        from ..producer.producer import KafkaProducer
+
+        producer_config = ProducerConfig.from_properties(options)
+        await _make_topic(topic, partitions, options["bootstrap.servers"])
+        figures = Figures(record_size)
+        async with KafkaProducer(config=producer_config) as producer:
+            await producer.partitions_for(topic)
+            before = producer.statistics()
+            begun = time.perf_counter()
+            with progress("sending", num_records) as bar:
+                load = _send_with_tasks if tasks else _send
+                await load(producer, topic, values, num_records, Pace(throughput, begun), figures, stop, bar, tasks)
+                await producer.flush()
+            figures.seconds = time.perf_counter() - begun
+            after = producer.statistics()
+            # The producer's own books: every record counts, not only those that were timed.
+            figures.delivered = after.delivered - before.delivered
+            figures.failed += after.failed - before.failed
+        _print(figures, as_json=as_json)
+        if stop.is_requested:
+            return EXIT_INTERRUPTED
+        return EXIT_FAILED if figures.failed else EXIT_OK
+
+    run(command)
+
+
+# internals
+
+
+def _values(size: int) -> list[bytes]:
+    """Random letters, as Kafka's tool sends: neither constant nor impossible to compress."""
+    letters = bytes(range(65, 91))
+    source = random.Random(size)
+    return [bytes(source.choices(letters, k=size)) for _ in range(DISTINCT_VALUES)]
+
+
+async def _make_topic(topic: str, partitions: int, servers: str) -> None:
+    from ..admin import TopicAdmin
+    from ..errors import TopicAlreadyExistsError
+
+    async with TopicAdmin(servers) as admin:
+        try:
+            await admin.create(topic, partitions=partitions)
+        except TopicAlreadyExistsError:
+            return
+        say(f"made topic {topic} with {partitions} partitions")
+
+
+async def _send(
+    producer: KafkaProducer,
+    topic: str,
+    values: list[bytes],
+    count: int,
+    pace: Pace,
+    figures: Figures,
+    stop: Stop,
+    bar: Progress,
+    tasks: int,
+) -> None:
+    every = max(1, count // MAX_TIMED)
+    while figures.sent < count and not stop.is_requested:
+        for number in range(figures.sent, min(figures.sent + BLOCK, count)):
+            begun = time.perf_counter()
+            value = values[number % DISTINCT_VALUES]
+            try:
+                delivery = producer.send_nowait(topic, value)
+            except (BufferExhaustedError, MetadataNotReadyError):
+                try:
+                    delivery = await producer.enqueue(topic, value)
+                except KafkaError as error:
+                    figures.note_error(error)
+                    continue
+            if number % every == 0:
+                delivery.add_done_callback(partial(figures.note, begun))
+        figures.sent = min(figures.sent + BLOCK, count)
+        bar.update(figures.sent)
+        await asyncio.sleep(pace.delay(figures.sent, time.perf_counter()))
+
+
+async def _send_with_tasks(
+    producer: KafkaProducer,
+    topic: str,
+    values: list[bytes],
+    count: int,
+    pace: Pace,
+    figures: Figures,
+    stop: Stop,
+    bar: Progress,
+    tasks: int,
+) -> None:
+    async def work() -> None:
+        while figures.sent < count and not stop.is_requested:
+            number = figures.sent
+            figures.sent += 1
+            begun = time.perf_counter()
+            if delay := pace.delay(number, begun):
+                await asyncio.sleep(delay)
+                begun = time.perf_counter()
+            try:
+                await producer.send(topic, values[number % DISTINCT_VALUES])
+            except KafkaError as error:
+                figures.first_error = figures.first_error or str(error)
+            else:
+                figures.latencies.append(time.perf_counter() - begun)
+            if number % BLOCK == 0:
+                bar.update(number)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(tasks):
+            group.create_task(work())
+
+
+def _print(figures: Figures, *, as_json: bool) -> None:
+    found = figures.as_json()
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    typer.echo(
+        f"{found['records']:,} records sent, {found['records_per_second']:,.1f} records/sec"
+        f" ({found['mb_per_second']:,.2f} MB/sec)"
+        + (
+            f", {found['average_latency_ms']} ms avg latency, {found['max_latency_ms']} ms max latency,"
+            f" {found['p50_ms']} ms 50th, {found['p95_ms']} ms 95th, {found['p99_ms']} ms 99th,"
+            f" {found['p99_9_ms']} ms 99.9th."
+            if figures.latencies
+            else ""
+        )
+    )
+    if 0 < len(figures.latencies) < figures.delivered:
+        say(f"latency is that of {len(figures.latencies):,} records, evenly spread")
+    if figures.failed:
+        say(f"{figures.failed:,} records failed; the first: {figures.first_error or 'see the log'}")
+
+
+def _ms(seconds: float) -> float:
+    return round(seconds * 1000, 3)

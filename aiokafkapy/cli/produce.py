@@ -1,0 +1,320 @@
+"""`aiokafkapy produce`: lines, CSV or JSON lines, from files or stdin, to a topic.
+
+Owns the options, the sending and the summary; `sources` says what becomes of a line, the producer does the rest.
+
+Rules:
+- records are sent in the order of the input; stdin is a live stream, so a line goes out when it comes;
+- a line that cannot be sent goes, with the reason, to the file of `--failed`, or is named on stderr, and the rest
+  goes on;
+- what the summary counts as sent was acknowledged by the broker. Exit code 1 when a line failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TextIO
+
+import typer
+
+from ..errors import KafkaError
+from .feeding import feed, is_regular_file
+from .options import DEFAULT_SERVERS, BootstrapServers, ConfigEntries, client_options, parse_pairs
+from .progress import Progress, progress
+from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CommandError, Stop, run, say
+from .sources import FORMATS, InputRecord, RecordShape, RejectedLine, format_of, read_records
+
+if TYPE_CHECKING:
+    from ..producer.delivery import Delivery
+    from ..producer.producer import KafkaProducer
+
+__all__ = ["Outcome", "produce"]
+
+MAX_UNCONFIRMED = 20_000
+"""Records whose answer is not looked at yet; the producer's buffer_memory bounds their bytes."""
+FIRST_FEW = 10
+"""Failed lines that are named on stderr when there is no file for them."""
+STDIN = "-"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of the input. `partitions` has, by number: how many records, first offset, last offset."""
+
+    failed_file: TextIO | None = None
+    sent: int = 0
+    failed: int = 0
+    bytes: int = 0
+    partitions: dict[int, list[int]] = field(default_factory=dict)
+
+    def note_delivered(self, record: InputRecord, partition: int, offset: int) -> None:
+        """The broker has the record."""
+        self.sent += 1
+        self.bytes += len(record.key or b"") + len(record.value or b"")
+        found = self.partitions.setdefault(partition, [0, offset, offset])
+        found[0] += 1
+        found[1] = min(found[1], offset)
+        found[2] = max(found[2], offset)
+
+    def note_failed(self, item: InputRecord | RejectedLine, reason: str) -> None:
+        """The line was not sent, or nobody knows whether it was; the reason says which."""
+        self.failed += 1
+        if self.failed_file is None:
+            if self.failed <= FIRST_FEW:
+                say(f"{item.source}:{item.line}: {reason}")
+            elif self.failed == FIRST_FEW + 1:
+                say("more lines failed; give --failed FILE to keep them all")
+            return
+        text = item.text.decode("utf-8", errors="backslashreplace")
+        entry = {"source": item.source, "line": item.line, "reason": reason, "text": text}
+        self.failed_file.write(json.dumps(entry, ensure_ascii=False) + "\n")
+
+    def as_json(self, topic: str, seconds: float) -> dict[str, Any]:
+        """The summary for programs."""
+        partitions = {
+            number: {"records": count, "first_offset": first, "last_offset": last}
+            for number, (count, first, last) in sorted(self.partitions.items())
+        }
+        return {
+            "topic": topic,
+            "sent": self.sent,
+            "failed": self.failed,
+            "bytes": self.bytes,
+            "seconds": round(seconds, 3),
+            "partitions": partitions,
+        }
+
+
+def produce(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to write to.")],
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[FILES]...", help="Files to read, or - for stdin, which is the default."),
+    ] = None,
+    bootstrap_servers: BootstrapServers = DEFAULT_SERVERS,
+    kind: Annotated[
+        str | None,
+        typer.Option("--format", help=f"{', '.join(FORMATS)}; otherwise by the file's ending, else lines."),
+    ] = None,
+    key: Annotated[str | None, typer.Option("--key", "-k", help="The column or field that is the key.")] = None,
+    key_separator: Annotated[
+        str | None, typer.Option("--key-separator", help="For lines: what stands between key and value.")
+    ] = None,
+    value: Annotated[
+        str | None, typer.Option("--value", help="The column or field that is the value; otherwise the whole line.")
+    ] = None,
+    header: Annotated[
+        list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header for every record.")
+    ] = None,
+    header_field: Annotated[
+        list[str] | None,
+        typer.Option("--header-field", metavar="NAME=FIELD", help="A header from a column or field of each line."),
+    ] = None,
+    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Write to this partition.")] = None,
+    partition_field: Annotated[
+        str | None, typer.Option("--partition-field", help="The column or field with the partition's number.")
+    ] = None,
+    timestamp_field: Annotated[
+        str | None,
+        typer.Option("--timestamp-field", help="The column or field with the time: milliseconds, or ISO 8601."),
+    ] = None,
+    null: Annotated[
+        str | None, typer.Option("--null", help="What stands for null, such as NA; a null value is a tombstone.")
+    ] = None,
+    delimiter: Annotated[str, typer.Option("--delimiter", help=r"Between the columns of a CSV; \t for a tab.")] = ",",
+    columns: Annotated[
+        str | None, typer.Option("--columns", help="Names for a CSV that has no header line: a,b,c.")
+    ] = None,
+    failed: Annotated[
+        Path | None, typer.Option("--failed", help="Write lines that failed to this file, as JSON with the reason.")
+    ] = None,
+    config: ConfigEntries = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")] = False,
+) -> None:
+    """Write lines, CSV rows or JSON lines to a topic, from files or stdin.
+
+    A row of a CSV becomes a JSON object unless --value names a column. Lines that fail do not stop the rest.
+    """
+    if kind is not None and kind not in FORMATS:
+        raise typer.BadParameter(f"{kind!r} is none of {', '.join(FORMATS)}", param_hint="--format")
+    shape = RecordShape(
+        key_field=key,
+        key_separator=None if key_separator is None else _unescaped(key_separator).encode(),
+        value_field=value,
+        headers=tuple((name, text.encode()) for name, text in parse_pairs(header, "--header").items()),
+        header_fields=parse_pairs(header_field, "--header-field"),
+        partition=partition,
+        partition_field=partition_field,
+        timestamp_field=timestamp_field,
+        null_text=null,
+        delimiter=_unescaped(delimiter),
+        columns=None if columns is None else columns.split(","),
+    )
+    _check(shape, kind, files or [STDIN])
+    options = client_options(bootstrap_servers, config)
+
+    async def command(stop: Stop) -> int:
+        from ..producer.config import ProducerConfig
+        from ..producer.producer import KafkaProducer
+
+        begun = time.perf_counter()
+        with contextlib.ExitStack() as open_files:
+            failed_file = None if failed is None else open_files.enter_context(failed.open("w", encoding="utf-8"))
+            outcome = Outcome(failed_file)
+            async with KafkaProducer(config=ProducerConfig.from_properties(options)) as producer:
+                with progress("sending", None, is_shown=not quiet) as bar:
+                    for name in files or [STDIN]:
+                        await _send_file(producer, topic, name, kind, shape, outcome, stop, bar)
+        _summarize(outcome, topic, time.perf_counter() - begun, stop, quiet=quiet, as_json=as_json, failed=failed)
+        if stop.is_requested:
+            return EXIT_INTERRUPTED
+        return EXIT_FAILED if outcome.failed else EXIT_OK
+
+    run(command)
+
+
+# internals
+
+
+def _check(shape: RecordShape, kind: str | None, files: list[str]) -> None:
+    kinds = {kind or format_of(name) for name in files}
+    if kinds == {"lines"} and shape.fields:
+        raise typer.BadParameter(
+            "lines have no fields: give --format csv or --format jsonl, or --key-separator for the key",
+            param_hint="--key",
+        )
+    if len(shape.delimiter) != 1:
+        raise typer.BadParameter("one character, please", param_hint="--delimiter")
+    if shape.partition is not None and shape.partition_field is not None:
+        raise typer.BadParameter("give either --partition or --partition-field", param_hint="--partition")
+
+
+def _unescaped(text: str) -> str:
+    return text.replace("\\t", "\t")
+
+
+async def _send_file(
+    producer: KafkaProducer,
+    topic: str,
+    name: str,
+    kind: str | None,
+    shape: RecordShape,
+    outcome: Outcome,
+    stop: Stop,
+    bar: Progress,
+) -> None:
+    source = "stdin" if name == STDIN else name
+    with _opened(name) as stream:
+        items = read_records(stream, source, kind or format_of(name), shape)
+        blocks = feed(items, in_thread=not is_regular_file(stream))
+        try:
+            async with contextlib.aclosing(_until_stopped(blocks, stop)) as stoppable:
+                await send_blocks(producer, topic, stoppable, outcome, bar)
+        except ValueError as error:
+            if isinstance(error, KafkaError):
+                raise
+            raise CommandError(str(error)) from error
+
+
+@contextlib.contextmanager
+def _opened(name: str) -> Iterator[BinaryIO]:
+    if name != STDIN:
+        with Path(name).open("rb") as stream:
+            yield stream
+        return
+    # Not sys.stdin: a thread that is blocked in it when Python ends would be a fatal error.
+    with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
+        yield stream
+
+
+async def send_blocks(
+    producer: KafkaProducer,
+    topic: str,
+    blocks: AsyncIterator[list[InputRecord | RejectedLine]],
+    outcome: Outcome,
+    bar: Progress,
+) -> None:
+    """Send all blocks in order and wait for every answer; also when the blocks end with an error or are stopped."""
+    unconfirmed: deque[tuple[Delivery, InputRecord]] = deque()
+    try:
+        async for block in blocks:
+            for item in block:
+                if isinstance(item, RejectedLine):
+                    outcome.note_failed(item, item.reason)
+                    continue
+                try:
+                    delivery = await producer.enqueue(
+                        topic,
+                        item.value,
+                        key=item.key,
+                        partition=item.partition,
+                        timestamp_ms=item.timestamp_ms,
+                        headers=item.headers or None,
+                    )
+                except KafkaError as error:
+                    outcome.note_failed(item, str(error))
+                else:
+                    unconfirmed.append((delivery, item))
+            await _confirm(unconfirmed, outcome, MAX_UNCONFIRMED)
+            bar.update(outcome.sent)
+    finally:
+        await _confirm(unconfirmed, outcome, 0)
+        bar.update(outcome.sent)
+
+
+async def _confirm(unconfirmed: deque[tuple[Delivery, InputRecord]], outcome: Outcome, most: int) -> None:
+    """Take the answers that are there, and wait for more until no more than `most` are open."""
+    while unconfirmed and (len(unconfirmed) > most or unconfirmed[0][0].done()):
+        delivery, record = unconfirmed.popleft()
+        try:
+            metadata = await delivery
+        except KafkaError as error:
+            outcome.note_failed(record, str(error))
+        else:
+            outcome.note_delivered(record, metadata.partition, metadata.offset)
+
+
+async def _until_stopped(blocks: AsyncIterator[Any], stop: Stop) -> AsyncIterator[Any]:
+    """The blocks, until the user says stop; also while the next block is a long time coming."""
+    import asyncio
+
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        while True:
+            coming = asyncio.ensure_future(anext(blocks, None))
+            await asyncio.wait({coming, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not coming.done():
+                coming.cancel()
+                await asyncio.wait({coming})
+                return
+            block = coming.result()
+            if block is None or stop.is_requested:
+                return
+            yield block
+    finally:
+        stopping.cancel()
+        await blocks.aclose()  # type: ignore[attr-defined]
+
+
+def _summarize(
+    outcome: Outcome, topic: str, seconds: float, stop: Stop, *, quiet: bool, as_json: bool, failed: Path | None
+) -> None:
+    if as_json:
+        typer.echo(json.dumps(outcome.as_json(topic, seconds)))
+    if quiet:
+        return
+    rate = outcome.sent / seconds if seconds > 0 else 0.0
+    ending = "stopped; " if stop.is_requested else ""
+    say(f"{ending}{outcome.sent:,} records to {topic} in {seconds:.1f} s ({rate:,.0f} a second)")
+    for number, (count, first, last) in sorted(outcome.partitions.items()):
+        offsets = "" if first < 0 else f", offsets {first} to {last}"
+        say(f"  partition {number}: {count:,} records{offsets}")
+    if outcome.failed:
+        say(f"{outcome.failed:,} lines failed" + (f": see {failed}" if failed is not None else ""))

@@ -1,0 +1,205 @@
+"""`aiokafkapy read`: a topic's records as JSON lines.
+
+Owns from where to where is read, and how a record is written; `PartitionReader` reads. One line per record: topic,
+partition, offset, timestamp_ms, key, value, headers. Keys and values that are UTF-8 are strings, any others are
+`{"base64": "…"}`, and null is null.
+
+Rules: without `--follow` reading ends at what was the end when it began, so it always ends; records of one partition
+come in order, partitions come as they arrive; a line is written whole or not at all.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
+
+import typer
+
+from ..common import ConsumedRecord, TopicPartition
+from ..errors import UnknownTopicOrPartitionError
+from .options import DEFAULT_SERVERS, BootstrapServers, ConfigEntries, Position, client_options, parse_position
+from .running import EXIT_INTERRUPTED, EXIT_OK, CommandError, Stop, run, say
+
+if TYPE_CHECKING:
+    from ..reader import PartitionReader
+
+__all__ = ["ReadPlan", "as_json_line", "read"]
+
+TOPIC_TIMEOUT = 10.0
+"""Seconds to find the topic: long enough for a broker that is just starting."""
+QUIET_WAIT = 0.5
+"""Seconds after which a fetch with nothing to show comes back, so that Ctrl-C and the end are noticed."""
+
+
+@dataclass(slots=True)
+class ReadPlan:
+    """How far to read each partition, and how much is left to show. `stops` is exclusive; None is without end."""
+
+    stops: dict[TopicPartition, int | None]
+    max_records: int | None = None
+    until_ms: int | None = None
+    shown: int = field(default=0, init=False)
+
+    @property
+    def is_done(self) -> bool:
+        """True when nothing more is to be shown."""
+        return not self.stops or (self.max_records is not None and self.shown >= self.max_records)
+
+    def take(self, records: Iterable[ConsumedRecord]) -> list[ConsumedRecord]:
+        """Those of the records, all of one partition, that are to be shown; notes what is done."""
+        taken = []
+        for record in records:
+            tp = TopicPartition(record.topic, record.partition)
+            if tp not in self.stops or self.is_done:
+                break
+            stop = self.stops[tp]
+            is_past = stop is not None and record.offset >= stop
+            if is_past or (self.until_ms is not None and record.timestamp_ms >= self.until_ms):
+                del self.stops[tp]
+                break
+            taken.append(record)
+            self.shown += 1
+            self.note_position(tp, record.offset + 1)
+        return taken
+
+    def note_position(self, tp: TopicPartition, position: int | None) -> None:
+        """The partition was read up to here; also where nothing of it was visible."""
+        stop = self.stops.get(tp)
+        if stop is not None and position is not None and position >= stop:
+            del self.stops[tp]
+
+
+def read(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic's name.")],
+    bootstrap_servers: BootstrapServers = DEFAULT_SERVERS,
+    start: Annotated[
+        str,
+        typer.Option(
+            "--from",
+            help="earliest, latest, an offset, -N for the last N of each partition, or a time as 2024-01-31T12:00:00Z.",
+        ),
+    ] = "earliest",
+    stop_at: Annotated[
+        str | None, typer.Option("--to", help="Where to end, not included: latest, an offset, or a time.")
+    ] = None,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what comes, until Ctrl-C.")] = False,
+    max_records: Annotated[int | None, typer.Option("--max", "-n", min=1, help="End after so many records.")] = None,
+    partition: Annotated[
+        list[int] | None, typer.Option("--partition", min=0, help="Only this partition; may be given several times.")
+    ] = None,
+    read_committed: Annotated[bool, typer.Option("--committed", help="Only what transactions have committed.")] = False,
+    config: ConfigEntries = None,
+) -> None:
+    """Read a topic's records as JSON lines, from the start to what is the end now; with --follow without end.
+
+    Keys and values are strings when they are UTF-8, else {"base64": "…"}.
+    """
+    begin = parse_position(start, "--from")
+    end = None if stop_at is None else parse_position(stop_at, "--to")
+    if follow and end is not None:
+        raise typer.BadParameter("--follow has no end: leave out one of the two", param_hint="--to")
+    if end is not None and end.kind in ("earliest", "last"):
+        raise typer.BadParameter("the end is latest, an offset or a time", param_hint="--to")
+    options = client_options(bootstrap_servers, config)
+    if read_committed:
+        options["isolation.level"] = "read_committed"
+
+    async def command(stop: Stop) -> int:
+        from ..reader import PartitionReader, ReaderConfig
+
+        async with PartitionReader(config=ReaderConfig.from_properties(options)) as reader:
+            partitions = await _choose_partitions(reader, topic, partition)
+            stops = await _find_places(reader, partitions, begin, None if follow else end or Position("latest"))
+            until_ms = end.number if end is not None and end.kind == "timestamp" else None
+            plan = ReadPlan(stops, max_records, until_ms)
+            await show_records(reader, plan, stop, sys.stdout)
+        if stop.is_requested:
+            say(f"{plan.shown:,} records")
+            return EXIT_OK if follow else EXIT_INTERRUPTED
+        return EXIT_OK
+
+    run(command)
+
+
+async def show_records(reader: PartitionReader, plan: ReadPlan, stop: Stop, output: TextIO) -> None:
+    """Write what the plan lets through, until it or the user says stop."""
+    while not plan.is_done and not stop.is_requested:
+        found = await reader.fetch(QUIET_WAIT)
+        lines = [as_json_line(record) for record in plan.take(found)]
+        if lines:
+            output.write("".join(lines))
+            output.flush()
+        for tp in list(plan.stops):
+            plan.note_position(tp, reader.position(tp))
+        reader.assign(plan.stops)
+
+
+def as_json_line(record: ConsumedRecord) -> str:
+    """One record as a line of JSON, with its line end."""
+    shown: Mapping[str, Any] = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp_ms": record.timestamp_ms,
+        "key": _text(record.key),
+        "value": _text(record.value),
+        "headers": [[name, _text(value)] for name, value in record.headers],
+    }
+    return json.dumps(shown, ensure_ascii=False, separators=(",", ":")) + "\n"
+
+
+# internals
+
+
+def _text(data: bytes | None) -> str | dict[Literal["base64"], str] | None:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+async def _choose_partitions(reader: PartitionReader, topic: str, wanted: list[int] | None) -> list[TopicPartition]:
+    try:
+        found = [one.partition for one in await reader.partitions_for(topic, TOPIC_TIMEOUT)]
+    except UnknownTopicOrPartitionError:
+        raise CommandError(f"there is no topic {topic}; see them with: aiokafkapy topics list") from None
+    missing = sorted(set(wanted or ()) - set(found))
+    if missing:
+        raise CommandError(f"topic {topic} has no partition {missing[0]}: it has 0 to {found[-1]}")
+    return [TopicPartition(topic, number) for number in (sorted(set(wanted)) if wanted else found)]
+
+
+async def _find_places(
+    reader: PartitionReader, partitions: list[TopicPartition], begin: Position, end: Position | None
+) -> dict[TopicPartition, int | None]:
+    """Assign the partitions at their places, and return where to stop; a partition with nothing to read is left out."""
+    reader.assign(partitions)
+    first = await reader.beginning_offsets(partitions)
+    latest = await reader.end_offsets(partitions)
+    at_time: Mapping[TopicPartition, Any] = {}
+    if begin.kind == "timestamp":
+        at_time = await reader.list_offsets(dict.fromkeys(partitions, begin.number))
+    stops: dict[TopicPartition, int | None] = {}
+    for tp in partitions:
+        place = at_time.get(tp)
+        start = {
+            "earliest": first[tp],
+            "latest": latest[tp],
+            "offset": max(begin.number, first[tp]),
+            "last": max(latest[tp] - begin.number, first[tp]),
+            "timestamp": latest[tp] if place is None else place.offset,
+        }[begin.kind]
+        reader.seek(tp, start)
+        stop = None
+        if end is not None:
+            stop = min(end.number, latest[tp]) if end.kind == "offset" else latest[tp]
+        if stop is None or start < stop:
+            stops[tp] = stop
+    reader.assign(stops)
+    return stops

@@ -1,0 +1,157 @@
+"""Which offset stands at the start, at the end, or at a time: ListOffsets, asked of each partition's leader.
+
+Owns the requests, and trying again while leaders move. Kafka's counterpart is `OffsetFetcher`.
+
+Rules:
+- one request per leader, all at once, with all of its partitions; only what failed is asked again;
+- an error that may pass is tried again until the time is over, with back-off; any other is raised at once;
+- with read_committed "the end" is the last stable offset.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ..common import ExponentialBackoff, TopicPartition
+from ..errors import KafkaError, KafkaTimeoutError, make
+from ..protocol.api import ApiKey
+from ..protocol.messages import build_request
+
+if TYPE_CHECKING:
+    from ..client.network_client import NetworkClient
+    from ..cluster.metadata import Metadata
+
+__all__ = ["EARLIEST", "LATEST", "MAX_TIMESTAMP", "OffsetAndTimestamp", "OffsetLookup"]
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+"""The record with the largest timestamp (KIP-734)."""
+_FIRST_VERSION_WITH_MAX_TIMESTAMP: Final = 7
+_CONSUMER_REPLICA_ID: Final = -1
+
+
+class OffsetAndTimestamp(NamedTuple):
+    """An offset found; `timestamp_ms` is that of its record when a time was asked for, else -1, and so is an epoch that
+    the broker did not say."""
+
+    offset: int
+    timestamp_ms: int = -1
+    leader_epoch: int = -1
+
+
+class OffsetLookup:
+    """Asks leaders for offsets. Shares its owner's client and metadata, and keeps nothing between calls."""
+
+    def __init__(
+        self, client: NetworkClient, metadata: Metadata, backoff: ExponentialBackoff, *, read_committed: bool
+    ) -> None:
+        self._client = client
+        self._metadata = metadata
+        self._backoff = backoff
+        self._isolation_level = int(read_committed)
+        self._last_error: KafkaError | None = None  # for the message of a time-out
+
+    async def look_up(
+        self, wanted: Mapping[TopicPartition, int], timeout: float
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """The offset of each partition's time: EARLIEST, LATEST, MAX_TIMESTAMP, or milliseconds since the epoch, where
+        it is the first record not older, None when there is none.
+
+        Raises KafkaTimeoutError with the last cause after `timeout` seconds, and at once what does not pass by itself.
+        """
+        self._metadata.add_topics({tp.topic for tp in wanted})
+        found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
+        self._last_error = None
+        attempts = 0
+        try:
+            async with asyncio.timeout(timeout):
+                while len(found) < len(wanted):
+                    if attempts:
+                        await asyncio.sleep(self._backoff.delay(attempts - 1))
+                    attempts += 1
+                    await self._ask_leaders({tp: time for tp, time in wanted.items() if tp not in found}, found)
+        except TimeoutError:
+            missing = next(tp for tp in wanted if tp not in found)
+            cause = self._last_error or self._metadata.describe_failure(missing.topic)
+            raise KafkaTimeoutError(
+                f"the offset of {missing} was not found within {timeout:g} s: {cause}",
+                topic=missing.topic,
+                partition=missing.partition,
+            ) from self._last_error
+        return found
+
+    # internals
+
+    async def _ask_leaders(
+        self, wanted: Mapping[TopicPartition, int], found: dict[TopicPartition, OffsetAndTimestamp | None]
+    ) -> None:
+        by_leader: dict[Any, dict[TopicPartition, int]] = {}
+        for tp, time in wanted.items():
+            leader, _ = self._metadata.current_leader(tp)
+            if leader is None:
+                self._metadata.request_update()
+            else:
+                by_leader.setdefault(leader, {})[tp] = time
+        async with asyncio.TaskGroup() as group:
+            asked = [group.create_task(self._ask(leader, part, found)) for leader, part in by_leader.items()]
+        for error in [task.result() for task in asked]:
+            if error is not None:
+                raise error
+
+    async def _ask(
+        self,
+        leader: Any,
+        wanted: Mapping[TopicPartition, int],
+        found: dict[TopicPartition, OffsetAndTimestamp | None],
+    ) -> KafkaError | None:
+        """One request; notes what was found, and returns the first error that is not to be tried again."""
+
+        def build(version: int) -> Any:
+            return build_request(
+                ApiKey.LIST_OFFSETS,
+                version,
+                replica_id=_CONSUMER_REPLICA_ID,
+                isolation_level=self._isolation_level,
+                topics=self._topics(wanted),
+            )
+
+        newest = any(time == MAX_TIMESTAMP for time in wanted.values())
+        try:
+            response = await self._client.send_and_wait(
+                ApiKey.LIST_OFFSETS,
+                build,
+                node=leader,
+                min_version=_FIRST_VERSION_WITH_MAX_TIMESTAMP if newest else None,
+            )
+        except KafkaError as error:
+            self._last_error = error
+            self._metadata.request_update()
+            return None if error.retriable else error
+        return self._read(response, found)
+
+    def _topics(self, wanted: Mapping[TopicPartition, int]) -> list[dict[str, Any]]:
+        topics: dict[str, list[dict[str, int]]] = {}
+        for tp, time in wanted.items():
+            _, epoch = self._metadata.current_leader(tp)
+            entry = {"partition_index": tp.partition, "current_leader_epoch": epoch, "timestamp": time}
+            topics.setdefault(tp.topic, []).append(entry)
+        return [{"name": name, "partitions": partitions} for name, partitions in topics.items()]
+
+    def _read(self, response: Any, found: dict[TopicPartition, OffsetAndTimestamp | None]) -> KafkaError | None:
+        for topic in response.topics:
+            for answer in topic.partitions:
+                tp = TopicPartition(topic.name, answer.partition_index)
+                if not answer.error_code:
+                    epoch = getattr(answer, "leader_epoch", -1)
+                    place = OffsetAndTimestamp(answer.offset, answer.timestamp, epoch)
+                    found[tp] = place if answer.offset >= 0 else None
+                    continue
+                error = make(answer.error_code, topic=tp.topic, partition=tp.partition)
+                self._last_error = error
+                if not error.retriable:
+                    return error
+                self._metadata.request_update()
+        return None

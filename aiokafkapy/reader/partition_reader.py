@@ -1,0 +1,306 @@
+"""`PartitionReader`: assigned partitions, read in order, without a consumer group.
+
+Owns the client, the tasks that carry requests, and waiting; what is asked of whom and what an answer means is
+`Fetcher`'s. Kafka's counterpart is `KafkaConsumer` with `assign` and `seek`.
+
+Rules:
+- nothing is committed anywhere: where reading starts is said by `seek`, or by `auto_offset_reset`;
+- the next request to a node is on its way while the caller works on what came, and no more than that is held;
+- waiting ends by its time, by cancellation (nothing is lost: what arrived is handed out by the next call), or by
+  `close`, which leaves no task and no socket behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from ..client.network_client import NetworkClient
+from ..cluster.metadata import Metadata
+from ..common import ConsumedRecord, PartitionInfo, TopicPartition
+from ..errors import IllegalStateError, KafkaError, KafkaTimeoutError, OffsetOutOfRangeError
+from ..protocol.api import ApiKey
+from .config import ReaderConfig
+from .fetcher import Fetcher, FetchPlan, PartitionRecords
+from .offset_lookup import EARLIEST, LATEST, OffsetAndTimestamp, OffsetLookup
+
+__all__ = ["PartitionReader", "PartitionRecords"]
+
+_LONG_POLL_GRACE = 30.0
+"""Seconds beyond fetch_max_wait_ms after which a Fetch without an answer means that its connection is dead."""
+
+
+class PartitionReader:
+    """Reads partitions from any place on: ``async with PartitionReader("host:9092") as reader: …``.
+
+    Options are those of `ReaderConfig`, as keyword arguments or as `config`. Making one does no I/O. To be used by one
+    task at a time, on one event loop.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        *,
+        config: ReaderConfig | None = None,
+        **options: Any,
+    ) -> None:
+        if config is None:
+            if bootstrap_servers is not None:
+                options["bootstrap_servers"] = bootstrap_servers
+            config = ReaderConfig(**options)
+        elif bootstrap_servers is not None or options:
+            raise IllegalStateError("give either config or options, not both")
+        self.config = config
+        self.metadata = Metadata(
+            retry_backoff_ms=config.retry_backoff_ms,
+            retry_backoff_max_ms=config.retry_backoff_max_ms,
+            metadata_max_age_ms=config.metadata_max_age_ms,
+        )
+        self._fetcher = Fetcher(config, self.metadata)
+        # While it runs.
+        self._client: NetworkClient | None = None
+        self._lookup: OffsetLookup | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._reset_task: asyncio.Task[None] | None = None
+        self._crash: BaseException | None = None
+        self._has_news = asyncio.Event()
+        self._is_closed = False
+
+    # life
+
+    async def start(self) -> None:
+        """Get ready to talk; the first request connects. Raises ConfigurationError when that cannot work."""
+        if self._is_closed:
+            raise IllegalStateError("the reader is closed: make a new one")
+        if self._client is not None:
+            return
+        loop = asyncio.get_running_loop()
+        self._client = NetworkClient(self.config, self.metadata, loop=loop, wakeup=self._has_news.set)
+        self.metadata.add_listener(self._has_news.set)
+        self._lookup = OffsetLookup(
+            self._client,
+            self.metadata,
+            self.config.retry_backoff,
+            read_committed=self.config.isolation_level == "read_committed",
+        )
+
+    async def close(self) -> None:
+        """Drop what was not handed out and close the connections. May be called twice, and before `start`."""
+        self._is_closed = True
+        client, self._client = self._client, None
+        if client is None:
+            return
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self.metadata.remove_listener(self._has_news.set)
+        await client.close()
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # what there is
+
+    async def partitions_for(self, topic: str, timeout: float | None = None) -> tuple[PartitionInfo, ...]:
+        """The topic's partitions in order of their numbers.
+
+        Raises what the cluster says of the topic when that does not pass, and KafkaTimeoutError, or
+        UnknownTopicOrPartitionError when the cluster says so to the end, after `timeout` seconds
+        (default_api_timeout_ms).
+        """
+        self._running()
+        self.metadata.add_topics({topic})
+        timeout = self._timeout(timeout)
+        try:
+            async with asyncio.timeout(timeout):
+                while not (found := self.metadata.cluster.partitions_for_topic(topic)):
+                    error = self.metadata.topic_error(topic) or self.metadata.fatal_error
+                    if error is not None and not error.retriable:
+                        raise error.fresh()
+                    self.metadata.request_update()
+                    self._has_news.clear()
+                    await self._has_news.wait()
+        except TimeoutError:
+            error = self.metadata.topic_error(topic)
+            if error is not None:
+                raise error.fresh() from None
+            cause = self.metadata.describe_failure(topic)
+            raise KafkaTimeoutError(f"nothing is known of topic {topic!r} after {timeout:g} s: {cause}") from None
+        return found
+
+    async def list_offsets(
+        self, times: Mapping[TopicPartition, int], timeout: float | None = None
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Offsets by time: EARLIEST, LATEST, MAX_TIMESTAMP, or milliseconds since the epoch, which finds the first
+        record that is not older, or None. Errors and time-out as `OffsetLookup.look_up`.
+        """
+        self._running()
+        assert self._lookup is not None
+        return await self._lookup.look_up(times, self._timeout(timeout))
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The first offset of each partition that is still in its log."""
+        return await self._offsets(partitions, EARLIEST, timeout)
+
+    async def end_offsets(
+        self, partitions: Iterable[TopicPartition], timeout: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """The offset behind the last record that may be read, of each partition."""
+        return await self._offsets(partitions, LATEST, timeout)
+
+    # where to read
+
+    def assign(self, partitions: Iterable[TopicPartition]) -> None:
+        """Read these partitions and no others. New ones start where `auto_offset_reset` says, unless `seek` is called;
+        those assigned before go on where they are."""
+        self._fetcher.assign(partitions)
+        self.metadata.add_topics({tp.topic for tp in self._fetcher.partitions})
+        self._has_news.set()
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        """The assigned partitions."""
+        return frozenset(self._fetcher.partitions)
+
+    def seek(self, topic_partition: TopicPartition, offset: int) -> None:
+        """Read the partition on from this offset; no check is made until it is fetched."""
+        if offset < 0:
+            raise OffsetOutOfRangeError(f"{topic_partition}: an offset cannot be {offset}")
+        self._fetcher.seek(topic_partition, offset)
+        self._has_news.set()
+
+    def seek_to_time(self, topic_partition: TopicPartition, time: int) -> None:
+        """Read the partition on from EARLIEST, LATEST, or the first record not older than `time`, in milliseconds since
+        the epoch (its end, when all are older). Looked up with the next fetch."""
+        self._fetcher.seek(topic_partition, None, time)
+        self._has_news.set()
+
+    def position(self, topic_partition: TopicPartition) -> int | None:
+        """The offset to be read next; None while it is not looked up yet."""
+        return self._fetcher.state(topic_partition).position
+
+    # reading
+
+    async def fetch(self, max_wait: float = 1.0) -> list[ConsumedRecord]:
+        """The next records of one of the partitions, in order; an empty list when none came within `max_wait` seconds.
+
+        Raises, once for each, what does not pass by itself: a damaged batch, an offset out of range without a reset, no
+        authorization. A call after that goes on with the other partitions.
+        """
+        found = await self.fetch_partition(max_wait)
+        return [] if found is None else found.records
+
+    async def fetch_partition(self, max_wait: float = 1.0) -> PartitionRecords | None:
+        """As `fetch`, with the partition and its end offset; None when nothing came."""
+        client = self._running()
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + max_wait
+        # Handing out what is at hand must not keep the loop to itself.
+        await asyncio.sleep(0)
+        while True:
+            self._has_news.clear()
+            if self._crash is not None:
+                raise self._crash
+            found = self._fetcher.take()
+            now = loop.time()
+            self._send_requests(client, now)
+            if found is not None or now >= deadline:
+                return found
+            await self._wait(min(deadline - now, self._fetcher.next_retry(now) or max_wait))
+            self._running()
+
+    async def __aiter__(self) -> AsyncIterator[ConsumedRecord]:
+        """Every record from the positions on, without end; those of one partition in order."""
+        while True:
+            for record in await self.fetch():
+                yield record
+
+    # internals
+
+    def _running(self) -> NetworkClient:
+        if self._client is None:
+            raise IllegalStateError(
+                "the reader is closed" if self._is_closed else "the reader is not started: use `async with`, or start()"
+            )
+        return self._client
+
+    def _timeout(self, timeout: float | None) -> float:
+        return self.config.default_api_timeout_ms / 1000 if timeout is None else timeout
+
+    async def _offsets(
+        self, partitions: Iterable[TopicPartition], time: int, timeout: float | None
+    ) -> dict[TopicPartition, int]:
+        found = await self.list_offsets(dict.fromkeys(partitions, time), timeout)
+        return {tp: 0 if place is None else place.offset for tp, place in found.items()}
+
+    async def _wait(self, timeout: float) -> None:
+        try:
+            async with asyncio.timeout(timeout):
+                await self._has_news.wait()
+        except TimeoutError:
+            pass
+
+    def _send_requests(self, client: NetworkClient, now: float) -> None:
+        wanted = self._fetcher.partitions_to_reset(now)
+        if wanted and self._reset_task is None:
+            self._reset_task = self._spawn(self._reset(wanted))
+            self._reset_task.add_done_callback(self._on_reset_done)
+        for plan in self._fetcher.plans(now):
+            self._spawn(self._fetch(client, plan))
+
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_task_done)
+        return task
+
+    def _on_task_done(self, task: asyncio.Task[None]) -> None:
+        """The tasks' root: what no rule of theirs covers is a bug, and goes to whoever reads."""
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._crash = error
+            self._has_news.set()
+
+    def _on_reset_done(self, task: asyncio.Task[None]) -> None:
+        self._reset_task = None
+        self._has_news.set()
+
+    async def _reset(self, wanted: Mapping[TopicPartition, int]) -> None:
+        try:
+            found = await self.list_offsets(wanted)
+            older = [tp for tp, place in found.items() if place is None]
+            ends = await self.end_offsets(older) if older else {}
+        except KafkaError as error:
+            for tp in wanted:
+                if tp in self._fetcher.partitions:
+                    self._fetcher.state(tp).error = error.fresh()
+            return
+        for tp, place in found.items():
+            self._fetcher.complete_reset(tp, wanted[tp], ends[tp] if place is None else place.offset)
+
+    async def _fetch(self, client: NetworkClient, plan: FetchPlan) -> None:
+        now: Callable[[], float] = asyncio.get_running_loop().time
+        try:
+            response = await client.send_and_wait(
+                ApiKey.FETCH,
+                plan.build,
+                node=plan.node,
+                timeout=self.config.fetch_max_wait_ms / 1000 + _LONG_POLL_GRACE,
+                max_version=plan.max_version,
+            )
+        except KafkaError as error:
+            self._fetcher.handle_failure(plan, error, now())
+        else:
+            self._fetcher.handle_response(plan, response, now())
+        self._has_news.set()
