@@ -1,0 +1,220 @@
+"""aiokafkapy.record.compression: Java's framings and levels, and what a hostile stream may cost."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import random
+import tracemalloc
+import zlib
+
+import cramjam
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from aiokafkapy.errors import ConfigurationError, CorruptMessageError
+from aiokafkapy.record.compression import (
+    GZIP_MOST_MEMBERS,
+    LZ4_HEADER,
+    XERIAL_HEADER,
+    Compression,
+    compress,
+    decompress,
+)
+
+CODECS = [codec for codec in Compression if codec]
+LEVELS = [
+    *((Compression.GZIP, level) for level in (-1, 1, 5, 9)),
+    *((Compression.LZ4, level) for level in (1, 2, 3, 8, 9, 10, 12, 13, 17)),
+    *((Compression.ZSTD, level) for level in (-131072, -1, 0, 1, 3, 22)),
+]
+# Longer than one block of lz4 and of snappy, half of it random.
+DATA = b"".join(hashlib.sha256(b"%d" % i).digest() + b"repeated " * 4 for i in range(2000))
+
+
+class TestRoundTrip:
+    @given(data=st.binary(max_size=2000), repeats=st.integers(1, 300))
+    @pytest.mark.parametrize("codec", list(Compression))
+    def test_gives_back_what_was_compressed(self, codec: Compression, data: bytes, repeats: int) -> None:
+        data = data * repeats
+        assert decompress(codec, compress(codec, data), len(data)) == data
+
+    @pytest.mark.parametrize(("codec", "level"), LEVELS)
+    def test_every_level_of_javas_can_be_read_back(self, codec: Compression, level: int) -> None:
+        assert decompress(codec, compress(codec, DATA, level), len(DATA)) == DATA
+
+    @pytest.mark.parametrize("codec", list(Compression))
+    @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
+    def test_takes_any_buffer(self, codec: Compression, kind: type) -> None:
+        assert decompress(codec, kind(compress(codec, kind(DATA))), len(DATA)) == DATA
+
+    @pytest.mark.parametrize("codec", list(Compression))
+    def test_takes_nothing_too(self, codec: Compression) -> None:
+        assert decompress(codec, compress(codec, b""), 0) == b""
+
+    @pytest.mark.parametrize("codec", CODECS)
+    def test_is_worth_its_while(self, codec: Compression) -> None:
+        assert len(compress(codec, b"some words that come again and again " * 1000)) < 3000
+
+
+class TestLevels:
+    @pytest.mark.parametrize(
+        ("codec", "level"),
+        [
+            (Compression.GZIP, 0),
+            (Compression.GZIP, 10),
+            (Compression.GZIP, -2),
+            (Compression.LZ4, 0),
+            (Compression.LZ4, 18),
+            (Compression.ZSTD, 23),
+            (Compression.ZSTD, -131073),
+        ],
+    )
+    def test_that_java_does_not_have_are_refused(self, codec: Compression, level: int) -> None:
+        with pytest.raises(ConfigurationError, match=f"compression_{codec.codec_name}_level: {level} is not between"):
+            codec.check_level(level)
+        with pytest.raises(ConfigurationError):
+            compress(codec, b"", level)
+
+    def test_do_not_exist_for_snappy(self) -> None:
+        with pytest.raises(ConfigurationError, match="snappy has no compression levels"):
+            Compression.SNAPPY.check_level(1)
+
+    def test_default_to_javas(self) -> None:
+        assert [codec.default_level for codec in Compression] == [None, -1, None, 9, 3]
+        for codec in (Compression.GZIP, Compression.LZ4, Compression.ZSTD):
+            assert codec.default_level is not None
+            assert compress(codec, DATA) == compress(codec, DATA, codec.default_level)
+
+    def test_of_lz4_are_slow_except_for_the_default(self) -> None:
+        sizes = {level: len(compress(Compression.LZ4, DATA, level)) for level in (1, 8, 9, 12, 17)}
+        assert sizes[9] > max(sizes[1], sizes[8], sizes[12])
+        assert sizes[12] == sizes[17]
+
+    def test_trade_size_for_time(self) -> None:
+        for codec, low, high in ((Compression.GZIP, 1, 9), (Compression.ZSTD, -100, 19)):
+            assert len(compress(codec, DATA, low)) > len(compress(codec, DATA, high))
+
+
+class TestNames:
+    def test_are_those_of_kafkas_configuration(self) -> None:
+        names = ["none", "gzip", "snappy", "lz4", "zstd"]
+        assert [Compression.for_name(name) for name in names] == list(Compression)
+        assert [codec.codec_name for codec in Compression] == names
+
+    def test_that_are_unknown_are_refused(self) -> None:
+        with pytest.raises(ConfigurationError, match=r"no codec 'brotli'.*none, gzip, snappy, lz4, zstd"):
+            Compression.for_name("brotli")
+
+
+class TestFraming:
+    def test_snappy_is_xerials_in_blocks_of_32_kib(self) -> None:
+        stream = compress(Compression.SNAPPY, DATA)
+        assert stream.startswith(XERIAL_HEADER)
+        position, blocks = len(XERIAL_HEADER), []
+        while position < len(stream):
+            size = int.from_bytes(stream[position : position + 4])
+            blocks.append(bytes(cramjam.snappy.decompress_raw(stream[position + 4 : position + 4 + size])))
+            position += 4 + size
+        assert b"".join(blocks) == DATA
+        assert {len(block) for block in blocks[:-1]} == {32 * 1024}
+
+    def test_raw_snappy_is_read_too(self) -> None:
+        assert decompress(Compression.SNAPPY, bytes(cramjam.snappy.compress_raw(DATA)), len(DATA)) == DATA
+
+    def test_snappy_streams_one_after_the_other_are_read_as_one(self) -> None:
+        stream = compress(Compression.SNAPPY, DATA)
+        assert decompress(Compression.SNAPPY, stream * 2, 2 * len(DATA)) == DATA * 2
+
+    def test_gzip_members_one_after_the_other_are_read_as_one(self) -> None:
+        stream = compress(Compression.GZIP, DATA)
+        assert decompress(Compression.GZIP, stream * 2, 2 * len(DATA)) == DATA * 2
+
+    @pytest.mark.parametrize("level", [9, 1, 12])
+    def test_lz4_has_independent_blocks_and_no_checksums_as_java_reads_it(self, level: int) -> None:
+        stream = compress(Compression.LZ4, DATA + os.urandom(70_000), level)
+        assert stream.startswith(LZ4_HEADER)
+        assert stream.endswith(bytes(4))
+        position, raw = len(LZ4_HEADER), 0
+        while size := int.from_bytes(stream[position : position + 4], "little"):
+            raw += size >> 31
+            position += 4 + (size & 0x7FFFFFFF)
+        assert position == len(stream) - 4
+        assert raw >= 1, "a block that cannot be made smaller stays as it is"
+
+    def test_linked_lz4_as_others_write_it_is_read(self) -> None:
+        assert decompress(Compression.LZ4, bytes(cramjam.lz4.compress(DATA, level=3)), len(DATA)) == DATA
+
+
+class TestHostileStreams:
+    @pytest.mark.parametrize("codec", list(Compression))
+    def test_may_not_expand_past_the_bound(self, codec: Compression) -> None:
+        stream = compress(codec, DATA)
+        with pytest.raises(CorruptMessageError):
+            decompress(codec, stream, len(DATA) - 1)
+        with pytest.raises(CorruptMessageError):
+            decompress(codec, stream, 0)
+
+    @pytest.mark.parametrize("codec", CODECS)
+    def test_that_are_bombs_cost_no_more_than_the_bound(self, codec: Compression) -> None:
+        bomb = compress(codec, bytes(50_000_000))
+        bound = 1_000_000
+        tracemalloc.start()
+        try:
+            with pytest.raises(CorruptMessageError):
+                decompress(codec, bomb, bound)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < 2.5 * bound + 2 * len(bomb)
+
+    def test_that_state_a_large_size_in_snappy_are_not_believed(self) -> None:
+        claim = b"\xff\xff\xff\xff\x07" + b"\x00" * 20
+        with pytest.raises(CorruptMessageError, match="2147483647 bytes decompressed"):
+            decompress(Compression.SNAPPY, claim, 2**31)
+
+    def test_that_have_thousands_of_gzip_members_are_refused(self) -> None:
+        member = zlib.compress(b"", 6, 31)
+        assert decompress(Compression.GZIP, member * GZIP_MOST_MEMBERS, 10) == b""
+        with pytest.raises(CorruptMessageError, match="members"):
+            decompress(Compression.GZIP, member * (GZIP_MOST_MEMBERS + 1), 10)
+
+    @pytest.mark.parametrize("codec", CODECS)
+    def test_that_are_cut_short_are_refused(self, codec: Compression) -> None:
+        stream = compress(codec, DATA)
+        # Snappy has no end of its own: a cut between two blocks is a shorter stream, and the record count tells.
+        for length in {1, 5, 8, 10, 17, len(stream) // 2, len(stream) - 1}:
+            with pytest.raises(CorruptMessageError):
+                decompress(codec, stream[:length], len(DATA))
+
+    @pytest.mark.parametrize("codec", CODECS)
+    def test_that_are_empty_are_refused(self, codec: Compression) -> None:
+        with pytest.raises(CorruptMessageError):
+            decompress(codec, b"", 1000)
+
+    def test_of_no_known_codec_are_refused(self) -> None:
+        with pytest.raises(CorruptMessageError, match="codec 7"):
+            decompress(7, b"", 1000)
+
+    @settings(max_examples=200)
+    @given(random=st.randoms(use_true_random=False))
+    @pytest.mark.parametrize("codec", CODECS)
+    def test_that_are_mutated_raise_nothing_else(self, codec: Compression, random: random.Random) -> None:
+        stream = bytearray(compress(codec, DATA[:3000]))
+        for _ in range(random.randint(1, 4)):
+            stream[random.randrange(len(stream))] = random.randrange(256)
+        try:
+            assert len(decompress(codec, stream, 100_000)) <= 100_000
+        except CorruptMessageError:
+            pass
+
+    @settings(max_examples=200)
+    @given(data=st.binary(max_size=300))
+    @pytest.mark.parametrize("codec", CODECS)
+    def test_that_are_garbage_raise_nothing_else(self, codec: Compression, data: bytes) -> None:
+        for stream in (data, compress(codec, b"")[:12] + data):
+            try:
+                decompress(codec, stream, 10_000)
+            except CorruptMessageError:
+                pass
