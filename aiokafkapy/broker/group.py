@@ -1,11 +1,12 @@
 """One consumer group of the classic protocol: its members, its generation, its state.
 
-Owns what is true of a group at this moment and the questions about it; it starts no timer, sends no answer and decides no
-rebalance: that is ``groups.GroupCoordinator``. Kafka's counterparts are ``ClassicGroup``, ``ClassicGroupMember`` and
-``ClassicGroupState``.
+Owns what is true of a group at this moment and the questions about it; it starts no timer, sends no answer and
+decides no rebalance: that is ``groups.GroupCoordinator``. Kafka's counterparts are ``ClassicGroup``,
+``ClassicGroupMember`` and ``ClassicGroupState``.
 
 Rules:
-- a member whose JoinGroup or SyncGroup waits has ``join_response`` or ``sync_response`` set, and is answered exactly once;
+- a member whose JoinGroup or SyncGroup waits has ``join_response`` or ``sync_response`` set, and is answered exactly
+  once;
 - static members (KIP-345) are found by their instance id, which maps to one member id at any time;
 - the leader is a member, or "" when there is none.
 """
@@ -13,14 +14,26 @@ Rules:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
 from ..states import StateTable
 from .scheduler import TimerHandle
 
-__all__ = ["GROUP_STATES", "Group", "GroupState", "JoinResult", "Member", "MemberInfo", "SyncResult"]
+__all__ = [
+    "GROUP_STATES",
+    "Group",
+    "GroupState",
+    "JoinRequest",
+    "JoinResult",
+    "Member",
+    "MemberIdentity",
+    "MemberInfo",
+    "SyncRequest",
+    "SyncResult",
+]
 
 
 class GroupState(Enum):
@@ -44,6 +57,44 @@ GROUP_STATES: Final = StateTable(
         GroupState.DEAD: (),
     },
 )
+
+
+@dataclass(slots=True)
+class JoinRequest:
+    """A JoinGroup; time-outs are float seconds."""
+
+    group_id: str
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout: float
+    rebalance_timeout: float
+    protocol_type: str
+    protocols: Sequence[tuple[str, bytes]]
+    # From JoinGroup 4 a new member gets its id first and joins with it (KIP-394); from 9 the leader may skip assigning.
+    requires_known_member_id: bool = False
+    supports_skipping_assignment: bool = False
+
+
+@dataclass(slots=True)
+class MemberIdentity:
+    """Who a request says it is from; a generation of -1 is "outside of any"."""
+
+    group_id: str
+    member_id: str
+    group_instance_id: str | None = None
+    generation_id: int = -1
+
+
+@dataclass(slots=True)
+class SyncRequest:
+    """A SyncGroup; only the leader's has assignments."""
+
+    member: MemberIdentity
+    assignments: Mapping[str, bytes]
+    protocol_type: str | None = None
+    protocol_name: str | None = None
 
 
 class MemberInfo(NamedTuple):
@@ -231,8 +282,7 @@ class Group:
         member = self.members[old_member_id]
         member.stop_timer()
         self.members = {
-            new_member_id if member_id == old_member_id else member_id: each
-            for member_id, each in self.members.items()
+            new_member_id if member_id == old_member_id else member_id: each for member_id, each in self.members.items()
         }
         member.member_id = new_member_id
         self.static_members[group_instance_id] = new_member_id

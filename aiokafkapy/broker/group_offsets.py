@@ -4,8 +4,8 @@ Owns group → topic-partition → offset, and the file that remembers it; check
 ``groups``' business. Kafka's counterparts are ``OffsetMetadataManager`` and the topic ``__consumer_offsets``.
 
 Rules:
-- a commit is in the file before ``commit`` returns; the file is one JSON document a line, the last word wins, and a last line
-  that was cut short by a crash is dropped, for nobody was told that it was there;
+- a commit is in the file before ``commit`` returns; the file is one JSON document a line, the last word wins, and a
+  last line that was cut short by a crash is dropped, for nobody was told that it was there;
 - the topic's id is part of a commit, so a topic made again under its old name starts without offsets, as in Kafka;
 - the file is rewritten when most of its lines say nothing any more.
 """

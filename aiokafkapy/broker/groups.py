@@ -1,12 +1,13 @@
 """The group coordinator: consumer groups of the classic protocol, and their committed offsets.
 
-Owns all groups and decides every join, sync, heartbeat, leave, rebalance and commit. It knows no message class, no socket
-and no node: answers go to a callback, times come from a ``Scheduler``. Kafka's counterparts are ``GroupCoordinator`` and
-``GroupMetadataManager`` (its classic half).
+Owns all groups and decides every join, sync, heartbeat, leave, rebalance and commit. It knows no message class, no
+socket and no node: answers go to a callback, times come from a ``Scheduler``. Kafka's counterparts are
+``GroupCoordinator`` and ``GroupMetadataManager`` (its classic half).
 
-How a group lives: the first JoinGroup moves it to PREPARING_REBALANCE, where all members' JoinGroups are gathered (those who
-do not come in their rebalance time-out are dropped); then COMPLETING_REBALANCE with a new generation, where all wait for the
-leader's SyncGroup; then STABLE, until someone joins, leaves, is not heard of for its session time-out, or the leader joins again.
+How a group lives: the first JoinGroup moves it to PREPARING_REBALANCE, where all members' JoinGroups are gathered
+(those who do not come in their rebalance time-out are dropped); then COMPLETING_REBALANCE with a new generation,
+where all wait for the leader's SyncGroup; then STABLE, until someone joins, leaves, is not heard of for its session
+time-out, or the leader joins again.
 
 Rules:
 - an answer may be given before the call returns; it is given once;
@@ -18,8 +19,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -41,52 +41,14 @@ from ..errors import (
     UnknownMemberIdError,
 )
 from .config import BrokerConfig
-from .group import Group, GroupState, JoinResult, Member, SyncResult
+from .group import Group, GroupState, JoinRequest, JoinResult, Member, MemberIdentity, SyncRequest, SyncResult
 from .group_offsets import CommittedOffset, OffsetStore
 from .scheduler import Scheduler
 
-__all__ = ["GroupCoordinator", "JoinRequest", "MemberIdentity", "SyncRequest"]
+__all__ = ["GroupCoordinator"]
 
 NEW_MEMBER_JOIN_TIMEOUT: Final = 300.0
 """Seconds after which a member is dropped that never got the answer to its first JoinGroup; Kafka's five minutes."""
-
-
-@dataclass(slots=True)
-class JoinRequest:
-    """A JoinGroup; time-outs are float seconds."""
-
-    group_id: str
-    member_id: str
-    group_instance_id: str | None
-    client_id: str
-    client_host: str
-    session_timeout: float
-    rebalance_timeout: float
-    protocol_type: str
-    protocols: Sequence[tuple[str, bytes]]
-    # From JoinGroup 4 a new member gets its id first and joins with it (KIP-394); from 9 the leader may skip assigning.
-    requires_known_member_id: bool = False
-    supports_skipping_assignment: bool = False
-
-
-@dataclass(slots=True)
-class MemberIdentity:
-    """Who a request says it is from; a generation of -1 is "outside of any"."""
-
-    group_id: str
-    member_id: str
-    group_instance_id: str | None = None
-    generation_id: int = -1
-
-
-@dataclass(slots=True)
-class SyncRequest:
-    """A SyncGroup; only the leader's has assignments."""
-
-    member: MemberIdentity
-    assignments: Mapping[str, bytes]
-    protocol_type: str | None = None
-    protocol_name: str | None = None
 
 
 RespondJoin = Callable[[JoinResult], None]
@@ -99,7 +61,7 @@ class GroupCoordinator:
     def __init__(
         self, config: BrokerConfig, *, data_dir: Path | str | None = None, scheduler: Scheduler | None = None
     ) -> None:
-        """Reads the committed offsets of ``data_dir``; without a ``scheduler`` the running loop is it. Raises OSError."""
+        """Reads the offsets committed in ``data_dir``; the ``scheduler`` is the running loop by default. OSError."""
         self._config = config
         self._scheduler: Scheduler = scheduler or asyncio.get_running_loop()
         self._groups: dict[str, Group] = {}
@@ -159,7 +121,10 @@ class GroupCoordinator:
             raise RebalanceInProgressError
 
     def leave(self, group_id: str, member_id: str, group_instance_id: str | None = None) -> None:
-        """Remove a member, found by its instance id if it has one. Raises UnknownMemberIdError, FencedInstanceIdError."""
+        """Remove a member, found by its instance id if it has one.
+
+        Raises UnknownMemberIdError, FencedInstanceIdError.
+        """
         group = self._existing(group_id)
         if group_instance_id is not None:
             known = group.static_members.get(group_instance_id)

@@ -1,7 +1,7 @@
 """One partition's log: record batches as the producer sent them, with offset and leader epoch stamped in.
 
-Owns offsets, the look-ups by offset, time and epoch, the checks a batch must pass, and the partition's producer state. It
-knows neither who leads nor who asks. Kafka's counterparts are ``UnifiedLog``, ``LogValidator`` and
+Owns offsets, the look-ups by offset, time and epoch, the checks a batch must pass, and the partition's producer
+state. It knows neither who leads nor who asks. Kafka's counterparts are ``UnifiedLog``, ``LogValidator`` and
 ``LeaderEpochFileCache``; replicas share the log here, so the high watermark is the end.
 
 Rules:
@@ -9,7 +9,8 @@ Rules:
   computed again but on a LogAppendTime topic; no record is decoded on append, unless one of them is to be refused;
 - ``append`` either has the batch with the storage and remembers its sequences, or raises and changes nothing;
 - ``read`` gives whole batches, so the first may begin below the offset asked for, as clients expect;
-- recovery reads all batches and believes none that does not fit (CRC, length, order): the log ends before the first such one.
+- recovery reads all batches and believes none that does not fit (CRC, length, order): the log ends before the first
+  such one.
 """
 
 from __future__ import annotations
@@ -128,9 +129,9 @@ class PartitionLog:
     def append(self, records: Buffer, leader_epoch: int, timestamp_ms: int) -> AppendInfo:
         """Append one batch at wall time ``timestamp_ms``, and have it with the storage.
 
-        A batch that is here already (idempotence) is not appended; its old place is returned. Raises CorruptMessageError,
-        InvalidRecordError, InvalidTimestampError, MessageTooLargeError, OutOfOrderSequenceNumberError,
-        InvalidProducerEpochError or KafkaStorageError; then nothing has changed.
+        A batch that is here already (idempotence) is not appended; its old place is returned. Raises
+        CorruptMessageError, InvalidRecordError, InvalidTimestampError, MessageTooLargeError,
+        OutOfOrderSequenceNumberError, InvalidProducerEpochError or KafkaStorageError; then nothing has changed.
         """
         batch = self._checked(records)
         sequences = _sequences(batch)
@@ -162,8 +163,8 @@ class PartitionLog:
     # reading
 
     def read(self, offset: int, max_bytes: int, *, minimum_one: bool = True) -> list[Buffer]:
-        """Whole batches from the one that holds ``offset``, of at most ``max_bytes`` in sum; the first one comes whatever its
-        size with ``minimum_one`` (KIP-74). Raises OffsetOutOfRangeError.
+        """Whole batches from the one that holds ``offset``, of at most ``max_bytes`` in sum; the first one comes
+        whatever its size with ``minimum_one`` (KIP-74). Raises OffsetOutOfRangeError.
         """
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRangeError(
@@ -195,9 +196,7 @@ class PartitionLog:
         if not self.read(offset, 1):
             return []
         first = bisect_right(self._base_offsets, offset) - 1
-        return [
-            record for batch in self._batches(first) for record in self._decoded(batch) if record.offset >= offset
-        ]
+        return [record for batch in self._batches(first) for record in self._decoded(batch) if record.offset >= offset]
 
     # look-ups
 
@@ -266,8 +265,8 @@ class PartitionLog:
         batch = RecordBatch(records)
         if batch.size > self.config.max_message_bytes:
             raise MessageTooLargeError(
-                f"The record batch size in the append to {self._topic}-{self._index} is {batch.size} bytes which exceeds "
-                f"the maximum configured value of {self.config.max_message_bytes}."
+                f"The record batch size in the append to {self._topic}-{self._index} is {batch.size} bytes which "
+                f"exceeds the maximum configured value of {self.config.max_message_bytes}."
             )
         batch.validate()
         problem = _problem(batch, len(records))
@@ -280,7 +279,7 @@ class PartitionLog:
             return
         if batch.has_append_time:
             raise InvalidTimestampError(
-                f"Invalid timestamp type in message of {self._topic}-{self._index}: a producer does not set LogAppendTime."
+                f"Invalid timestamp type in message of {self._topic}-{self._index}: LogAppendTime is the broker's."
             )
         oldest, newest = now_ms - self.config.timestamp_before_max_ms, now_ms + self.config.timestamp_after_max_ms
         # The header says whether it is worth decoding anything: a batch out of range is rare.
@@ -303,8 +302,8 @@ class PartitionLog:
         ]
         if errors:
             raise RejectedRecords(
-                f"One or more records have been rejected due to {len(errors)} record errors in total, and only showing the "
-                f"first three errors at most: {[message for _, message in errors[:3]]}",
+                f"One or more records have been rejected due to {len(errors)} record errors in total, and only showing "
+                f"the first three errors at most: {[message for _, message in errors[:3]]}",
                 errors,
             )
 
@@ -373,9 +372,8 @@ class PartitionLog:
                 batch.validate()
                 if batch.base_offset < self.end_offset:
                     break
-                self._note(
-                    batch, _sequences(batch), batch.base_offset, batch.leader_epoch, batch.max_timestamp, position + sound
-                )
+                base_offset, epoch, max_timestamp = batch.base_offset, batch.leader_epoch, batch.max_timestamp
+                self._note(batch, _sequences(batch), base_offset, epoch, max_timestamp, position + sound)
                 sound += batch.size
         except KafkaError as error:
             logger.warning("broker.log_unsound", topic=self._topic, partition=self._index, error=str(error))
@@ -383,7 +381,7 @@ class PartitionLog:
 
 
 class RejectedRecords(InvalidRecordError):
-    """Some records of a batch are not acceptable, so none is; ``record_errors`` has (index, message) of each (KIP-467)."""
+    """Some records of a batch are refused, so all are; ``record_errors`` has (index, message) of each (KIP-467)."""
 
     def __init__(self, message: str, record_errors: list[tuple[int, str]]) -> None:
         super().__init__(message)

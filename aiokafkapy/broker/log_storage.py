@@ -48,7 +48,7 @@ class LogStorage(Protocol):
         """Add one batch; a new segment is begun first if the last one would outgrow ``segment_bytes``."""
 
     def read(self, position: int, size: int) -> list[Buffer]:
-        """The batches from ``position``, in order, in as many pieces as is cheapest; ``size`` is that of whole batches."""
+        """The batches from ``position``, in order, in any number of pieces; ``size`` is that of whole batches."""
 
     def discard_before(self, position: int) -> int:
         """Free what lies before ``position`` as far as whole segments allow; returns the first position still held."""

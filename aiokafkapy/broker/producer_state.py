@@ -8,7 +8,8 @@ Rules (Kafka 4.x):
 - a batch equal in epoch and sequences to one of the last five is a duplicate: it is acknowledged again with its first
   offset, and not appended;
 - an epoch below the last one is InvalidProducerEpochError; a new epoch begins with sequence 0;
-- a producer id that the partition does not remember may begin with any sequence (KIP-360): UNKNOWN_PRODUCER_ID is history;
+- a producer id that the partition does not remember may begin with any sequence (KIP-360): UNKNOWN_PRODUCER_ID is
+  history;
 - nothing is remembered before the batch is in the log, so a write that failed can be tried again.
 """
 
@@ -73,8 +74,8 @@ class ProducerStateManager:
             return None
         if epoch < state.epoch:
             raise InvalidProducerEpochError(
-                f"Epoch of producer {producer_id} in {self._name} is {epoch}, which is smaller than the last seen epoch "
-                f"{state.epoch}"
+                f"Epoch of producer {producer_id} in {self._name} is {epoch}, which is smaller than the last seen "
+                f"epoch {state.epoch}"
             )
         if epoch > state.epoch:
             if first_sequence != 0:

@@ -4,10 +4,11 @@ Owns who waits for which keys and until when; knows nothing of what they wait fo
 ``DelayedOperationPurgatory`` and ``DelayedOperation``.
 
 Rules:
-- an operation completes once: by ``check``, by its deadline, by ``close``, or by its future being cancelled (the client went
-  away), and then nothing of it is left here;
-- the deciding call (``try_complete``) is made synchronously by whoever changed something, so a fetch sees an append in the
-  same turn of the loop; what is raised by it goes to the waiting request, never to the one that did the change;
+- an operation completes once: by ``check``, by its deadline, by ``close``, or by its future being cancelled (the
+  client went away), and then nothing of it is left here;
+- the deciding call (``try_complete``) is made synchronously by whoever changed something, so a fetch sees an append
+  in the same turn of the loop; what is raised by it goes to the waiting request, never to the one that did the
+  change;
 - keys are any hashable; an operation may watch many and is looked at once per ``check``.
 """
 
@@ -39,7 +40,8 @@ class Purgatory:
         return len(self._operations)
 
     def wait(self, keys: Iterable[Hashable], timeout: float, try_complete: TryComplete) -> asyncio.Future[Any]:
-        """A future for what ``try_complete`` will return: at a ``check`` of one of the keys, or after ``timeout`` seconds.
+        """A future for what ``try_complete`` will return: at a ``check`` of one of the keys, or after ``timeout``
+        seconds.
 
         It is not called at once: whoever parks has tried before.
         """

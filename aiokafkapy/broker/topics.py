@@ -7,11 +7,12 @@ epoch. Kafka's counterparts are ``ReplicationControlManager`` and ``MetadataCach
 Rules:
 - every call that changes something either changes all of it and has it on disk, or raises and changes nothing;
 - each move of a leader, to none as well, raises ``leader_epoch`` by one, and so does a restart;
-- ``on_change`` is called with each partition whose leader, start or existence changed, so that waiting fetches look again;
+- ``on_change`` is called with each partition whose leader, start or existence changed, so that waiting fetches look
+  again;
 - a topic made again under its old name is another topic: new id, new log, epoch 0.
 
-On disk: ``topics/<name>.<id>/topic.json`` (replaced as a whole, atomically) and ``topics/<name>.<id>/<partition>/``. A folder
-without its ``topic.json`` is a topic whose creation or deletion was cut short, and goes at the next start.
+On disk: ``topics/<name>.<id>/topic.json`` (replaced as a whole, atomically) and ``topics/<name>.<id>/<partition>/``.
+A folder without its ``topic.json`` is a topic whose creation or deletion was cut short, and goes at the next start.
 """
 
 from __future__ import annotations
@@ -103,7 +104,8 @@ class TopicRegistry:
         *,
         data_dir: Path | str | None = None,
     ) -> None:
-        """``node_ids`` are all nodes, and all run. With ``data_dir`` what is there is recovered at once (see ``PartitionLog``).
+        """``node_ids`` are all nodes, and all run. With ``data_dir`` what is there is recovered at once (see
+        ``PartitionLog``).
 
         Raises OSError when the folder cannot be read or written.
         """
@@ -157,10 +159,11 @@ class TopicRegistry:
         assignments: Assignments | None = None,
         validate_only: bool = False,
     ) -> Topic:
-        """Make a topic and return it; -1 means the broker's default. With ``validate_only`` it is returned but not kept.
+        """Make a topic and return it; -1 means the broker's default. With ``validate_only`` it is not kept.
 
         Raises InvalidTopicError, TopicAlreadyExistsError, InvalidPartitionsError, InvalidReplicationFactorError,
-        InvalidReplicaAssignmentError or InvalidConfigError, with Kafka's message; OSError when the disk does not take it.
+        InvalidReplicaAssignmentError or InvalidConfigError, with Kafka's message; OSError when the disk does not take
+        it.
         """
         validate_topic_name(name)
         self._check_not_there(name)
@@ -199,7 +202,7 @@ class TopicRegistry:
         *,
         validate_only: bool = False,
     ) -> Topic:
-        """Raise the number of partitions to ``total_count``; ``assignments`` has the replicas of the new ones, in order.
+        """Raise the number of partitions to ``total_count``; ``assignments`` has the new ones' replicas, in order.
 
         Raises UnknownTopicOrPartitionError, InvalidPartitionsError or InvalidReplicaAssignmentError.
         """
@@ -233,7 +236,10 @@ class TopicRegistry:
         return topic
 
     def alter_config(self, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False) -> TopicConfig:
-        """Set options of a topic, None for back to the default. Raises UnknownTopicOrPartitionError, InvalidConfigError."""
+        """Set options of a topic, None for back to the default.
+
+        Raises UnknownTopicOrPartitionError, InvalidConfigError.
+        """
         topic = self._existing(name)
         config = topic.config.altered(changes)
         if validate_only:
@@ -313,7 +319,9 @@ class TopicRegistry:
             configured = self._config.default_replication_factor
             replication_factor = len(running) if configured == -1 else min(configured, len(running))
         if replication_factor <= 0:
-            raise InvalidReplicationFactorError("Replication factor must be larger than 0, or -1 to use the default value.")
+            raise InvalidReplicationFactorError(
+                "Replication factor must be larger than 0, or -1 for the default value."
+            )
         if replication_factor > len(running):
             raise InvalidReplicationFactorError(
                 f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "
@@ -343,10 +351,8 @@ class TopicRegistry:
 
     def _add_partition(self, topic: Topic, index: int, replicas: Sequence[int]) -> Partition:
         storage: LogStorage
-        if topic.folder is None:
-            storage = MemoryStorage()
-        else:
-            storage = FileStorage(topic.folder / str(index), self._open_files)
+        folder = topic.folder
+        storage = MemoryStorage() if folder is None else FileStorage(folder / str(index), self._open_files)
         log = PartitionLog(
             topic.name,
             index,
@@ -411,7 +417,8 @@ class TopicRegistry:
         )
         for index, (leader, epoch, replicas) in enumerate(document["partitions"]):
             partition = self._add_partition(topic, index, self._known(replicas))
-            # Everything was down, so every leader is elected anew, which is a new epoch; the old one leads again if it can.
+            # Everything was down, so every leader is elected anew, which is a new epoch; the old one leads again if
+            # it can.
             partition.leader_epoch = epoch + 1
             if leader in self.running_node_ids:
                 partition.leader = leader
@@ -432,9 +439,7 @@ def validate_topic_name(name: str) -> None:
     elif len(name) > MAX_NAME_LENGTH:
         problem = f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
     elif not LEGAL_CHARACTERS.issuperset(name):
-        problem = (
-            f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
-        )
+        problem = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
     else:
         return
     raise InvalidTopicError(f"Topic name is invalid: {problem}", topic=name)

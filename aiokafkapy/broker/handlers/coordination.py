@@ -1,7 +1,7 @@
 """What all group APIs have in common: asking the node that coordinates the group.
 
-Registers nothing. All nodes share one ``GroupCoordinator``; that only one of them answers for a group is kept up because
-clients must learn to find it, and to follow when it stops.
+Registers nothing. All nodes share one ``GroupCoordinator``; that only one of them answers for a group is kept up
+because clients must learn to find it, and to follow when it stops.
 """
 
 from __future__ import annotations

@@ -21,9 +21,7 @@ __all__ = ["handle"]
 
 def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
     """The error on every group."""
-    return context.respond(
-        results=[{"group_id": group_id, "error_code": error.code} for group_id in body.groups_names]
-    )
+    return context.respond(results=[{"group_id": group_id, "error_code": error.code} for group_id in body.groups_names])
 
 
 @register(ApiKey.DELETE_GROUPS, versions=(0, 2), error=error_response)

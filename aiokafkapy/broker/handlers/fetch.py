@@ -1,8 +1,9 @@
 """Fetch (1): read record batches, waiting for some if there are none.
 
 versions: 4-18
-kept: min_bytes and max_wait (parked in the purgatory), max_bytes of the request and of each partition with the rule that
-    the first batch always comes (KIP-74), leader epochs (v9+), topic ids (v13+), leader hints with addresses (v12+, v16+)
+kept: min_bytes and max_wait (parked in the purgatory), max_bytes of the request and of each partition with the rule
+    that the first batch always comes (KIP-74), leader epochs (v9+), topic ids (v13+), leader hints (v12+) with
+    addresses (v16+)
 dropped: fetch sessions: every request names all its partitions, which is what session id 0 in an answer asks for
     (KIP-227); fetching from followers and racks; diverging epochs (logs never diverge here); the replica's fields
 notes: batches come whole, so the first may begin below the offset asked for. Nothing is transactional yet, so the last
@@ -34,6 +35,9 @@ __all__ = ["handle"]
 READ_COMMITTED: Final = 1
 SESSION_EPOCHS_WITHOUT_SESSION: Final = (0, -1)
 """First request of a session, and none (or no longer) of one; every other epoch continues a session."""
+
+MISROUTED: Final = (NotLeaderOrFollowerError, FencedLeaderEpochError)
+"""Errors that come with the leader's address."""
 
 
 def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
@@ -167,21 +171,19 @@ class _Fetch:
 
     def _misrouted(self) -> Sequence[Partition]:
         return [
-            each.partition
-            for each in self.wanted
-            if each.partition is not None and isinstance(each.error, (NotLeaderOrFollowerError, FencedLeaderEpochError))
+            each.partition for each in self.wanted if each.partition is not None and isinstance(each.error, MISROUTED)
         ]
 
     def _partition(self, each: _Wanted, records: bytes) -> dict[str, Any]:
         if each.error is not None or each.partition is None:
-            answer = {
+            answer: dict[str, Any] = {
                 "partition_index": each.index,
                 "error_code": -1 if each.error is None or each.error.code is None else each.error.code,
                 "high_watermark": -1,
                 "records": b"",
                 "aborted_transactions": None,
             }
-            if each.partition is not None and isinstance(each.error, (NotLeaderOrFollowerError, FencedLeaderEpochError)):
+            if each.partition is not None and isinstance(each.error, MISROUTED):
                 answer["current_leader"] = current_leader(each.partition)
             return answer
         log = each.partition.log

@@ -1,10 +1,11 @@
 """JoinGroup (11): become a member of a group, or stay one, and learn the new generation.
 
 versions: 0-9
-kept: all of the classic protocol: member ids first (v4+, KIP-394), static members (v5+, KIP-345), skipped assignment (v9)
+kept: all of the classic protocol: member ids first (v4+, KIP-394), static members (v5+, KIP-345), skipped assignment
+    (v9)
 dropped: the reason (v8+), which Kafka only logs
-notes: the answer waits until all members have come. v0 has one time-out for session and rebalance. Up to v6 the protocol's
-    name cannot be null: an error has the empty string.
+notes: the answer waits until all members have come. v0 has one time-out for session and rebalance. Up to v6 the
+    protocol's name cannot be null: an error has the empty string.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ from typing import Any, Final
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..group import JoinResult
-from ..groups import JoinRequest
+from ..group import JoinRequest, JoinResult
 from . import Body, register
 from .coordination import check_coordinator, seconds
 

@@ -1,7 +1,7 @@
-"""What Produce, Fetch, ListOffsets and OffsetForLeaderEpoch have in common: finding a partition and asking who leads it.
+"""What Produce, Fetch and ListOffsets have in common: finding a partition, and asking who leads it.
 
-Registers nothing. Kafka's counterparts are ``ReplicaManager.getPartitionOrException``, ``Partition.checkCurrentLeaderEpoch``
-and ``KafkaApis.getCurrentLeader`` (KIP-951).
+Registers nothing. Kafka's counterparts are ``ReplicaManager.getPartitionOrException``,
+``Partition.checkCurrentLeaderEpoch`` and ``KafkaApis.getCurrentLeader`` (KIP-951).
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ NO_EPOCH = -1
 
 
 def find_topic(context: RequestContext, name: str | None, topic_id: UUID | None) -> Topic:
-    """A topic by its name, or by its id where the version has no name. UnknownTopicOrPartitionError, UnknownTopicIdError."""
+    """A topic by its name, or by its id where the version has no name.
+
+    UnknownTopicOrPartitionError, UnknownTopicIdError.
+    """
     if name is not None:
         topic = context.state.topics.get(name)
         if topic is None:

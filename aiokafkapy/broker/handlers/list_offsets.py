@@ -1,11 +1,11 @@
 """ListOffsets (2): the offset for a time, or for the start, the end, the youngest record.
 
 versions: 1-10
-kept: earliest (-2), latest (-1), max timestamp (-3, v7+), earliest local (-4, v8+), latest tiered (-5, v9+: there is none),
-    leader epochs (v4+), any time
+kept: earliest (-2), latest (-1), max timestamp (-3, v7+), earliest local (-4, v8+), latest tiered (-5, v9+: there is
+    none), leader epochs (v4+), any time
 dropped: the isolation level: nothing is transactional yet; the time-out; the replica id
-notes: a time is looked up by bisection and then in one batch's records. A partition that is asked for twice is answered with
-    INVALID_REQUEST, as in Kafka.
+notes: a time is looked up by bisection and then in one batch's records. A partition that is asked for twice is
+    answered with INVALID_REQUEST, as in Kafka.
 """
 
 from __future__ import annotations

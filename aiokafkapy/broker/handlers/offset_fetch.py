@@ -33,8 +33,8 @@ def error_response(context: RequestContext, body: Any, error: KafkaError) -> Bod
     if context.api_version >= TOP_ERROR_FROM_VERSION:
         return context.respond(error_code=error.code, topics=[])
     topics = [
-        {"name": topic.name, "partitions": [_partition(index, NOTHING, error.code) for index in topic.partition_indexes]}
-        for topic in body.topics
+        {"name": each.name, "partitions": [_partition(index, NOTHING, error.code) for index in each.partition_indexes]}
+        for each in body.topics
     ]
     return context.respond(topics=topics)
 

@@ -1,12 +1,13 @@
 """Produce (0): append record batches.
 
 versions: 3-13 (0-2 are advertised for old librdkafkas by ApiVersions, and refused, as Kafka 4 does)
-kept: one batch per partition, acks 0/1/all with min.insync.replicas, idempotence, record errors (v8+), leader hints with
-    addresses (v10+), topic ids (v13), zstd from v7 on, log append time
-dropped: transactions (their batches are refused with INVALID_TXN_STATE and a message), the time-out: replicas share the
-    log, so acks=all waits for nobody
-notes: with acks=0 nothing is answered, and an error closes the connection, which is all a client can be told. v3-4 have no
-    log start offset. An error message goes with every error but the routing ones; Kafka has one with record errors only.
+kept: one batch per partition, acks 0/1/all with min.insync.replicas, idempotence, record errors (v8+), leader hints
+    with addresses (v10+), topic ids (v13), zstd from v7 on, log append time
+dropped: transactions (their batches are refused with INVALID_TXN_STATE and a message), the time-out: replicas share
+    the log, so acks=all waits for nobody
+notes: with acks=0 nothing is answered, and an error closes the connection, which is all a client can be told. v3-4
+    have no log start offset. An error message goes with every error but the routing ones; Kafka has one with record
+    errors only.
 """
 
 from __future__ import annotations
@@ -127,7 +128,7 @@ def _check_attributes(context: RequestContext, attributes: int) -> None:
     if attributes & TRANSACTIONAL:
         raise InvalidTxnStateError("This broker has no transactions yet.")
     if context.api_version < ZSTD_FROM_VERSION and attributes & CODEC_MASK == Compression.ZSTD:
-        raise UnsupportedCompressionTypeError("Produce requests with version < 7 are not allowed to use ZStandard compression")
+        raise UnsupportedCompressionTypeError("Produce requests with version < 7 are not allowed to use zstd")
 
 
 def _failed(index: int, error: KafkaError) -> dict[str, Any]:

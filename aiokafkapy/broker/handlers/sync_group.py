@@ -13,8 +13,7 @@ from typing import Any
 
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..group import SyncResult
-from ..groups import MemberIdentity, SyncRequest
+from ..group import MemberIdentity, SyncRequest, SyncResult
 from . import Body, register
 from .coordination import check_coordinator
 
