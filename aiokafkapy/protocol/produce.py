@@ -49,9 +49,11 @@ CURRENT_LEADER_TAG: Final = 0
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
 _ACKS_AND_TIMEOUT: Final = Struct(">hi")
-# index, error code, base offset, log append time
-_PARTITION: Final = Struct(">ihqq")
-_LOG_START_OFFSET: Final = Struct(">q")
+# index, error code, base offset, log append time, and from version 5 on the log start offset
+_OLD_PARTITION: Final = Struct(">ihqq")
+_PARTITION: Final = Struct(">ihqqq")
+_NOTHING_TO_SAY: Final = b"\x01\x00\x00"
+"""How most partitions end: no record errors, no message, no tagged fields."""
 _LEADER: Final = Struct(">ii")
 
 
@@ -176,16 +178,20 @@ def _read_topic(cursor: Cursor, version: int, partitions: list[PartitionProduceR
 
 def _read_partition(cursor: Cursor, version: int, topic: str | None, topic_id: UUID | None) -> PartitionProduceResponse:
     flexible = version >= FIRST_FLEXIBLE
-    partition, error_code, base_offset, log_append_time_ms = _read(cursor, _PARTITION)
-    log_start_offset = _read(cursor, _LOG_START_OFFSET)[0] if version >= FIRST_WITH_LOG_START_OFFSET else -1
+    log_start_offset = -1
+    if version >= FIRST_WITH_LOG_START_OFFSET:
+        partition, error_code, base_offset, log_append_time_ms, log_start_offset = _read(cursor, _PARTITION)
+    else:
+        partition, error_code, base_offset, log_append_time_ms = _read(cursor, _OLD_PARTITION)
     record_errors: tuple[tuple[int, str | None], ...] = ()
     error_message: str | None = None
-    if version >= FIRST_WITH_RECORD_ERRORS:
-        count = _read_count(cursor, flexible)
-        if count:
-            record_errors = tuple([_read_record_error(cursor, flexible) for _ in range(count)])
+    current_leader: tuple[int, int] | None = None
+    if flexible and cursor.data[cursor.position : cursor.position + 3] == _NOTHING_TO_SAY:
+        cursor.position += 3
+    elif version >= FIRST_WITH_RECORD_ERRORS:
+        record_errors = tuple([_read_record_error(cursor, flexible) for _ in range(_read_count(cursor, flexible))])
         error_message = _read_string(cursor, flexible)
-    current_leader = _read_current_leader(cursor) if flexible else None
+        current_leader = _read_current_leader(cursor) if flexible else None
     return PartitionProduceResponse(
         topic,
         topic_id,
@@ -241,7 +247,7 @@ def _read_node(cursor: Cursor) -> Node:
 
 def _tags(cursor: Cursor) -> Iterator[tuple[int, int]]:
     """The tagged fields that follow, as (tag, end of its value); what the loop's body does not read is stepped over."""
-    for _ in range(cursor.read_count(cursor.read_unsigned_varint())):
+    for _ in range(cursor.read_count(_read_varint(cursor))):
         tag = cursor.read_unsigned_varint()
         size = cursor.read_unsigned_varint()
         start = cursor.advance(size)
@@ -251,7 +257,7 @@ def _tags(cursor: Cursor) -> Iterator[tuple[int, int]]:
 
 
 def _skip_tags(cursor: Cursor) -> None:
-    for _ in range(cursor.read_count(cursor.read_unsigned_varint())):
+    for _ in range(cursor.read_count(_read_varint(cursor))):
         cursor.read_unsigned_varint()
         cursor.advance(cursor.read_unsigned_varint())
 
@@ -265,15 +271,23 @@ def _read(cursor: Cursor, struct: Struct) -> tuple[int, ...]:
     return struct.unpack_from(cursor.data, cursor.advance(struct.size))
 
 
+def _read_varint(cursor: Cursor) -> int:
+    position = cursor.position
+    if position < cursor.end and (byte := cursor.data[position]) < 0x80:  # as nearly all are
+        cursor.position = position + 1
+        return byte
+    return cursor.read_unsigned_varint()
+
+
 def _read_count(cursor: Cursor, flexible: bool) -> int:
-    count = cursor.read_unsigned_varint() - 1 if flexible else _read(cursor, _INT32)[0]
+    count = _read_varint(cursor) - 1 if flexible else _read(cursor, _INT32)[0]
     if count < 0:
         raise MalformedFrameError("an array in a Produce response is null")
     return cursor.read_count(count)
 
 
 def _read_string(cursor: Cursor, flexible: bool) -> str | None:
-    size = cursor.read_unsigned_varint() - 1 if flexible else _read(cursor, _INT16)[0]
+    size = _read_varint(cursor) - 1 if flexible else _read(cursor, _INT16)[0]
     return None if size < 0 else str(cursor.take(size), "utf-8")
 
 

@@ -15,6 +15,7 @@ cdef class RecordBlock:
 @cython.final
 cdef class RecordBatchBuilder:
     cdef readonly Py_ssize_t limit
+    cdef public Py_ssize_t allowance
     cdef readonly Py_ssize_t size
     cdef readonly Py_ssize_t count
     cdef readonly Py_ssize_t capacity
@@ -43,7 +44,8 @@ cdef class RecordBatchBuilder:
         const unsigned char *value, Py_ssize_t value_size,
         object headers,
     ) except -1
-    cdef int _open_block(self, Py_ssize_t record_size) except -1
+    cdef Py_ssize_t _next_block_size(self, Py_ssize_t record_size) noexcept
+    cdef int _open_block(self, Py_ssize_t added) except -1
     cdef void _fill_block_before(self, Py_ssize_t record_size) noexcept
     cdef void _settle(self) noexcept
 

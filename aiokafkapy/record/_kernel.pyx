@@ -65,6 +65,8 @@ cdef enum:
     LONG_RECORD = 16384
 
 cdef int64_t MAX_BATCH_SIZE = 0x7FFFFFFF
+# An allowance that no batch reaches.
+cdef Py_ssize_t UNLIMITED = <Py_ssize_t>1 << 62
 cdef int64_t NO_TIMESTAMP = -1
 
 
@@ -113,6 +115,7 @@ cdef class RecordBatchBuilder:
 
     def __cinit__(self, Py_ssize_t limit):
         self.limit = limit
+        self.allowance = UNLIMITED
         self.size = BATCH_HEADER_SIZE
         self.count = 0
         self.base_timestamp = self.max_timestamp = NO_TIMESTAMP
@@ -129,7 +132,7 @@ cdef class RecordBatchBuilder:
         self._header = None
 
     cpdef Py_ssize_t try_append(self, long long timestamp_ms, object key, object value, object headers) except -1:
-        """Encode a record and return its size in bytes; 0 when it does not fit and the batch is not empty."""
+        """Encode a record and return its size in bytes; 0 when it does not fit, negative when over the allowance."""
         cdef const unsigned char *key_data = NULL
         cdef const unsigned char *value_data = NULL
         cdef Py_ssize_t key_size = -1
@@ -299,8 +302,12 @@ cdef class RecordBatchBuilder:
                 limit=MAX_BATCH_SIZE,
             )
         cdef bint opens_block = self._stop - self._next < record_size
+        cdef Py_ssize_t added
         if opens_block:
-            self._open_block(record_size)
+            added = self._next_block_size(record_size)
+            if self.capacity + added > self.allowance:
+                return -(self.capacity + added)
+            self._open_block(added)
         cdef unsigned char *out = self._next
         out = write_varint(out, zigzag_of(body_size))
         out[0] = 0  # attributes: none is in use
@@ -323,11 +330,10 @@ cdef class RecordBatchBuilder:
         self.records_size += record_size
         return record_size
 
-    cdef int _open_block(self, Py_ssize_t record_size) except -1:
-        """Add a block that takes the whole record, and make it the one that is written to."""
+    cdef Py_ssize_t _next_block_size(self, Py_ssize_t record_size) noexcept:
+        """The size of the block to add for a record that the last one has no room for."""
         cdef Py_ssize_t rest = self.limit - self.size
         cdef Py_ssize_t added = FIRST_BLOCK
-        cdef RecordBlock block
         while added < LARGEST_BLOCK and added * (2 if self.capacity < SMALL_STORAGE else 8) <= self.capacity:
             added *= 2
         while added > FIRST_BLOCK and added // 2 >= rest:
@@ -337,7 +343,11 @@ cdef class RecordBatchBuilder:
                 added = record_size
             while added < record_size:
                 added *= 2
-        block = RecordBlock(added)
+        return added
+
+    cdef int _open_block(self, Py_ssize_t added) except -1:
+        """Add a block, which takes the whole next record, and make it the one that is written to."""
+        cdef RecordBlock block = RecordBlock(added)
         self._settle()
         self._blocks.append(block)
         self._block = block

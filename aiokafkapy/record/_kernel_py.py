@@ -46,6 +46,9 @@ MAGIC: Final = 2
 UNKNOWN_LEADER_EPOCH: Final = -1
 NO_PRODUCER: Final = -1
 
+UNLIMITED: Final = 1 << 62
+"""An allowance that no batch reaches."""
+
 # base offset, length, leader epoch, magic, crc
 _PREAMBLE: Final = Struct(">qiibI")
 # attributes, last offset delta, base timestamp, max timestamp, producer id, producer epoch, base sequence, count
@@ -57,8 +60,9 @@ class RecordBatchBuilder:
 
     `limit` is the size in bytes, header included, past which no further record is taken; an empty builder takes any
     record. `size` counts the bytes of the batch so far, `count` its records, `records_size` the bytes of its records
-    before compression; `capacity` is the memory really held, which is what counts against `buffer_memory`. A builder is
-    for one thread at a time, but what `records_view()` and `buffers()` give may be read in any thread.
+    before compression; `capacity` is the memory really held, which is what counts against `buffer_memory`. It never
+    grows over `allowance`, which is unlimited unless it is set. A builder is for one thread at a time, but what
+    `records_view()` and `buffers()` give may be read in any thread.
     """
 
     __slots__ = (
@@ -66,6 +70,7 @@ class RecordBatchBuilder:
         "_is_closed",
         "_payload",
         "_storage",
+        "allowance",
         "base_sequence",
         "base_timestamp",
         "capacity",
@@ -83,6 +88,7 @@ class RecordBatchBuilder:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
+        self.allowance = UNLIMITED
         self.size = BATCH_HEADER_SIZE
         self.count = 0
         self.capacity = 0
@@ -105,13 +111,15 @@ class RecordBatchBuilder:
     def try_append(self, timestamp_ms: int, key: Buffer | None, value: Buffer | None, headers: Headers | None) -> int:
         """Encode a record and return its size in bytes; 0 when it does not fit and the batch is not empty.
 
+        When it fits, but not without more memory than `allowance`, the negative of the capacity that is needed.
         Raises TypeError when key or value is no bytes-like object, and IllegalStateError once the records were viewed
         or the batch sealed. Whatever is raised, the batch is as it was.
         """
         if self._is_closed:
             raise IllegalStateError("the batch is closed and takes no more records")
         body = _encode_body(self._timestamp_delta(timestamp_ms), self.count, key, value, headers)
-        record_size = len(body) + _varint_size(len(body))
+        prefix = _varint(len(body))
+        record_size = len(body) + len(prefix)
         size = self.size + record_size
         if size > self.limit and self.count:
             return 0
@@ -121,10 +129,12 @@ class RecordBatchBuilder:
                 size=record_size,
                 limit=MAX_BATCH_SIZE,
             )
-        prefix = bytearray()
-        _write_varint(prefix, len(body))
-        self._storage += prefix
-        self._storage += body
+        needed = self.records_size + record_size
+        if needed >= self.capacity:
+            capacity = needed + (needed >> 3) + 8  # the most that a bytearray takes when it grows
+            if capacity > self.allowance:
+                return -capacity
+        self._storage += prefix + body
         if not self.count:
             self.base_timestamp = self.max_timestamp = timestamp_ms
         elif timestamp_ms > self.max_timestamp:
@@ -302,52 +312,58 @@ _MURMUR_M: Final = 0x5BD1E995
 
 def _encode_body(
     timestamp_delta: int, offset_delta: int, key: Buffer | None, value: Buffer | None, headers: Headers | None
-) -> bytearray:
-    body = bytearray(1)  # attributes: none is in use
-    _write_varint(body, timestamp_delta)
-    _write_varint(body, offset_delta)
-    _write_bytes(body, key)
-    _write_bytes(body, value)
-    if not headers:
-        body.append(0)
-        return body
-    _write_varint(body, len(headers))
+) -> bytes:
+    parts = [b"\0", _varint(timestamp_delta), _varint(offset_delta)]  # attributes first: none is in use
+    for field in (key, value):
+        if field is None:
+            parts.append(_NULL)
+        else:
+            data = field if type(field) is bytes else memoryview(field).tobytes()
+            parts += (_varint(len(data)), data)
+    if headers:
+        _encode_headers(parts, headers)
+    else:
+        parts.append(b"\0")
+    return b"".join(parts)
+
+
+def _encode_headers(parts: list[bytes], headers: Headers) -> None:
+    parts.append(_varint(len(headers)))
     for name, content in headers:
         if not isinstance(name, str):
             raise TypeError(f"a header's name must be str, not {type(name).__name__}")
         encoded = name.encode()
-        _write_varint(body, len(encoded))
-        body += encoded
-        _write_bytes(body, content)
-    return body
-
-
-def _write_bytes(target: bytearray, data: Buffer | None) -> None:
-    if data is None:
-        target.append(1)  # -1
-        return
-    if type(data) is not bytes:
-        data = memoryview(data).tobytes()
-    _write_varint(target, len(data))
-    target += data
+        parts += (_varint(len(encoded)), encoded)
+        if content is None:
+            parts.append(_NULL)
+        else:
+            data = content if type(content) is bytes else memoryview(content).tobytes()
+            parts += (_varint(len(data)), data)
 
 
 def _size_of(data: Buffer) -> int:
     return len(data) if type(data) is bytes else memoryview(data).nbytes
 
 
-def _write_varint(target: bytearray, value: int) -> None:
+def _varint(value: int) -> bytes:
+    return _VARINTS[value] if 0 <= value < _KEPT_VARINTS else _encode_varint(value)
+
+
+def _encode_varint(value: int) -> bytes:
     """Zigzag, then base 128, low bits first: Java's `ByteUtils.writeVarint` and `writeVarlong`."""
     zigzag = value << 1 if value >= 0 else ~(value << 1)
+    encoded = bytearray()
     while zigzag > 0x7F:
-        target.append(zigzag & 0x7F | 0x80)
+        encoded.append(zigzag & 0x7F | 0x80)
         zigzag >>= 7
-    target.append(zigzag)
+    encoded.append(zigzag)
+    return bytes(encoded)
 
 
-def _varint_size(value: int) -> int:
-    zigzag = value << 1 if value >= 0 else ~(value << 1)
-    return (zigzag.bit_length() + 6) // 7 or 1
+_KEPT_VARINTS: Final = 4096
+"""Sizes, offsets and timestamps of a batch are mostly below: these are encoded once."""
+_VARINTS: Final = [_encode_varint(value) for value in range(_KEPT_VARINTS)]
+_NULL: Final = _encode_varint(-1)
 
 
 def _decode_record(

@@ -251,6 +251,27 @@ class TestMemory:
             if builder.records_size > 16384:
                 assert builder.capacity <= 1.26 * builder.records_size
 
+    @given(st.lists(st.integers(0, 6000), min_size=1, max_size=60), st.integers(0, 40_000))
+    def test_never_holds_more_than_it_is_allowed(self, kernel: ModuleType, sizes: list[int], allowance: int) -> None:
+        builder = kernel.RecordBatchBuilder(1 << 30)
+        builder.allowance = allowance
+        for size in sizes:
+            before = (builder.size, builder.count, builder.capacity)
+            result = builder.try_append(BASE, b"k", bytes(size), None)
+            if result < 0:
+                assert (builder.size, builder.count, builder.capacity) == before
+                assert -result > builder.allowance
+                # What it says it needs is enough.
+                builder.allowance = -result
+                assert builder.try_append(BASE, b"k", bytes(size), None) > size
+            assert builder.capacity <= builder.allowance
+
+    def test_over_its_allowance_says_so_only_where_the_record_would_fit(self, kernel: ModuleType) -> None:
+        builder = filled(kernel, [(BASE, None, bytes(100), None)], 1000)
+        builder.allowance = 0
+        assert builder.try_append(BASE, None, bytes(2000), None) == 0
+        assert builder.try_append(BASE, None, bytes(700), None) < 0
+
     def test_gives_a_lone_record_a_small_block(self, kernel: ModuleType) -> None:
         assert filled(kernel, [(BASE, None, bytes(100), None)], 1 << 17).capacity <= 512
 
