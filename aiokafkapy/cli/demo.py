@@ -5,12 +5,15 @@ Owns the options; everything else is in `aiokafkapy.demo`.
 
 from __future__ import annotations
 
+import json
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from .running import Stop, run
+from .progress import progress
+from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, run
 
 __all__ = ["demo"]
 
@@ -46,6 +49,7 @@ def demo(
     """
 
     async def command(stop: Stop) -> int:
+        from ..demo.report import render
         from ..demo.runner import DemoOptions, run_demo
 
         options = DemoOptions(
@@ -56,8 +60,11 @@ def demo(
             limit=limit,
             nodes=nodes,
             data=data,
-            as_json=as_json,
         )
-        return await run_demo(options, stop)
+        report = await run_demo(options, stop, partial(progress, unit="flights"))
+        typer.echo(json.dumps(report.as_json(), indent=2) if as_json else render(report))
+        if not report.has_passed:
+            return EXIT_FAILED
+        return EXIT_INTERRUPTED if report.was_interrupted else EXIT_OK
 
     run(command)

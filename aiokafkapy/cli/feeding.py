@@ -16,7 +16,7 @@ import os
 import stat
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from itertools import islice
 from typing import BinaryIO, Final, Generic, TypeVar
 
@@ -34,7 +34,7 @@ def is_regular_file(stream: BinaryIO) -> bool:
     return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
 
 
-async def feed(items: Iterator[T], *, in_thread: bool) -> AsyncIterator[list[T]]:
+async def feed(items: Iterator[T], *, in_thread: bool) -> AsyncGenerator[list[T], None]:
     """The items in blocks of at least one. What `items` raises is raised here, after what came before it."""
     if not in_thread:
         while block := list(islice(items, BLOCK_SIZE)):

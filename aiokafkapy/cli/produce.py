@@ -11,12 +11,13 @@ Rules:
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import sys
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TextIO
@@ -281,10 +282,8 @@ async def _confirm(unconfirmed: deque[tuple[Delivery, InputRecord]], outcome: Ou
             outcome.note_delivered(record, metadata.partition, metadata.offset)
 
 
-async def _until_stopped(blocks: AsyncIterator[Any], stop: Stop) -> AsyncIterator[Any]:
+async def _until_stopped(blocks: AsyncGenerator[Any, None], stop: Stop) -> AsyncGenerator[Any, None]:
     """The blocks, until the user says stop; also while the next block is a long time coming."""
-    import asyncio
-
     stopping = asyncio.ensure_future(stop.wait())
     try:
         while True:
@@ -300,7 +299,7 @@ async def _until_stopped(blocks: AsyncIterator[Any], stop: Stop) -> AsyncIterato
             yield block
     finally:
         stopping.cancel()
-        await blocks.aclose()  # type: ignore[attr-defined]
+        await blocks.aclose()
 
 
 def _summarize(

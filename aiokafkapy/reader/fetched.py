@@ -4,7 +4,8 @@ Owns which records of the batches count: none before the position, no control re
 an aborted transaction. Knows no connection, no clock and no metadata. Kafka's counterpart is `CompletedFetch`.
 
 Rules:
-- a batch that is damaged is reported with its place, and what stands before it in the answer is handed out first;
+- batches are decoded as they are asked for, some at a time, so that a large answer does not hold the loop;
+- a batch that is damaged is reported with its place, after what stands before it was handed out;
 - the next position is behind the last whole batch, also when nothing of it was visible, so reading never stands still.
 """
 
@@ -18,7 +19,7 @@ from ..errors import CorruptMessageError, KafkaError
 from ..record.batch import ControlType, RecordBatch, iter_batches
 from ..record.builder import Buffer
 
-__all__ = ["AbortedTransaction", "DecodedRecords", "decode_fetched"]
+__all__ = ["AbortedTransaction", "CompletedFetch"]
 
 
 class AbortedTransaction(NamedTuple):
@@ -28,46 +29,80 @@ class AbortedTransaction(NamedTuple):
     producer_id: int
 
 
-class DecodedRecords(NamedTuple):
-    """What may be seen, and where to read on. `error` is what stopped the decoding before the end of the bytes."""
+class CompletedFetch:
+    """The batches of one partition in one answer, from `position` on.
 
-    records: list[ConsumedRecord]
-    next_offset: int
-    error: KafkaError | None
-
-
-def decode_fetched(
-    data: Buffer,
-    topic_partition: TopicPartition,
-    position: int,
-    *,
-    check_crcs: bool = True,
-    aborted: Iterable[AbortedTransaction] | None = None,
-) -> DecodedRecords:
-    """Decode the batches of one partition from `position` on.
-
-    `aborted` are the transactions to leave out, None when everything may be seen (read_uncommitted).
+    `aborted` are the transactions to leave out, None when everything may be seen (read_uncommitted). `next_offset` is
+    where to read on after what `take` gave; `error` is what stopped the decoding before the end of the bytes.
     """
-    topic, partition = topic_partition
-    records: list[ConsumedRecord] = []
-    next_offset = position
-    transactions = None if aborted is None else _AbortedTransactions(aborted)
-    try:
-        for batch in iter_batches(data):
-            if check_crcs:
-                batch.validate()
-            is_visible = not batch.is_control if transactions is None else transactions.shows(batch)
-            if is_visible and batch.next_offset > position:
-                found = batch.records(topic, partition)
-                # The position may be inside the first batch: brokers hand out whole batches.
-                records += found if batch.base_offset >= position else [one for one in found if one[0] >= position]
-            next_offset = max(next_offset, batch.next_offset)
-    except KafkaError as error:
-        place = f"{topic_partition}: after offset {next_offset - 1}: {error}"
-        damaged = CorruptMessageError(place, topic=topic, partition=partition)
-        damaged.__cause__ = error
-        return DecodedRecords(records, next_offset, damaged)
-    return DecodedRecords(records, next_offset, None)
+
+    __slots__ = (
+        "_batches",
+        "_check_crcs",
+        "_position",
+        "_transactions",
+        "end_offset",
+        "error",
+        "is_drained",
+        "next_offset",
+        "node_id",
+        "topic_partition",
+    )
+
+    def __init__(
+        self,
+        data: Buffer,
+        topic_partition: TopicPartition,
+        position: int,
+        *,
+        check_crcs: bool = True,
+        aborted: Iterable[AbortedTransaction] | None = None,
+        node_id: int = -1,
+        end_offset: int = -1,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.node_id = node_id
+        self.end_offset = end_offset
+        self.next_offset = position
+        self.is_drained = False
+        self.error: KafkaError | None = None
+        self._position = position
+        self._check_crcs = check_crcs
+        self._batches = iter_batches(data)
+        self._transactions = None if aborted is None else _AbortedTransactions(aborted)
+
+    def take(self, enough: int) -> list[ConsumedRecord]:
+        """The next records: those of as many whole batches as it takes to have `enough`, or of all that are left."""
+        records: list[ConsumedRecord] = []
+        try:
+            while len(records) < enough:
+                batch = next(self._batches, None)
+                if batch is None:
+                    self.is_drained = True
+                    break
+                records += self._visible(batch)
+                self.next_offset = max(self.next_offset, batch.next_offset)
+        except KafkaError as error:
+            self.is_drained = True
+            topic, partition = self.topic_partition
+            place = f"{self.topic_partition}: at offset {self.next_offset}: {error}"
+            self.error = CorruptMessageError(place, topic=topic, partition=partition)
+            self.error.__cause__ = error
+        return records
+
+    # internals
+
+    def _visible(self, batch: RecordBatch) -> list[ConsumedRecord]:
+        if self._check_crcs:
+            batch.validate()
+        is_shown = not batch.is_control if self._transactions is None else self._transactions.shows(batch)
+        if not is_shown or batch.next_offset <= self._position:
+            return []
+        records = batch.records(*self.topic_partition)
+        if batch.base_offset >= self._position:
+            return records
+        # The position may be inside the first batch: brokers hand out whole batches.
+        return [record for record in records if record.offset >= self._position]
 
 
 class _AbortedTransactions:

@@ -27,14 +27,15 @@ from ..common import ConsumedRecord, Node, TopicPartition
 from ..errors import IllegalStateError, KafkaError, OffsetOutOfRangeError, make
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_request
-from ..record.builder import Buffer
 from .config import ReaderConfig
-from .fetched import AbortedTransaction, DecodedRecords, decode_fetched
+from .fetched import AbortedTransaction, CompletedFetch
 from .offset_lookup import EARLIEST, LATEST
 
 __all__ = ["FetchPlan", "Fetcher", "PartitionRecords"]
 
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
+ENOUGH_RECORDS: Final = 1_000
+"""Records decoded at once, in whole batches: a few milliseconds' work."""
 _CONSUMER_REPLICA_ID: Final = -1
 _RESET_TO: Final[Mapping[str, int | None]] = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 
@@ -111,16 +112,6 @@ class FetchPlan:
         return next((name for name, known in self.topic_ids.items() if known == topic_id), None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Arrived:
-    node_id: int
-    topic_partition: TopicPartition
-    position: int
-    data: Buffer
-    aborted: list[AbortedTransaction] | None
-    end_offset: int
-
-
 @dataclass(slots=True)
 class Fetcher:
     """Positions of the assigned partitions, and what has arrived for them. Belongs to one event loop."""
@@ -129,7 +120,7 @@ class Fetcher:
     metadata: Metadata
     partitions: dict[TopicPartition, PartitionState] = field(default_factory=dict)
     busy_nodes: set[int] = field(default_factory=set)
-    arrived: deque[_Arrived] = field(default_factory=deque)
+    arrived: deque[CompletedFetch] = field(default_factory=deque)
 
     # what is read, and from where
 
@@ -242,16 +233,17 @@ class Fetcher:
     def take(self) -> PartitionRecords | None:
         """The next records that arrived, decoded; None when there are none. Raises a partition's error, once."""
         while self.arrived:
-            one = self.arrived.popleft()
-            state = self.partitions[one.topic_partition]
-            state.has_arrived = False
-            found = self._decode(one)
-            state.position = found.next_offset
-            state.end_offset = one.end_offset
-            if found.error is not None:
-                state.error = found.error
-            if found.records:
-                return PartitionRecords(one.topic_partition, found.records, one.end_offset)
+            completed = self.arrived[0]
+            tp = completed.topic_partition
+            state = self.partitions[tp]
+            records = completed.take(ENOUGH_RECORDS)
+            state.position = completed.next_offset
+            if completed.is_drained:
+                self.arrived.popleft()
+                state.has_arrived = False
+                state.error = completed.error
+            if records:
+                return PartitionRecords(tp, records, completed.end_offset)
         for state in self.partitions.values():
             if state.error is not None:
                 error, state.error = state.error, None
@@ -293,7 +285,16 @@ class Fetcher:
             aborted = [
                 AbortedTransaction(one.first_offset, one.producer_id) for one in answer.aborted_transactions or ()
             ]
-        self.arrived.append(_Arrived(plan.node.node_id, tp, asked_for, answer.records, aborted, end_offset))
+        completed = CompletedFetch(
+            answer.records,
+            tp,
+            asked_for,
+            check_crcs=self.config.check_crcs,
+            aborted=aborted,
+            node_id=plan.node.node_id,
+            end_offset=end_offset,
+        )
+        self.arrived.append(completed)
         state.has_arrived = True
 
     def _handle_error(self, tp: TopicPartition, state: PartitionState, error: KafkaError, now: float) -> None:
@@ -309,12 +310,3 @@ class Fetcher:
             self.metadata.request_update()
         else:
             state.error = error
-
-    def _decode(self, one: _Arrived) -> DecodedRecords:
-        return decode_fetched(
-            one.data,
-            one.topic_partition,
-            one.position,
-            check_crcs=self.config.check_crcs,
-            aborted=one.aborted,
-        )

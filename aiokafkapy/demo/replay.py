@@ -1,0 +1,153 @@
+"""The two ways in: flights posted to the service by concurrent clients, and flights given to the producer directly.
+
+Owns how the load is made; what came of each flight goes to the `Ledger`. Knows no command line.
+
+Rules:
+- a tail number belongs to one client, which waits for each answer before it posts the next flight: so the order of a
+  key's records is known, and can be checked;
+- a flight that was handed over is never forgotten: it is acknowledged, failed, or without an answer;
+- when the user says stop nothing new is begun, and what is under way is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import zlib
+from collections import deque
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import aiohttp
+
+from ..errors import KafkaError
+from .flights import Flight
+from .ledger import Ledger
+
+if TYPE_CHECKING:
+    from ..producer.delivery import Delivery
+    from ..producer.producer import KafkaProducer
+
+__all__ = ["Bar", "StopSignal", "deal", "replay_directly", "replay_over_http"]
+
+MAX_UNCONFIRMED: Final = 20_000
+"""Records that were given to the producer and not yet looked at again."""
+LOOK_EVERY: Final = 512
+"""Records between two looks at Ctrl-C, the progress bar and the answers."""
+ANSWER_TIMEOUT: Final = 150.0
+"""Seconds: more than the producer's delivery_timeout_ms, within which the service has an outcome to tell."""
+
+
+class StopSignal(Protocol):
+    """Whether the user asked to stop."""
+
+    @property
+    def is_requested(self) -> bool:
+        """True from the first Ctrl-C on."""
+
+
+class Bar(Protocol):
+    """Somebody who shows progress."""
+
+    def update(self, done: int) -> None:
+        """So many are done, in all."""
+
+
+def deal(flights: Sequence[Flight], clients: int) -> list[list[Flight]]:
+    """The flights of each client, in the file's order; all of one key go to the same client."""
+    hands: list[list[Flight]] = [[] for _ in range(clients)]
+    for flight in flights:
+        number = flight.row if flight.key is None else zlib.crc32(flight.key)
+        hands[number % clients].append(flight)
+    return hands
+
+
+async def replay_over_http(
+    flights: Sequence[Flight], url: str, clients: int, ledger: Ledger, stop: StopSignal, bar: Bar
+) -> list[float]:
+    """Post every flight, each client one at a time; returns the seconds that the answered ones took."""
+    latencies: list[float] = []
+
+    async def client(hand: list[Flight]) -> None:
+        for flight in hand:
+            if stop.is_requested:
+                return
+            ledger.record_sent(flight.row)
+            begun = time.perf_counter()
+            try:
+                async with session.post(url, data=flight.value, headers=_JSON) as response:
+                    answer = await response.json()
+                    status = response.status
+            except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+                ledger.record_unanswered(f"HTTP: {error or type(error).__name__}")
+                continue
+            latencies.append(time.perf_counter() - begun)
+            _note_answer(ledger, flight.row, status, answer)
+            if len(latencies) % 64 == 0:
+                bar.update(len(latencies))
+
+    timeout = aiohttp.ClientTimeout(total=ANSWER_TIMEOUT)
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session, asyncio.TaskGroup() as group:
+        for hand in deal(flights, clients):
+            group.create_task(client(hand))
+    bar.update(len(latencies))
+    return latencies
+
+
+async def replay_directly(
+    flights: Sequence[Flight], producer: KafkaProducer, topic: str, ledger: Ledger, stop: StopSignal, bar: Bar
+) -> None:
+    """Give every flight to the producer without waiting for its answer, then wait for all answers."""
+    unconfirmed: deque[tuple[Delivery, int]] = deque()
+    done = 0
+    for flight in flights:
+        if done % LOOK_EVERY == 0:
+            bar.update(done)
+            if stop.is_requested:
+                break
+            await _confirm(unconfirmed, ledger, MAX_UNCONFIRMED)
+        ledger.record_sent(flight.row)
+        try:
+            delivery = await producer.enqueue(topic, flight.value, key=flight.key, timestamp_ms=flight.timestamp_ms)
+        except KafkaError as error:
+            _note_error(ledger, flight.row, error)
+        else:
+            unconfirmed.append((delivery, flight.row))
+        done += 1
+    await _confirm(unconfirmed, ledger, 0)
+    bar.update(done)
+
+
+# internals
+
+_JSON: Final = {"Content-Type": "application/json"}
+
+
+def _note_answer(ledger: Ledger, row: int, status: int, answer: Any) -> None:
+    if status == 200:
+        ledger.record_acknowledged(row, answer["partition"], answer["offset"])
+    elif status == 503 and answer.get("outcome_unknown"):
+        ledger.record_unanswered(str(answer.get("error")))
+    else:
+        ledger.record_failed(row, f"HTTP {status}: {answer.get('error') or answer.get('detail')}")
+
+
+def _note_error(ledger: Ledger, row: int, error: KafkaError) -> None:
+    reason = f"{type(error).__name__}: {error}"
+    if error.outcome_unknown:
+        ledger.record_unanswered(reason)
+    else:
+        ledger.record_failed(row, reason)
+
+
+async def _confirm(unconfirmed: deque[tuple[Delivery, int]], ledger: Ledger, most: int) -> None:
+    """Enter the answers that are there, and wait for more until no more than `most` are open."""
+    while unconfirmed and (len(unconfirmed) > most or unconfirmed[0][0].done()):
+        delivery, row = unconfirmed.popleft()
+        try:
+            metadata = delivery.result() if delivery.done() else await delivery
+        except KafkaError as error:
+            _note_error(ledger, row, error)
+        else:
+            ledger.record_acknowledged(row, metadata.partition, metadata.offset)

@@ -1,0 +1,131 @@
+"""The end of the demo: figures and checks, for people and as JSON.
+
+Owns what is said and how; every number comes from the `Ledger`, the clock, or the producers' own metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from .ledger import Check
+
+__all__ = ["Load", "Report", "percentile_ms", "render"]
+
+
+@dataclass(slots=True)
+class Load:
+    """One way in, or the way back: how many records, in how long. Latencies are milliseconds, None when not
+    measured."""
+
+    records: int = 0
+    seconds: float = 0.0
+    batches: int | None = None
+    requests: int | None = None
+    bytes: int | None = None
+    clients: int | None = None
+    http_p50_ms: float | None = None
+    http_p99_ms: float | None = None
+    send_p50_ms: float | None = None
+    send_p99_ms: float | None = None
+
+    @property
+    def rate(self) -> float:
+        """Records a second; 0 when there was no time."""
+        return self.records / self.seconds if self.seconds > 0 else 0.0
+
+    def take_metrics(self, metrics: Mapping[str, float]) -> None:
+        """Batches, requests and bytes, from a producer's metrics."""
+        self.batches = int(metrics.get("batch-total", 0))
+        self.requests = int(metrics.get("request-total", 0))
+        self.bytes = int(metrics.get("byte-total", 0))
+
+    def as_json(self) -> dict[str, Any]:
+        """What was measured, for programs."""
+        found = {name: value for name, value in asdict(self).items() if value is not None}
+        return found | {"seconds": round(self.seconds, 3), "rate": round(self.rate, 1)}
+
+
+@dataclass(slots=True)
+class Report:
+    """All that the demo has to say."""
+
+    cluster: str
+    topic: str
+    flights: int
+    was_interrupted: bool = False
+    http: Load = field(default_factory=Load)
+    direct: Load = field(default_factory=Load)
+    read_back: Load = field(default_factory=Load)
+    checks: list[Check] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+
+    @property
+    def has_passed(self) -> bool:
+        """True when records were checked and every check holds."""
+        return bool(self.checks) and all(check.passed for check in self.checks)
+
+    def as_json(self) -> dict[str, Any]:
+        """The report for programs."""
+        return {
+            "cluster": self.cluster,
+            "topic": self.topic,
+            "flights": self.flights,
+            "interrupted": self.was_interrupted,
+            "http": self.http.as_json(),
+            "direct": self.direct.as_json(),
+            "read_back": self.read_back.as_json(),
+            "checks": [asdict(check) for check in self.checks],
+            "troubles": self.troubles,
+            "passed": self.has_passed,
+        }
+
+
+def percentile_ms(ordered: Sequence[float], share: float) -> float | None:
+    """The value, in milliseconds, that `share` of the ascending seconds do not exceed; None of nothing."""
+    if not ordered:
+        return None
+    return round(ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1000, 3)
+
+
+def render(report: Report) -> str:
+    """The report as text, without colours, one fact a line."""
+    prefix = "Interrupted. " if report.was_interrupted else ""
+    lines = [
+        "",
+        f"{prefix}{report.flights:,} flights, topic {report.topic}, {report.cluster}",
+        "",
+        *_load_lines("over HTTP", report.http),
+        *_load_lines("directly", report.direct),
+        *_load_lines("read back", report.read_back),
+        "",
+    ]
+    width = max((len(check.name) for check in report.checks), default=0)
+    lines += [f"  {'ok    ' if one.passed else 'FAILED'}  {one.name:<{width}}  {one.detail}" for one in report.checks]
+    if report.troubles:
+        lines += ["", *[f"  {trouble}" for trouble in report.troubles]]
+    verdict = "All checks hold." if report.has_passed else "NOT all checks hold."
+    if report.was_interrupted and report.has_passed:
+        verdict = "All checks hold for what was sent before the interruption."
+    return "\n".join([*lines, "", verdict])
+
+
+# internals
+
+
+def _load_lines(name: str, load: Load) -> list[str]:
+    if not load.records:
+        return [f"  {name:<10} nothing"]
+    lines = [f"  {name:<10} {load.records:>9,} records in {load.seconds:6.2f} s  {load.rate:>10,.0f} a second"]
+    if load.http_p50_ms is not None:
+        lines.append(
+            f"  {'':<10} await producer.send(): p50 {load.send_p50_ms} ms, p99 {load.send_p99_ms} ms;"
+            f" whole POST: p50 {load.http_p50_ms} ms, p99 {load.http_p99_ms} ms ({load.clients} clients)"
+        )
+    if load.batches:
+        lines.append(
+            f"  {'':<10} {load.batches:,} batches in {load.requests or 0:,} requests,"
+            f" {(load.bytes or 0) / 1_000_000:,.1f} MB"
+        )
+    return lines

@@ -1,0 +1,252 @@
+"""The demo from start to end: data, broker, service, replay, reading back, report.
+
+Owns the order of things, what is started and stopped, and what Ctrl-C means; each step is done elsewhere.
+
+Rules:
+- the embedded broker runs in this process, on this loop: that is what it is for. The service is a process of its own,
+  so that HTTP is real and the two cores of a laptop share the work;
+- the first `http_flights` flights go through HTTP, and when all of them are answered the rest directly: so the order
+  per key is that of the file, and can be checked over both;
+- after Ctrl-C nothing new is sent; what was sent is waited for, read back and checked, and the report says that it is
+  not the whole. A second Ctrl-C ends it at once;
+- whatever happens, the service is stopped and the broker closed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from ..common import TopicPartition
+from ..errors import KafkaError, TopicAlreadyExistsError
+from .flights import DataFileMissingError, Flight, find_data_file, load_flights
+from .ledger import Ledger
+from .replay import Bar, StopSignal, replay_directly, replay_over_http
+from .report import Load, Report, percentile_ms
+
+__all__ = ["DemoError", "DemoOptions", "run_demo"]
+
+PARTITIONS: Final = 6
+START_TIMEOUT: Final = 30.0
+"""Seconds for the service to listen and to be ready."""
+STOP_TIMEOUT: Final = 15.0
+NEEDED: Final = ("fastapi", "uvicorn", "aiohttp")
+QUIET_WAIT: Final = 1.0
+
+Progress = Callable[[str, int | None], AbstractContextManager[Bar]]
+
+
+class DemoError(KafkaError):
+    """The demo cannot run; the text says what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """What the command line says."""
+
+    bootstrap_servers: str | None = None
+    topic: str = "flights"
+    http_flights: int = 20_000
+    clients: int = 64
+    limit: int | None = None
+    nodes: int = 3
+    data: Path | None = None
+
+
+async def run_demo(options: DemoOptions, stop: StopSignal, progress: Progress) -> Report:
+    """Run it; the report says how it went. Raises DemoError or DataFileMissingError when it cannot begin."""
+    _check_packages()
+    path = options.data or find_data_file()
+    if not path.is_file():
+        raise DataFileMissingError(f"there is no file {path}")
+    with progress("reading the file", None) as bar:
+        flights = await asyncio.to_thread(load_flights, path, options.limit)
+        bar.update(len(flights))
+    async with _cluster(options) as (servers, cluster):
+        await _make_topic(servers, options.topic)
+        starts = await _end_offsets(servers, options.topic)
+        ledger = Ledger(flights)
+        report = Report(cluster, options.topic, len(flights))
+        count = min(options.http_flights, len(flights))
+        if count and not stop.is_requested:
+            report.http = await _over_http(servers, options, flights[:count], ledger, stop, progress)
+        if not stop.is_requested and count < len(flights):
+            report.direct = await _directly(servers, options.topic, flights[count:], ledger, stop, progress)
+        report.was_interrupted = stop.is_requested
+        report.read_back = await _read_back(servers, starts, ledger, progress)
+    report.checks = ledger.checks(was_interrupted=report.was_interrupted)
+    report.troubles = [text for found in ledger.examples.values() for text in found]
+    report.troubles += [f"{times:,} times: {reason}" for reason, times in ledger.failures.most_common(5)]
+    return report
+
+
+def _check_packages() -> None:
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise DemoError(f"the demo needs {', '.join(missing)}; run: pip install 'aiokafkapy[demo]'")
+
+
+@contextlib.asynccontextmanager
+async def _cluster(options: DemoOptions) -> AsyncIterator[tuple[str, str]]:
+    """Bootstrap servers, and what to call the cluster in the report."""
+    if options.bootstrap_servers is not None:
+        yield options.bootstrap_servers, options.bootstrap_servers
+        return
+    from ..broker import DevBroker
+
+    async with DevBroker(options.nodes) as broker:
+        nodes = f"{options.nodes} node{'' if options.nodes == 1 else 's'}"
+        yield broker.bootstrap_servers, f"embedded broker with {nodes}"
+
+
+async def _make_topic(servers: str, topic: str) -> None:
+    from ..admin import TopicAdmin
+
+    async with TopicAdmin(servers) as admin:
+        # Flights of 2013: a broker that keeps a week by the records' own time would drop them while we look.
+        with contextlib.suppress(TopicAlreadyExistsError):
+            await admin.create(topic, partitions=PARTITIONS, configs={"retention.ms": "-1"})
+
+
+async def _end_offsets(servers: str, topic: str) -> dict[TopicPartition, int]:
+    """Where our records will begin: a topic that was there may have others."""
+    from ..reader import PartitionReader
+
+    async with PartitionReader(servers) as reader:
+        partitions = await reader.partitions_for(topic)
+        return await reader.end_offsets(TopicPartition(topic, one.partition) for one in partitions)
+
+
+async def _over_http(
+    servers: str, options: DemoOptions, flights: list[Flight], ledger: Ledger, stop: StopSignal, progress: Progress
+) -> Load:
+    async with _service(servers, options.topic) as url:
+        with progress("flights over HTTP", len(flights)) as bar:
+            begun = time.perf_counter()
+            latencies = await replay_over_http(flights, f"{url}/flights", options.clients, ledger, stop, bar)
+            load = Load(len(latencies), time.perf_counter() - begun, clients=options.clients)
+        figures = await _get_json(f"{url}/figures")
+    latencies.sort()
+    sends = sorted(figures["send_seconds"])
+    load.http_p50_ms, load.http_p99_ms = percentile_ms(latencies, 0.5), percentile_ms(latencies, 0.99)
+    load.send_p50_ms, load.send_p99_ms = percentile_ms(sends, 0.5), percentile_ms(sends, 0.99)
+    load.take_metrics(figures["metrics"])
+    return load
+
+
+async def _directly(
+    servers: str, topic: str, flights: list[Flight], ledger: Ledger, stop: StopSignal, progress: Progress
+) -> Load:
+    from ..producer.producer import KafkaProducer
+
+    async with KafkaProducer(servers) as producer:
+        before = ledger.acknowledged
+        with progress("flights directly", len(flights)) as bar:
+            begun = time.perf_counter()
+            await replay_directly(flights, producer, topic, ledger, stop, bar)
+            load = Load(ledger.acknowledged - before, time.perf_counter() - begun)
+        load.take_metrics(producer.metrics())
+    return load
+
+
+async def _read_back(servers: str, starts: dict[TopicPartition, int], ledger: Ledger, progress: Progress) -> Load:
+    """Everything from where we began to what is the end now, which is behind all that was acknowledged."""
+    from ..reader import PartitionReader
+
+    load = Load()
+    async with PartitionReader(servers) as reader:
+        ends = await reader.end_offsets(starts)
+        open_partitions = {tp for tp, end in ends.items() if end > starts[tp]}
+        reader.assign(open_partitions)
+        for tp in open_partitions:
+            reader.seek(tp, starts[tp])
+        begun = time.perf_counter()
+        with progress("reading back", sum(ends[tp] - starts[tp] for tp in ends)) as bar:
+            while open_partitions:
+                found = await reader.fetch_partition(QUIET_WAIT)
+                if found is None:
+                    continue
+                tp = found.topic_partition
+                records = [record for record in found.records if record.offset < ends[tp]]
+                ledger.record_found(records)
+                load.records += len(records)
+                bar.update(load.records)
+                if (reader.position(tp) or 0) >= ends[tp]:
+                    open_partitions.discard(tp)
+                    reader.assign(open_partitions)
+        load.seconds = time.perf_counter() - begun
+    return load
+
+
+@contextlib.asynccontextmanager
+async def _service(servers: str, topic: str) -> AsyncIterator[str]:
+    """The service's process, ready, and its address; stopped at the end, after it answered what it had begun."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "aiokafkapy.demo.service",
+        "--bootstrap-servers",
+        servers,
+        "--topic",
+        topic,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        # Not to get the terminal's Ctrl-C: the requests in flight are to be answered first.
+        start_new_session=True,
+    )
+    try:
+        url = await _wait_until_ready(process)
+        yield url
+    finally:
+        await _stop_process(process)
+
+
+async def _wait_until_ready(process: asyncio.subprocess.Process) -> str:
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(START_TIMEOUT):
+            line = await process.stdout.readline()
+            if not line:
+                raise DemoError(f"the service ended with code {await process.wait()} before it listened; see above")
+            url = f"http://127.0.0.1:{json.loads(line)['port']}"
+            while True:
+                with contextlib.suppress(OSError):
+                    await _get_json(f"{url}/health/ready")
+                    return url
+                if process.returncode is not None:
+                    raise DemoError(f"the service ended with code {process.returncode} before it was ready; see above")
+                await asyncio.sleep(0.05)
+    except TimeoutError as error:
+        raise DemoError(f"the service was not ready within {START_TIMEOUT:g} s") from error
+
+
+async def _stop_process(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        process.terminate()
+        try:
+            async with asyncio.timeout(STOP_TIMEOUT):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+    if process.stdin is not None:
+        process.stdin.close()
+
+
+async def _get_json(url: str) -> Any:
+    """One GET; OSError for anything but 200."""
+    import aiohttp
+
+    async with aiohttp.ClientSession() as session, session.get(url) as response:
+        if response.status != 200:
+            raise OSError(f"{url} answered {response.status}")
+        return await response.json()
