@@ -55,7 +55,7 @@ cdef enum:
     TRANSACTIONAL = 0x10
     NO_PRODUCER = -1
     # Blocks double what is held up to SMALL_STORAGE bytes, then add up to a quarter to it, so that a batch holds little
-    # more than it uses; their sizes are powers of two from the first to the largest, and only those are kept when freed.
+    # more than it uses; their sizes are powers of two from the first to the largest; only those are kept when freed.
     SMALL_STORAGE = 4096
     FIRST_BLOCK = 512
     LARGEST_BLOCK = 32768
@@ -425,7 +425,9 @@ def decode_records(
             reader.end = end
             size = read_varint(&reader)
             if size < MIN_RECORD_SIZE - 1 or size > end - reader.position:
-                raise CorruptMessageError(f"a record says it has {size} bytes, {end - reader.position} are left in its batch")
+                raise CorruptMessageError(
+                    f"a record says it has {size} bytes, {end - reader.position} are left in its batch"
+                )
             reader.end = reader.position + size
             reader.position += 1  # attributes: none is in use
             timestamp_delta = read_varlong(&reader)
@@ -434,7 +436,9 @@ def decode_records(
             value = read_field(&reader)
             headers = read_headers(&reader)
             if reader.position != reader.end:
-                raise CorruptMessageError(f"{reader.end - reader.position} bytes are left over after a record's headers")
+                raise CorruptMessageError(
+                    f"{reader.end - reader.position} bytes are left over after a record's headers"
+                )
             records.append((
                 <int64_t>(<uint64_t>base_offset + <uint64_t>offset_delta),
                 key,
@@ -627,7 +631,9 @@ cdef bytes read_field(Reader *reader):
     if size == -1:
         return None
     if size < 0 or size > reader.end - reader.position:
-        raise CorruptMessageError(f"a field says it has {size} bytes, {reader.end - reader.position} are left of its record")
+        raise CorruptMessageError(
+            f"a field says it has {size} bytes, {reader.end - reader.position} are left of its record"
+        )
     cdef bytes field = PyBytes_FromStringAndSize(<const char *>reader.data + reader.position, size)
     reader.position += size
     return field

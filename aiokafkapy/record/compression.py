@@ -205,7 +205,7 @@ def _decompress_snappy(data: Buffer, max_size: int) -> bytes:
     if not _is_xerial(view, 0):
         return _decompress_snappy_block(view, max_size)  # raw snappy, as some clients write it and Java reads it
     parts: list[bytes] = []
-    left = max_size
+    total = 0
     position = 0
     while position < len(view):
         if _is_xerial(view, position):  # a stream, or one more after it
@@ -217,8 +217,8 @@ def _decompress_snappy(data: Buffer, max_size: int) -> bytes:
         position += 4
         if position + size > len(view):
             raise CorruptMessageError(f"a snappy block says it has {size} bytes, {len(view) - position} are left")
-        parts.append(_decompress_snappy_block(view[position : position + size], left))
-        left -= len(parts[-1])
+        parts.append(_decompress_snappy_block(view[position : position + size], max_size, total))
+        total += len(parts[-1])
         position += size
     return b"".join(parts)
 
@@ -227,9 +227,9 @@ def _is_xerial(view: memoryview, position: int) -> bool:
     return bytes(view[position : position + len(XERIAL_MAGIC)]) == XERIAL_MAGIC
 
 
-def _decompress_snappy_block(block: memoryview, max_size: int) -> bytes:
+def _decompress_snappy_block(block: memoryview, max_size: int, before: int = 0) -> bytes:
     size = cramjam.snappy.decompress_raw_len(block)
-    if size > max_size:
+    if before + size > max_size:
         raise _too_large(Compression.SNAPPY, max_size)
     if size > len(block) * SNAPPY_MOST_EXPANSION:
         raise CorruptMessageError(f"{len(block)} bytes of snappy say that they are {size} bytes decompressed")
