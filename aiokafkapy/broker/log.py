@@ -336,8 +336,9 @@ class PartitionLog:
     def _forget_before(self, offset: int) -> None:
         keep = bisect_right(self._base_offsets, offset) - 1 if offset < self.end_offset else len(self._base_offsets)
         position = self._positions[keep] if keep < len(self._positions) else self._storage.size
-        dropped = bisect_left(self._positions, self._storage.discard_before(position))
-        del self._base_offsets[:dropped], self._positions[:dropped], self._max_timestamps[:dropped]
+        # The storage may have to keep more than that; nobody can see it.
+        self._storage.discard_before(position)
+        del self._base_offsets[:keep], self._positions[:keep], self._max_timestamps[:keep]
         self._running_max = array("q", accumulate(self._max_timestamps, max))
         while len(self._epochs) > 1 and self._epochs[1][1] <= offset:
             del self._epochs[0]

@@ -50,8 +50,8 @@ class LogStorage(Protocol):
     def read(self, position: int, size: int) -> list[Buffer]:
         """The batches from ``position``, in order, in any number of pieces; ``size`` is that of whole batches."""
 
-    def discard_before(self, position: int) -> int:
-        """Free what lies before ``position`` as far as whole segments allow; returns the first position still held."""
+    def discard_before(self, position: int) -> None:
+        """Free what lies before ``position``, as far as whole segments allow."""
 
     def recover(self, scan: Scan) -> int:
         """Show all segments to ``scan``, cut what is not sound, and return the number of bytes cut."""
@@ -90,11 +90,10 @@ class MemoryStorage:
         first, last = bisect_left(self._starts, position), bisect_left(self._starts, position + size)
         return [piece for pieces in self._batches[first:last] for piece in pieces]
 
-    def discard_before(self, position: int) -> int:
+    def discard_before(self, position: int) -> None:
         """Every batch is its own segment."""
         count = bisect_left(self._starts, position)
         del self._batches[:count], self._starts[:count]
-        return self._starts[0] if self._starts else self.size
 
     def recover(self, scan: Scan) -> int:
         """Nothing to recover."""
@@ -164,11 +163,10 @@ class FileStorage:
                 found.append(self._read(segment, start - segment.start, stop - start))
         return found
 
-    def discard_before(self, position: int) -> int:
+    def discard_before(self, position: int) -> None:
         """Remove whole segments; the last one stays, since it says where the log ends."""
         while len(self._segments) > 1 and self._segments[0].start + self._segments[0].size <= position:
             self._remove(self._segments.pop(0))
-        return self._segments[0].start if self._segments else self.size
 
     def recover(self, scan: Scan) -> int:
         """Stop at the first segment with anything unsound: cut it there and remove those behind it."""
