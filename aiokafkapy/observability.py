@@ -12,25 +12,26 @@ Rules:
 - Where an outage could repeat an event for ever, ``RateLimitedLogger`` lets about ten a minute through for each key,
   and says how many it kept back.
 
-==============================  =======  ===========================================================================
-event                           level    when; fields
-==============================  =======  ===========================================================================
-connection.ready                debug    a broker can be used; node_id, address
-connection.closed               debug    a connection was closed as idle or by us; node_id, address, reason
-connection.failed               warning  an attempt to connect failed; node_id, address, error
-connection.lost                 warning  a connection ended with requests in flight, or while being set up; node_id,
-                                         address, error, in_flight
-connection.authentication       error    the broker refused the credentials; node_id, error
-connection.api_versions         warning  the broker did not say what it speaks; node_id, error
-protocol.violation              error    bytes that are not what the protocol says; node_id, address, error
-request.timed_out               warning  no answer in time, the connection is closed; node_id, address, api, seconds
-request.callback_failed         error    a callback raised: a bug; api
-metadata.updated                debug    nodes, topics, partial
-metadata.failed                 warning  an answer could not be used; error
-metadata.rebootstrap            warning  start again from the bootstrap addresses; reason, addresses
-==============================  =======  ===========================================================================
+============================  =======  =================================================================================
+event                         level    when; fields
+============================  =======  =================================================================================
+connection.ready              debug    a broker can be used; info after a failure was logged; node_id, address,
+                                       suppressed
+connection.closed             debug    a connection ended with nothing in flight, or by us; node_id, address, reason
+connection.failed             warning  an attempt to connect failed; node_id, address, error
+connection.lost               warning  a connection ended with requests in flight; node_id, address, error, in_flight
+connection.authentication     error    the broker refused the credentials; node_id, error
+connection.api_versions       warning  the broker did not say what it speaks; node_id, error
+protocol.violation            error    bytes that are not what the protocol says; node_id, address, error
+request.timed_out             warning  no answer in time, the connection is closed; node_id, address, api, seconds
+request.callback_failed       error    a callback raised: a bug; api
+metadata.updated              debug    an answer was taken; nodes, topics, partial
+metadata.failed               warning  an answer did not come or could not be used; error
+metadata.topic_errors         warning  an answer has errors for topics; errors
+metadata.rebootstrap          warning  start again from the bootstrap addresses; reason, addresses
+============================  =======  =================================================================================
 
-The producer's events stand in ``producer``'s modules, in the same form.
+A limited event has ``suppressed`` when some were kept back before it. The producer's events are listed in ``producer``.
 """
 
 from __future__ import annotations
@@ -134,10 +135,11 @@ class RateLimitedLogger:
         budget = self._budgets.get(key)
         return 0 if budget is None else budget.suppressed
 
-    def settle(self, key: Hashable) -> int:
-        """The outage behind the key is over: forget it and return how many events were kept back at the end."""
+    def settle(self, key: Hashable) -> int | None:
+        """The outage behind the key is over: forget it. Returns how many events were kept back since the last that went
+        through, or None when there was no outage."""
         budget = self._budgets.pop(key, None)
-        return 0 if budget is None else budget.suppressed
+        return None if budget is None else budget.suppressed
 
 
 class _Budget:

@@ -28,7 +28,7 @@ __all__ = [
     "ApiVersions",
     "NodeApiVersions",
     "build_api_versions_request",
-    "client_throttles",
+    "throttle_seconds",
     "decode_api_versions_response",
     "fallback_version",
 ]
@@ -193,9 +193,17 @@ def _software_version() -> str:
         return "0"
 
 
-def client_throttles(api_key: int, version: int) -> bool:
-    """True when a throttle time in this response is for the client to wait (KIP-219)."""
-    return version >= _FIRST_THROTTLED_BY_CLIENT.get(api_key, 0)
+def throttle_seconds(api_key: int, version: int, body: Any) -> float:
+    """How long the client is to send nothing to the node after this response; 0 when the broker has waited already."""
+    milliseconds: float = getattr(body, "throttle_time_ms", 0)
+    if not milliseconds:
+        throttle_time = getattr(body, "throttle_time", None)
+        if not throttle_time:
+            return 0.0
+        milliseconds = throttle_time.total_seconds() * 1000
+    if milliseconds < 0 or version < _FIRST_THROTTLED_BY_CLIENT.get(api_key, 0):
+        return 0.0
+    return milliseconds / 1000
 
 
 def _without_false_offers(ranges: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:

@@ -77,6 +77,11 @@ class BrokerConnection(asyncio.Protocol):
         self._decoder = FrameDecoder(MAX_RESPONSE_SIZE)
         self._transport: asyncio.Transport | None = None
 
+    @property
+    def last_active(self) -> float:
+        """When something was last written or received."""
+        return max(self.last_used, self.last_received)
+
     def write(self, buffers: Sequence[Buffer]) -> None:
         """Hand buffers to the transport, as one write; ``is_writable`` says afterwards whether they have all left."""
         transport = self._transport

@@ -203,11 +203,16 @@ class ClusterConnectionStates:
         self._states.pop(node_id, None)
         self._connecting.discard(node_id)
 
-    def retain(self, node_ids: Iterable[int]) -> None:
-        """Forget the nodes that are neither named nor connected."""
-        wanted = set(node_ids)
+    def retain(self, nodes: Iterable[Node]) -> list[Node]:
+        """Forget the nodes that are neither named nor connected; returns those whose address is not the one we know."""
+        wanted = {node.node_id: node for node in nodes}
         for node_id in [n for n, state in self._states.items() if n not in wanted and state.is_disconnected]:
             self.remove(node_id)
+        return [
+            node
+            for node_id, node in wanted.items()
+            if (state := self._states.get(node_id)) is not None and (state.host, state.port) != (node.host, node.port)
+        ]
 
     # internals
 

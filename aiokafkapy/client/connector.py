@@ -64,7 +64,7 @@ class Connector:
     ) -> None:
         """Connect to the next address of ``state`` that accepts.
 
-        ``protocol_factory(address)`` makes the protocol once a socket is connected. Each address that fails is told to
+        ``protocol_factory(label)`` makes the protocol once a socket is connected. Each address that fails is told to
         ``on_address_failure``, also the one that is being tried when the attempt is cancelled. Raises
         KafkaConnectionError when the round is over or the name cannot be resolved.
         """
@@ -74,7 +74,7 @@ class Connector:
         while (address := state.next_address()) is not None:
             text = format_address(*address[1][:2])
             try:
-                await self._connect_to(address, partial(protocol_factory, text))
+                await self._connect_to(address, partial(protocol_factory, _label(state, text)))
                 return
             except OSError as error:
                 last_error = error
@@ -93,7 +93,7 @@ class Connector:
         label = format_address(host, port)
         try:
             found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:  # UnicodeError: a label of the name is longer than DNS allows
             on_address_failure(label, error)
             raise KafkaConnectionError(f"cannot resolve {label}: {error}") from error
         except asyncio.CancelledError:

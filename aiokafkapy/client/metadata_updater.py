@@ -19,6 +19,7 @@ Rules:
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Protocol
@@ -142,6 +143,7 @@ class MetadataUpdater:
                 topics=len(response.topics),
                 partial=in_progress.is_partial,
             )
+            self._log_topic_errors(response, now)
 
     def handle_failed_request(self, now: float, error: KafkaError) -> None:
         """The request in progress got no answer, or none that can be read."""
@@ -194,9 +196,14 @@ class MetadataUpdater:
             (delay for node in nodes if (delay := self._client.connection_delay(node, now)) > 0), default=math.inf
         )
 
+    def _log_topic_errors(self, response: Any, now: float) -> None:
+        errors = {topic.name: make(topic.error_code).summary() for topic in response.topics if topic.error_code}
+        if errors:
+            self._log.log("metadata.topic_errors", now, logging.WARNING, "metadata.topic_errors", errors=errors)
+
     def _fail(self, now: float, error: KafkaError) -> None:
         self._failed_requests += 1
-        self._log.log("metadata.failed", now, 30, "metadata.failed", error=str(error))
+        self._log.log("metadata.failed", now, logging.WARNING, "metadata.failed", error=str(error))
         self._metadata.failed_update(now, error)
 
     def _rebootstrap(self, now: float, reason: str) -> None:
@@ -204,6 +211,8 @@ class MetadataUpdater:
         if self._metadata.cluster.is_bootstrap:
             return  # nothing is known that could be forgotten
         addresses = [f"{node.host}:{node.port}" for node in self._metadata.bootstrap_nodes]
-        self._log.log("metadata.rebootstrap", now, 30, "metadata.rebootstrap", reason=reason, addresses=addresses)
+        self._log.log(
+            "metadata.rebootstrap", now, logging.WARNING, "metadata.rebootstrap", reason=reason, addresses=addresses
+        )
         self._client.forget_connections(now)
         self._metadata.rebootstrap()

@@ -1,0 +1,39 @@
+"""Lets coroutines wait until something about the client has changed, and look again.
+
+Owns the waiting futures. Knows nothing of what changed. Stands for ``Object.wait`` and ``notifyAll`` in Java's clients.
+
+Rule: ``notify`` wakes all who wait now, each once; a cancelled waiter leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+__all__ = ["ChangeSignal"]
+
+
+class ChangeSignal:
+    """Wakes every waiter at each ``notify``; costs next to nothing while nobody waits."""
+
+    __slots__ = ("_loop", "_waiters")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    async def wait(self) -> None:
+        """Return after the next ``notify``."""
+        waiter: asyncio.Future[None] = self._loop.create_future()
+        self._waiters.add(waiter)
+        try:
+            await waiter
+        finally:
+            self._waiters.discard(waiter)
+
+    def notify(self) -> None:
+        """Wake whoever waits."""
+        if self._waiters:
+            waiters, self._waiters = self._waiters, set()
+            for waiter in waiters:
+                if not waiter.done():
+                    waiter.set_result(None)

@@ -1,0 +1,54 @@
+"""One ``call_at`` handle, armed for the earliest deadline that anybody named.
+
+Owns the handle. Knows nothing of what is due: its callback looks. Replaces the time-out of Java's ``poll(timeout)``.
+
+Rules: arming for a later time than the armed one does nothing; a deadline that has become void is left alone, wakes
+its owner once and is then replaced, which is cheaper than a new handle for each request; after ``cancel`` nothing
+fires any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+
+__all__ = ["DeadlineTimer"]
+
+
+class DeadlineTimer:
+    """Calls ``on_deadline(now)`` when the earliest armed deadline has come; the owner then arms for the next."""
+
+    __slots__ = ("_handle", "_is_cancelled", "_loop", "_on_deadline", "deadline")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_deadline: Callable[[float], None]) -> None:
+        self.deadline = math.inf
+        self._loop = loop
+        self._on_deadline = on_deadline
+        self._handle: asyncio.TimerHandle | None = None
+        self._is_cancelled = False
+
+    def arm(self, deadline: float) -> None:
+        """Fire at ``deadline``, in loop time, or before."""
+        if deadline < self.deadline and not self._is_cancelled:
+            if self._handle is not None:
+                self._handle.cancel()
+            self.deadline = deadline
+            self._handle = self._loop.call_at(deadline, self._fire)
+
+    def cancel(self) -> None:
+        """Never fire again."""
+        self._is_cancelled = True
+        self.deadline = math.inf
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    # asyncio callbacks
+
+    def _fire(self) -> None:
+        # A loop may call a little early, by its clock's resolution: what is due at the deadline is due now.
+        now = max(self._loop.time(), self.deadline)
+        self._handle = None
+        self.deadline = math.inf
+        self._on_deadline(now)

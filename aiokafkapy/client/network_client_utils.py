@@ -1,0 +1,75 @@
+"""Sends one request and waits for its answer: for callers who do not keep a pipeline of requests busy.
+
+Knows of the client only what ``SendingClient`` says. Kafka's counterpart is ``NetworkClientUtils`` (``awaitReady``,
+``sendAndReceive``).
+
+Rule: the whole takes no longer than the time-out, connecting included; being cancelled or late leaves the request in
+flight, where its answer is dropped, and never closes a connection that others use.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from ..common import Node
+from ..errors import DisconnectedError, KafkaTimeoutError
+from .client_request import ClientRequest, ClientResponse
+from .connector import format_address
+from .request_pipeline import api_name
+
+__all__ = ["SendingClient", "await_ready", "send_and_receive"]
+
+
+class SendingClient(Protocol):
+    """What is needed of the network client."""
+
+    @property
+    def is_active(self) -> bool:
+        """False once it is closed."""
+
+    def ready(self, node: Node, now: float) -> bool:
+        """True when a request may be sent to the node; else begins to connect."""
+
+    def least_loaded_node(self, now: float) -> Node | None:
+        """The node to ask what any node can answer."""
+
+    def send(self, request: ClientRequest, now: float) -> asyncio.Future[ClientResponse]:
+        """Write a request."""
+
+    async def wait_for_change(self) -> None:
+        """Return after anything that readiness depends on."""
+
+
+async def await_ready(client: SendingClient, node: Node | None, clock: Callable[[], float]) -> Node:
+    """Wait until ``node``, or whichever is least loaded, can take a request; raises DisconnectedError when closed."""
+    while client.is_active:
+        now = clock()
+        chosen = node if node is not None else client.least_loaded_node(now)
+        if chosen is not None and client.ready(chosen, now):
+            return chosen
+        await client.wait_for_change()
+    raise DisconnectedError("the network client is closed")
+
+
+async def send_and_receive(
+    client: SendingClient,
+    api_key: int,
+    build: Callable[[int], Any],
+    node: Node | None,
+    timeout: float,
+    clock: Callable[[], float],
+    describe_failure: Callable[[], str],
+    options: Mapping[str, Any],
+) -> Any:
+    """Send a request and return the answer's body; raises KafkaTimeoutError with the cause, or the response's error."""
+    try:
+        async with asyncio.timeout(timeout):
+            ready_node = await await_ready(client, node, clock)
+            response = await client.send(ClientRequest(ready_node.node_id, api_key, build, **options), clock())
+    except TimeoutError:
+        place = f"node {node.node_id} ({format_address(node.host, node.port)})" if node is not None else "any broker"
+        message = f"no answer to {api_name(api_key)} from {place} within {timeout:g} s: {describe_failure()}"
+        raise KafkaTimeoutError(message) from None
+    return response.body_or_raise()

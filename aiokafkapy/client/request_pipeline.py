@@ -1,0 +1,181 @@
+"""From a request to bytes on a connection, and from a completed request to whoever waits for it.
+
+Owns the requests in flight, what each node speaks, the correlation-id counter, and the queue of responses that are on
+their way out. Knows neither connection states nor metadata: the network client says which connection is ready and
+which answer has come. In Java this is the half of ``NetworkClient`` around ``doSend``, ``handleCompletedSends`` and
+``completeResponses``.
+
+Rules:
+
+- The version is the highest that both sides speak; none in common completes the request before any I/O (*aborted
+  sends*).
+- Responses leave in the order in which they were completed, also when a callback completes others meanwhile; one bad
+  callback never stops the rest.
+- A connection that was silent for half a minute may be dead without anybody having said so: the first request on it is
+  preceded, in the same write, by an ApiVersions request, which is answered at once or else shows the fault within
+  seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from ..errors import DisconnectedError, KafkaError, KafkaTimeoutError, UnsupportedVersionError
+from ..protocol.api import ApiKey
+from ..protocol.codec import decode_response, encode_request
+from .api_versions import ApiVersions, build_api_versions_request, decode_api_versions_response
+from .client_request import Buffer, ClientRequest, ClientResponse
+from .connection import BrokerConnection
+from .connection_log import ConnectionLog
+from .deadline_timer import DeadlineTimer
+from .in_flight_requests import InFlightRequest, InFlightRequests
+
+__all__ = ["RequestPipeline", "api_name"]
+
+_MAX_CORRELATION_ID: Final = 2**31 - 1
+_PROBE_AFTER_SILENCE: Final = 30.0
+_PROBE_TIMEOUT: Final = 5.0
+_API_KEYS: Final = frozenset(ApiKey)
+
+
+class RequestPipeline:
+    """Writes requests and gives responses out. ``on_completed`` is called after responses were given out."""
+
+    def __init__(
+        self,
+        in_flight: InFlightRequests,
+        api_versions: ApiVersions,
+        *,
+        client_id: str,
+        request_timeout: float,
+        loop: asyncio.AbstractEventLoop,
+        timer: DeadlineTimer,
+        log: ConnectionLog,
+        on_completed: Callable[[], None],
+    ) -> None:
+        self._in_flight = in_flight
+        self._api_versions = api_versions
+        self._client_id = client_id
+        self._request_timeout = request_timeout
+        self._loop = loop
+        self._timer = timer
+        self._log = log
+        self._on_completed = on_completed
+        self._correlation_id = -1
+        self._completed: deque[tuple[InFlightRequest, ClientResponse]] = deque()
+        self._is_completing = False
+
+    def usable_version(self, request: ClientRequest) -> int:
+        """The version to speak; raises UnsupportedVersionError when there is none."""
+        versions = self._api_versions.get(request.node_id)
+        if versions is None:
+            raise UnsupportedVersionError(f"what node {request.node_id} speaks is not known")
+        return versions.latest_usable_version(request.api_key, request.min_version, request.max_version)
+
+    def write(
+        self,
+        connection: BrokerConnection,
+        request: ClientRequest,
+        version: int,
+        now: float,
+        timeout: float | None = None,
+        future: asyncio.Future[ClientResponse] | None = None,
+    ) -> None:
+        """Make the request's bytes, note it as in flight, write it. Without a ``future`` it is one of our own."""
+        buffers: list[Buffer] = []
+        if now - connection.last_received >= _PROBE_AFTER_SILENCE and self._in_flight.is_empty(request.node_id):
+            self._add_probe(connection, now, buffers)
+        self._correlation_id = correlation_id = (self._correlation_id + 1) & _MAX_CORRELATION_ID
+        if request.encode is not None:
+            buffers.extend(request.encode(version, correlation_id, self._client_id))
+        elif request.build is not None:
+            buffers.append(encode_request(request.build(version), correlation_id, self._client_id))
+        deadline = now + (self._request_timeout if timeout is None else timeout)
+        entry = InFlightRequest(request, version, correlation_id, future, now, deadline, future is None)
+        self._in_flight.add(entry)
+        connection.last_used = now
+        connection.write(buffers)
+        if connection.is_writable:
+            self.handle_completed_send(request.node_id, now)
+            if self._completed:
+                # Not at once: whoever sends has not seen the future yet.
+                self._loop.call_soon(self.complete_responses)
+        self._timer.arm(deadline)
+
+    def abort_send(self, request: ClientRequest, future: asyncio.Future[ClientResponse], error: KafkaError) -> None:
+        """Complete a request that cannot be sent, before any I/O, in the next turn of the loop."""
+        disconnected = isinstance(error, DisconnectedError)
+        response = ClientResponse(request, -1, error=error, disconnected=disconnected, was_sent=False)
+        self._completed.append((InFlightRequest(request, -1, -1, future, 0.0, math.inf), response))
+        self._loop.call_soon(self.complete_responses)
+
+    def decode(self, entry: InFlightRequest, frame: bytes) -> Any:
+        """The body of an answer; raises MalformedFrameError."""
+        request = entry.request
+        if request.decode is not None:
+            return request.decode(entry.version, frame)
+        if entry.is_internal and request.api_key == ApiKey.API_VERSIONS:
+            return decode_api_versions_response(entry.version, frame)
+        return decode_response(request.api_key, entry.version, frame)[1]
+
+    def handle_completed_send(self, node_id: int, now: float) -> None:
+        """Step 3: all that was written has left; a request that expects no response is complete with it."""
+        self._in_flight.mark_written(node_id)
+        newest = self._in_flight.last_sent(node_id)
+        if newest is not None and not newest.request.expects_response:
+            self._in_flight.complete_last_sent(node_id)
+            self.complete(newest, None, now)
+
+    def complete(self, entry: InFlightRequest, body: Any, now: float) -> None:
+        """The request is answered, or needs no answer; its response goes out with ``complete_responses``."""
+        self._completed.append((entry, entry.completed(body, now)))
+
+    def disconnect(self, entry: InFlightRequest, error: KafkaError, address: str, now: float) -> None:
+        """The request's connection went; its response goes out with ``complete_responses``."""
+        if entry.deadline <= now and isinstance(error, KafkaTimeoutError):
+            self._completed.append((entry, entry.timed_out(now, address)))
+        else:
+            self._completed.append((entry, entry.disconnected(now, error)))
+
+    def complete_responses(self) -> None:
+        """Step 10: give responses to whoever waits, in order."""
+        if self._is_completing or not self._completed:
+            return  # the call in progress gives these out as well, so that the order stays
+        self._is_completing = True
+        while self._completed:
+            entry, response = self._completed.popleft()
+            callback = entry.request.callback
+            if callback is not None:
+                try:
+                    callback(response)
+                except Exception:
+                    self._log.callback_failed(api_name(entry.request.api_key))
+            future = entry.future
+            if future is not None and not future.done() and not self._loop.is_closed():
+                future.set_result(response)
+        self._is_completing = False
+        self._on_completed()
+
+    # internals
+
+    def _add_probe(self, connection: BrokerConnection, now: float, buffers: list[Buffer]) -> None:
+        """Put an ApiVersions request in front."""
+        versions = self._api_versions.get(connection.node_id)
+        if versions is None or not versions.supports(ApiKey.API_VERSIONS):
+            return
+        version = versions.latest_usable_version(ApiKey.API_VERSIONS)
+        request = ClientRequest(connection.node_id, ApiKey.API_VERSIONS, build_api_versions_request)
+        self._correlation_id = correlation_id = (self._correlation_id + 1) & _MAX_CORRELATION_ID
+        buffers.append(encode_request(build_api_versions_request(version), correlation_id, self._client_id))
+        deadline = now + min(_PROBE_TIMEOUT, self._request_timeout)
+        self._in_flight.add(InFlightRequest(request, version, correlation_id, None, now, deadline, True))
+        self._timer.arm(deadline)
+
+
+def api_name(api_key: int) -> str:
+    """An API's name for people; the number of one that we do not know."""
+    return ApiKey(api_key).name if api_key in _API_KEYS else str(api_key)
