@@ -136,7 +136,7 @@ class ClientConnection(asyncio.Protocol):
             self._hand_on()
 
     def update_reading(self) -> None:
-        """Hand on what waits if that is possible, and read from the socket exactly when what arrives can be handed on."""
+        """Hand on what waits if that is possible, and read exactly when what arrives can be handed on."""
         if self._transport is None or self.is_closed:
             return
         if self._is_ready:

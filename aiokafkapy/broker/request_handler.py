@@ -14,8 +14,8 @@ Rules:
 - faults are applied in this order: counted, `on_request`, `drop_next(after=False)`, `fail_next`, the handler,
   `fail_next(after_append=True)`, `drop_next(after=True)`, `throttle`, `delay`.
 
-Events: `broker.malformed_request` and `broker.unsupported_request` (warnings, what a client did wrong, about ten lines a
-minute), `broker.handler_failed` and `broker.unwritable_response` (errors, bugs of ours).
+Events: `broker.malformed_request` and `broker.unsupported_request` (warnings, what a client did wrong, about ten lines
+a minute), `broker.handler_failed` and `broker.unwritable_response` (errors, bugs of ours).
 """
 
 from __future__ import annotations

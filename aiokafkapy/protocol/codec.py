@@ -101,8 +101,11 @@ def decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:
 
 
 def decode_request_body(header: RequestHeader, frame: bytes, position: int) -> Any:
-    """The body that stands at ``position`` of a request frame."""
-    return _read_body(request_class(header.api_key, header.api_version), Cursor(frame, position))
+    """The body that stands at ``position`` of a request frame.
+
+    Bytes after it are ignored, as Java's broker does: librdkafka sends some after a Metadata request for all topics.
+    """
+    return entity_reader(request_class(header.api_key, header.api_version))(Cursor(frame, position))
 
 
 def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:

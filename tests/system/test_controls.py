@@ -55,7 +55,9 @@ async def test_a_fault_of_one_topic_leaves_the_others_alone_and_counts_once_per_
             broker.create_topic(name)
         broker.controls.fail_next(ApiKey.METADATA, TopicAuthorizationFailedError, topic="b", times=2)
         names = [{"name": name} for name in ("a", "b", "b")]
-        seen = [[int(t.error_code) for t in (await client.call(ApiKey.METADATA, 13, topics=names)).topics] for _ in "123"]
+        seen = [
+            [int(t.error_code) for t in (await client.call(ApiKey.METADATA, 13, topics=names)).topics] for _ in "123"
+        ]
         assert seen == [[0, 29, 29], [0, 29, 29], [0, 0, 0]]
         broker.controls.fail_next(ApiKey.METADATA, TopicAuthorizationFailedError, topic="b")
         await client.call(ApiKey.METADATA, 13, topics=[{"name": "a"}])  # does not use it up

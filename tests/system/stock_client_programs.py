@@ -1,0 +1,196 @@
+"""Other people's clients, each run as its own process against the dev broker: `python <this> <name> <arguments>`.
+
+Processes and not threads: the broker lives in the test's event loop, and what a foreign client does on its way out
+(threads, sockets left to the garbage collector) is none of ours. Each prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from typing import Any
+
+TIMEOUT = 30.0
+
+
+def confluent_produce(servers: str, topic: str, count: int, codec: str) -> Any:
+    """librdkafka, idempotent; key `k<n % 10>`, value `<n>`, one header."""
+    from confluent_kafka import Producer
+
+    offsets: dict[int, list[int]] = {}
+    errors: list[str] = []
+
+    def on_delivery(error: Any, message: Any) -> None:
+        if error is not None:
+            errors.append(str(error))
+        else:
+            offsets.setdefault(message.partition(), []).append(message.offset())
+
+    producer = Producer(
+        {
+            "bootstrap.servers": servers,
+            "enable.idempotence": True,
+            "compression.type": codec,
+            "linger.ms": 1,
+            "batch.num.messages": 500,
+        }
+    )
+    for number in range(count):
+        while True:
+            try:
+                producer.produce(
+                    topic, key=f"k{number % 10}", value=str(number), headers=[("n", b"1")], on_delivery=on_delivery
+                )
+                break
+            except BufferError:
+                producer.poll(0.01)
+        producer.poll(0)
+    left = producer.flush(TIMEOUT)
+    delivered = sum(len(each) for each in offsets.values())
+    in_order = all(each == sorted(each) for each in offsets.values())
+    return {"delivered": delivered, "left": left, "errors": errors[:5], "in_order": in_order}
+
+
+def confluent_consume(servers: str, topic: str, group: str, count: int) -> Any:
+    """Read `count` records as a member of a group, commit, leave."""
+    from confluent_kafka import Consumer
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe([topic])
+    read: list[tuple[int, int, str]] = []
+    deadline = time.monotonic() + TIMEOUT
+    while len(read) < count and time.monotonic() < deadline:
+        message = consumer.poll(0.2)
+        if message is not None:
+            if message.error():
+                raise RuntimeError(message.error())
+            read.append((message.partition(), message.offset(), message.value().decode()))
+    consumer.commit(asynchronous=False)
+    committed = consumer.committed(consumer.assignment(), timeout=TIMEOUT)
+    consumer.close()
+    return {"read": read, "committed": sorted((each.partition, each.offset) for each in committed)}
+
+
+def confluent_admin(servers: str, topic: str) -> Any:
+    """Create, list, grow, configure, describe and delete a topic."""
+    from confluent_kafka.admin import (
+        AdminClient,
+        AlterConfigOpType,
+        ConfigEntry,
+        ConfigResource,
+        NewPartitions,
+        NewTopic,
+    )
+
+    admin = AdminClient({"bootstrap.servers": servers})
+    admin.create_topics([NewTopic(topic, 2, 1, config={"retention.ms": "1234"})])[topic].result(TIMEOUT)
+    admin.create_partitions([NewPartitions(topic, 5)])[topic].result(TIMEOUT)
+    change = ConfigEntry("max.message.bytes", "777", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource("topic", topic, incremental_configs=[change])
+    next(iter(admin.incremental_alter_configs([resource]).values())).result(TIMEOUT)
+    found = next(iter(admin.describe_configs([ConfigResource("topic", topic)]).values())).result(TIMEOUT)
+    listed = admin.list_topics(timeout=TIMEOUT)
+    partitions = len(listed.topics[topic].partitions)
+    admin.delete_topics([topic])[topic].result(TIMEOUT)
+    return {
+        "brokers": sorted(listed.brokers),
+        "partitions": partitions,
+        "retention": found["retention.ms"].value,
+        "largest": found["max.message.bytes"].value,
+        "deleted": topic not in admin.list_topics(timeout=TIMEOUT).topics,
+    }
+
+
+def kafka_python(servers: str, topic: str, count: int) -> Any:
+    """kafka-python: produce, then read half, commit, and the other half as a new member."""
+    from kafka import KafkaConsumer, KafkaProducer
+
+    producer = KafkaProducer(bootstrap_servers=servers.split(","), compression_type="gzip")
+    futures = [
+        producer.send(topic, key=b"k%d" % (n % 10), value=b"%d" % n, headers=[("n", b"1")]) for n in range(count)
+    ]
+    producer.flush(TIMEOUT)
+    delivered = sum(future.get(TIMEOUT).offset >= 0 for future in futures)
+    producer.close()
+    read = []
+    for part in (count // 2, count - count // 2):
+        consumer = KafkaConsumer(
+            topic,
+            bootstrap_servers=servers.split(","),
+            group_id="kafka-python",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            max_poll_records=part,
+            consumer_timeout_ms=TIMEOUT * 1000,
+        )
+        got = 0
+        while got < part:
+            for records in consumer.poll(timeout_ms=500, max_records=part - got).values():
+                read += [(record.partition, record.offset, record.value.decode()) for record in records]
+                got += len(records)
+        consumer.commit()
+        consumer.close()
+    return {"delivered": delivered, "read": read}
+
+
+def aiokafka(servers: str, topic: str, count: int) -> Any:
+    """aiokafka: produce (idempotent), then two members of one group at once."""
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+    read: list[tuple[int, int, str]] = []
+
+    async def member(name: str) -> int:
+        consumer = AIOKafkaConsumer(
+            topic,
+            bootstrap_servers=servers,
+            group_id="aiokafka",
+            client_id=name,
+            auto_offset_reset="earliest",
+            heartbeat_interval_ms=100,
+        )
+        await consumer.start()
+        own = 0
+        try:
+            while len(read) < count:
+                for records in (await consumer.getmany(timeout_ms=100)).values():
+                    read.extend((record.partition, record.offset, record.value.decode()) for record in records)
+                    own += len(records)
+        finally:
+            await consumer.stop()
+        return own
+
+    async def main() -> Any:
+        producer = AIOKafkaProducer(bootstrap_servers=servers, enable_idempotence=True, compression_type="snappy")
+        await producer.start()
+        futures = [
+            await producer.send(topic, key=b"k%d" % (n % 10), value=b"%d" % n, headers=[("n", b"1")])
+            for n in range(count)
+        ]
+        metadata = await asyncio.gather(*futures)
+        await producer.stop()
+        async with asyncio.timeout(TIMEOUT):
+            shares = await asyncio.gather(member("first"), member("second"))
+        return {"delivered": len(metadata), "read": read, "shares": shares}
+
+    return asyncio.run(main())
+
+
+PROGRAMS = {
+    "confluent-produce": lambda servers, topic, count, codec: confluent_produce(servers, topic, int(count), codec),
+    "confluent-consume": lambda servers, topic, group, count: confluent_consume(servers, topic, group, int(count)),
+    "confluent-admin": confluent_admin,
+    "kafka-python": lambda servers, topic, count: kafka_python(servers, topic, int(count)),
+    "aiokafka": lambda servers, topic, count: aiokafka(servers, topic, int(count)),
+}
+
+if __name__ == "__main__":
+    print(json.dumps(PROGRAMS[sys.argv[1]](*sys.argv[2:])))

@@ -1,0 +1,202 @@
+"""Other people's clients, unchanged, against the dev broker: Kafka's Java tools, librdkafka, aiokafka, kafka-python."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.testing import KafkaTools, KafkaUnavailableError
+
+PROGRAMS = Path(__file__).with_name("stock_client_programs.py")
+PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
+CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
+TOPICS = "org.apache.kafka.tools.TopicCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
+GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[DevBroker]:
+    """Three nodes, topics of three partitions."""
+    async with DevBroker(nodes=3, num_partitions=3) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def tools() -> KafkaTools:
+    """Kafka's Java tools; without them the test is skipped, or fails where CI requires them."""
+    try:
+        return KafkaTools()
+    except KafkaUnavailableError as error:
+        if os.environ.get("AIOKAFKAPY_REQUIRE_KAFKA"):
+            raise
+        pytest.skip(str(error))
+
+
+async def run(*arguments: object) -> Any:
+    """Run one of the programs to its end and return what it says."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(PROGRAMS), *map(str, arguments), stdout=-1, stderr=-1
+    )
+    try:
+        output, errors = await asyncio.wait_for(process.communicate(), 60)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0, errors.decode()
+    return json.loads(output)
+
+
+def in_log(broker: DevBroker, topic: str) -> list[tuple[int, int, str]]:
+    """Partition, offset and value of every record of a topic."""
+    return [(r.partition, r.offset, (r.value or b"").decode()) for r in broker.records(topic, None)]
+
+
+def check_produced(broker: DevBroker, topic: str, count: int) -> None:
+    """Every value once, each key in one partition and in order, with its header."""
+    records = broker.records(topic, None)
+    assert Counter(record.value for record in records) == Counter(str(n).encode() for n in range(count))
+    assert {tuple(record.headers) for record in records} == {(("n", b"1"),)}
+    for key in {record.key for record in records}:
+        of_key = [record for record in records if record.key == key]
+        assert len({record.partition for record in of_key}) == 1
+        numbers = [int(record.value or b"") for record in of_key]
+        assert numbers == sorted(numbers)
+
+
+# librdkafka
+
+
+@pytest.mark.parametrize("codec", CODECS)
+async def test_librdkafka_produces_with_every_codec(broker: DevBroker, codec: str) -> None:
+    said = await run("confluent-produce", broker.bootstrap_servers, "t", 1000, codec)
+    assert said == {"delivered": 1000, "left": 0, "errors": [], "in_order": True}
+    check_produced(broker, "t", 1000)
+
+
+async def test_librdkafka_consumes_in_a_group_commits_and_resumes(broker: DevBroker) -> None:
+    await run("confluent-produce", broker.bootstrap_servers, "t", 3000, "lz4")
+    first = await run("confluent-consume", broker.bootstrap_servers, "t", "g", 1000)
+    second = await run("confluent-consume", broker.bootstrap_servers, "t", "g", 2000)
+    assert sorted(map(tuple, first["read"] + second["read"])) == sorted(in_log(broker, "t"))
+    ends = Counter(partition for partition, _, _ in in_log(broker, "t"))
+    assert [tuple(each) for each in second["committed"]] == sorted(ends.items())
+    another = await run("confluent-consume", broker.bootstrap_servers, "t", "another", 3000)
+    assert len(another["read"]) == 3000
+
+
+async def test_librdkafka_administers_topics(broker: DevBroker) -> None:
+    said = await run("confluent-admin", broker.bootstrap_servers, "t")
+    assert said == {"brokers": [1, 2, 3], "partitions": 5, "retention": "1234", "largest": "777", "deleted": True}
+
+
+async def test_librdkafka_loses_and_doubles_nothing_while_leaders_move(broker: DevBroker) -> None:
+    broker.create_topic("t", partitions=3)
+    controls = broker.controls
+    seen: list[int] = []
+
+    def trouble(context: Any, body: Any) -> None:
+        seen.append(context.node_id)
+        if len(seen) == 2:
+            controls.set_leader("t", 0, 2)
+        elif len(seen) == 4:
+            controls.drop_next(ApiKey.PRODUCE)  # appended, and nobody was told
+        elif len(seen) == 6:
+            asyncio.get_running_loop().call_soon(controls.stop_node, 3)
+        elif len(seen) == 10:
+            asyncio.get_running_loop().call_soon(controls.start_node, 3)
+
+    controls.on_request(ApiKey.PRODUCE, trouble)
+    said = await run("confluent-produce", broker.bootstrap_servers, "t", 20_000, "none")
+    assert (said["delivered"], said["errors"]) == (20_000, [])
+    assert len(seen) > 6
+    check_produced(broker, "t", 20_000)
+
+
+# aiokafka, kafka-python
+
+
+async def test_aiokafka_produces_and_two_members_share_a_group(broker: DevBroker) -> None:
+    said = await run("aiokafka", broker.bootstrap_servers, "t", 2000)
+    assert said["delivered"] == 2000
+    check_produced(broker, "t", 2000)
+    assert {tuple(each) for each in said["read"]} == set(in_log(broker, "t"))
+
+
+async def test_kafka_python_produces_consumes_commits_and_resumes(broker: DevBroker) -> None:
+    said = await run("kafka-python", broker.bootstrap_servers, "t", 1000)
+    assert said["delivered"] == 1000
+    check_produced(broker, "t", 1000)
+    assert sorted(map(tuple, said["read"])) == sorted(in_log(broker, "t"))
+
+
+# Kafka's Java tools
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+async def test_java_producer_performance_and_console_consumer(broker: DevBroker, tools: KafkaTools, codec: str) -> None:
+    broker.create_topic("t", partitions=3)
+    said = await tools.run(
+        PRODUCER_PERFORMANCE,
+        *("--topic", "t", "--num-records", 20_000, "--record-size", 100, "--throughput", -1),
+        *("--producer-props", f"bootstrap.servers={broker.bootstrap_servers}", f"compression.type={codec}"),
+    )
+    assert "20000 records sent" in said
+    records = broker.records("t", None)
+    assert len(records) == 20_000
+    lines = await tools.console_consumer(broker.bootstrap_servers, "t", max_messages=20_000)
+    assert Counter(lines) == Counter((record.value or b"").decode() for record in records)
+
+
+@pytest.mark.java
+async def test_java_console_producer_and_a_group_that_resumes(broker: DevBroker, tools: KafkaTools) -> None:
+    lines = [f"n:{number}|k{number % 5}|{number}" for number in range(300)]
+    await tools.run(
+        CONSOLE_PRODUCER,
+        *("--bootstrap-server", broker.bootstrap_servers, "--topic", "t"),
+        *("--property", "parse.key=true", "--property", "key.separator=|"),
+        *("--property", "parse.headers=true", "--property", "headers.delimiter=|"),
+        stdin="\n".join(lines).encode(),
+    )
+    assert len(broker.records("t", None)) == 300
+    shown = {"print.headers": True, "print.key": True, "key.separator": "|", "headers.separator": ","}
+    read: list[str] = []
+    for part in (100, 200):
+        read += await tools.console_consumer(
+            broker.bootstrap_servers, "t", max_messages=part, properties=shown, arguments=("--group", "g")
+        )
+    assert sorted(read) == sorted(lines)
+    said = await tools.run(GROUPS, "--bootstrap-server", broker.bootstrap_servers, "--describe", "--group", "g")
+    rows = [line.split() for line in said.splitlines() if line.startswith("g ")]
+    assert sum(int(row[3]) for row in rows) == 300
+    assert {row[5] for row in rows} == {"0"}
+
+
+@pytest.mark.java
+async def test_java_tools_administer_topics_configs_and_groups(broker: DevBroker, tools: KafkaTools) -> None:
+    server = ("--bootstrap-server", broker.bootstrap_servers)
+    await tools.run(TOPICS, *server, "--create", "--topic", "t", "--partitions", 2, "--replication-factor", 2)
+    await tools.run(TOPICS, *server, "--alter", "--topic", "t", "--partitions", 4)
+    topic = ("--entity-type", "topics", "--entity-name", "t")
+    await tools.run(CONFIGS, *server, "--alter", *topic, "--add-config", "retention.ms=4321,cleanup.policy=compact")
+    assert "retention.ms=4321" in await tools.run(CONFIGS, *server, "--describe", *topic)
+    said = await tools.run(TOPICS, *server, "--describe", "--topic", "t")
+    assert "PartitionCount: 4\tReplicationFactor: 2" in said
+    assert "cleanup.policy=compact" in said
+    assert said.count("Leader: ") == 4
+    assert (await tools.run(TOPICS, *server, "--list")).split() == ["t"]
+    await tools.run(TOPICS, *server, "--delete", "--topic", "t")
+    assert broker.state.topics.get("t") is None
