@@ -313,7 +313,10 @@ class GroupCoordinator:
             self._stop_pending_sync(group)
             for member in group.members.values():
                 member.assignment = b""
-                member.answer_sync(SyncResult(error_code=_code(RebalanceInProgressError())))
+                if member.sync_response is not None:
+                    # Its session begins anew with the answer: nothing was expected of it while it waited.
+                    self._rearm(group, member)
+                    member.answer_sync(SyncResult(error_code=_code(RebalanceInProgressError())))
         initial_delay = self._config.group_initial_rebalance_delay_ms / 1000
         was_empty = group.state is GroupState.EMPTY
         group.transition(GroupState.PREPARING_REBALANCE)

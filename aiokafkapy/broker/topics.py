@@ -112,6 +112,7 @@ class TopicRegistry:
         self._config = config
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
+        self._by_metric_name: dict[str, str] = {}
         # who could lead
         self.node_ids = tuple(sorted(node_ids))
         self.running_node_ids = set(node_ids)
@@ -176,7 +177,7 @@ class TopicRegistry:
         if validate_only:
             return topic
         self._save(topic)
-        self._by_name[name] = self._by_id[topic.topic_id] = topic
+        self._keep(topic)
         return topic
 
     def delete(self, name: str) -> None:
@@ -185,7 +186,7 @@ class TopicRegistry:
         if topic.folder is not None:
             # Without topic.json the folder is garbage, whatever happens to us while it is being removed.
             (topic.folder / "topic.json").unlink(missing_ok=True)
-        del self._by_name[name], self._by_id[topic.topic_id]
+        del self._by_name[name], self._by_id[topic.topic_id], self._by_metric_name[_metric_name(name)]
         for partition in topic.partitions:
             partition.is_deleted = True
             partition.leader = None
@@ -295,13 +296,16 @@ class TopicRegistry:
             raise UnknownTopicOrPartitionError(f"This server does not host the topic {name}.", topic=name)
         return topic
 
+    def _keep(self, topic: Topic) -> None:
+        self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
+        self._by_metric_name[_metric_name(topic.name)] = topic.name
+
     def _check_not_there(self, name: str) -> None:
         if name in self._by_name:
             raise TopicAlreadyExistsError(f"Topic '{name}' already exists.", topic=name)
-        # Kafka: names that differ in . and _ only collide in metric names.
-        for other in self._by_name if "." in name or "_" in name else ():
-            if other.replace(".", "_") == name.replace(".", "_"):
-                raise InvalidTopicError(f"Topic '{name}' collides with existing topic: {other}", topic=name)
+        other = self._by_metric_name.get(_metric_name(name))
+        if other is not None:
+            raise InvalidTopicError(f"Topic '{name}' collides with existing topic: {other}", topic=name)
 
     def _placement(
         self, first: int, count: int, replication_factor: int, assignments: Assignments | None
@@ -423,7 +427,7 @@ class TopicRegistry:
             if leader in self.running_node_ids:
                 partition.leader = leader
         self._save(topic)
-        self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
+        self._keep(topic)
 
     def _known(self, replicas: Sequence[int]) -> Sequence[int]:
         # A data_dir may be opened with fewer nodes than it was written with.
@@ -443,6 +447,11 @@ def validate_topic_name(name: str) -> None:
     else:
         return
     raise InvalidTopicError(f"Topic name is invalid: {problem}", topic=name)
+
+
+def _metric_name(name: str) -> str:
+    # Kafka: topics that differ in . and _ only would share their metrics.
+    return name.replace(".", "_")
 
 
 def _new_topic_id() -> uuid.UUID:
