@@ -17,7 +17,6 @@ import stat
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, Iterator
-from itertools import islice
 from typing import BinaryIO, Final, Generic, TypeVar
 
 __all__ = ["feed", "is_regular_file"]
@@ -37,7 +36,7 @@ def is_regular_file(stream: BinaryIO) -> bool:
 async def feed(items: Iterator[T], *, in_thread: bool) -> AsyncGenerator[list[T], None]:
     """The items in blocks of at least one. What `items` raises is raised here, after what came before it."""
     if not in_thread:
-        while block := list(islice(items, BLOCK_SIZE)):
+        for block in _blocks(items):
             yield block
         return
     crossing = _Crossing(items, asyncio.get_running_loop())
@@ -46,6 +45,23 @@ async def feed(items: Iterator[T], *, in_thread: bool) -> AsyncGenerator[list[T]
             yield block
     finally:
         crossing.close()
+
+
+def _blocks(items: Iterator[T]) -> Iterator[list[T]]:
+    block: list[T] = []
+    error: Exception | None = None
+    try:
+        for item in items:
+            block.append(item)
+            if len(block) == BLOCK_SIZE:
+                yield block
+                block = []
+    except (OSError, ValueError) as caught:
+        error = caught
+    if block:
+        yield block
+    if error is not None:
+        raise error
 
 
 class _Crossing(Generic[T]):

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 import typer
 
 from ..common import ConsumedRecord, TopicPartition
-from ..errors import UnknownTopicOrPartitionError
+from ..errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 from .options import DEFAULT_SERVERS, BootstrapServers, ConfigEntries, Position, client_options, parse_position
 from .running import EXIT_INTERRUPTED, EXIT_OK, CommandError, Stop, run, say
 
@@ -29,8 +29,10 @@ if TYPE_CHECKING:
 
 __all__ = ["ReadPlan", "as_json_line", "read"]
 
-TOPIC_TIMEOUT = 10.0
-"""Seconds to find the topic: long enough for a broker that is just starting."""
+UNKNOWN_TOPIC_TIMEOUT = 2.0
+"""Seconds for which a broker may say that there is no such topic: one that was just made takes a moment to spread."""
+BROKER_TIMEOUT = 10.0
+"""Seconds more when no broker answers: one may be starting."""
 QUIET_WAIT = 0.5
 """Seconds after which a fetch with nothing to show comes back, so that Ctrl-C and the end are noticed."""
 
@@ -166,7 +168,10 @@ def _text(data: bytes | None) -> str | dict[Literal["base64"], str] | None:
 
 async def _choose_partitions(reader: PartitionReader, topic: str, wanted: list[int] | None) -> list[TopicPartition]:
     try:
-        found = [one.partition for one in await reader.partitions_for(topic, TOPIC_TIMEOUT)]
+        try:
+            found = [one.partition for one in await reader.partitions_for(topic, UNKNOWN_TOPIC_TIMEOUT)]
+        except KafkaTimeoutError:
+            found = [one.partition for one in await reader.partitions_for(topic, BROKER_TIMEOUT)]
     except UnknownTopicOrPartitionError:
         raise CommandError(f"there is no topic {topic}; see them with: aiokafkapy topics list") from None
     missing = sorted(set(wanted or ()) - set(found))

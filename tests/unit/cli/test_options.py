@@ -1,0 +1,47 @@
+"""How servers, pairs, times and positions are written on the command line."""
+
+from __future__ import annotations
+
+import pytest
+import typer
+
+from aiokafkapy.cli.options import Position, client_options, parse_pairs, parse_position, parse_timestamp
+
+
+@pytest.mark.parametrize(
+    ("text", "position"),
+    [
+        ("earliest", Position("earliest")),
+        ("Latest", Position("latest")),
+        ("17", Position("offset", 17)),
+        ("-5", Position("last", 5)),
+        ("@1700000000000", Position("timestamp", 1_700_000_000_000)),
+        ("2013-01-01T10:00:00Z", Position("timestamp", 1_357_034_400_000)),
+        ("2013-01-01", Position("timestamp", 1_356_998_400_000)),
+        ("2013-01-01T12:00:00+02:00", Position("timestamp", 1_357_034_400_000)),
+    ],
+)
+def test_a_position_is_a_word_an_offset_a_count_or_a_time(text: str, position: Position) -> None:
+    assert parse_position(text, "--from") == position
+
+
+def test_any_other_position_is_an_error_that_says_what_there_is() -> None:
+    with pytest.raises(typer.BadParameter, match="'soon' is not earliest, latest, an offset"):
+        parse_position("soon", "--from")
+
+
+def test_a_time_without_a_zone_is_utc() -> None:
+    assert parse_timestamp("2013-01-01T00:00:00") == parse_timestamp("2013-01-01T00:00:00+00:00")
+
+
+def test_pairs_keep_everything_behind_the_first_equals_sign() -> None:
+    assert parse_pairs(["a=b=c", " d =", "a=x"], "--config") == {"a": "x", "d": ""}
+    assert parse_pairs(None, "--config") == {}
+    for wrong in ("novalue", "=x"):
+        with pytest.raises(typer.BadParameter, match="is not NAME=VALUE"):
+            parse_pairs([wrong], "--config")
+
+
+def test_servers_are_an_option_that_config_may_override() -> None:
+    assert client_options("h:1", ["linger.ms=5"]) == {"bootstrap.servers": "h:1", "linger.ms": "5"}
+    assert client_options("h:1", ["bootstrap.servers=x:2"]) == {"bootstrap.servers": "x:2"}

@@ -1,0 +1,265 @@
+"""What is fetched from which node, and what an answer means; no socket, and time is a number."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from aiokafkapy.cluster.metadata import Metadata
+from aiokafkapy.common import TopicPartition
+from aiokafkapy.errors import (
+    CorruptMessageError,
+    DisconnectedError,
+    IllegalStateError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+)
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.codec import decode_response, encode_response
+from aiokafkapy.protocol.messages import build_response
+from aiokafkapy.reader.config import ReaderConfig
+from aiokafkapy.reader.fetcher import Fetcher, FetchPlan
+from aiokafkapy.reader.offset_lookup import EARLIEST, LATEST
+from aiokafkapy.record.batch import assign_offset
+from aiokafkapy.record.builder import RecordBatchBuilder
+
+VERSION = 17
+TOPIC_ID = uuid4()
+T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
+
+
+def metadata_with(leaders: dict[int, int], topic_id: UUID | None = TOPIC_ID) -> Metadata:
+    metadata = Metadata()
+    metadata.bootstrap([("localhost", 1)])
+    answer = build_response(
+        ApiKey.METADATA,
+        12,
+        brokers=[{"node_id": node, "host": "h", "port": node} for node in (1, 2)],
+        topics=[
+            {
+                "error_code": 0,
+                "name": "t",
+                "topic_id": topic_id,
+                "partitions": [
+                    {"partition_index": number, "leader_id": leader, "leader_epoch": 5}
+                    for number, leader in leaders.items()
+                ],
+            }
+        ],
+    )
+    metadata.update(metadata.request_version, answer, False, 0.0)
+    metadata.need_full_update = False
+    return metadata
+
+
+def fetcher_with(leaders: dict[int, int] | None = None, **options: Any) -> Fetcher:
+    config = ReaderConfig(bootstrap_servers="localhost:1", **options)
+    fetcher = Fetcher(config, metadata_with(leaders or {0: 1, 1: 1, 2: 2}))
+    fetcher.assign([T0, T1, T2])
+    for tp in (T0, T1, T2):
+        fetcher.seek(tp, 0)
+    return fetcher
+
+
+def batch(base_offset: int, count: int) -> bytes:
+    builder = RecordBatchBuilder(1 << 20)
+    for number in range(count):
+        builder.try_append(1, None, b"%d" % (base_offset + number), None)
+    builder.seal(0)
+    builder.stamp(-1, -1, -1)
+    data = bytearray().join(builder.buffers())
+    assign_offset(data, base_offset, 0)
+    return bytes(data)
+
+
+def answer(*partitions: dict[str, Any], version: int = VERSION, **fields: Any) -> Any:
+    topic = {"topic": "t", "topic_id": TOPIC_ID, "partitions": list(partitions)}
+    body = build_response(ApiKey.FETCH, version, responses=[topic], **fields)
+    return decode_response(ApiKey.FETCH, version, encode_response(body, 1)[4:])[1]
+
+
+def partition(number: int, records: bytes | None = None, **fields: Any) -> dict[str, Any]:
+    return {"partition_index": number, "high_watermark": 100, "records": records, **fields}
+
+
+def plan_of(fetcher: Fetcher, node_id: int, now: float = 0.0) -> FetchPlan:
+    (plan,) = [plan for plan in fetcher.plans(now) if plan.node.node_id == node_id]
+    return plan
+
+
+def test_there_is_one_request_per_leader_with_all_its_partitions() -> None:
+    fetcher = fetcher_with()
+    plans = {plan.node.node_id: dict(plan.partitions) for plan in fetcher.plans(0.0)}
+    assert plans == {1: {T0: (0, 5), T1: (0, 5)}, 2: {T2: (0, 5)}}
+    assert fetcher.plans(0.0) == []
+
+
+def test_the_request_names_topics_by_id_from_version_13_and_by_name_before() -> None:
+    plan = plan_of(fetcher_with(fetch_max_bytes=7, isolation_level="read_committed"), 1)
+    new, old = plan.build(VERSION), plan.build(11)
+    assert plan.max_version is None
+    assert new.topics[0].topic_id == TOPIC_ID
+    assert old.topics[0].topic == "t"
+    assert [(one.partition, one.fetch_offset, one.current_leader_epoch) for one in new.topics[0].partitions] == [
+        (0, 0, 5),
+        (1, 0, 5),
+    ]
+    assert (new.max_bytes, new.isolation_level, new.session_epoch) == (7, 1, -1)
+
+
+def test_without_topic_ids_the_version_stays_below_13() -> None:
+    fetcher = Fetcher(ReaderConfig(bootstrap_servers="localhost:1"), metadata_with({0: 1}, topic_id=None))
+    fetcher.assign([T0])
+    fetcher.seek(T0, 0)
+    plan = plan_of(fetcher, 1)
+    assert plan.max_version == 12
+    fetcher.handle_response(plan, answer(partition(0, batch(0, 1)), version=12), 0.0)
+    found = fetcher.take()
+    assert found is not None
+    assert [record.value for record in found.records] == [b"0"]
+
+
+def test_what_arrived_is_handed_out_and_moves_the_position() -> None:
+    fetcher = fetcher_with()
+    plan = plan_of(fetcher, 1)
+    fetcher.handle_response(plan, answer(partition(0, batch(0, 2)), partition(1)), 0.0)
+    found = fetcher.take()
+    assert found is not None
+    assert found.topic_partition == T0
+    assert [record.offset for record in found.records] == [0, 1]
+    assert found.end_offset == 100
+    assert fetcher.state(T0).position == 2
+    assert fetcher.take() is None
+
+
+def test_a_node_is_not_asked_again_before_what_it_sent_is_handed_out() -> None:
+    fetcher = fetcher_with()
+    plan = plan_of(fetcher, 1)
+    fetcher.handle_response(plan, answer(partition(0, batch(0, 2)), partition(1)), 0.0)
+    assert fetcher.plans(0.0) == []
+    fetcher.take()
+    assert dict(plan_of(fetcher, 1).partitions) == {T0: (2, 5), T1: (0, 5)}
+
+
+def test_an_answer_for_a_position_that_was_left_is_dropped() -> None:
+    fetcher = fetcher_with()
+    plan = plan_of(fetcher, 1)
+    fetcher.seek(T0, 50)
+    fetcher.handle_response(plan, answer(partition(0, batch(0, 2))), 0.0)
+    assert fetcher.take() is None
+    assert fetcher.state(T0).position == 50
+
+
+def test_what_arrived_is_dropped_when_its_partition_is_sought_or_given_up() -> None:
+    for give_up in (lambda it: it.seek(T0, 1), lambda it: it.assign([T1, T2])):
+        fetcher = fetcher_with()
+        fetcher.handle_response(plan_of(fetcher, 1), answer(partition(0, batch(0, 2))), 0.0)
+        give_up(fetcher)
+        assert fetcher.take() is None
+
+
+def test_assigning_again_keeps_positions() -> None:
+    fetcher = fetcher_with()
+    fetcher.seek(T1, 7)
+    fetcher.assign([T1])
+    assert fetcher.state(T1).position == 7
+    with pytest.raises(IllegalStateError, match="t-0 is not assigned"):
+        fetcher.state(T0)
+
+
+def test_a_leader_that_moved_is_asked_for_and_its_partition_backs_off() -> None:
+    fetcher = fetcher_with(retry_backoff_ms=100)
+    fetcher.handle_response(plan_of(fetcher, 1), answer(partition(0, error_code=6), partition(1)), 0.0)
+    assert fetcher.metadata.is_update_requested
+    assert fetcher.take() is None
+    assert T0 not in plan_of(fetcher, 1, 0.01).partitions
+    assert 0 < (fetcher.next_retry(0.01) or 0) < 0.13
+
+
+def test_a_leader_hint_is_taken_at_once() -> None:
+    fetcher = fetcher_with()
+    moved = partition(0, error_code=6, current_leader={"leader_id": 2, "leader_epoch": 6})
+    endpoints = [{"node_id": 2, "host": "h", "port": 2, "rack": None}]
+    plan = plan_of(fetcher, 1)
+    fetcher.busy_nodes.clear()
+    fetcher.state(T2).is_fetching = False
+    fetcher.handle_response(plan, answer(moved, node_endpoints=endpoints), 0.0)
+    assert plan_of(fetcher, 2).partitions[T0] == (0, 6)
+
+
+def test_a_partition_without_leader_waits_and_asks_for_metadata() -> None:
+    fetcher = fetcher_with({0: -1, 1: 1, 2: 2})
+    assert T0 not in {tp for plan in fetcher.plans(0.0) for tp in plan.partitions}
+    assert fetcher.metadata.is_update_requested
+    assert fetcher.next_retry(0.0) is not None
+
+
+def test_an_offset_out_of_range_is_looked_up_again_as_the_policy_says() -> None:
+    for policy, reset_to in (("earliest", EARLIEST), ("latest", LATEST)):
+        fetcher = fetcher_with(auto_offset_reset=policy)
+        fetcher.handle_response(plan_of(fetcher, 1), answer(partition(0, error_code=1)), 0.0)
+        assert fetcher.partitions_to_reset(0.0) == {T0: reset_to}
+        fetcher.complete_reset(T0, reset_to, 40)
+        assert fetcher.state(T0).position == 40
+
+
+def test_without_a_policy_an_offset_out_of_range_is_an_error_raised_once() -> None:
+    fetcher = fetcher_with(auto_offset_reset="none")
+    fetcher.handle_response(plan_of(fetcher, 1), answer(partition(0, error_code=1)), 0.0)
+    with pytest.raises(OffsetOutOfRangeError, match="t-0: offset 0 is not in the log"):
+        fetcher.take()
+    assert fetcher.take() is None
+
+
+def test_a_lookup_that_comes_after_a_seek_does_not_move_the_position() -> None:
+    fetcher = fetcher_with()
+    fetcher.seek(T0, None, LATEST)
+    assert fetcher.partitions_to_reset(0.0) == {T0: LATEST}
+    fetcher.seek(T0, 3)
+    fetcher.complete_reset(T0, LATEST, 99)
+    assert fetcher.state(T0).position == 3
+
+
+def test_an_error_that_does_not_pass_is_raised_and_the_others_go_on() -> None:
+    fetcher = fetcher_with()
+    plan = plan_of(fetcher, 1)
+    fetcher.handle_response(plan, answer(partition(0, error_code=29), partition(1, batch(0, 1))), 0.0)
+    found = fetcher.take()
+    assert found is not None
+    assert found.topic_partition == T1
+    with pytest.raises(TopicAuthorizationFailedError):
+        fetcher.take()
+
+
+def test_a_request_that_came_to_nothing_is_tried_again_later() -> None:
+    fetcher = fetcher_with()
+    fetcher.handle_failure(plan_of(fetcher, 1), DisconnectedError("gone"), 0.0)
+    assert fetcher.take() is None
+    assert fetcher.metadata.is_update_requested
+    assert not [plan for plan in fetcher.plans(0.01) if plan.node.node_id == 1]
+    assert [plan for plan in fetcher.plans(1.0) if plan.node.node_id == 1]
+
+
+def test_a_damaged_batch_is_raised_after_the_records_before_it() -> None:
+    fetcher = fetcher_with()
+    damaged = bytearray(batch(2, 1))
+    damaged[-1] ^= 1
+    fetcher.handle_response(plan_of(fetcher, 1), answer(partition(0, batch(0, 2) + bytes(damaged))), 0.0)
+    found = fetcher.take()
+    assert found is not None
+    assert len(found.records) == 2
+    with pytest.raises(CorruptMessageError, match="at offset 2"):
+        fetcher.take()
+    assert fetcher.state(T0).position == 2
+
+
+def test_the_end_is_the_last_stable_offset_for_read_committed() -> None:
+    fetcher = fetcher_with(isolation_level="read_committed")
+    fetcher.handle_response(
+        plan_of(fetcher, 1), answer(partition(0, batch(0, 1), last_stable_offset=60, aborted_transactions=[])), 0.0
+    )
+    found = fetcher.take()
+    assert found is not None
+    assert found.end_offset == 60
