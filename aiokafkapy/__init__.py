@@ -1,1 +1,92 @@
-"""asyncio-native Kafka producer, embedded dev broker and Spark data source."""
+"""asyncio-native Kafka producer, embedded dev broker and Spark data source.
+
+What most programs need is here: ``KafkaProducer``, its configuration and records, and ``errors``. The dev broker is in
+``aiokafkapy.broker``, the edges are in ``aiokafkapy.integrations``, ``testing``, ``spark`` and ``cli``.
+
+Rule: importing this package imports neither pyspark, nor the broker, nor any extra; and it is the first of its modules
+to run, so it decides which form of the core is used (``_form``), before any of the core is imported.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+from . import errors
+from ._form import compiled
+
+if TYPE_CHECKING:
+    from .common import ConsumedRecord, Headers, Node, PartitionInfo, TopicPartition
+    from .producer.config import ProducerConfig
+    from .producer.delivery import Delivery
+    from .producer.interceptors import ProducerInterceptor
+    from .producer.partitioners import DefaultPartitioner, Partitioner, RoundRobinPartitioner
+    from .producer.producer import KafkaProducer
+    from .producer.records import ProducerRecord, RecordMetadata
+    from .producer.serializers import Serializer, json_serializer, string_serializer
+    from .producer.statistics import ProducerHealth, ProducerStatistics
+
+__all__ = [
+    "KafkaProducer",
+    "ProducerConfig",
+    "ProducerRecord",
+    "RecordMetadata",
+    "Delivery",
+    "TopicPartition",
+    "errors",
+    "ConsumedRecord",
+    "DefaultPartitioner",
+    "Headers",
+    "Node",
+    "PartitionInfo",
+    "Partitioner",
+    "ProducerHealth",
+    "ProducerInterceptor",
+    "ProducerStatistics",
+    "RoundRobinPartitioner",
+    "Serializer",
+    "compiled",
+    "json_serializer",
+    "string_serializer",
+]
+
+__version__ = "0.1.0"
+
+# Imported when first asked for: a program that only runs the dev broker needs no producer.
+_HOMES = {
+    "ConsumedRecord": "common",
+    "DefaultPartitioner": "producer.partitioners",
+    "Delivery": "producer.delivery",
+    "Headers": "common",
+    "KafkaProducer": "producer.producer",
+    "Node": "common",
+    "PartitionInfo": "common",
+    "Partitioner": "producer.partitioners",
+    "ProducerConfig": "producer.config",
+    "ProducerHealth": "producer.statistics",
+    "ProducerInterceptor": "producer.interceptors",
+    "ProducerRecord": "producer.records",
+    "ProducerStatistics": "producer.statistics",
+    "RecordMetadata": "producer.records",
+    "RoundRobinPartitioner": "producer.partitioners",
+    "Serializer": "producer.serializers",
+    "TopicPartition": "common",
+    "json_serializer": "producer.serializers",
+    "string_serializer": "producer.serializers",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import the module that holds ``name`` the first time it is asked for."""
+    try:
+        home = _HOMES[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    found = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    """The public names, for completion."""
+    return sorted({*globals(), *__all__})

@@ -1,9 +1,9 @@
 """Records that were called in but cannot be appended yet, in call order.
 
 A record may have to wait for three things: its serializer (an async one), metadata of its topic, room in the buffer.
-Here is the queue in front of the accumulator that keeps its place meanwhile. It knows no sockets and no serializers; it
-is told the time, woken when metadata changes, and appends through a function it is given. Java has no such class: there
-each calling thread waits by itself, in ``waitOnMetadata`` and in ``BufferPool.allocate``.
+Here is the queue in front of the accumulator that keeps its place meanwhile. It knows no sockets and no serializers: it
+is woken when metadata changes, and told when a record is serialized. Java has no such class: there each calling thread
+waits by itself, in ``waitOnMetadata`` and in ``BufferPool.allocate``.
 
 Rules:
 
@@ -18,57 +18,46 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import OrderedDict, deque
 from collections.abc import Callable
-from typing import Any, Final, Protocol
+from functools import partial
+from typing import Any, Final
 
+from ..cluster.cluster import Cluster
 from ..common import Headers, TopicPartition
 from ..errors import (
     BufferExhaustedError,
     InvalidTopicError,
     KafkaError,
+    KafkaTimeoutError,
     MetadataTimeoutError,
-    ProducerClosedError,
-    SerializationError,
     TopicAuthorizationFailedError,
 )
+from .append_tickets import AppendTicket
 from .delivery import Delivery
 from .producer_metadata import ProducerMetadata
+from .record_accumulator import RecordAccumulator
 
-__all__ = ["Admission", "AppendTicket", "PendingRecord", "TopicState"]
+__all__ = ["Admission", "PendingRecord", "TopicState"]
 
 SLICE: Final = 512
 """Records let in before other callbacks of the loop get their turn; about half a millisecond of work."""
 
 
-class AppendTicket(Protocol):
-    """A place in the accumulator's line for room."""
-
-    def cancel(self) -> object:
-        """Leave the line."""
-
-
 class TopicState:
-    """What the fast path needs to know of a topic: one look-up, no allocation.
+    """What is needed to append to a topic, found with one look-up. ``waiting`` is its queue while it has one."""
 
-    ``waiting`` is the topic's queue while it has one. Dropped as a whole when metadata changes and nobody waits.
-    """
-
-    __slots__ = ("partition_count", "renew_at", "topic", "topic_partitions", "waiting")
+    __slots__ = ("cluster", "partition_count", "renew_at", "topic", "waiting")
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
+        # The view that the count is from; another one may have another count.
+        self.cluster: Cluster | None = None
         self.partition_count = 0
-        self.topic_partitions: list[TopicPartition] = []
         # When the topic's expiry in the metadata must be moved on.
         self.renew_at = 0.0
         self.waiting: deque[PendingRecord] | None = None
-
-    def resize(self, count: int) -> None:
-        """The topic has ``count`` partitions now."""
-        if count != self.partition_count:
-            self.topic_partitions = [TopicPartition(self.topic, number) for number in range(count)]
-            self.partition_count = count
 
 
 class PendingRecord(asyncio.Future[Delivery]):
@@ -91,13 +80,14 @@ class PendingRecord(asyncio.Future[Delivery]):
     ) -> None:
         super().__init__(loop=loop)
         self.admission = admission
-        # The record
+        # The record; `original` is what was given, before it was serialized
         self.topic = topic
         self.key = key
         self.value = value
         self.partition = partition
         self.timestamp_ms = timestamp_ms
         self.headers = headers
+        self.original: tuple[Any, Any] = (key, value)
         # Its place
         self.is_serialized = True
         self.deadline = 0.0
@@ -126,74 +116,65 @@ class PendingRecord(asyncio.Future[Delivery]):
 
     def _forget_data(self) -> None:
         self.key = self.value = self.headers = None
-
-
-class Appender(Protocol):
-    """How a record enters the accumulator; the producer provides it."""
-
-    def append(self, state: TopicState, record: PendingRecord, now: float) -> bool:
-        """Append ``record`` or put it into the line for room (setting its ticket); False: no such partition yet.
-
-        Raises when the record can never be appended.
-        """
+        self.original = (None, None)
 
 
 class Admission:
-    """The queues, one per topic that has records waiting."""
+    """The queues, one for each topic that has records waiting.
+
+    ``choose_partition`` says where a serialized record that names no partition goes; -1 is the sticky one.
+    """
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         metadata: ProducerMetadata,
-        appender: Appender,
+        accumulator: RecordAccumulator,
+        choose_partition: Callable[[str, Any, Any, Any, Any, Cluster], int],
         *,
         max_block: float,
-        wakeup: Callable[[], None],
-        describe_buffer: Callable[[], str],
     ) -> None:
         self._loop = loop
         self._metadata = metadata
-        self._appender = appender
+        self._accumulator = accumulator
+        self._choose_partition = choose_partition
         self._max_block = max_block
-        self._wakeup = wakeup
-        self._describe_buffer = describe_buffer
-        # Every topic in use, by name; the fast path looks here first.
+        # Every topic in use; the fast path looks here first.
         self.topics: dict[str, TopicState] = {}
-        # Queues of records for partitions that do not exist; in ``topics`` they would hold up their whole topic.
+        # Queues of records for partitions that do not exist; in their topic's queue they would hold it up.
         self._missing_partitions: dict[TopicPartition, TopicState] = {}
+        # The states that have a queue.
+        self._queues: dict[TopicState, None] = {}
         # All that wait, here or in the line for room: oldest first, hence also in order of deadline.
         self._by_deadline: OrderedDict[PendingRecord, None] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
         self._pump_handle: asyncio.Handle | None = None
-        self._on_empty: list[asyncio.Future[None]] = []
 
     # --- entering and leaving ---
 
-    def state_of(self, topic: str, now: float) -> TopicState:
-        """The topic's state, made and its metadata asked for when it is new."""
+    def refresh(self, topic: str, now: float) -> TopicState:
+        """The topic's state as of the newest metadata; the topic counts as used, and is asked for when it is new."""
         state = self.topics.get(topic)
         if state is None:
             state = self.topics[topic] = TopicState(topic)
-            state.resize(self._metadata.cluster.partition_count(topic))
         if now >= state.renew_at:
             # Not at every record: a tenth of the idle time is fine enough, and costs one comparison.
             self._metadata.add(topic, now)
             state.renew_at = now + self._metadata.max_idle / 10
+        self._look(state)
+        if not state.partition_count and not self._metadata.contains_topic(topic):
+            self._metadata.add(topic, now)  # it had expired
         return state
 
     def enter(self, record: PendingRecord, now: float) -> None:
         """Take a place in the queue; what can be appended at once is. The record is settled in the end, always."""
         record.deadline = now + self._max_block
-        state = self._queue_for(record, now)
-        record.state = state
-        if state.waiting is None:
-            state.waiting = deque()
-        state.waiting.append(record)
         self._by_deadline[record] = None
-        if len(state.waiting) == 1:
+        state = self._queue_for(record, now)
+        self._join(state, record)
+        if state.waiting is not None and len(state.waiting) == 1:
             self._pump(state, now)
-        if self._timer is None:
-            self._rearm()
+        self._rearm()
 
     def proceed(self, record: PendingRecord, now: float) -> None:
         """``record`` has been serialized: let it in when it is its turn."""
@@ -204,63 +185,62 @@ class Admission:
         """``record`` waits no longer."""
         record.ticket = None
         self._by_deadline.pop(record, None)
-        if not self._by_deadline:
-            self._tell_empty()
 
     @property
     def waiting(self) -> int:
         """Records that wait to be accepted, here or in the line for room."""
         return len(self._by_deadline)
 
+    def snapshot(self) -> list[PendingRecord]:
+        """Those that wait now."""
+        return list(self._by_deadline)
+
     # --- told by others ---
 
     def on_metadata_update(self) -> None:
         """Metadata changed, failed, or cannot be had: let in, or refuse, whoever waited for it."""
+        if not self._queues:
+            return
         now = self._loop.time()
-        cluster = self._metadata.cluster
-        for topic in list(self.topics):
-            state = self.topics[topic]
-            count = cluster.partition_count(topic)
-            if not count and not state.waiting:
-                del self.topics[topic]  # deleted or expired: the next record asks again
-                continue
-            state.resize(count)
-            if state.waiting:
-                self._pump(state, now)
-        for topic_partition in list(self._missing_partitions):
-            state = self._missing_partitions[topic_partition]
-            state.resize(cluster.partition_count(topic_partition.topic))
+        for state in list(self._queues):
+            self._look(state)
             self._pump(state, now)
-            if not state.waiting:
-                del self._missing_partitions[topic_partition]
+
+    def refuse(self, record: PendingRecord, error: BaseException) -> None:
+        """``record`` cannot be sent, for a reason found outside: its place goes to the next."""
+        record.refuse(error)
+        self._drop(record)
+
+    def expire(self, record: PendingRecord) -> None:
+        """The time of ``record`` is over."""
+        if not record.done():
+            record.refuse(self._timeout_error(record))
+            self._drop(record)
+            self._give_up_topic(record)
 
     def on_cancelled(self, record: PendingRecord) -> None:
         """The caller gave up before its record was accepted: its place goes to the next."""
         record._forget_data()
         self._drop(record)
 
-    async def wait_until_empty(self) -> None:
-        """Return when nobody waits, here or in the line for room."""
-        while self._by_deadline:
-            future: asyncio.Future[None] = self._loop.create_future()
-            self._on_empty.append(future)
-            await future
-
-    def close(self, make_error: Callable[[str], BaseException] | None = None) -> int:
-        """Refuse everybody who still waits; returns how many that were."""
-        refused = list(self._by_deadline)
+    def close(self, make_error: Callable[[str], BaseException]) -> int:
+        """Refuse everybody who still waits, with an error for their topic; returns how many that were."""
+        refused = self.snapshot()
+        self._by_deadline.clear()
+        for state in self._queues:
+            state.waiting = None
         for record in refused:
             if record.ticket is not None:
                 record.ticket.cancel()
-            record.refuse(make_error(record.topic) if make_error else _closed_error(record.topic))
-        self._by_deadline.clear()
+                record.ticket = None
+            record.refuse(make_error(record.topic))
         for handle in (self._timer, self._pump_handle):
             if handle is not None:
                 handle.cancel()
         self._timer = self._pump_handle = None
+        self._queues.clear()
         self.topics.clear()
         self._missing_partitions.clear()
-        self._tell_empty()
         return len(refused)
 
     # --- asyncio callbacks ---
@@ -272,22 +252,27 @@ class Admission:
             record = next(iter(self._by_deadline))
             if record.deadline > now:
                 break
-            record.refuse(self._timeout_error(record))
-            self._drop(record)
-            self._give_up_topic(record)
+            self.expire(record)
         self._rearm()
 
     def _on_pump_again(self) -> None:
         self._pump_handle = None
         now = self._loop.time()
-        for state in [*self.topics.values(), *self._missing_partitions.values()]:
-            if state.waiting:
-                self._pump(state, now)
+        for state in list(self._queues):
+            self._pump(state, now)
+
+    def _on_granted(self, record: PendingRecord, delivery: Delivery) -> None:
+        record.accept(delivery)
+        self.settled(record)
+
+    def _on_failed(self, record: PendingRecord, error: BaseException) -> None:
+        record.refuse(error)
+        self.settled(record)
 
     # --- internals ---
 
     def _queue_for(self, record: PendingRecord, now: float) -> TopicState:
-        state = self.state_of(record.topic, now)
+        state = self.refresh(record.topic, now)
         partition = record.partition
         if partition is None or not state.partition_count or partition < state.partition_count:
             return state
@@ -295,9 +280,22 @@ class Admission:
         missing = self._missing_partitions.get(topic_partition)
         if missing is None:
             missing = self._missing_partitions[topic_partition] = TopicState(record.topic)
-            missing.resize(state.partition_count)
-            self._metadata.request_update_for_topic(record.topic)
+            self._look(missing)
+        self._metadata.request_update_for_topic(record.topic)
         return missing
+
+    def _look(self, state: TopicState) -> None:
+        cluster = self._metadata.cluster
+        if state.cluster is not cluster:
+            state.cluster = cluster
+            state.partition_count = cluster.partition_count(state.topic)
+
+    def _join(self, state: TopicState, record: PendingRecord) -> None:
+        record.state = state
+        if state.waiting is None:
+            state.waiting = deque()
+            self._queues[state] = None
+        state.waiting.append(record)
 
     def _pump(self, state: TopicState, now: float) -> None:
         """Let in from the front of one queue for as long as that works."""
@@ -318,7 +316,16 @@ class Admission:
             waiting.popleft()
             if record.done():
                 self.settled(record)
-        state.waiting = None
+        if waiting is not None:
+            state.waiting = None
+            self._queues.pop(state, None)
+            if state is not self.topics.get(state.topic):
+                self._forget_missing(state)
+
+    def _forget_missing(self, state: TopicState) -> None:
+        for topic_partition, missing in list(self._missing_partitions.items()):
+            if missing is state:
+                del self._missing_partitions[topic_partition]
 
     def _pump_if_first(self, record: PendingRecord, now: float) -> None:
         state = record.state
@@ -336,26 +343,44 @@ class Admission:
         if record.partition is not None and record.partition >= state.partition_count:
             return self._move_aside(state, record, now)
         try:
-            return self._appender.append(state, record, now)
-        except (KafkaError, TypeError, ValueError, OverflowError) as error:
+            self._append(record, now)
+        except Exception as error:  # a user's partitioner may raise anything; it is its record's error
             record.refuse(error)
-            return True
+        return True
+
+    def _append(self, record: PendingRecord, now: float) -> None:
+        """Append, or put the record into the line for room."""
+        cluster = self._metadata.cluster
+        key, value, headers = record.key, record.value, record.headers
+        partition = record.partition
+        if partition is None:
+            original_key, original_value = record.original
+            partition = self._choose_partition(record.topic, key, value, original_key, original_value, cluster)
+        place = (record.topic, partition, record.timestamp_ms, key, value, headers, now, cluster)
+        delivery = self._accumulator.append(*place)
+        if delivery is not None:
+            record.accept(delivery)
+            return
+        ticket = self._accumulator.append_later(
+            *place,
+            deadline=math.inf,  # it is kept here, with all others
+            on_granted=partial(self._on_granted, record),
+            on_failed=partial(self._on_failed, record),
+        )
+        if not record.done():
+            record.ticket = ticket
 
     def _move_aside(self, state: TopicState, record: PendingRecord, now: float) -> bool:
         """A record that waited for its topic turns out to be for a partition that is not there."""
         other = self._queue_for(record, now)
         if other is state:
-            # Already aside; keep asking while it waits, as fast as the back-off allows.
-            self._metadata.request_update_for_topic(record.topic)
             return False
-        record.state = other
-        if other.waiting is None:
-            other.waiting = deque()
-        other.waiting.append(record)
+        self._join(other, record)
         return True
 
     def _metadata_error(self, topic: str) -> KafkaError | None:
         """Why metadata of ``topic`` will not come; None while it may."""
+        # Asked after each outcome of a request, so these are of the newest one.
         cluster = self._metadata.cluster
         if topic in cluster.invalid_topics:
             return InvalidTopicError(f"{topic!r} is not a valid topic name", topic=topic)
@@ -369,15 +394,15 @@ class Admission:
         limit = f"max_block_ms={round(self._max_block * 1000)}"
         topic = record.topic
         if not record.is_serialized:
-            return SerializationError(f"topic {topic!r}: the serializer did not answer within {limit}", topic=topic)
+            return KafkaTimeoutError(f"topic {topic!r}: the serializer did not answer within {limit}", topic=topic)
         if record.ticket is not None:
             return BufferExhaustedError(
-                f"topic {topic!r}: no room for the record within {limit}: {self._describe_buffer()}", topic=topic
+                f"no room within {limit}: {self._accumulator.buffer_exhausted_error(topic)}", topic=topic
             )
         count = self._metadata.cluster.partition_count(topic)
         if count and record.partition is not None and record.partition >= count:
             return MetadataTimeoutError(
-                f"{topic}-{record.partition}: no such partition within {limit}: topic {topic!r} has {count} partitions: "
+                f"{topic}-{record.partition}: no such partition within {limit}: the topic has {count} partitions, "
                 f"0 to {count - 1}",
                 topic=topic,
                 partition=record.partition,
@@ -406,18 +431,6 @@ class Admission:
             del self.topics[record.topic]
             self._metadata.forget(record.topic)
 
-    def _tell_empty(self) -> None:
-        waiters, self._on_empty = self._on_empty, []
-        for future in waiters:
-            if not future.done():
-                future.set_result(None)
-
     def _rearm(self) -> None:
         if self._by_deadline and self._timer is None:
             self._timer = self._loop.call_at(next(iter(self._by_deadline)).deadline, self._on_timer)
-
-
-def _closed_error(topic: str) -> ProducerClosedError:
-    return ProducerClosedError(
-        f"the producer was closed while a record of topic {topic!r} waited to be accepted", topic=topic
-    )

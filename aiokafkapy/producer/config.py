@@ -76,7 +76,7 @@ class ProducerConfig(ClientConfig):
     """How long a call waits to be accepted: for metadata, for an async serializer, for room. Also ``start()``."""
 
     linger_ms: Annotated[int, Field(ge=0)] | None = None
-    """How long a batch gathers, from its first record. None adapts: not at all while its leader is idle, else ≤ 5 ms."""
+    """How long a batch gathers, from its first record. None adapts: not while its leader is idle, else ≤ 5 ms."""
     batch_size: Annotated[int, Field(ge=0)] = 131_072
     buffer_memory: Annotated[int, Field(ge=1)] = 33_554_432
     """Bytes that records without an outcome may hold; then calls wait."""
@@ -160,7 +160,7 @@ class ProducerConfig(ClientConfig):
         if self.delivery_timeout_ms < least:
             raise ConfigurationError(
                 f"delivery_timeout_ms={self.delivery_timeout_ms} is less than linger_ms + request_timeout_ms = "
-                f"{self.effective_linger_ms} + {self.request_timeout_ms}: a record would expire before its first answer; "
+                f"{self.effective_linger_ms} + {self.request_timeout_ms}: records would expire before an answer; "
                 f"write delivery_timeout_ms={least} or more, or a shorter request_timeout_ms"
             )
         for codec, name in _LEVELS.items():

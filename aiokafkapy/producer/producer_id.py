@@ -121,6 +121,7 @@ class ProducerIdRequests:
             self._log.log("producer_id", now, logging.WARNING, "producer_id.failed", error=str(error))
             if not error.retriable:
                 self._accumulator.abort_batches(error)
+                self._manager.reset_sequences()
         self._wakeup()
 
 

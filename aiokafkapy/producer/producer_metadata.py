@@ -4,8 +4,8 @@ Kafka's counterpart is ``ProducerMetadata``. It owns which topics are in use and
 back-off, leader epochs) is ``cluster.metadata``'s. It knows no clock: ``now`` is an argument.
 
 Rules: a topic is kept for ``metadata_max_idle_ms`` after its last use; a *new* topic, one that no answer has named yet,
-is kept whatever its age and asked for at once, alone (a partial update). A topic that nobody waits for any more and that
-was never found is forgotten, so that one misspelt name does not make us ask for five minutes.
+is kept whatever its age and asked for at once, alone (a partial update). A topic that nobody waits for any more and
+that was never found is forgotten, so that one misspelt name does not make us ask for five minutes.
 """
 
 from __future__ import annotations

@@ -31,6 +31,7 @@ from ..errors import NetworkError, RequestTimedOutError, UnknownServerError
 from ..observability import get_logger
 from ..protocol.api import ApiKey
 from ..protocol.produce import PartitionProduceResponse, decode_produce_response, encode_produce_request
+from ..record.builder import BATCH_HEADER_SIZE
 from ..record.compression import Compression
 from .config import ProducerConfig
 from .in_flight_batches import InFlightBatches
@@ -192,9 +193,8 @@ class Sender:
             topic, partition_number = batch.topic_partition
             by_topic.setdefault(topic, []).append((partition_number, batch.buffers()))
             records += batch.record_count
-            self._metrics.record_batch(
-                batch.record_count, batch.size, batch.builder.records_size, now - batch.created, now
-            )
+            uncompressed = BATCH_HEADER_SIZE + batch.builder.records_size
+            self._metrics.record_batch(batch.record_count, batch.size, uncompressed, now - batch.created, now)
         cluster = self._metadata.cluster
         topics = [(topic, cluster.topic_id(topic), partitions) for topic, partitions in by_topic.items()]
         names = {topic_id: topic for topic, topic_id, _ in topics}

@@ -5,29 +5,33 @@ returns bytes or None, or an awaitable of them. Kafka's counterpart is ``Seriali
 (``StringSerializer``, …) are small functions here.
 
 Rules: None is passed through and never handed to a serializer (it is a tombstone, not data); whatever goes wrong is a
-SerializationError that names the topic and says which of key and value it was; a serializer that may return an
-awaitable is recognised once, at construction, so that plain ones cost nothing per record. Without a serializer only
-bytes-like data is taken: guessing an encoding would hide mistakes.
+SerializationError that names the topic and says which of key and value it was; an async serializer is recognised by
+what it returns, so that plain ones cost nothing more. Without a serializer only bytes-like data is taken: guessing an
+encoding would hide mistakes.
 """
 
 from __future__ import annotations
 
-import inspect
+import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, TypeAlias, TypeVar
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from ..errors import SerializationError
+
+if TYPE_CHECKING:
+    from .admission import PendingRecord
 
 __all__ = [
     "Serializer",
     "SyncSerializer",
     "TopicSerializer",
-    "check_headers",
-    "is_async",
+    "check_record",
+    "finish_serializing",
     "json_serializer",
     "prepare",
-    "serialization_error",
+    "serialize",
     "string_serializer",
 ]
 
@@ -82,14 +86,43 @@ def prepare(serializer: Serializer[Any] | None) -> SyncSerializer | None:
     return without_topic
 
 
-def is_async(serializer: Serializer[Any] | None) -> bool:
-    """True when calling ``serializer`` makes a coroutine; looked at once, at construction."""
-    if serializer is None:
-        return False
-    target: Any = serializer
-    while hasattr(target, "func"):  # functools.partial
-        target = target.func
-    return inspect.iscoroutinefunction(target) or inspect.iscoroutinefunction(getattr(target, "__call__", None))  # noqa: B004
+def serialize(part: str, serializer: SyncSerializer, topic: str, data: Any) -> Any:
+    """Call a prepared serializer for ``part``, key or value; may return an awaitable. Raises SerializationError."""
+    try:
+        return serializer(topic, data)
+    except Exception as error:
+        raise serialization_error(part, topic, data, error) from error
+
+
+async def finish_serializing(record: PendingRecord) -> None:
+    """Await a record's async serializers, in the caller's task, then let it in when it is its turn.
+
+    Raises SerializationError; when the time or the producer ends meanwhile, the record has the error.
+    """
+    try:
+        async with asyncio.timeout_at(record.deadline):
+            for part in ("key", "value"):
+                data = getattr(record, part)
+                if isawaitable(data):
+                    setattr(record, part, await _awaited(part, record.topic, data))
+        check_record(record.topic, record.key, record.value, record.headers)
+    except SerializationError as error:
+        record.admission.refuse(record, error)
+        raise
+    except TimeoutError:
+        record.admission.expire(record)
+    except BaseException:
+        record.cancel()
+        raise
+    else:
+        record.admission.proceed(record, record.get_loop().time())
+
+
+async def _awaited(part: str, topic: str, data: Awaitable[Any]) -> Any:
+    try:
+        return await data
+    except Exception as error:
+        raise serialization_error(part, topic, data, error) from error
 
 
 def serialization_error(part: str, topic: str, data: object, cause: BaseException | None = None) -> SerializationError:
@@ -106,26 +139,37 @@ def serialization_error(part: str, topic: str, data: object, cause: BaseExceptio
     return error
 
 
-def check_headers(topic: str, headers: Any) -> None:
-    """Raise SerializationError when ``headers`` is not a sequence of (str, bytes | None) pairs, and say what it is."""
+def check_record(topic: str, key: Any, value: Any, headers: Any) -> None:
+    """Raise SerializationError for whatever of a record cannot be sent, and say what to write instead."""
+    for part, data in (("key", key), ("value", value)):
+        if data is not None and not isinstance(data, bytes | bytearray | memoryview) and not _has_bytes(data):
+            raise serialization_error(part, topic, data)
+    if headers:
+        _check_headers(topic, headers)
+
+
+def _has_bytes(data: Any) -> bool:
+    try:
+        memoryview(data).release()
+    except TypeError:
+        return False
+    return True
+
+
+def _check_headers(topic: str, headers: Any) -> None:
+    place = f"topic {topic!r}"
     if isinstance(headers, dict):
         raise SerializationError(
-            f"headers of a record of topic {topic!r} are a dict: write a list of pairs, [('name', b'value')]",
-            topic=topic,
+            f"{place}: headers are a dict: write a list of pairs, [('name', b'value')]", topic=topic
         )
     try:
         pairs = [(name, value) for name, value in headers]
     except (TypeError, ValueError):
-        raise SerializationError(
-            f"headers of a record of topic {topic!r} must be a list of pairs, [('name', b'value')]", topic=topic
-        ) from None
+        raise SerializationError(f"{place}: headers must be pairs: [('name', b'value')]", topic=topic) from None
     for name, value in pairs:
         if not isinstance(name, str):
-            raise SerializationError(
-                f"a header's name is a {type(name).__name__}, not str (topic {topic!r})", topic=topic
-            )
+            raise SerializationError(f"{place}: a header's name is a {type(name).__name__}, not a str", topic=topic)
         if value is not None and not isinstance(value, bytes | bytearray | memoryview):
             raise SerializationError(
-                f"the value of header {name!r} is a {type(value).__name__}, not bytes or None (topic {topic!r})",
-                topic=topic,
+                f"{place}: the value of header {name!r} is a {type(value).__name__}, not bytes or None", topic=topic
             )

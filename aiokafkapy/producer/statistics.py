@@ -1,6 +1,7 @@
 """What ``producer.statistics()`` and ``producer.health`` return: plain snapshots, made when asked for.
 
-They know nothing of where the numbers come from. Java has no counterpart; trio's ``statistics()`` is the model.
+The classes know nothing of where the numbers come from; the functions read them off the parts, without I/O. Java has no
+counterpart but ``metrics()``; trio's ``statistics()`` is the model.
 
 Rule: ``accepted = delivered + failed + pending`` in every snapshot; all durations are seconds.
 """
@@ -9,10 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from ..common import Node
+from .producer_state import ProducerState
 
-__all__ = ["ProducerHealth", "ProducerStatistics"]
+if TYPE_CHECKING:
+    from .producer_runtime import ProducerRuntime
+
+__all__ = ["ProducerHealth", "ProducerStatistics", "health_of", "metrics_of", "statistics_of"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,7 @@ class ProducerHealth:
     """Whether the producer can do its work; cheap enough for a readiness probe."""
 
     is_healthy: bool
-    """Started, the Sender lives, a broker is connected, and no record waits longer than ``request_timeout_ms``."""
+    """Started, the Sender lives, brokers can be reached, and no record waits longer than ``request_timeout_ms``."""
     state: str
     """``new``, ``starting``, ``running``, ``closing``, ``closed``, ``crashed`` or ``forked``."""
     connected_brokers: int = 0
@@ -68,3 +74,96 @@ class ProducerHealth:
     """How full ``buffer_memory`` is, 0 to 1."""
     last_error: str | None = None
     """The last error of metadata, the producer id, or a batch, when it has not been followed by a success."""
+
+
+def statistics_of(runtime: ProducerRuntime | None) -> ProducerStatistics:
+    """The statistics of a started producer, or of one that never was (None)."""
+    if runtime is None:
+        return ProducerStatistics()
+    accumulator = runtime.accumulator
+    manager = runtime.transaction_manager
+    nodes = runtime.metadata.cluster.nodes
+    now = runtime.now()
+    return ProducerStatistics(
+        accepted=accumulator.accepted,
+        delivered=accumulator.delivered,
+        failed=accumulator.failed,
+        pending=accumulator.pending,
+        waiters=runtime.admission.waiting,
+        buffered_bytes=accumulator.buffered_bytes,
+        buffer_memory=runtime.config.buffer_memory,
+        batches=accumulator.batch_count,
+        nodes=nodes,
+        connected_nodes=tuple(node.node_id for node in nodes if runtime.client.is_connection_ready(node.node_id, now)),
+        in_flight={node.node_id: runtime.client.in_flight_count(node.node_id) for node in nodes},
+        in_flight_batches=len(runtime.sender.in_flight_batches),
+        loop_lag=runtime.metrics.loop_lag.maximum(now) / 1000,
+        wake_ups=runtime.metrics.wake_ups,
+        producer_id=manager.producer_id_and_epoch.producer_id if manager is not None else -1,
+        producer_epoch=manager.producer_id_and_epoch.epoch if manager is not None else -1,
+    )
+
+
+def metrics_of(runtime: ProducerRuntime | None) -> dict[str, float]:
+    """Kafka's metric names and their values; empty for a producer that was never started."""
+    if runtime is None:
+        return {}
+    accumulator = runtime.accumulator
+    now = runtime.now()
+    found = runtime.metrics.snapshot(now)
+    nodes = runtime.metadata.cluster.nodes
+    found.update(
+        {
+            "record-error-total": accumulator.failed,
+            "records-accepted-total": accumulator.accepted,
+            "records-delivered-total": accumulator.delivered,
+            "buffer-total-bytes": runtime.config.buffer_memory,
+            "buffer-available-bytes": accumulator.available_bytes,
+            "waiting-threads": runtime.admission.waiting,
+            "requests-in-flight": runtime.client.in_flight_count(),
+            "connection-count": sum(runtime.client.is_connection_ready(node.node_id, now) for node in nodes),
+            "metadata-age": max(0.0, now - runtime.metadata.last_successful_refresh),
+        }
+    )
+    return found
+
+
+def health_of(state: ProducerState, runtime: ProducerRuntime | None) -> ProducerHealth:
+    """The health of a producer in ``state``."""
+    if runtime is None:
+        return ProducerHealth(is_healthy=False, state=state.value)
+    now = runtime.now()
+    nodes = runtime.metadata.cluster.nodes
+    connected = sum(runtime.client.is_connection_ready(node.node_id, now) for node in nodes)
+    oldest = max((now - batch.created for batch in runtime.accumulator.incomplete), default=0.0)
+    last_success = runtime.metrics.last_success
+    is_running = state is ProducerState.RUNNING
+    # Idle connections are closed; only an update that is wanted and does not come says that something is wrong.
+    is_quiet = runtime.metadata.last_failure is None and not runtime.metadata.is_update_requested
+    return ProducerHealth(
+        is_healthy=is_running and (connected > 0 or is_quiet) and oldest < runtime.config.request_timeout_ms / 1000,
+        state=state.value,
+        connected_brokers=connected,
+        known_brokers=0 if runtime.metadata.cluster.is_bootstrap else len(nodes),
+        seconds_since_success=None if last_success is None else now - last_success,
+        oldest_record_age=oldest,
+        buffered_fraction=_buffered_fraction(runtime),
+        last_error=_last_error(runtime),
+    )
+
+
+def _buffered_fraction(runtime: ProducerRuntime) -> float:
+    """How full the buffer is, 0 to 1."""
+    return min(1.0, runtime.accumulator.buffered_bytes / runtime.config.buffer_memory)
+
+
+def _last_error(runtime: ProducerRuntime) -> str | None:
+    if runtime.crash is not None:
+        return str(runtime.crash)
+    manager = runtime.transaction_manager
+    errors = [
+        manager.last_error if manager is not None else None,
+        runtime.metadata.last_failure,
+        *runtime.sender.in_flight_batches.last_errors.values(),
+    ]
+    return next((str(error) for error in errors if error is not None), None)

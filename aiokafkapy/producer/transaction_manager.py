@@ -208,6 +208,12 @@ class TransactionManager:
         self._last_error = error
         return delay
 
+    def reset_sequences(self) -> None:
+        """Forget all sequences: every batch was aborted, and what comes next has another producer id."""
+        self._partitions.clear()
+        self._partitions_to_rewrite.clear()
+        self._unresolved.clear()
+
     # --- asked by the accumulator at drain ---
 
     def should_stop_drain_batches_for_partition(self, topic_partition: TopicPartition, first: SequencedBatch) -> bool:
@@ -264,7 +270,7 @@ class TransactionManager:
         entry.remove(batch)
 
     def handle_failed_batch(self, batch: SequencedBatch, error: BaseException, adjust_sequence_numbers: bool) -> None:
-        """``batch`` failed for good. ``adjust_sequence_numbers``: it is known not to be on the broker and left a gap."""
+        """``batch`` failed for good. ``adjust_sequence_numbers``: it is known to be on no broker, so it left a gap."""
         self.remove_in_flight_batch(batch)
         if not batch.has_sequence:
             return

@@ -1,0 +1,141 @@
+"""``send_many``: many records in one call, and an outcome for each, in the order of the input.
+
+Owns how an iterable is cut into slices, and the collecting of outcomes. Bytes without keys go to the accumulator by the
+slice, with one result object per batch instead of one per record; everything else goes the way of ``enqueue``, one by
+one. It knows no sockets and no states. Java has no counterpart.
+
+Rules: no more is taken from the iterable than there is room for, plus one slice; outcomes are collected as they come,
+so that values are not held longer than needed; a record that cannot be sent leaves its error in its place, and the next
+goes on; between two slices others run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from itertools import islice
+from time import time
+from typing import Any, Final
+
+from ..errors import KafkaError
+from .admission import PendingRecord
+from .delivery import Delivery, DeliveryList
+from .partitioners import UNKNOWN_PARTITION
+from .producer_runtime import ProducerRuntime
+from .records import ProducerRecord, RecordMetadata
+
+__all__ = ["BulkSend"]
+
+SLICE_BYTES: Final = 256 * 1024
+LONGEST_SLICE: Final = 2048
+FIRST_SLICE: Final = 64
+"""Records, before anything is known of their size."""
+
+_PLAIN: Final = frozenset((bytes, type(None)))
+
+Accept = Callable[..., Delivery | PendingRecord]
+Admitted = Callable[[PendingRecord], Awaitable[Delivery]]
+
+
+class BulkSend:
+    """One call of ``send_many``. ``is_plain``: values are sent as they are, to the sticky partition."""
+
+    __slots__ = ("_accept", "_admitted", "_is_plain", "_length", "_outcomes", "_parts", "_runtime", "_topic")
+
+    def __init__(
+        self, runtime: ProducerRuntime, topic: str, accept: Accept, admitted: Admitted, *, is_plain: bool
+    ) -> None:
+        self._runtime = runtime
+        self._topic = topic
+        self._accept = accept
+        self._admitted = admitted
+        self._is_plain = is_plain
+        self._length = FIRST_SLICE
+        # Outcomes that are there, and behind them, in order, what is on its way.
+        self._outcomes: list[RecordMetadata | BaseException] = []
+        self._parts: deque[DeliveryList | Delivery | BaseException] = deque()
+
+    async def run(self, items: Iterable[Any]) -> list[RecordMetadata | BaseException]:
+        """Send all and return their outcomes. Raises only what the iterable itself raises, and CancelledError."""
+        iterator = iter(items)
+        while chunk := self._next_slice(iterator):
+            if self._is_plain and _PLAIN.issuperset(map(type, chunk)):
+                await self._send_plain(chunk)
+            else:
+                for item in chunk:
+                    await self._send_one(item)
+            self._collect()
+            await asyncio.sleep(0)
+        for part in self._parts:
+            if isinstance(part, DeliveryList):
+                await part
+            elif isinstance(part, Delivery):
+                await asyncio.wait([part])  # type: ignore[type-var]
+        self._collect()
+        return self._outcomes
+
+    # internals
+
+    def _next_slice(self, iterator: Iterator[Any]) -> list[Any]:
+        """The next records, about SLICE_BYTES of them."""
+        chunk = list(islice(iterator, self._length))
+        if chunk and self._is_plain:
+            size = sum(len(item) for item in chunk if item.__class__ is bytes)
+            self._length = max(1, min(LONGEST_SLICE, 2 * self._length, SLICE_BYTES * len(chunk) // (size + 1)))
+        return chunk
+
+    async def _send_plain(self, values: list[bytes | None]) -> None:
+        runtime = self._runtime
+        topic = self._topic
+        while values:
+            now = runtime.now()
+            state = runtime.admission.refresh(topic, now)
+            position = 0
+            if state.waiting is None and state.partition_count and runtime.is_bound:
+                timestamp_ms = int(time() * 1000)
+                deliveries = DeliveryList(values, None, timestamp_ms)
+                self._parts.append(deliveries)
+                try:
+                    position = runtime.accumulator.append_many(
+                        deliveries, topic, UNKNOWN_PARTITION, timestamp_ms, values, None, 0, len(values), now,
+                        state.cluster,
+                    )  # fmt: skip
+                except KafkaError as error:
+                    position = len(deliveries) + 1
+                    self._parts.append(error)
+            if position < len(values):
+                # No room, or no metadata: this one waits for it, and keeps the order.
+                await self._send_one(values[position])
+                position += 1
+            values = values[position:]
+
+    async def _send_one(self, item: Any) -> None:
+        topic, key, partition, timestamp_ms, headers = self._topic, None, None, None, None
+        value = item
+        if isinstance(item, ProducerRecord):
+            topic, value, key = item.topic, item.value, item.key
+            partition, timestamp_ms, headers = item.partition, item.timestamp_ms, item.headers
+        try:
+            accepted = self._accept(topic, value, key, partition, timestamp_ms, headers)
+            if isinstance(accepted, PendingRecord):
+                accepted = await self._admitted(accepted)
+        except Exception as error:
+            self._parts.append(error)
+        else:
+            self._parts.append(accepted)
+
+    def _collect(self) -> None:
+        """Move the outcomes at the front that are there, and let go of their values."""
+        parts = self._parts
+        while parts:
+            part = parts[0]
+            if isinstance(part, BaseException):
+                self._outcomes.append(part)
+            elif not part.done():
+                return
+            elif isinstance(part, DeliveryList):
+                self._outcomes.extend(part.results())
+            else:
+                self._outcomes.append(part.exception() or part.result())
+            parts.popleft()

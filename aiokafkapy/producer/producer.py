@@ -1,0 +1,576 @@
+"""``KafkaProducer``: the public face.
+
+Owns the calls' arguments, serializers, partitioner and interceptors, the state of the producer, and the fast path from
+a call to the accumulator. All that lives on the event loop is in ``ProducerRuntime``, made by ``start()``. Kafka's
+counterpart has the same name; ``send`` waits for the outcome here, ``enqueue`` is Java's ``send``.
+
+Rules:
+
+* A producer is made anywhere, without a loop or I/O; ``start()`` binds it to the running loop.
+* The fast path (topic known, nobody waiting, room) is one function: no task, lock, log line or exception per record.
+  What cannot go that way goes through ``Admission``, in the same step, so that calls keep their order.
+* One check tells whether the producer may be used: the loop it is bound to is the running one. A producer that is not
+  started, closed, crashed or forked is bound to none; which of these it is matters only for the error.
+
+Events: ``producer.started`` (info; client_id, nodes), ``producer.interceptor_failed`` (error; hook, error).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import os
+import warnings
+import weakref
+from asyncio import _get_running_loop
+from collections.abc import Iterable, Sequence
+from functools import partial
+from inspect import isawaitable
+from time import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, cast
+
+from ..cluster.cluster import Cluster
+from ..common import Headers, PartitionInfo
+from ..errors import (
+    ConfigurationError,
+    ForkedProducerError,
+    IllegalStateError,
+    InvalidTopicError,
+    KafkaError,
+    MetadataNotReadyError,
+    ProducerClosedError,
+    ProducerNotStartedError,
+    WrongEventLoopError,
+)
+from ..observability import RateLimitedLogger, get_logger
+from ..protocol.api import ApiKey
+from ..protocol.messages import build_request
+from .admission import PendingRecord, TopicState
+from .bulk import BulkSend
+from .config import ProducerConfig
+from .delivery import Delivery
+from .interceptors import ProducerInterceptors
+from .partitioners import UNKNOWN_PARTITION, DefaultPartitioner, Partitioner, partitioner_for
+from .producer_runtime import UNBOUND, ProducerRuntime
+from .producer_state import PRODUCER_STATES, ProducerState
+from .records import ProducerRecord, RecordMetadata
+from .serializers import Serializer, check_record, finish_serializing, prepare, serialize
+from .statistics import ProducerHealth, ProducerStatistics, health_of, metrics_of, statistics_of
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    K = TypeVar("K", default=bytes)
+    V = TypeVar("V", default=bytes)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
+
+__all__ = ["KafkaProducer"]
+
+YIELD_AFTER: Final = 256 * 1024
+"""Bytes accepted by ``enqueue`` before it lets others run, so that a tight loop starves nobody."""
+RECORD_COST: Final = 100
+"""What a record counts for besides its value: tiny ones take their time too."""
+
+_logger = get_logger(__name__)
+
+
+class KafkaProducer(Generic[K, V]):
+    """Sends records to Kafka, on one event loop.
+
+    ``KafkaProducer("host:9092", linger_ms=5)`` takes the options of ``ProducerConfig``, or a ready ``config``; both are
+    checked here. Use it in ``async with``, or call ``start()`` and ``close()``.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_config",
+        "_interceptors",
+        "_is_sticky_without_key",
+        "_key_serializer",
+        "_partitioner",
+        "_runtime",
+        "_runtime_of_last_start",
+        "_state",
+        "_unyielded",
+        "_value_serializer",
+    )
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        *,
+        config: ProducerConfig | None = None,
+        key_serializer: Serializer[K] | None = None,
+        value_serializer: Serializer[V] | None = None,
+        **options: Any,
+    ) -> None:
+        self._state = PRODUCER_STATES.initial
+        options |= {"key_serializer": key_serializer, "value_serializer": value_serializer}
+        self._config = _make_config(bootstrap_servers, config, options)
+        # What is done to a record
+        self._key_serializer = prepare(self._config.key_serializer)
+        self._value_serializer = prepare(self._config.value_serializer)
+        self._partitioner = partitioner_for(self._config.partitioner, self._config.partitioner_ignore_keys)
+        self._is_sticky_without_key = isinstance(self._partitioner, DefaultPartitioner)
+        self._interceptors: ProducerInterceptors | None = None
+        if self._config.interceptors:
+            log = RateLimitedLogger(_logger)
+            self._interceptors = ProducerInterceptors(self._config.interceptors, partial(_log_interceptor_error, log))
+        # The life on a loop: `_runtime` is bound to none unless the producer can be used.
+        self._runtime: ProducerRuntime = _NO_RUNTIME
+        self._runtime_of_last_start: ProducerRuntime | None = None
+        self._unyielded = 0
+
+    # --- life ---
+
+    async def start(self) -> None:
+        """Connect and learn the cluster; returns when a broker has answered.
+
+        Raises within ``max_block_ms`` when none does, with the last error of each address, and leaves nothing behind:
+        it may be called again. Calling it on a started producer does nothing.
+        """
+        if self._state is ProducerState.RUNNING:
+            self._check_usable()
+            return
+        if self._state is not ProducerState.NEW:
+            raise self._why_unusable()
+        self._state = PRODUCER_STATES.transition(self._state, ProducerState.STARTING)
+        choose = partial(_choose_partition, self._partitioner)
+        runtime = ProducerRuntime(self._config, choose, asyncio.get_running_loop())
+        self._runtime_of_last_start = runtime
+        _live.add(self)
+        try:
+            await runtime.wait_until_connected()
+            if self._state is not ProducerState.STARTING:
+                raise ProducerClosedError("the producer was closed while it started")
+        except BaseException:
+            try:
+                await runtime.close(-math.inf)
+            finally:
+                if self._state is ProducerState.STARTING:
+                    self._state = PRODUCER_STATES.transition(self._state, ProducerState.NEW)
+            raise
+        self._state = PRODUCER_STATES.transition(self._state, ProducerState.RUNNING)
+        self._runtime = runtime
+        _logger.info("producer.started", client_id=self._config.client_id, nodes=len(runtime.metadata.cluster.nodes))
+
+    async def close(self, timeout: float | None = None) -> None:
+        """Send what was accepted, fail what has no outcome after ``timeout`` seconds (None: no limit of its own, the
+        records' ``delivery_timeout_ms`` holds), and leave no task, timer or socket behind.
+
+        Idempotent, also when called twice at once (the earlier deadline counts) and before ``start()``. Returns at the
+        deadline, and does not raise for records that fail: each of them tells. Being cancelled, it closes at once.
+        """
+        if self._state is ProducerState.FORKED:
+            return  # nothing of it belongs to this process
+        self._runtime = _NO_RUNTIME
+        if PRODUCER_STATES.can_follow(self._state, ProducerState.CLOSING):
+            self._state = PRODUCER_STATES.transition(self._state, ProducerState.CLOSING)
+        runtime = self._runtime_of_last_start
+        # What lived on a loop that is closed has ended with it.
+        if runtime is not None and not runtime.loop.is_closed():
+            if runtime.loop is not _get_running_loop():
+                raise WrongEventLoopError("close() was called on another event loop than start()")
+            await runtime.close(math.inf if timeout is None else runtime.now() + max(0.0, timeout))
+        if self._state is ProducerState.CLOSING:
+            self._state = PRODUCER_STATES.transition(self._state, ProducerState.CLOSED)
+            if self._interceptors is not None:
+                self._interceptors.close()
+        _live.discard(self)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    # --- sending ---
+
+    async def send(
+        self,
+        topic: str,
+        value: V | None = None,
+        *,
+        key: K | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers | None = None,
+    ) -> RecordMetadata:
+        """Send one record and wait until it is delivered; returns where it is, raises what went wrong.
+
+        ``value`` None is a tombstone. ``timestamp_ms`` None is now. Cancelling before the record is accepted takes it
+        back; afterwards it stays on its way.
+        """
+        accepted = self._accept(topic, value, key, partition, timestamp_ms, headers)
+        if accepted.__class__ is not Delivery:
+            accepted = await self._admitted(cast(PendingRecord, accepted))
+        return await accepted
+
+    async def enqueue(
+        self,
+        topic: str,
+        value: V | None = None,
+        *,
+        key: K | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers | None = None,
+    ) -> Delivery:
+        """As ``send``, but wait only until the record is accepted; await the returned delivery for its outcome.
+
+        Waits for room, metadata and an async serializer, ``max_block_ms`` at most, and lets others run now and then.
+        """
+        accepted = self._accept(topic, value, key, partition, timestamp_ms, headers)
+        if accepted.__class__ is not Delivery:
+            accepted = await self._admitted(cast(PendingRecord, accepted))
+        if self._unyielded > YIELD_AFTER:
+            self._unyielded = 0
+            await asyncio.sleep(0)
+        return accepted
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: V | None = None,
+        *,
+        key: K | None = None,
+        partition: int | None = None,
+        timestamp_ms: int | None = None,
+        headers: Headers | None = None,
+    ) -> Delivery:
+        """As ``enqueue``, but never wait: raises BufferExhaustedError when there is no room, MetadataNotReadyError when
+        the topic is not known yet (await ``partitions_for(topic)`` first), IllegalStateError with an async serializer.
+        """
+        return cast(Delivery, self._accept(topic, value, key, partition, timestamp_ms, headers, may_wait=False))
+
+    async def send_many(
+        self,
+        topic: str,
+        values_or_records: Iterable[V | ProducerRecord | None],
+        *,
+        return_exceptions: bool = False,
+    ) -> list[RecordMetadata | BaseException]:
+        """Send values (or ``ProducerRecord``s) of an iterable of any length and wait for all; outcomes in its order.
+
+        It takes from the iterable only as fast as there is room. A record that fails does not stop the others: with
+        ``return_exceptions`` its error stands in its place, otherwise the first error is raised once all have an
+        outcome, with a note of how many failed. Cancelling stops taking; what was accepted stays on its way.
+        """
+        is_plain = self._interceptors is None and self._value_serializer is None and self._is_sticky_without_key
+        bulk = BulkSend(self._check_usable(), topic, self._accept, self._admitted, is_plain=is_plain)
+        outcomes = await bulk.run(values_or_records)
+        if not return_exceptions:
+            failed = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
+            if failed:
+                failed[0].add_note(
+                    f"{len(failed)} of {len(outcomes)} records of send_many() failed; "
+                    "with return_exceptions=True every record tells its own outcome"
+                )
+                raise failed[0]
+        return outcomes
+
+    async def flush(self, timeout: float | None = None) -> None:
+        """Send everything now, without waiting out linger, and wait for the outcome of what was sent before the call.
+
+        Raises FlushTimeoutError after ``timeout`` seconds; the records then stay on their way. Errors of records are
+        theirs to tell. Records sent meanwhile are not waited for.
+        """
+        runtime = self._check_usable()
+        deadline = math.inf if timeout is None else runtime.loop.time() + max(0.0, timeout)
+        await runtime.flush(deadline)
+
+    # --- looking ---
+
+    async def partitions_for(self, topic: str) -> list[PartitionInfo]:
+        """The topic's partitions and their leaders; waits for metadata up to ``max_block_ms``."""
+        return await self._check_usable().partitions_for(topic)
+
+    async def ping(self, timeout: float | None = None) -> float:
+        """Ask a broker for a sign of life; returns the seconds it took.
+
+        Raises KafkaTimeoutError after ``timeout`` seconds (default ``request_timeout_ms``), with the cause.
+        """
+        runtime = self._check_usable()
+        started = runtime.loop.time()
+        # No topics: version 0 would mean all of them.
+        await runtime.client.send_and_wait(ApiKey.METADATA, _build_ping, timeout=timeout, min_version=1)
+        return runtime.loop.time() - started
+
+    @property
+    def health(self) -> ProducerHealth:
+        """Whether the producer can do its work; costs a walk over the batches without an outcome, no I/O."""
+        return health_of(self.state, self._runtime_of_last_start)
+
+    def statistics(self) -> ProducerStatistics:
+        """The producer's counters at this moment; of the last life when it is closed."""
+        return statistics_of(self._runtime_of_last_start)
+
+    def metrics(self) -> dict[str, float]:
+        """Kafka's metric names and their values; empty before ``start()``."""
+        return metrics_of(self._runtime_of_last_start)
+
+    @property
+    def state(self) -> ProducerState:
+        """Where the producer stands."""
+        runtime = self._runtime_of_last_start
+        if self._state is ProducerState.RUNNING and runtime is not None and runtime.crash is not None:
+            return ProducerState.CRASHED
+        return self._state
+
+    @property
+    def config(self) -> ProducerConfig:
+        """The options in force."""
+        return self._config
+
+    def __repr__(self) -> str:
+        return f"<KafkaProducer {self._config.client_id!r} {self.state.value}>"
+
+    def __del__(self, _warn: Any = warnings.warn) -> None:
+        if getattr(self, "_state", None) not in (ProducerState.RUNNING, ProducerState.STARTING):
+            return
+        runtime = self._runtime_of_last_start
+        if runtime is None:
+            return
+        _warn(f"unclosed {self!r}: await close() it, or use async with", ResourceWarning, source=self)
+        if not runtime.loop.is_closed():
+            try:
+                runtime.loop.call_soon_threadsafe(runtime.abort)
+            except RuntimeError:
+                pass  # closed in this very moment
+
+    # --- internals ---
+
+    def _accept(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Headers | None,
+        may_wait: bool = True,
+        is_intercepted: bool = False,
+    ) -> Delivery | PendingRecord:
+        """The fast path: append; or, when that is not possible yet, take a place in the queue, in the same step."""
+        runtime = self._runtime
+        if runtime.bound_loop is not _get_running_loop():
+            raise self._why_unusable()
+        if self._interceptors is not None and not is_intercepted:
+            return self._accept_intercepted(topic, value, key, partition, timestamp_ms, headers, may_wait)
+        now = runtime.now()
+        cluster = runtime.metadata.cluster
+        state = runtime.topics.get(topic)
+        if state is None or state.cluster is not cluster or now >= state.renew_at:
+            state = _look_up(runtime, topic, now)
+        if timestamp_ms is None:
+            timestamp_ms = int(time() * 1000)
+        original_key, original_value = key, value
+        if key is not None and self._key_serializer is not None:
+            key = serialize("key", self._key_serializer, topic, key)
+        if value is not None and self._value_serializer is not None:
+            value = serialize("value", self._value_serializer, topic, value)
+        try:
+            self._unyielded += RECORD_COST if value is None else RECORD_COST + len(value)
+            if state.waiting is None and 0 <= (partition or 0) < state.partition_count:
+                if partition is not None:
+                    chosen = partition
+                elif key is None and self._is_sticky_without_key:
+                    chosen = UNKNOWN_PARTITION
+                else:
+                    chosen = _choose_partition(
+                        self._partitioner, topic, key, value, original_key, original_value, cluster
+                    )
+                delivery = runtime.append(topic, chosen, timestamp_ms, key, value, headers, now, cluster)
+                if delivery is not None:
+                    return delivery
+        except (TypeError, ValueError, AttributeError, OverflowError):
+            if not (isawaitable(key) or isawaitable(value)):
+                check_record(topic, key, value, headers)  # says what is wrong, if it is that
+                raise
+        record = PendingRecord(
+            runtime.admission, topic, key, value, partition, timestamp_ms, headers, loop=runtime.loop
+        )
+        record.original = (original_key, original_value)
+        return _admit(runtime, record, state, now, may_wait)
+
+    def _accept_intercepted(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        partition: int | None,
+        timestamp_ms: int | None,
+        headers: Headers | None,
+        may_wait: bool,
+    ) -> Delivery | PendingRecord:
+        """As ``_accept``, with interceptors before and, where one wants it, told of the outcome."""
+        interceptors = cast(ProducerInterceptors, self._interceptors)
+        record = interceptors.on_send(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
+        tell = partial(interceptors.on_acknowledgement, headers=record.headers)
+        try:
+            accepted = self._accept(
+                record.topic, record.value, record.key, record.partition, record.timestamp_ms, record.headers,
+                may_wait, True,
+            )  # fmt: skip
+        except Exception as error:
+            tell(None, error)
+            raise
+        if interceptors.watches_outcomes:
+            if isinstance(accepted, Delivery):
+                accepted.add_done_callback(partial(_tell_outcome, tell))
+            else:
+                accepted.add_done_callback(partial(_tell_admission, tell))
+        return accepted
+
+    async def _admitted(self, record: PendingRecord) -> Delivery:
+        """Wait until a record is accepted, awaiting its serializers in the caller's own task."""
+        if not record.is_serialized:
+            await finish_serializing(record)
+        return await record
+
+    def _check_usable(self) -> ProducerRuntime:
+        runtime = self._runtime
+        if runtime.bound_loop is not _get_running_loop():
+            raise self._why_unusable()
+        return runtime
+
+    def _why_unusable(self) -> KafkaError:
+        state = self._state
+        if state is ProducerState.FORKED:
+            return ForkedProducerError(
+                f"this producer was started in process {os.getppid()} or before it, and this is process {os.getpid()}: "
+                "make and start one in each process, after the fork"
+            )
+        if state in (ProducerState.CLOSING, ProducerState.CLOSED):
+            return ProducerClosedError(f"the producer is {state.value}: make a new one")
+        if state is ProducerState.STARTING:
+            return ProducerNotStartedError("the producer is still starting: await start() first")
+        runtime = self._runtime_of_last_start
+        if state is ProducerState.NEW or runtime is None:
+            return ProducerNotStartedError(
+                "the producer is not started: use it in `async with producer:`, or `await producer.start()` first"
+            )
+        if runtime.crash is not None:
+            return runtime.crash.fresh()
+        running = _get_running_loop()
+        where = "outside of any event loop" if running is None else "on another event loop"
+        return WrongEventLoopError(
+            f"the producer was started on one event loop and is used {where}: use it where it was started, "
+            "or make one for each loop"
+        )
+
+    def _forked(self) -> None:
+        """This is the child of a fork: nothing of the runtime is ours, and none of it may be touched or freed."""
+        if PRODUCER_STATES.can_follow(self._state, ProducerState.FORKED):
+            self._state = PRODUCER_STATES.transition(self._state, ProducerState.FORKED)
+            _inherited.append(self._runtime_of_last_start)
+            self._runtime = _NO_RUNTIME
+
+
+def _make_config(
+    bootstrap_servers: str | Sequence[str] | None, config: ProducerConfig | None, options: dict[str, Any]
+) -> ProducerConfig:
+    if bootstrap_servers is not None:
+        options["bootstrap_servers"] = bootstrap_servers
+    options = {name: value for name, value in options.items() if value is not None or name == "linger_ms"}
+    if config is None:
+        return ProducerConfig(**options)
+    if not isinstance(config, ProducerConfig):
+        raise ConfigurationError(f"config is a {type(config).__name__}: write config=ProducerConfig(…)")
+    if options:
+        raise ConfigurationError(
+            f"config and also {', '.join(sorted(options))} were given: put the options into ProducerConfig(…)"
+        )
+    return config
+
+
+def _look_up(runtime: ProducerRuntime, topic: str, now: float) -> TopicState:
+    if not isinstance(topic, str) or not topic:
+        raise InvalidTopicError(f"{topic!r} is not a topic: write its name", topic=str(topic))
+    return runtime.admission.refresh(topic, now)
+
+
+def _choose_partition(
+    partitioner: Partitioner, topic: str, key: Any, value: Any, original_key: Any, original_value: Any, cluster: Cluster
+) -> int:
+    chosen = partitioner.partition(topic, key, value, original_key, original_value, cluster)
+    return UNKNOWN_PARTITION if chosen is None else chosen
+
+
+def _admit(
+    runtime: ProducerRuntime, record: PendingRecord, state: TopicState, now: float, may_wait: bool
+) -> PendingRecord:
+    """Give ``record`` its place in the queue, or say why it cannot have one."""
+    topic, partition = record.topic, record.partition
+    if partition is not None and partition < 0:
+        raise ValueError(f"partition {partition} of topic {topic!r}: write 0 or more, or None to have one chosen")
+    record.is_serialized = not (isawaitable(record.key) or isawaitable(record.value))
+    if record.is_serialized:
+        check_record(topic, record.key, record.value, record.headers)
+    if may_wait:
+        runtime.admission.enter(record, now)
+        return record
+    record.cancel()
+    if not record.is_serialized:
+        raise IllegalStateError("send_nowait() cannot wait for an async serializer: await enqueue() or send()")
+    if state.waiting is None and state.partition_count and (partition or 0) < state.partition_count:
+        raise runtime.accumulator.buffer_exhausted_error(topic, UNKNOWN_PARTITION if partition is None else partition)
+    raise MetadataNotReadyError(
+        f"topic {topic!r}: send_nowait() cannot wait for its metadata: await producer.partitions_for({topic!r}) first",
+        topic=topic,
+    )
+
+
+def _build_ping(version: int) -> Any:
+    return build_request(ApiKey.METADATA, version, topics=[], allow_auto_topic_creation=False)
+
+
+def _tell_admission(tell: Any, record: asyncio.Future[Delivery]) -> None:
+    if record.cancelled():
+        tell(None, asyncio.CancelledError())
+    elif (error := record.exception()) is not None:
+        tell(None, error)
+    else:
+        record.result().add_done_callback(partial(_tell_outcome, tell))
+
+
+def _tell_outcome(tell: Any, delivery: Delivery) -> None:
+    error = delivery.exception()
+    tell(delivery.result() if error is None else None, error)
+
+
+def _log_interceptor_error(log: RateLimitedLogger, hook: str, error: BaseException) -> None:
+    log.log(hook, time(), logging.ERROR, "producer.interceptor_failed", hook=hook, error=repr(error))
+
+
+class _NoRuntime:
+    """In the place of a runtime: bound to no loop."""
+
+    bound_loop = UNBOUND
+
+
+_NO_RUNTIME: Final = cast(ProducerRuntime, _NoRuntime())
+
+_live: Final[weakref.WeakSet[KafkaProducer[Any, Any]]] = weakref.WeakSet()
+"""Started producers, which a fork would share with the child."""
+_inherited: Final[list[ProducerRuntime | None]] = []
+"""In the child of a fork: what belongs to the parent. Freeing it would close sockets and pollers that are shared."""
+
+
+def _after_fork_in_child() -> None:
+    for producer in list(_live):
+        producer._forked()
+    _live.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
