@@ -92,6 +92,7 @@ class Sender:
         self._woken_at = 0.0
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = NEVER
         self._due = NEVER
         self._executor: Executor | None = None
 
@@ -258,6 +259,7 @@ class Sender:
             self.wakeup()
         elif self._due < NEVER:
             self._timer = self._loop.call_at(self._due, self._on_timer)
+            self._timer_at = self._due
 
     # --- internals ---
 
@@ -265,11 +267,13 @@ class Sender:
         """Until woken, or for ``delay`` seconds. A timer that is early is left alone: it sets itself again."""
         self._due = self._loop.time() + delay
         timer = self._timer
-        if timer is not None and timer.when() > self._due:
+        if timer is not None and self._timer_at > self._due:
             timer.cancel()
             timer = None
         if timer is None and delay < NEVER:
             self._timer = self._loop.call_at(self._due, self._on_timer)
+            # Not timer.when(): below a millisecond uvloop gives a Handle, which has no such thing.
+            self._timer_at = self._due
         waiter = self._waiter = self._loop.create_future()
         try:
             await waiter
