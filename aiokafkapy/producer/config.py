@@ -11,7 +11,7 @@ lengthens ``delivery_timeout_ms``); two that were given and contradict each othe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -20,7 +20,7 @@ from ..client.config import ClientConfig, Milliseconds
 from ..errors import ConfigurationError
 from ..record.compression import Compression
 
-__all__ = ["ADAPTIVE_LINGER_MS", "MAX_IN_FLIGHT_FOR_IDEMPOTENCE", "ProducerConfig"]
+__all__ = ["ADAPTIVE_LINGER_MS", "MAX_IN_FLIGHT_FOR_IDEMPOTENCE", "ProducerConfig", "make_config"]
 
 ADAPTIVE_LINGER_MS: Final = 5
 """The longest that a batch gathers with ``linger_ms=None`` while its leader is busy."""
@@ -28,13 +28,6 @@ MAX_IN_FLIGHT_FOR_IDEMPOTENCE: Final = 5
 """Brokers remember five batches per producer and partition."""
 MAX_INT: Final = 2**31 - 1
 
-_CODECS: Final = {
-    "none": Compression.NONE,
-    "gzip": Compression.GZIP,
-    "snappy": Compression.SNAPPY,
-    "lz4": Compression.LZ4,
-    "zstd": Compression.ZSTD,
-}
 _LEVELS: Final = {
     "gzip": "compression_gzip_level",
     "lz4": "compression_lz4_level",
@@ -110,7 +103,7 @@ class ProducerConfig(ClientConfig):
     @property
     def compression(self) -> Compression:
         """The codec."""
-        return _CODECS[self.compression_type]
+        return Compression.for_name(self.compression_type)
 
     @property
     def compression_level(self) -> int | None:
@@ -221,4 +214,19 @@ def _as_int(value: Any) -> int | None:
         return None
 
 
-SerializerFunction = Callable[[Any], bytes | None]
+def make_config(
+    bootstrap_servers: str | Sequence[str] | None, config: ProducerConfig | None, options: dict[str, Any]
+) -> ProducerConfig:
+    """What ``KafkaProducer(...)`` was given, as one configuration. Raises ConfigurationError for both forms at once."""
+    given = {name: value for name, value in options.items() if value is not None or name == "linger_ms"}
+    if bootstrap_servers is not None:
+        given["bootstrap_servers"] = bootstrap_servers
+    if config is None:
+        return ProducerConfig(**given)
+    if not isinstance(config, ProducerConfig):
+        raise ConfigurationError(f"config is a {type(config).__name__}: write config=ProducerConfig(…)")
+    if given:
+        raise ConfigurationError(
+            f"config and also {', '.join(sorted(given))} were given: put the options into ProducerConfig(…)"
+        )
+    return config

@@ -11,10 +11,13 @@ also for those that were never accepted.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 from ..common import Headers
+from .delivery import Delivery
 from .records import ProducerRecord, RecordMetadata
 
 __all__ = ["ProducerInterceptor", "ProducerInterceptors"]
@@ -36,13 +39,13 @@ class ProducerInterceptor(Protocol):
 class ProducerInterceptors:
     """A chain of interceptors, called in order; it contains their exceptions."""
 
-    __slots__ = ("_interceptors", "_on_error", "watches_outcomes")
+    __slots__ = ("_interceptors", "_on_error", "_watches_outcomes")
 
     def __init__(self, interceptors: Sequence[object], on_error: Callable[[str, BaseException], None]) -> None:
         self._interceptors = tuple(interceptors)
         self._on_error = on_error
         # Without anyone to tell, no callback is put on the record's delivery.
-        self.watches_outcomes = any(hasattr(each, "on_acknowledgement") for each in self._interceptors)
+        self._watches_outcomes = any(hasattr(each, "on_acknowledgement") for each in self._interceptors)
 
     def __bool__(self) -> bool:
         return bool(self._interceptors)
@@ -78,6 +81,15 @@ class ProducerInterceptors:
             except Exception as failure:
                 self._on_error(f"{type(each).__name__}.on_acknowledgement", failure)
 
+    def watch(self, accepted: Delivery | asyncio.Future[Delivery], headers: Headers | None) -> None:
+        """Have ``on_acknowledgement`` called when the record that was accepted, or waits to be, has its outcome."""
+        if not self._watches_outcomes:
+            return
+        if isinstance(accepted, Delivery):
+            accepted.add_done_callback(partial(self._on_delivered, headers))
+        else:
+            accepted.add_done_callback(partial(self._on_admitted, headers))
+
     def close(self) -> None:
         """Call ``close`` of those that have one."""
         for each in self._interceptors:
@@ -88,3 +100,17 @@ class ProducerInterceptors:
                 hook()
             except Exception as error:
                 self._on_error(f"{type(each).__name__}.close", error)
+
+    # asyncio callbacks
+
+    def _on_admitted(self, headers: Headers | None, record: asyncio.Future[Delivery]) -> None:
+        if record.cancelled():
+            self.on_acknowledgement(None, asyncio.CancelledError(), headers)
+        elif (error := record.exception()) is not None:
+            self.on_acknowledgement(None, error, headers)
+        else:
+            record.result().add_done_callback(partial(self._on_delivered, headers))
+
+    def _on_delivered(self, headers: Headers | None, delivery: Delivery) -> None:
+        error = delivery.exception()
+        self.on_acknowledgement(delivery.result() if error is None else None, error, headers)

@@ -20,9 +20,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-import os
 import warnings
-import weakref
 from asyncio import _get_running_loop
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -34,27 +32,25 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Self, cast
 from ..cluster.cluster import Cluster
 from ..common import Headers, PartitionInfo
 from ..errors import (
-    ConfigurationError,
-    ForkedProducerError,
     IllegalStateError,
     InvalidTopicError,
     KafkaError,
     MetadataNotReadyError,
     ProducerClosedError,
-    ProducerNotStartedError,
     WrongEventLoopError,
 )
 from ..observability import RateLimitedLogger, get_logger
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_request
+from . import forks
 from .admission import PendingRecord, TopicState
 from .bulk import BulkSend
-from .config import ProducerConfig
+from .config import ProducerConfig, make_config
 from .delivery import Delivery
 from .interceptors import ProducerInterceptors
 from .partitioners import UNKNOWN_PARTITION, DefaultPartitioner, Partitioner, partitioner_for
 from .producer_runtime import UNBOUND, ProducerRuntime
-from .producer_state import PRODUCER_STATES, ProducerState
+from .producer_state import PRODUCER_STATES, ProducerState, why_unusable
 from .records import ProducerRecord, RecordMetadata
 from .serializers import Serializer, check_record, finish_serializing, prepare, serialize
 from .statistics import ProducerHealth, ProducerStatistics, health_of, metrics_of, statistics_of
@@ -112,7 +108,7 @@ class KafkaProducer(Generic[K, V]):
     ) -> None:
         self._state = PRODUCER_STATES.initial
         options |= {"key_serializer": key_serializer, "value_serializer": value_serializer}
-        self._config = _make_config(bootstrap_servers, config, options)
+        self._config = make_config(bootstrap_servers, config, options)
         # What is done to a record
         self._key_serializer = prepare(self._config.key_serializer)
         self._value_serializer = prepare(self._config.value_serializer)
@@ -144,7 +140,7 @@ class KafkaProducer(Generic[K, V]):
         choose = partial(_choose_partition, self._partitioner)
         runtime = ProducerRuntime(self._config, choose, asyncio.get_running_loop())
         self._runtime_of_last_start = runtime
-        _live.add(self)
+        forks.watch(self)
         try:
             await runtime.wait_until_connected()
             if self._state is not ProducerState.STARTING:
@@ -182,7 +178,7 @@ class KafkaProducer(Generic[K, V]):
             self._state = PRODUCER_STATES.transition(self._state, ProducerState.CLOSED)
             if self._interceptors is not None:
                 self._interceptors.close()
-        _live.discard(self)
+        forks.forget(self)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -415,20 +411,15 @@ class KafkaProducer(Generic[K, V]):
         """As ``_accept``, with interceptors before and, where one wants it, told of the outcome."""
         interceptors = cast(ProducerInterceptors, self._interceptors)
         record = interceptors.on_send(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
-        tell = partial(interceptors.on_acknowledgement, headers=record.headers)
         try:
             accepted = self._accept(
                 record.topic, record.value, record.key, record.partition, record.timestamp_ms, record.headers,
-                may_wait, True,
+                may_wait, is_intercepted=True,
             )  # fmt: skip
         except Exception as error:
-            tell(None, error)
+            interceptors.on_acknowledgement(None, error, record.headers)
             raise
-        if interceptors.watches_outcomes:
-            if isinstance(accepted, Delivery):
-                accepted.add_done_callback(partial(_tell_outcome, tell))
-            else:
-                accepted.add_done_callback(partial(_tell_admission, tell))
+        interceptors.watch(accepted, record.headers)
         return accepted
 
     async def _admitted(self, record: PendingRecord) -> Delivery:
@@ -444,53 +435,16 @@ class KafkaProducer(Generic[K, V]):
         return runtime
 
     def _why_unusable(self) -> KafkaError:
-        state = self._state
-        if state is ProducerState.FORKED:
-            return ForkedProducerError(
-                f"this producer was started in process {os.getppid()} or before it, and this is process {os.getpid()}: "
-                "make and start one in each process, after the fork"
-            )
-        if state in (ProducerState.CLOSING, ProducerState.CLOSED):
-            return ProducerClosedError(f"the producer is {state.value}: make a new one")
-        if state is ProducerState.STARTING:
-            return ProducerNotStartedError("the producer is still starting: await start() first")
         runtime = self._runtime_of_last_start
-        if state is ProducerState.NEW or runtime is None:
-            return ProducerNotStartedError(
-                "the producer is not started: use it in `async with producer:`, or `await producer.start()` first"
-            )
-        if runtime.crash is not None:
-            return runtime.crash.fresh()
-        running = _get_running_loop()
-        where = "outside of any event loop" if running is None else "on another event loop"
-        return WrongEventLoopError(
-            f"the producer was started on one event loop and is used {where}: use it where it was started, "
-            "or make one for each loop"
-        )
+        return why_unusable(self._state, None if runtime is None else runtime.crash)
 
-    def _forked(self) -> None:
-        """This is the child of a fork: nothing of the runtime is ours, and none of it may be touched or freed."""
+    def _forked(self) -> object:
+        """This is the child of a fork: return what belongs to the parent, which must be neither touched nor freed."""
+        runtime = self._runtime_of_last_start
         if PRODUCER_STATES.can_follow(self._state, ProducerState.FORKED):
             self._state = PRODUCER_STATES.transition(self._state, ProducerState.FORKED)
-            _inherited.append(self._runtime_of_last_start)
             self._runtime = _NO_RUNTIME
-
-
-def _make_config(
-    bootstrap_servers: str | Sequence[str] | None, config: ProducerConfig | None, options: dict[str, Any]
-) -> ProducerConfig:
-    if bootstrap_servers is not None:
-        options["bootstrap_servers"] = bootstrap_servers
-    options = {name: value for name, value in options.items() if value is not None or name == "linger_ms"}
-    if config is None:
-        return ProducerConfig(**options)
-    if not isinstance(config, ProducerConfig):
-        raise ConfigurationError(f"config is a {type(config).__name__}: write config=ProducerConfig(…)")
-    if options:
-        raise ConfigurationError(
-            f"config and also {', '.join(sorted(options))} were given: put the options into ProducerConfig(…)"
-        )
-    return config
+        return runtime
 
 
 def _look_up(runtime: ProducerRuntime, topic: str, now: float) -> TopicState:
@@ -534,20 +488,6 @@ def _build_ping(version: int) -> Any:
     return build_request(ApiKey.METADATA, version, topics=[], allow_auto_topic_creation=False)
 
 
-def _tell_admission(tell: Any, record: asyncio.Future[Delivery]) -> None:
-    if record.cancelled():
-        tell(None, asyncio.CancelledError())
-    elif (error := record.exception()) is not None:
-        tell(None, error)
-    else:
-        record.result().add_done_callback(partial(_tell_outcome, tell))
-
-
-def _tell_outcome(tell: Any, delivery: Delivery) -> None:
-    error = delivery.exception()
-    tell(delivery.result() if error is None else None, error)
-
-
 def _log_interceptor_error(log: RateLimitedLogger, hook: str, error: BaseException) -> None:
     log.log(hook, time(), logging.ERROR, "producer.interceptor_failed", hook=hook, error=repr(error))
 
@@ -559,18 +499,3 @@ class _NoRuntime:
 
 
 _NO_RUNTIME: Final = cast(ProducerRuntime, _NoRuntime())
-
-_live: Final[weakref.WeakSet[KafkaProducer[Any, Any]]] = weakref.WeakSet()
-"""Started producers, which a fork would share with the child."""
-_inherited: Final[list[ProducerRuntime | None]] = []
-"""In the child of a fork: what belongs to the parent. Freeing it would close sockets and pollers that are shared."""
-
-
-def _after_fork_in_child() -> None:
-    for producer in list(_live):
-        producer._forked()
-    _live.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork_in_child)

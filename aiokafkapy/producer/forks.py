@@ -1,0 +1,47 @@
+"""What a fork does to producers: the child's copies are of no use, and must not touch what they share with the parent.
+
+Owns the list of started producers, to be told in a child, and there what was inherited. Java has no counterpart: a JVM
+does not fork. A producer that was not started is not concerned; one can be made before a fork and started after it.
+
+Rule: the child's copy of a socket and of the loop's poller are the parent's own: closing or unregistering them there
+would break the parent's connections. So they are kept for ever, and never looked at.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import Final, Protocol
+
+__all__ = ["ForkAware", "forget", "watch"]
+
+
+class ForkAware(Protocol):
+    """Somebody who has to know."""
+
+    def _forked(self) -> object:
+        """This is the child; return what must be kept alive, and untouched."""
+
+
+_watched: Final[weakref.WeakSet[ForkAware]] = weakref.WeakSet()
+_inherited: Final[list[object]] = []
+
+
+def watch(started: ForkAware) -> None:
+    """Tell ``started`` when this process turns out to be the child of a fork. Holds it weakly."""
+    _watched.add(started)
+
+
+def forget(closed: ForkAware) -> None:
+    """Undo ``watch``."""
+    _watched.discard(closed)
+
+
+def _after_fork_in_child() -> None:
+    for producer in list(_watched):
+        _inherited.append(producer._forked())
+    _watched.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)
