@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .options import parse_pairs
-from .running import EXIT_OK, CommandError, Stop, run, say
+from .running import EXIT_OK, CommandError, Stop, counted, run, say
 
 if TYPE_CHECKING:
     from ..broker import DevBroker
@@ -114,7 +114,7 @@ def _say_hello(dev_broker: DevBroker, data_dir: Path | None) -> None:
     running = len(dev_broker.running_nodes)
     kept = "in memory" if data_dir is None else f"in {data_dir}"
     say(
-        f"\n{running} node{'' if running == 1 else 's'} of cluster {dev_broker.cluster_id}, records {kept};"
+        f"\n{counted(running, 'node')} of cluster {dev_broker.cluster_id}, records {kept};"
         " Ctrl-C to stop. Try:\n\n"
         f"  echo hello | aiokafkapy produce greetings -b {servers}\n"
         f"  aiokafkapy read greetings -b {servers}\n"

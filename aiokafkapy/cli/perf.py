@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Figures", "Pace", "perf", "percentile"]
 
-MAX_TIMED = 200_000
+MAX_TIMED = 50_000
 """Records whose latency is taken, at most; evenly spread."""
 BLOCK = 256
 """Records between two looks at the clock, the pace and Ctrl-C."""
@@ -178,7 +178,7 @@ async def _send(
     bar: Progress,
     tasks: int,
 ) -> None:
-    every = max(1, count // MAX_TIMED)
+    every = -(-count // MAX_TIMED)
     while figures.sent < count and not stop.is_requested:
         for number in range(figures.sent, min(figures.sent + BLOCK, count)):
             begun = time.perf_counter()

@@ -28,7 +28,7 @@ from ..errors import KafkaError
 from .feeding import feed, is_regular_file
 from .options import DEFAULT_SERVERS, BootstrapServers, ConfigEntries, client_options, parse_pairs
 from .progress import Progress, progress
-from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CommandError, Stop, run, say
+from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CommandError, Stop, counted, run, say
 from .sources import FORMATS, InputRecord, RecordShape, RejectedLine, format_of, read_records
 
 if TYPE_CHECKING:
@@ -311,9 +311,9 @@ def _summarize(
         return
     rate = outcome.sent / seconds if seconds > 0 else 0.0
     ending = "stopped; " if stop.is_requested else ""
-    say(f"{ending}{outcome.sent:,} records to {topic} in {seconds:.1f} s ({rate:,.0f} a second)")
+    say(f"{ending}{counted(outcome.sent, 'record')} to {topic} in {seconds:.1f} s ({rate:,.0f} a second)")
     for number, (count, first, last) in sorted(outcome.partitions.items()):
         offsets = "" if first < 0 else f", offsets {first} to {last}"
-        say(f"  partition {number}: {count:,} records{offsets}")
+        say(f"  partition {number}: {counted(count, 'record')}{offsets}")
     if outcome.failed:
-        say(f"{outcome.failed:,} lines failed" + (f": see {failed}" if failed is not None else ""))
+        say(f"{counted(outcome.failed, 'line')} failed" + (f": see {failed}" if failed is not None else ""))

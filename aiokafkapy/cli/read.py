@@ -22,7 +22,7 @@ import typer
 from ..common import ConsumedRecord, TopicPartition
 from ..errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 from .options import DEFAULT_SERVERS, BootstrapServers, ConfigEntries, Position, client_options, parse_position
-from .running import EXIT_INTERRUPTED, EXIT_OK, CommandError, Stop, run, say
+from .running import EXIT_INTERRUPTED, EXIT_OK, CommandError, Stop, counted, run, say
 
 if TYPE_CHECKING:
     from ..reader import PartitionReader
@@ -120,7 +120,7 @@ def read(
             plan = ReadPlan(stops, max_records, until_ms)
             await show_records(reader, plan, stop, sys.stdout)
         if stop.is_requested:
-            say(f"{plan.shown:,} records")
+            say(counted(plan.shown, "record"))
             return EXIT_OK if follow else EXIT_INTERRUPTED
         return EXIT_OK
 

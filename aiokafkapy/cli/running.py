@@ -23,7 +23,7 @@ import typer
 
 from ..errors import ConfigurationError, KafkaConnectionError, KafkaError, MetadataTimeoutError
 
-__all__ = ["EXIT_FAILED", "EXIT_INTERRUPTED", "EXIT_OK", "EXIT_USAGE", "CommandError", "Stop", "run", "say"]
+__all__ = ["EXIT_FAILED", "EXIT_INTERRUPTED", "EXIT_OK", "EXIT_USAGE", "CommandError", "Stop", "counted", "run", "say"]
 
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
@@ -72,6 +72,11 @@ def run(command: Callable[[Stop], Awaitable[int]]) -> NoReturn:
 def say(text: str) -> None:
     """A line for the user on stderr, so that stdout stays the result."""
     typer.echo(text, err=True)
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun, in the plural when it is due."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 # internals

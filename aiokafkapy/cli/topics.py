@@ -14,7 +14,7 @@ import typer
 from ..common import NO_LEADER, TopicPartition
 from ..errors import InvalidPartitionsError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
 from .options import DEFAULT_SERVERS, BootstrapServers, ConfigEntries, client_options, parse_pairs
-from .running import EXIT_OK, CommandError, Stop, run
+from .running import EXIT_OK, CommandError, Stop, counted, run
 
 if TYPE_CHECKING:
     from ..admin import TopicAdmin, TopicDescription
@@ -44,7 +44,7 @@ def list_topics(
         width = max([len(one.name) for one in found], default=0)
         for one in found:
             summary = _summary(one)
-            typer.echo(f"{one.name:<{width}}  {_counted(summary['partitions'], 'partition')}  {_replicas(summary)}")
+            typer.echo(f"{one.name:<{width}}  {counted(summary['partitions'], 'partition')}  {_replicas(summary)}")
 
     _run(bootstrap_servers, config, work)
 
@@ -77,7 +77,7 @@ def create(
                 ) from None
             typer.echo(f"topic {topic} exists already")
             return
-        typer.echo(f"created topic {topic} with {_counted(partitions, 'partition')}")
+        typer.echo(f"created topic {topic} with {counted(partitions, 'partition')}")
 
     _run(bootstrap_servers, config, work)
 
@@ -135,7 +135,7 @@ def add_partitions(
             await admin.create_partitions(topic, total)
         except InvalidPartitionsError as error:
             raise CommandError(f"{error}; a topic can only get more partitions than it has") from error
-        typer.echo(f"topic {topic} has {_counted(total, 'partition')}")
+        typer.echo(f"topic {topic} has {counted(total, 'partition')}")
 
     _run(bootstrap_servers, config, work, topic)
 
@@ -194,7 +194,7 @@ def _summary(topic: TopicDescription) -> dict[str, Any]:
 
 def _print_description(described: dict[str, Any]) -> None:
     partitions = described["partitions"]
-    typer.echo(f"{described['topic']}  {_counted(len(partitions), 'partition')}  {_replicas(described)}")
+    typer.echo(f"{described['topic']}  {counted(len(partitions), 'partition')}  {_replicas(described)}")
     for name, value in described["configs"].items():
         typer.echo(f"  {name}={'<hidden>' if value is None else value}")
     typer.echo("partition  leader  replicas      in sync            first          end      records")
@@ -210,10 +210,6 @@ def _print_description(described: dict[str, Any]) -> None:
 
 def _ids(nodes: list[int]) -> str:
     return ",".join(map(str, nodes))
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
 def _replicas(summary: dict[str, Any]) -> str:

@@ -1,0 +1,172 @@
+"""What the topic admin asks, of whom, and what it makes of the answers; the client is a list of answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from aiokafkapy.admin import TopicAdmin
+from aiokafkapy.common import Node
+from aiokafkapy.errors import (
+    DisconnectedError,
+    IllegalStateError,
+    InvalidPartitionsError,
+    KafkaTimeoutError,
+    NotControllerError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
+from aiokafkapy.protocol.api import ApiKey, client_versions
+from aiokafkapy.protocol.messages import build_response
+
+Answer = Callable[[Any], Any] | Exception
+
+
+class FakeClient:
+    """Answers each request with the next of its answers, whatever it is for; the last one again and again."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.requests: list[tuple[ApiKey, Any, Node | None]] = []
+
+    async def send_and_wait(self, api_key: ApiKey, build: Callable[[int], Any], node: Node | None = None) -> Any:
+        _, version = client_versions(api_key)
+        self.requests.append((api_key, build(version), node))
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer(version)
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+def admin_with(*answers: Answer) -> tuple[TopicAdmin, FakeClient]:
+    admin = TopicAdmin("localhost:1", retry_backoff_ms=0)
+    client = FakeClient(*answers)
+    admin._client = client  # type: ignore[assignment]
+    return admin, client
+
+
+def created(code: int = 0) -> Answer:
+    topics = [{"name": "t", "error_code": code, "error_message": "because" if code else None}]
+    return lambda version: build_response(ApiKey.CREATE_TOPICS, version, topics=topics)
+
+
+def deleted(code: int = 0) -> Answer:
+    return lambda version: build_response(
+        ApiKey.DELETE_TOPICS, version, responses=[{"name": "t", "topic_id": None, "error_code": code}]
+    )
+
+
+def added(code: int = 0) -> Answer:
+    return lambda version: build_response(
+        ApiKey.CREATE_PARTITIONS, version, results=[{"name": "t", "error_code": code}]
+    )
+
+
+def described(*leaders: int, code: int = 0, name: str = "t", **fields: Any) -> Answer:
+    partitions = [
+        {"partition_index": number, "leader_id": leader, "replica_nodes": [1, 2], "isr_nodes": [1]}
+        for number, leader in enumerate(leaders)
+    ]
+    topics = [{"name": name, "error_code": code, "partitions": partitions[::-1], **fields}]
+    return lambda version: build_response(ApiKey.METADATA, version, topics=topics)
+
+
+async def test_creating_says_what_was_asked_and_waits_for_the_leaders() -> None:
+    admin, client = admin_with(created(), described(code=3), described(1, -1), described(1, 2))
+    found = await admin.create("t", partitions=2, replication_factor=3, configs={"retention.ms": "-1"})
+    assert [one.leader for one in found.partitions] == [1, 2]
+    keys = [api_key for api_key, _, _ in client.requests]
+    assert keys == [ApiKey.CREATE_TOPICS, ApiKey.METADATA, ApiKey.METADATA, ApiKey.METADATA]
+    (topic,) = client.requests[0][1].topics
+    assert (topic.name, topic.num_partitions, topic.replication_factor) == ("t", 2, 3)
+    assert [(one.name, one.value) for one in topic.configs] == [("retention.ms", "-1")]
+
+
+async def test_changes_go_to_the_controller_and_questions_to_anybody() -> None:
+    admin, client = admin_with(deleted(), described(1))
+    controller = Node(2, "h", 2)
+    answer = build_response(ApiKey.METADATA, 12, brokers=[{"node_id": 2, "host": "h", "port": 2}], controller_id=2)
+    admin.metadata.bootstrap([("h", 1)])
+    admin.metadata.update(admin.metadata.request_version, answer, False, 0.0)
+    await admin.delete("t")
+    await admin.describe("t")
+    assert [node for _, _, node in client.requests] == [controller, None]
+
+
+async def test_an_error_is_raised_as_it_is_with_the_brokers_words() -> None:
+    admin, _ = admin_with(created(36))
+    with pytest.raises(TopicAlreadyExistsError, match="t: because"):
+        await admin.create("t")
+    admin, _ = admin_with(added(37))
+    with pytest.raises(InvalidPartitionsError):
+        await admin.create_partitions("t", 1)
+    admin, client = admin_with(deleted(3))
+    with pytest.raises(UnknownTopicOrPartitionError):
+        await admin.delete("t")
+    assert len(client.requests) == 1
+
+
+async def test_what_may_pass_is_tried_again() -> None:
+    admin, client = admin_with(
+        created(NotControllerError.code or 0), DisconnectedError("gone"), created(), described(1)
+    )
+    await admin.create("t", partitions=1)
+    assert [api_key for api_key, _, _ in client.requests].count(ApiKey.CREATE_TOPICS) == 3
+    assert admin.metadata.is_update_requested
+
+
+async def test_trying_again_ends_with_the_time_and_the_cause() -> None:
+    admin, _ = admin_with(created(NotControllerError.code or 0))
+    with pytest.raises(KafkaTimeoutError, match=r"no answer within 0.01 s: t: because"):
+        await admin.create("t", timeout=0.01)
+
+
+async def test_more_partitions_are_asked_for_by_their_total() -> None:
+    admin, client = admin_with(added(), described(1, 1, 1))
+    found = await admin.create_partitions("t", 3)
+    assert len(found.partitions) == 3
+    (topic,) = client.requests[0][1].topics
+    assert (topic.name, topic.count, topic.assignments) == ("t", 3, None)
+
+
+async def test_a_description_has_partitions_in_order() -> None:
+    admin, _ = admin_with(described(1, 2, -1, is_internal=True))
+    found = await admin.describe("t")
+    assert [(one.partition, one.leader) for one in found.partitions] == [(0, 1), (1, 2), (2, -1)]
+    assert found.partitions[0].replicas == (1, 2)
+    assert found.is_internal
+
+
+async def test_describing_or_listing_makes_no_topic() -> None:
+    admin, client = admin_with(described(1))
+    await admin.describe("t")
+    await admin.list_topics()
+    assert [body.allow_auto_topic_creation for _, body, _ in client.requests] == [False, False]
+    assert client.requests[1][1].topics is None
+
+
+async def test_only_the_topics_own_options_are_its_configs() -> None:
+    def answer(version: int) -> Any:
+        configs = [
+            {"name": "retention.ms", "value": "-1", "config_source": 1},
+            {"name": "segment.bytes", "value": "1", "config_source": 5},
+            {"name": "secret", "value": "x", "config_source": 1, "is_sensitive": True},
+        ]
+        return build_response(
+            ApiKey.DESCRIBE_CONFIGS, version, results=[{"resource_type": 2, "resource_name": "t", "configs": configs}]
+        )
+
+    admin, _ = admin_with(answer)
+    assert await admin.configs("t") == {"retention.ms": "-1", "secret": None}
+
+
+async def test_it_is_used_in_async_with_and_options_are_given_once() -> None:
+    with pytest.raises(IllegalStateError, match="async with"):
+        await TopicAdmin("localhost:1").list_topics()
+    with pytest.raises(IllegalStateError, match="either"):
+        TopicAdmin("localhost:1", config=TopicAdmin("localhost:1").config)
