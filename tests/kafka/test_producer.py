@@ -63,7 +63,7 @@ async def test_every_codec_and_header_shape_is_read_by_kafkas_console_consumer(k
         *(
             part
             for option in ("print.timestamp", "print.key", "print.headers", "print.value")
-            for part in ("--formatter-property", f"{option}=true")
+            for part in ("--property", f"{option}=true")
         ),
     )
     lines = set(printed.splitlines())
