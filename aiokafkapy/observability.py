@@ -27,7 +27,7 @@ request.timed_out             warning  no answer in time, the connection is clos
 request.callback_failed       error    a callback raised: a bug; api
 metadata.updated              debug    an answer was taken; nodes, topics, partial
 metadata.failed               warning  an answer did not come or could not be used; error
-metadata.topic_errors         warning  an answer has errors for topics; errors
+metadata.topic_errors         warning  an answer has errors for topics, info when they may pass; count, errors
 metadata.rebootstrap          warning  start again from the bootstrap addresses; reason, addresses
 ============================  =======  =================================================================================
 

@@ -32,7 +32,7 @@ class ChangeSignal:
 
     def notify(self) -> None:
         """Wake whoever waits."""
-        if self._waiters:
+        if self._waiters and not self._loop.is_closed():
             waiters, self._waiters = self._waiters, set()
             for waiter in waiters:
                 if not waiter.done():

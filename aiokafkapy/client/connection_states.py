@@ -23,7 +23,14 @@ from ..common import ExponentialBackoff, Node
 from ..errors import AuthenticationFailedError
 from ..states import StateTable
 
-__all__ = ["CONNECTION_STATES", "Address", "ClusterConnectionStates", "ConnectionState", "NodeConnectionState"]
+__all__ = [
+    "CONNECTION_STATES",
+    "Address",
+    "ClusterConnectionStates",
+    "ConnectionState",
+    "NodeConnectionState",
+    "format_address",
+]
 
 Address = tuple[int, tuple[str, int] | tuple[str, int, int, int]]
 """An address family and a socket address, as ``getaddrinfo`` gives them."""
@@ -114,6 +121,23 @@ class ClusterConnectionStates:
         """When the last attempt began or ended; minus infinity when there never was one."""
         state = self._states.get(node_id)
         return -math.inf if state is None else state.last_attempt
+
+    def usable_at(self, node_id: int) -> float:
+        """When the node's back-off or throttling ends; minus infinity when there is neither."""
+        state = self._states.get(node_id)
+        if state is None:
+            return -math.inf
+        return state.retry_at if state.is_disconnected else state.throttled_until
+
+    def setup_timeout(self, node_id: int) -> float:
+        """Seconds that the node's connection may take to be set up; infinite when none was attempted."""
+        state = self._states.get(node_id)
+        return math.inf if state is None else state.setup_timeout
+
+    def address(self, node_id: int) -> str:
+        """``host:port`` of the node as last connected to, an IPv6 host in brackets; empty when it never was."""
+        state = self._states.get(node_id)
+        return "" if state is None else format_address(state.host, state.port)
 
     def authentication_error(self, node_id: int) -> AuthenticationFailedError | None:
         """Why the node refused us, while it is in AUTHENTICATION_FAILED."""
@@ -220,6 +244,11 @@ class ClusterConnectionStates:
         state.last_attempt = now
         state.retry_at = now + self._reconnect_backoff.delay(state.failed_attempts)
         state.failed_attempts += 1
+
+
+def format_address(host: str, port: int) -> str:
+    """``host:port``, an IPv6 host in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class NodeConnectionState:

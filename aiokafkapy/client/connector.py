@@ -22,9 +22,9 @@ from typing import Final, Protocol
 
 from ..errors import KafkaConnectionError
 from .config import ClientConfig
-from .connection_states import Address, NodeConnectionState
+from .connection_states import Address, NodeConnectionState, format_address
 
-__all__ = ["Connector", "ConnectorProtocol", "format_address"]
+__all__ = ["Connector", "ConnectorProtocol"]
 
 _TCP_USER_TIMEOUT: Final = getattr(socket, "TCP_USER_TIMEOUT", None)  # Linux only
 # Half of what cloud load balancers take for an idle connection's end, and of our own connections_max_idle_ms.
@@ -132,11 +132,6 @@ class Connector:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
         if self._receive_buffer != -1:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
-
-
-def format_address(host: str, port: int) -> str:
-    """``host:port``, an IPv6 host in brackets."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _label(state: NodeConnectionState, address: str) -> str:

@@ -64,12 +64,16 @@ class InFlightRequests:
         requests = self._requests.get(node_id)
         return not requests or (requests[0].is_written and len(requests) < self._max_in_flight)
 
-    def mark_written(self, node_id: int) -> None:
-        """All that was handed to the node's connection has left: from the newest on, until one was written before."""
-        for request in self._requests.get(node_id, ()):
+    def mark_written(self, node_id: int) -> InFlightRequest | None:
+        """All that was handed to the node's connection has left; returns the newest request."""
+        requests = self._requests.get(node_id)
+        if not requests:
+            return None
+        for request in requests:
             if request.is_written:
-                return
+                break
             request.is_written = True
+        return requests[0]
 
     def clear_all(self, node_id: int) -> list[InFlightRequest]:
         """Take all requests of the node out, oldest first: the order in which they are to be completed."""

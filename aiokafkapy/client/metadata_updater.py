@@ -37,6 +37,7 @@ _logger = get_logger(__name__)
 
 # A broker answers a metadata request from memory; one that has not after this long is probably stalled.
 _FIRST_REQUEST_TIMEOUT: Final = 5.0
+_MAX_TOPIC_ERRORS_SHOWN: Final = 10
 # How long a single connection attempt may keep us from trying another node.
 _CONNECT_PATIENCE: Final = 1.0
 
@@ -197,9 +198,12 @@ class MetadataUpdater:
         )
 
     def _log_topic_errors(self, response: Any, now: float) -> None:
-        errors = {topic.name: make(topic.error_code).summary() for topic in response.topics if topic.error_code}
+        errors = [make(topic.error_code, topic=topic.name) for topic in response.topics if topic.error_code]
         if errors:
-            self._log.log("metadata.topic_errors", now, logging.WARNING, "metadata.topic_errors", errors=errors)
+            # That a new topic is not there yet is how its creation begins.
+            level = logging.INFO if all(error.retriable for error in errors) else logging.WARNING
+            shown = [str(error) for error in errors[:_MAX_TOPIC_ERRORS_SHOWN]]
+            self._log.log("metadata.topic_errors", now, level, "metadata.topic_errors", count=len(errors), errors=shown)
 
     def _fail(self, now: float, error: KafkaError) -> None:
         self._failed_requests += 1

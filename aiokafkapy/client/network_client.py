@@ -48,7 +48,8 @@ from .client_request import ClientRequest, ClientResponse
 from .config import ClientConfig
 from .connection import BrokerConnection
 from .connection_log import ConnectionLog
-from .connector import Connector, ConnectorProtocol, format_address
+from .connection_states import format_address
+from .connector import Connector, ConnectorProtocol
 from .deadline_timer import DeadlineTimer
 from .in_flight_requests import InFlightRequest
 from .metadata_updater import MetadataUpdater
@@ -137,14 +138,16 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
 
     def ready(self, node: Node, now: float) -> bool:
         """True when a request may be sent to the node now; if not, begins to connect when that is possible."""
+        if self.is_ready(node, now):
+            return True
         if node.is_empty:
             raise IllegalStateError(f"cannot connect to an empty node ({node.node_id})")
         if self._state is not _S.ACTIVE:
             return False
         if self._updater.is_update_due(now):
             self._maybe_update_metadata(now)
-        if self.is_ready(node, now):
-            return True
+            if self.is_ready(node, now):
+                return True
         if self._states.can_connect(node.node_id, now):
             self.initiate_connect(node, now)
         else:
@@ -160,8 +163,7 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
         return self.choose_node(self._metadata.cluster.nodes, now).node
 
     def send(self, request: ClientRequest, now: float) -> asyncio.Future[ClientResponse]:
-        """Write a request to its node, which must be ready; the future resolves with the response, never with an
-        exception.
+        """Write a request to its node. The future resolves with the response, never with an exception.
 
         Raises IllegalStateError when the node is not ready: ask ``ready`` first.
         """
@@ -238,9 +240,7 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
             self._states.remove(node_id)
 
     def abort(self) -> None:
-        """Close at once and synchronously: futures resolve as disconnected, sockets and attempts end within a loop
-        turn.
-        """
+        """Close at once: futures resolve as disconnected, sockets and tasks end in the next turn of the loop."""
         if self._state is not _S.ACTIVE:
             return
         self._state = NETWORK_CLIENT_STATES.transition(self._state, _S.CLOSING)
@@ -276,9 +276,8 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
         connection.last_received = now
         try:
             for frame in frames:
-                if (
-                    self._connections.get(connection.node_id) is connection
-                ):  # else closed, by what an earlier frame said
+                # It is not current any more when an earlier frame had it closed.
+                if self._sockets.is_current(connection):
                     self._handle_completed_receive(connection, frame, now)
         except ProtocolError as error:
             self._handle_protocol_violation(connection, error, now)
@@ -361,7 +360,7 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
         self._api_versions.remove(node_id)
         self._states.disconnected(node_id, now)
         entries = self._in_flight.clear_all(node_id)
-        address = self._address(node_id, connection)
+        address = connection.address if connection is not None else self._states.address(node_id)
         if is_idle or self._state is not _S.ACTIVE or (was_ready and not entries):
             self._log.closed(node_id, address, error)
         else:
@@ -378,9 +377,7 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
             self._notify()
 
     def _handle_connection(self, connection: BrokerConnection, now: float) -> None:
-        """Step 6: the socket is there (TLS and SASL come before this); ask what the broker speaks, or take it as
-        READY.
-        """
+        """Step 6: the socket is there (TLS and SASL will come before this); ask what the broker speaks."""
         if self._discovers_api_versions:
             self._states.checking_api_versions(connection.node_id)
             self._initiate_api_versions(connection, client_versions(ApiKey.API_VERSIONS)[1], now)
@@ -390,8 +387,7 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
 
     def _initiate_api_versions(self, connection: BrokerConnection, version: int, now: float) -> None:
         """Step 7: ask what the broker speaks; the time-out is that of setting a connection up."""
-        state = self._states.get(connection.node_id)
-        timeout = self._request_timeout if state is None else min(self._request_timeout, state.setup_timeout)
+        timeout = min(self._request_timeout, self._states.setup_timeout(connection.node_id))
         request = ClientRequest(connection.node_id, ApiKey.API_VERSIONS, build_api_versions_request)
         self._pipeline.write(connection, request, version, now, timeout)
 
@@ -405,10 +401,8 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
         """Step 9: a node that left a request unanswered is disconnected, with all that is in flight on it."""
         for node_id in self._in_flight.nodes_with_timed_out_requests(now):
             oldest = self._in_flight.oldest(node_id)
-            address = self._address(node_id, self._connections.get(node_id))
-            error = KafkaTimeoutError(
-                f"node {node_id} at {address} left a request unanswered, the connection was closed"
-            )
+            address = self._connections[node_id].address
+            error = KafkaTimeoutError(f"node {node_id} at {address} left a request unanswered and was disconnected")
             if oldest is not None:
                 self._log.timed_out(node_id, address, api_name(oldest.request.api_key), now - oldest.sent_at, now)
             self._metadata.note_address_failure(address, error)
@@ -443,9 +437,7 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
     def _handle_ready(self, connection: BrokerConnection, now: float) -> None:
         node_id = connection.node_id
         self._states.ready(node_id)
-        state = self._states.get(node_id)
-        if state is not None:
-            self._metadata.address_reached(format_address(state.host, state.port))
+        self._metadata.address_reached(self._states.address(node_id))
         self._log.ready(node_id, connection.address)
         self._timer.arm(now + self._max_idle)
         if self._updater.is_update_due(now):
@@ -470,12 +462,6 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
             if self._in_flight.is_empty(connection.node_id):
                 self._handle_disconnection(connection.node_id, now, DisconnectedError("it was idle"), is_idle=True)
 
-    def _address(self, node_id: int, connection: BrokerConnection | None) -> str:
-        if connection is not None:
-            return connection.address
-        state = self._states.get(node_id)
-        return "" if state is None else format_address(state.host, state.port)
-
     # internals: waiting and waking
 
     def _notify(self) -> None:
@@ -489,11 +475,9 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
 
     def _notify_when_usable(self, node_id: int, now: float) -> None:
         """Wake who waits for the node when its throttle or back-off is over."""
-        delay = self._states.throttle_delay(node_id, now)
-        if self._states.is_blacked_out(node_id, now):
-            delay = self._states.connection_delay(node_id, now)
-        if delay > 0:
-            self._notify_at = min(self._notify_at, now + delay)
+        usable_at = self._states.usable_at(node_id)
+        if usable_at > now:
+            self._notify_at = min(self._notify_at, usable_at)
             self._timer.arm(self._notify_at)
 
     def _maybe_update_metadata(self, now: float) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from ..common import Node
 from ..errors import DisconnectedError, KafkaTimeoutError
 from .client_request import ClientRequest, ClientResponse
-from .connector import format_address
+from .connection_states import format_address
 from .request_pipeline import api_name
 
 __all__ = ["SendingClient", "await_ready", "send_and_receive"]

@@ -101,7 +101,7 @@ class RequestPipeline:
         connection.write(buffers)
         if connection.is_writable:
             self.handle_completed_send(request.node_id, now)
-            if self._completed:
+            if not request.expects_response:
                 # Not at once: whoever sends has not seen the future yet.
                 self._loop.call_soon(self.complete_responses)
         self._timer.arm(deadline)
@@ -124,8 +124,7 @@ class RequestPipeline:
 
     def handle_completed_send(self, node_id: int, now: float) -> None:
         """Step 3: all that was written has left; a request that expects no response is complete with it."""
-        self._in_flight.mark_written(node_id)
-        newest = self._in_flight.last_sent(node_id)
+        newest = self._in_flight.mark_written(node_id)
         if newest is not None and not newest.request.expects_response:
             self._in_flight.complete_last_sent(node_id)
             self.complete(newest, None, now)

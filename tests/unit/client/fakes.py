@@ -1,0 +1,319 @@
+"""A loop with a virtual clock, and brokers without sockets, for the tests of the network client."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from aiokafkapy.client.client_request import Buffer
+from aiokafkapy.client.config import ClientConfig
+from aiokafkapy.client.connection_states import NodeConnectionState
+from aiokafkapy.client.network_client import NetworkClient
+from aiokafkapy.cluster.metadata import Metadata
+from aiokafkapy.errors import KafkaConnectionError
+from aiokafkapy.protocol.api import ApiKey, client_versions
+from aiokafkapy.protocol.codec import RequestHeader, decode_request_body, decode_request_header, encode_response
+from aiokafkapy.protocol.framing import FrameDecoder
+from aiokafkapy.protocol.messages import build_response
+from aiokafkapy.testing.clock import VirtualClock
+
+
+class FakeTimerHandle:
+    """What ``call_at`` gives."""
+
+    def __init__(self, when: float, callback: Callable[[], object]) -> None:
+        self.when = when
+        self.callback = callback
+        self.is_cancelled = False
+
+    def cancel(self) -> None:
+        self.is_cancelled = True
+
+
+class FakeLoop:
+    """The running loop, but for the time and the timers, which stand still until ``advance``."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.real = asyncio.get_running_loop()
+        self.fired = 0
+        self._timers: list[tuple[float, int, FakeTimerHandle]] = []
+        self._order = itertools.count()
+        self.create_future = self.real.create_future
+        self.create_task = self.real.create_task
+        self.call_soon = self.real.call_soon
+        self.is_closed = self.real.is_closed
+
+    def time(self) -> float:
+        return self.clock.time()
+
+    def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> FakeTimerHandle:
+        handle = FakeTimerHandle(when, lambda: callback(*args))
+        heapq.heappush(self._timers, (when, next(self._order), handle))
+        return handle
+
+    @property
+    def armed(self) -> list[float]:
+        """When the timers that are not cancelled fire."""
+        return sorted(when for when, _, handle in self._timers if not handle.is_cancelled)
+
+    async def settle(self) -> None:
+        """Let everything run that can run without time passing."""
+        for _ in range(100):
+            turn = self.real.create_future()
+            self.real.call_soon(turn.set_result, None)
+            await turn
+            self._fire_due()
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass; what it brings happens at its own time."""
+        end = self.clock.time() + seconds
+        await self.settle()
+        while self.armed and self.armed[0] <= end:
+            self.clock.advance_to(max(self.armed[0], self.clock.time()))
+            await self.settle()
+        self.clock.advance_to(end)
+        await self.settle()
+
+    def _fire_due(self) -> None:
+        while self._timers and self._timers[0][0] <= self.clock.time():
+            _, _, handle = heapq.heappop(self._timers)
+            if not handle.is_cancelled:
+                self.fired += 1
+                handle.callback()
+
+
+class FakeTransport(asyncio.Transport):
+    """Collects what is written; takes nothing while ``is_stalled``."""
+
+    def __init__(self, protocol: Any, broker: FakeBroker) -> None:
+        super().__init__()
+        self.protocol = protocol
+        self.broker = broker
+        self.is_stalled = False
+        self.is_closed = False
+        self.writes: list[bytes] = []
+        self._decoder = FrameDecoder(10_000_000)
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        assert high == 0
+
+    def write(self, data: Any) -> None:
+        self._take(bytes(data))
+
+    def writelines(self, list_of_data: Any) -> None:
+        self._take(b"".join(list_of_data))
+
+    def _take(self, data: bytes) -> None:
+        assert not self.is_closed, "written after close"
+        self.writes.append(data)
+        if self.is_stalled or self.broker.takes_nothing:
+            self.protocol.pause_writing()
+        for frame in self._decoder.feed(data):
+            header, position = decode_request_header(frame)
+            self.broker.take(FakeRequest(self, header, decode_request_body(header, frame, position)))
+
+    def resume(self) -> None:
+        """The socket takes everything."""
+        self.is_stalled = False
+        self.protocol.resume_writing()
+
+    def receive(self, data: bytes) -> None:
+        """Bytes come from the broker."""
+        if not self.is_closed:
+            self.protocol.data_received(data)
+
+    def lose(self, error: BaseException | None = None) -> None:
+        """The connection goes."""
+        if not self.is_closed:
+            self.is_closed = True
+            self.broker.transports.remove(self)
+            self.protocol.connection_lost(error)
+
+    def abort(self) -> None:
+        asyncio.get_running_loop().call_soon(self.lose)
+
+    close = abort
+
+
+class FakeRequest:
+    """A request as a broker sees it."""
+
+    def __init__(self, transport: FakeTransport, header: RequestHeader, body: Any) -> None:
+        self.transport = transport
+        self.header = header
+        self.body = body
+
+    @property
+    def api_key(self) -> int:
+        return self.header.api_key
+
+    def frame(self, **fields: Any) -> bytes:
+        """A response's bytes."""
+        body = build_response(self.header.api_key, self.header.api_version, **fields)
+        return encode_response(body, self.header.correlation_id)
+
+    def respond(self, **fields: Any) -> None:
+        """Answer."""
+        self.transport.receive(self.frame(**fields))
+
+
+class FakeBroker:
+    """One node: answers ApiVersions and Metadata by itself unless told otherwise; keeps all other requests."""
+
+    def __init__(self, cluster: FakeCluster, node_id: int, host: str, port: int) -> None:
+        self.cluster = cluster
+        self.node_id = node_id
+        self.host = host
+        self.port = port
+        self.behaviour = "accept"
+        self.takes_nothing = False
+        self.answers: set[int] = {ApiKey.API_VERSIONS, ApiKey.METADATA}
+        self.versions = {int(key): client_versions(key) for key in ApiKey}
+        self.requests: list[FakeRequest] = []
+        self.pending: list[FakeRequest] = []
+        self.transports: list[FakeTransport] = []
+
+    @property
+    def transport(self) -> FakeTransport:
+        """The only connection."""
+        (transport,) = self.transports
+        return transport
+
+    def count(self, api_key: int) -> int:
+        """How many requests of an API came."""
+        return sum(request.api_key == api_key for request in self.requests)
+
+    def take(self, request: FakeRequest) -> None:
+        self.requests.append(request)
+        if request.api_key not in self.answers:
+            self.pending.append(request)
+        elif request.api_key == ApiKey.API_VERSIONS:
+            asyncio.get_running_loop().call_soon(self.answer_api_versions, request)
+        else:
+            asyncio.get_running_loop().call_soon(self.answer_metadata, request)
+
+    def answer_api_versions(self, request: FakeRequest) -> None:
+        lowest, highest = self.versions[ApiKey.API_VERSIONS]
+        keys = [{"api_key": key, "min_version": low, "max_version": high} for key, (low, high) in self.versions.items()]
+        if lowest <= request.header.api_version <= highest:
+            request.respond(api_keys=keys)
+        else:
+            # Whatever was asked with, a refusal has version 0 and names the versions of this API alone.
+            own = [key for key in keys if key["api_key"] == ApiKey.API_VERSIONS]
+            body = build_response(ApiKey.API_VERSIONS, 0, error_code=35, api_keys=own)
+            request.transport.receive(encode_response(body, request.header.correlation_id))
+
+    def answer_metadata(self, request: FakeRequest) -> None:
+        request.respond(**self.cluster.metadata(request.body))
+
+
+class FakeCluster:
+    """Brokers by (host, port); topics as {name: {partition: leader}}."""
+
+    def __init__(self, *addresses: tuple[int, str, int]) -> None:
+        self.brokers = {(host, port): FakeBroker(self, node_id, host, port) for node_id, host, port in addresses}
+        self.topics: dict[str, dict[int, int]] = {}
+        self.attempts: list[tuple[str, int]] = []
+
+    def __getitem__(self, node_id: int) -> FakeBroker:
+        return next(broker for broker in self.brokers.values() if broker.node_id == node_id)
+
+    def metadata(self, request: Any) -> dict[str, Any]:
+        """The fields of a Metadata response."""
+        names = self.topics if request.topics is None else [topic.name for topic in request.topics]
+        return {
+            "brokers": [
+                {"node_id": broker.node_id, "host": broker.host, "port": broker.port}
+                for broker in self.brokers.values()
+            ],
+            "cluster_id": "fake",
+            "controller_id": 1,
+            "topics": [self._topic(name) for name in names],
+        }
+
+    def _topic(self, name: str) -> dict[str, Any]:
+        if name not in self.topics:
+            return {"name": name, "error_code": 3}
+        return {
+            "name": name,
+            "partitions": [
+                {"partition_index": number, "leader_id": leader, "leader_epoch": 1, "replica_nodes": [leader]}
+                for number, leader in self.topics[name].items()
+            ],
+        }
+
+    # the connector's part
+
+    async def connect(
+        self,
+        state: NodeConnectionState,
+        protocol_factory: Callable[[str], asyncio.Protocol],
+        on_address_failure: Callable[[str, BaseException], None],
+    ) -> None:
+        broker = self.brokers.get((state.host, state.port))
+        address = f"{state.host}:{state.port}"
+        self.attempts.append((state.host, state.port))
+        if broker is None or broker.behaviour == "refuse":
+            error = ConnectionRefusedError(111, "Connection refused")
+            on_address_failure(address, error)
+            raise KafkaConnectionError(f"cannot connect to {address}: {error}")
+        if broker.behaviour == "hang":
+            await asyncio.get_running_loop().create_future()
+        protocol = protocol_factory(address)
+        transport = FakeTransport(protocol, broker)
+        broker.transports.append(transport)
+        protocol.connection_made(transport)
+
+
+class ClientUnderTest:
+    """A NetworkClient on a FakeLoop and a FakeCluster."""
+
+    def __init__(
+        self, cluster: FakeCluster, bootstrap: str = "one:1", topics: Sequence[str] = (), **options: Any
+    ) -> None:
+        self.cluster = cluster
+        self.loop = FakeLoop()
+        self.wakeups = 0
+        self.config = ClientConfig(bootstrap_servers=bootstrap, **options)
+        self.metadata = Metadata(
+            retry_backoff_ms=self.config.retry_backoff_ms,
+            retry_backoff_max_ms=self.config.retry_backoff_max_ms,
+            metadata_max_age_ms=self.config.metadata_max_age_ms,
+        )
+        self.metadata.add_topics(topics)
+        loop: Any = self.loop
+        self.client = NetworkClient(self.config, self.metadata, loop=loop, wakeup=self._wake, connector=cluster)
+
+    def _wake(self) -> None:
+        self.wakeups += 1
+
+    @property
+    def now(self) -> float:
+        return self.loop.time()
+
+    def node(self, node_id: int) -> Any:
+        return self.metadata.cluster.node_by_id(node_id)
+
+    async def started(self) -> ClientUnderTest:
+        """Let the first metadata come."""
+        await self.loop.settle()
+        assert not self.metadata.cluster.is_bootstrap
+        return self
+
+    async def connected(self, *node_ids: int) -> ClientUnderTest:
+        """Let the nodes become ready."""
+        await self.started()
+        for node_id in node_ids:
+            self.client.ready(self.node(node_id), self.now)
+        await self.loop.settle()
+        assert all(self.client.ready(self.node(node_id), self.now) for node_id in node_ids)
+        return self
+
+
+def joined(buffers: Sequence[Buffer]) -> bytes:
+    """Buffers as one string of bytes."""
+    return b"".join(buffers)
