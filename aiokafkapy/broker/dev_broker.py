@@ -68,6 +68,7 @@ class DevBroker:
         self._ports = {node_id: port and port + node_id - 1 for node_id in self._node_ids}
         self._running: dict[int, _BrokerNode] = {}
         self._stopping: list[_BrokerNode] = []
+        self._stalled: set[int] = set()
         self._state: BrokerState | None = None
 
     # life
@@ -184,7 +185,9 @@ class DevBroker:
         return sum(node.server.drop_connections() for node in self._chosen(node_id))
 
     def stall_connections(self, is_stalled: bool, node_id: int | None) -> None:
-        """See `Controls.stall_connections`."""
+        """See `Controls.stall_connections`. A node that is stopped and started is still stalled."""
+        chosen = set(self._node_ids if node_id is None else [node_id])
+        self._stalled = self._stalled | chosen if is_stalled else self._stalled - chosen
         for node in self._chosen(node_id):
             node.server.stall(is_stalled)
 
@@ -228,6 +231,7 @@ class DevBroker:
 
     def _start_node(self, node_id: int) -> None:
         node = _BrokerNode(node_id, self.state)
+        node.server.is_stalled = node_id in self._stalled
         port = node.start(self._host, self._ports[node_id])
         self._ports[node_id] = port
         self._running[node_id] = node
@@ -237,7 +241,7 @@ class DevBroker:
     def _stop_node(self, node_id: int, state: BrokerState) -> None:
         node = self._running.pop(node_id)
         node.stop()
-        self._stopping.append(node)
+        self._stopping = [*(each for each in self._stopping if not each.is_stopped), node]
         del state.running_nodes[node_id]
         if self._state is not None:  # else the whole cluster stops: nobody takes over
             state.topics.node_stopped(node_id)
@@ -283,6 +287,10 @@ class _BrokerNode:
     def stop(self) -> None:
         self.server.stop()
         self.handlers.stop()
+
+    @property
+    def is_stopped(self) -> bool:
+        return self.server.is_stopped and self.handlers.is_stopped
 
     async def wait_stopped(self) -> None:
         await self.server.wait_stopped()

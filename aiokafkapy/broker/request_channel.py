@@ -41,6 +41,10 @@ class Connection(Protocol):
     @property
     def is_closed(self) -> bool: ...
 
+    def send(self, response: Response) -> None: ...
+
+    def close(self) -> None: ...
+
 
 class ResponseQueue(Protocol):
     """A Processor, seen from the handlers."""

@@ -15,15 +15,17 @@ Rules:
   `fail_next(after_append=True)`, `drop_next(after=True)`, `throttle`, `delay`.
 
 Events: `broker.malformed_request` and `broker.unsupported_request` (warnings, what a client did wrong, about ten lines
-a minute), `broker.handler_failed` and `broker.unwritable_response` (errors, bugs of ours).
+a minute), `broker.handler_failed`, `broker.unwritable_response` and `broker.request_failed` (errors, bugs of ours).
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 import time
+from collections.abc import Iterator
 from datetime import timedelta
 from functools import partial
 from typing import Any
@@ -75,6 +77,11 @@ class KafkaRequestHandlerPool:
         for future in list(self._parked):
             future.cancel()
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether every task has ended."""
+        return all(task.done() for task in self._tasks)
+
     async def wait_stopped(self) -> None:
         """Return when every task has ended."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -98,12 +105,23 @@ class KafkaRequestHandlerPool:
         context = RequestContext(self._node_id, header, request.connection.info, self._state)
         _Exchange(self, request, context, handler, body).run()
 
+    @contextlib.contextmanager
+    def closing_on_error(self, request: Request) -> Iterator[None]:
+        """The root of whatever is done for one request: a bug costs its connection, not the task or the answer's wait."""
+        try:
+            yield
+        except Exception as error:
+            logger.error("broker.request_failed", exc_info=error, node_id=self._node_id, api_key=request.api_key)
+            self._respond(request, ResponseAction.CLOSE)
+
     # internals
 
     async def _run(self) -> None:
         while True:
-            self.handle(await self._channel.receive_request())
-            if self._channel:
+            request = await self._channel.receive_request()
+            with self.closing_on_error(request):
+                self.handle(request)
+            if len(self._channel):
                 # receive_request does not wait while there is something: others must get their turn of the loop.
                 await asyncio.sleep(0)
 
@@ -179,11 +197,12 @@ class _Exchange:
     def _on_answered(self, future: asyncio.Future[Any]) -> None:
         self.pool._parked.discard(future)
         self.request.parked = None
-        if future.cancelled():
-            self._finish(CLOSE_CONNECTION)
-            return
-        error = future.exception()
-        self._finish(future.result() if error is None else self._error_response(error))
+        with self.pool.closing_on_error(self.request):
+            error = None if future.cancelled() else future.exception()
+            if future.cancelled():
+                self._finish(CLOSE_CONNECTION)
+            else:
+                self._finish(future.result() if error is None else self._error_response(error))
 
     # internals
 

@@ -84,6 +84,11 @@ class SocketServer:
             processor.stop()
         self.request_channel.drop_requests()
 
+    @property
+    def is_stopped(self) -> bool:
+        """Whether every task has ended."""
+        return all(task.done() for task in self._tasks)
+
     async def wait_stopped(self) -> None:
         """Return when every task of this server has ended."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -390,7 +395,6 @@ class Processor:
             response = self._responses.popleft()
             response.dequeued = now
             connection = response.request.connection
-            assert isinstance(connection, ClientConnection)
             if response.action is ResponseAction.CLOSE:
                 connection.close()
             else:

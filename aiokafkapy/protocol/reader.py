@@ -19,7 +19,7 @@ import datetime
 import struct
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_origin
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -170,7 +170,9 @@ def _field_reader(field: dataclasses.Field[Any], flexible: bool, optional: bool)
         inner = _primitive_reader(get_schema_field_type(field), flexible, optional and not kind.is_array)
     if not kind.is_array:
         return inner
-    return partial(_read_compact_array if flexible else _read_array, inner)
+    read = partial(_read_compact_array if flexible else _read_array, inner)
+    # kio's types: `tuple[X, ...] | None` is an array that may be null, `tuple[X, ...]` one that may not.
+    return partial(_not_null, read) if get_origin(field.type) is tuple else read
 
 
 def _primitive_reader(kafka_type: str, flexible: bool, optional: bool) -> FieldReader:

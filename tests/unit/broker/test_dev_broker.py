@@ -1,0 +1,76 @@
+"""The registry of handlers, the shared state and what a DevBroker says of itself; its sockets are in tests/system."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+import aiokafkapy.broker
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.broker.handlers import CLOSE_CONNECTION, NO_RESPONSE, dispatch_table, register
+from aiokafkapy.errors import IllegalStateError
+from aiokafkapy.protocol.api import ApiKey
+
+from .socketless import socketless_node
+
+
+def test_the_public_names_are_there_and_no_others() -> None:
+    assert [getattr(aiokafkapy.broker, name).__name__ for name in aiokafkapy.broker.__all__] == [
+        "BrokerConfig",
+        "Controls",
+        "DevBroker",
+    ]
+    with pytest.raises(AttributeError, match="has no attribute 'Broker'"):
+        _ = aiokafkapy.broker.Broker
+
+
+def test_before_start_there_is_nothing_to_ask() -> None:
+    broker = DevBroker()
+    calls: list[Any] = [
+        lambda: broker.bootstrap_servers,
+        lambda: broker.create_topic("t"),
+        lambda: broker.records("t"),
+        lambda: broker.cluster_id,
+    ]
+    for call in calls:
+        with pytest.raises(IllegalStateError, match="async with DevBroker"):
+            call()
+    assert broker.metrics() == {}
+
+
+def test_two_handlers_of_one_api_are_a_mistake() -> None:
+    dispatch_table()
+    with pytest.raises(ValueError, match="two handlers for METADATA"):
+        register(ApiKey.METADATA, versions=(0, 1))(lambda context, body: None)
+
+
+def test_sentinels_say_what_they_are() -> None:
+    assert [repr(NO_RESPONSE), repr(CLOSE_CONNECTION)] == ["NO_RESPONSE", "CLOSE_CONNECTION"]
+
+
+async def test_a_groups_coordinator_is_always_the_same_running_node() -> None:
+    async with socketless_node(nodes=3) as node:
+        state = node.state
+        coordinators = {key: state.coordinator_for(key) for key in ("a", "b", "c", "d")}
+        assert {found.node_id for found in coordinators.values() if found} == {1, 2, 3}
+        assert coordinators == {key: state.coordinator_for(key) for key in coordinators}
+        state.running_nodes.clear()
+        assert state.coordinator_for("a") is None
+        assert state.controller_id == -1
+
+
+async def test_cluster_ids_are_kafkas_22_characters(tmp_path: Any) -> None:
+    async with socketless_node(data_dir=tmp_path) as node:
+        assert len(node.broker.cluster_id) == 22
+        assert f"cluster.id={node.broker.cluster_id}" in (tmp_path / "meta.properties").read_text()
+
+
+async def test_options_of_a_topic_may_be_written_with_underscores() -> None:
+    async with socketless_node() as node:
+        node.broker.create_topic("t", min_insync_replicas=1, preallocate=True, config={"retention.ms": "1"})
+        topic = node.state.topics.get("t")
+        assert topic is not None
+        assert isinstance(topic.topic_id, UUID)
+        assert topic.config.overrides == {"min.insync.replicas": "1", "preallocate": "true", "retention.ms": "1"}
