@@ -107,7 +107,7 @@ class KafkaRequestHandlerPool:
 
     @contextlib.contextmanager
     def closing_on_error(self, request: Request) -> Iterator[None]:
-        """The root of whatever is done for one request: a bug costs its connection, not the task or the answer's wait."""
+        """The root of whatever is done for one request: a bug costs its connection, and no task."""
         try:
             yield
         except Exception as error:
