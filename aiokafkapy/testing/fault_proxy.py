@@ -20,7 +20,7 @@ import contextlib
 import enum
 import socket
 import struct
-from typing import Self
+from typing import Self, cast
 
 from .ports import LOOPBACK, free_port
 
@@ -174,8 +174,9 @@ class _Link:
         self._connecting = asyncio.get_running_loop().create_task(self._connect())
 
     def apply_mode(self) -> None:
-        """Read, or do not, as the proxy's mode says."""
+        """Read and pass on, or do not, as the proxy's mode says."""
         for end in (self.client, self.target):
+            end.pass_on_held()
             end.update_reading()
 
     def cut(self, *, reset: bool) -> None:
@@ -219,7 +220,7 @@ class _End(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._closed: asyncio.Future[None] | None = None
         self._peer_is_full = False
-        # Slow: what waits to be let through
+        # What waits: for the target to be connected, for a stall to end, or for its turn in a slow stream
         self._held = bytearray()
         self._timer: asyncio.TimerHandle | None = None
 
@@ -242,11 +243,23 @@ class _End(asyncio.Protocol):
         """Pause or resume reading from this side."""
         if self._transport is None or self._transport.is_closing():
             return
-        stalled = self._link.proxy._mode is _Mode.STALL
-        if stalled or self._peer_is_full or self._timer is not None or self.peer.is_closed:
+        if not self._may_pass or self._peer_is_full or self._held:
             self._transport.pause_reading()
         else:
             self._transport.resume_reading()
+
+    def pass_on_held(self) -> None:
+        """Let go of what is held back, as far as it may pass now."""
+        if not self._held or not self._may_pass:
+            return
+        if self._link.proxy._bytes_per_second is not None:
+            if self._timer is None:
+                self._timer = asyncio.get_running_loop().call_later(1 / _SLOW_TICKS, self._tick)
+            return
+        held = bytes(self._held)
+        self._held.clear()
+        self._pass_on(held)
+        self.update_reading()
 
     def close(self, *, reset: bool) -> None:
         """End this side, at once or after what is written has gone out."""
@@ -268,19 +281,22 @@ class _End(asyncio.Protocol):
     # asyncio callbacks
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)  # both loops make nothing else for TCP
-        self._transport = transport
-        self._closed = asyncio.get_running_loop().create_future()
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its bases
+        loop = asyncio.get_running_loop()
+        self._closed = loop.create_future()
+        # Again in the next turn: uvloop begins to read after this call, whatever was said in it.
         self.update_reading()
+        loop.call_soon(self.update_reading)
         if self._direction is Direction.TO_TARGET:
             self._link.client_connected()
 
     def data_received(self, data: bytes) -> None:
-        if self._link.proxy._bytes_per_second is not None or self._held:
-            self._held += data
-            self._schedule()
-        else:
+        if self._may_pass and not self._held and self._link.proxy._bytes_per_second is None:
             self._pass_on(data)
+        else:
+            self._held += data
+            self.update_reading()
+            self.pass_on_held()
 
     def pause_writing(self) -> None:
         self.peer._peer_is_full = True
@@ -293,14 +309,17 @@ class _End(asyncio.Protocol):
     def connection_lost(self, error: Exception | None) -> None:
         self._transport = None
         self._stop_timer()
-        if self._held:
-            self._pass_on(bytes(self._held))
-            self._held.clear()
+        self._pass_on(bytes(self._held))
+        self._held.clear()
         if self._closed is not None:
             self._closed.set_result(None)
         self._link.end_lost()
 
     # internals
+
+    @property
+    def _may_pass(self) -> bool:
+        return self._link.proxy._mode is not _Mode.STALL and not self.peer.is_closed
 
     def _pass_on(self, data: bytes) -> None:
         admitted, torn = self._link.proxy._admit(self._direction, data)
@@ -308,25 +327,17 @@ class _End(asyncio.Protocol):
         if torn:
             self._link.cut(reset=False)
 
-    def _schedule(self) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(1 / _SLOW_TICKS, self._let_through)
-            self.update_reading()
-
-    def _let_through(self) -> None:
+    def _tick(self) -> None:
+        """A slow stream's next piece."""
         self._timer = None
         rate = self._link.proxy._bytes_per_second
-        size = len(self._held) if rate is None else max(1, int(rate / _SLOW_TICKS))
-        piece = bytes(self._held[:size])
-        del self._held[:size]
-        if self._link.proxy._mode is _Mode.STALL:
-            self._held[:0] = piece
-        else:
+        if rate is not None and self._may_pass:
+            size = max(1, int(rate / _SLOW_TICKS))
+            piece = bytes(self._held[:size])
+            del self._held[:size]
             self._pass_on(piece)
-        if self._held:
-            self._schedule()
-        else:
-            self.update_reading()
+        self.pass_on_held()
+        self.update_reading()
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -16,6 +16,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from typing import IO
 
 __all__ = ["Watchdog"]
@@ -66,8 +67,19 @@ def main(directory: str) -> None:
     for group in groups:
         with contextlib.suppress(OSError):
             os.killpg(group, signal.SIGKILL)
+    _wait_until_gone(groups)  # one that is still dying might write into the directory
     if directory:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _wait_until_gone(groups: set[int], timeout: float = 2.0) -> None:
+    """Bounded, because where nobody reaps orphans they stay as zombies."""
+    deadline = time.monotonic() + timeout
+    for group in groups:
+        with contextlib.suppress(OSError):
+            while time.monotonic() < deadline:
+                os.killpg(group, 0)
+                time.sleep(0.01)
 
 
 if __name__ == "__main__":

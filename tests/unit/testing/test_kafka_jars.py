@@ -1,0 +1,106 @@
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from aiokafkapy.testing import ApacheKafka, kafka_jars
+from aiokafkapy.testing.kafka_jars import KafkaUnavailableError, cache_directory, fetch_jars, unavailable_reason
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("AIOKAFKAPY_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(kafka_jars, "java_version", lambda: 17)
+
+
+@pytest.fixture
+def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands that were run, each of which "fetched" Kafka's jar."""
+    seen: list[list[str]] = []
+
+    def run(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+        seen.append(command)
+        for argument in command:
+            if argument.startswith("-DoutputDirectory="):
+                Path(argument.partition("=")[2], "kafka_2.13-4.1.0.jar").touch()
+            if argument.endswith("[artifact]-[revision].[ext]"):
+                Path(argument).with_name("kafka_2.13-4.1.0.jar").touch()
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(kafka_jars.subprocess, "run", run)
+    return seen
+
+
+def _no_maven(monkeypatch: pytest.MonkeyPatch, ivy: Path | None = None) -> None:
+    monkeypatch.setattr(kafka_jars.shutil, "which", lambda name: None)
+    monkeypatch.setattr(kafka_jars, "_ivy_jar", lambda: ivy)
+
+
+def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert cache_directory() == tmp_path / "cache"
+    monkeypatch.delenv("AIOKAFKAPY_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert cache_directory() == tmp_path / "xdg" / "aiokafkapy"
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    assert cache_directory() == Path.home() / ".cache" / "aiokafkapy"
+
+
+def test_jars_are_fetched_once(monkeypatch: pytest.MonkeyPatch, commands: list[list[str]]) -> None:
+    monkeypatch.setattr(kafka_jars.shutil, "which", lambda name: f"/bin/{name}")
+    path = fetch_jars()
+    assert (path / "kafka_2.13-4.1.0.jar").exists()
+    assert fetch_jars() == path
+    assert [command[0] for command in commands] == ["mvn"]
+    assert sorted(entry.name for entry in path.parent.iterdir()) == ["kafka-4.1.0", "kafka-4.1.0.lock"]
+
+
+def test_ivy_is_used_where_there_is_no_maven(monkeypatch: pytest.MonkeyPatch, commands: list[list[str]]) -> None:
+    _no_maven(monkeypatch, Path("ivy.jar"))
+    assert (fetch_jars() / "kafka_2.13-4.1.0.jar").exists()
+    assert [command[:3] for command in commands] == [["java", "-jar", "ivy.jar"]]
+
+
+def test_a_failed_fetch_says_why_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kafka_jars.shutil, "which", lambda name: f"/bin/{name}")
+    failed = subprocess.CompletedProcess([], 1, "", "[ERROR] no such artifact")
+    monkeypatch.setattr(kafka_jars.subprocess, "run", lambda *_, **__: failed)
+    with pytest.raises(KafkaUnavailableError, match=r"(?s)mvn ended with 1.*no such artifact"):
+        fetch_jars()
+    assert [entry.name for entry in cache_directory().iterdir()] == ["kafka-4.1.0.lock"]
+
+
+def test_what_is_missing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    _no_maven(monkeypatch)
+    assert "neither Maven" in str(unavailable_reason())
+    with pytest.raises(KafkaUnavailableError, match="neither Maven"):
+        fetch_jars()
+    monkeypatch.setattr(kafka_jars, "java_version", lambda: 11)
+    assert unavailable_reason() == "Java 11 is too old: Kafka needs 17"
+    monkeypatch.setattr(kafka_jars, "java_version", lambda: None)
+    assert unavailable_reason() == "there is no `java` on the path"
+    assert ApacheKafka.available() is False
+
+
+def test_jars_in_the_cache_need_neither_maven_nor_ivy(monkeypatch: pytest.MonkeyPatch) -> None:
+    _no_maven(monkeypatch)
+    (cache_directory() / "kafka-4.1.0").mkdir(parents=True)
+    assert unavailable_reason() is None
+    assert fetch_jars() == cache_directory() / "kafka-4.1.0"
+
+
+@pytest.mark.parametrize(
+    ("said", "version"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', 17),
+        ('java version "1.8.0_402"', 8),
+        ('openjdk version "21" 2023-09-19', 21),
+        ("command not found", None),
+    ],
+)
+def test_the_version_of_java_is_read(monkeypatch: pytest.MonkeyPatch, said: str, version: int | None) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(kafka_jars.shutil, "which", lambda name: "/bin/java")
+    monkeypatch.setattr(
+        kafka_jars.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, stdout="", stderr=said)
+    )
+    assert kafka_jars.java_version.__wrapped__() == version
