@@ -105,7 +105,8 @@ def decode_request_body(header: RequestHeader, frame: bytes, position: int) -> A
 
     Bytes after it are ignored, as Java's broker does: librdkafka sends some after a Metadata request for all topics.
     """
-    return entity_reader(request_class(header.api_key, header.api_version))(Cursor(frame, position))
+    entity: Any = request_class(header.api_key, header.api_version)
+    return entity_reader(entity)(Cursor(frame, position))
 
 
 def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:
