@@ -1,0 +1,164 @@
+"""The two kinds of cluster that each promise is tried on, with one set of verbs.
+
+`DevCluster` is the dev broker, in this process; `KafkaCluster` is Apache Kafka. In front of both is a `ClusterProxy`,
+`net`, which provokes what goes wrong between a producer and a broker.
+"""
+
+from __future__ import annotations
+
+import abc
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from aiokafkapy import KafkaProducer
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.testing import ApacheKafka
+
+from ..kafka.oracle import read_back
+from .frame_proxy import ClusterProxy
+
+__all__ = ["Cluster", "DevCluster", "KafkaCluster", "open_dev", "open_kafka"]
+
+
+class Cluster(abc.ABC):
+    """A running cluster behind a proxy."""
+
+    kind: str
+
+    def __init__(self, net: ClusterProxy) -> None:
+        self.net = net
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where producers connect: the proxy."""
+        return self.net.bootstrap_servers
+
+    @property
+    @abc.abstractmethod
+    def direct_servers(self) -> str:
+        """The brokers themselves, past the proxy."""
+
+    def producer(self, **options: Any) -> KafkaProducer[Any, Any]:
+        """A producer that is not started."""
+        return KafkaProducer(self.bootstrap_servers, **options)
+
+    @abc.abstractmethod
+    async def create_topic(
+        self, partitions: int = 1, config: Mapping[str, str] | None = None, name: str | None = None
+    ) -> str:
+        """Make a topic of a new name, or of this one; returns its name."""
+
+    @abc.abstractmethod
+    async def values(self, topic: str) -> dict[int, list[bytes]]:
+        """The values in the log by partition, read past the proxy."""
+
+    async def log(self, topic: str, partition: int = 0) -> list[bytes]:
+        """The values in one partition's log."""
+        return (await self.values(topic))[partition]
+
+    @abc.abstractmethod
+    async def leader_of(self, topic: str, partition: int = 0) -> int:
+        """The node that leads a partition."""
+
+    @abc.abstractmethod
+    async def crash(self, node_id: int) -> None:
+        """A node is gone, without a word."""
+
+    @abc.abstractmethod
+    async def restart(self, node_id: int) -> None:
+        """A node that is gone is there again, with what it had."""
+
+
+class DevCluster(Cluster):
+    """The dev broker."""
+
+    kind = "dev"
+
+    def __init__(self, broker: DevBroker, net: ClusterProxy) -> None:
+        super().__init__(net)
+        self.broker = broker
+
+    @property
+    def direct_servers(self) -> str:
+        return self.broker.bootstrap_servers
+
+    async def create_topic(
+        self, partitions: int = 1, config: Mapping[str, str] | None = None, name: str | None = None
+    ) -> str:
+        name = name or new_name()
+        self.broker.create_topic(name, partitions, config=config)
+        return name
+
+    async def values(self, topic: str) -> dict[int, list[bytes]]:
+        found: dict[int, list[bytes]] = {}
+        for partition in self.broker.state.topics.get(topic).partitions:
+            records = self.broker.records(topic, partition.index)
+            assert [record.offset for record in records] == list(range(len(records)))
+            found[partition.index] = [record.value for record in records]
+        return found
+
+    async def leader_of(self, topic: str, partition: int = 0) -> int:
+        return self.broker.state.topics.partition(topic, partition).leader
+
+    async def crash(self, node_id: int) -> None:
+        self.broker.controls.stop_node(node_id)
+
+    async def restart(self, node_id: int) -> None:
+        self.broker.controls.start_node(node_id)
+
+
+class KafkaCluster(Cluster):
+    """Apache Kafka."""
+
+    kind = "kafka"
+
+    def __init__(self, kafka: ApacheKafka, net: ClusterProxy) -> None:
+        super().__init__(net)
+        self.kafka = kafka
+
+    @property
+    def direct_servers(self) -> str:
+        return self.kafka.bootstrap_servers
+
+    async def create_topic(
+        self, partitions: int = 1, config: Mapping[str, str] | None = None, name: str | None = None
+    ) -> str:
+        name = name or new_name()
+        await self.kafka.create_topic(name, partitions, config=config)
+        return name
+
+    async def values(self, topic: str) -> dict[int, list[bytes]]:
+        logs = await read_back(self.direct_servers, topic)
+        return {partition: [record.value for record in records] for partition, records in logs.items()}
+
+    async def leader_of(self, topic: str, partition: int = 0) -> int:
+        return await self.kafka.leader_of(topic, partition)
+
+    async def crash(self, node_id: int) -> None:
+        await asyncio.to_thread(self.kafka.kill, node_id)
+
+    async def restart(self, node_id: int) -> None:
+        await self.kafka.start(node_id)
+
+
+@asynccontextmanager
+async def open_dev(nodes: int, **config: Any) -> AsyncIterator[DevCluster]:
+    """A dev broker with a proxy."""
+    async with DevBroker(nodes=nodes, **config) as broker:
+        async with ClusterProxy([(node.node_id, node.host, node.port) for node in broker.nodes]) as net:
+            yield DevCluster(broker, net)
+
+
+@asynccontextmanager
+async def open_kafka(kafka: ApacheKafka) -> AsyncIterator[KafkaCluster]:
+    """A running Apache Kafka with a proxy."""
+    async with ClusterProxy([(node_id, *kafka.address_of(node_id)) for node_id in kafka.node_ids]) as net:
+        yield KafkaCluster(kafka, net)
+
+
+def new_name() -> str:
+    """The name of a topic that no other test uses."""
+    return f"promise-{uuid.uuid4().hex[:10]}"

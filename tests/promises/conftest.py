@@ -1,0 +1,55 @@
+"""The cluster that each promise is tried on, twice: the dev broker and Apache Kafka, both behind a proxy.
+
+Tests of the second kind carry the mark `kafka`. Whatever a test does, nothing may reach the loop's exception handler:
+"never retrieved" and its like are failures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from .clusters import Cluster, open_dev, open_kafka
+
+BOTH = ["dev", pytest.param("kafka", marks=pytest.mark.kafka)]
+
+
+@pytest.fixture(params=BOTH)
+async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
+    """One node; a topic that is asked for comes into being."""
+    opened = open_dev(1) if request.param == "dev" else open_kafka(request.getfixturevalue("kafka"))
+    async with opened as found:
+        yield found
+
+
+@pytest.fixture(params=BOTH)
+async def cluster3(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
+    """Three nodes; topics do not come into being by themselves."""
+    if request.param == "dev":
+        opened: Any = open_dev(3, auto_create_topics_enable=False)
+    else:
+        opened = open_kafka(request.getfixturevalue("kafka3"))
+    async with opened as found:
+        yield found
+
+
+@pytest.fixture
+async def dev_cluster() -> AsyncIterator[Cluster]:
+    """One node of the dev broker, for what cannot be provoked, or need not be tried twice, on Apache Kafka."""
+    async with open_dev(1) as found:
+        yield found
+
+
+@pytest.fixture(autouse=True)
+async def silent_loop() -> AsyncIterator[list[dict[str, Any]]]:
+    """What the loop's exception handler is told; the test fails if that is anything."""
+    told: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+    yield told
+    gc.collect()
+    await asyncio.sleep(0)
+    assert told == []

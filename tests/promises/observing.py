@@ -1,0 +1,160 @@
+"""What tests look at from outside: tasks, sockets and timers that are left, callbacks that ran, records' accounts.
+
+Nothing here knows what a test is about. What is counted is the producer's, told from the broker's and the test's by the
+file that the code is in, or by the port that a socket is connected to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import resource
+import time
+from asyncio import events
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from aiokafkapy import KafkaProducer
+from aiokafkapy.errors import KafkaError
+
+__all__ = [
+    "CallbackLog",
+    "assert_accounts_balance",
+    "assert_nothing_is_left",
+    "callbacks",
+    "client_sockets",
+    "client_tasks",
+    "resident_bytes",
+    "sender_task",
+]
+
+_OURS = re.compile(r"/aiokafkapy/(client|producer)/")
+
+
+def assert_accounts_balance(producer: KafkaProducer[Any, Any], *, settled: bool = False) -> None:
+    """accepted = delivered + failed + pending; `settled`: and nothing is pending, waiting, or held."""
+    now = producer.statistics()
+    assert now.accepted == now.delivered + now.failed + now.pending, now
+    assert 0 <= now.buffered_bytes <= now.buffer_memory, now
+    if settled:
+        assert (now.pending, now.waiters, now.batches, now.buffered_bytes) == (0, 0, 0, 0), now
+
+
+def client_tasks() -> list[asyncio.Task[Any]]:
+    """The running tasks that are the producer's own."""
+    return [task for task in asyncio.all_tasks() if _OURS.search(_file_of(task))]
+
+
+def sender_task() -> asyncio.Task[Any]:
+    """The one Sender."""
+    (task,) = [task for task in asyncio.all_tasks() if task.get_name() == "aiokafkapy-sender"]
+    return task
+
+
+def client_sockets(ports: Collection[int]) -> int:
+    """How many sockets of this process are connected, or connecting, to one of these ports."""
+    ours = set()
+    for entry in os.listdir("/proc/self/fd"):
+        try:
+            ours.add(os.readlink(f"/proc/self/fd/{entry}"))
+        except OSError:
+            continue
+    count = 0
+    for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]:
+        fields = line.split()
+        remote_port, inode = int(fields[2].rpartition(":")[2], 16), fields[9]
+        count += remote_port in ports and f"socket:[{inode}]" in ours
+    return count
+
+
+def assert_nothing_is_left(ports: Collection[int]) -> None:
+    """No task, socket or timer of a producer is left on the running loop."""
+    assert client_tasks() == []
+    assert client_sockets(ports) == 0
+    timers = [handle for handle in getattr(asyncio.get_running_loop(), "_scheduled", ()) if not handle.cancelled()]
+    assert [handle for handle in timers if _is_ours(handle)] == []
+
+
+def resident_bytes() -> int:
+    """The resident memory of this process now."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+@dataclass
+class CallbackLog:
+    """The loop's callbacks that ran, ours and all, and the longest of ours in seconds of this thread's CPU time."""
+
+    ours: int = 0
+    all: int = 0
+    longest: float = 0.0
+    longest_is: str = ""
+    over: list[tuple[float, str]] = field(default_factory=list)
+
+
+@contextmanager
+def callbacks(limit: float = 0.010) -> Iterator[CallbackLog]:
+    """Note every callback of asyncio's own loop. CPU time, because a busy machine is not a fault of ours."""
+    log = CallbackLog()
+    original = events.Handle._run
+
+    def run(handle: Any) -> Any:
+        started = time.thread_time()
+        try:
+            return original(handle)
+        finally:
+            took = time.thread_time() - started
+            log.all += 1
+            if took > limit or _is_ours(handle):
+                log.ours += 1
+                what = describe(handle)
+                if took > limit:
+                    log.over.append((took, what))
+                if took > log.longest:
+                    log.longest, log.longest_is = took, what
+
+    events.Handle._run = run  # type: ignore[method-assign]
+    try:
+        yield log
+    finally:
+        events.Handle._run = original  # type: ignore[method-assign]
+
+
+def outcomes(results: Iterable[Any]) -> tuple[list[Any], list[KafkaError]]:
+    """What `gather(..., return_exceptions=True)` gave, parted: successes, and errors, which must all be Kafka's."""
+    delivered, failed = [], []
+    for result in results:
+        if isinstance(result, BaseException):
+            assert isinstance(result, KafkaError), repr(result)
+            failed.append(result)
+        else:
+            delivered.append(result)
+    return delivered, failed
+
+
+def describe(handle: Any) -> str:
+    """Whose callback it is, for messages."""
+    callback = handle._callback
+    owner = getattr(callback, "__self__", None)
+    if isinstance(owner, asyncio.Task):
+        return f"task {owner.get_name()} ({_file_of(owner)})"
+    return f"{getattr(callback, '__qualname__', callback)!s} {type(owner).__name__ if owner is not None else ''}"
+
+
+def _is_ours(handle: Any) -> bool:
+    callback = handle._callback
+    while hasattr(callback, "func"):
+        callback = callback.func
+    owner = getattr(callback, "__self__", None)
+    if isinstance(owner, asyncio.Task):
+        return bool(_OURS.search(_file_of(owner)))
+    code = getattr(getattr(callback, "__func__", callback), "__code__", None)
+    return code is not None and bool(_OURS.search(code.co_filename))
+
+
+def _file_of(task: asyncio.Task[Any]) -> str:
+    code = getattr(task.get_coro(), "cr_code", None)
+    return "" if code is None else code.co_filename

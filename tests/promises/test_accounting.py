@@ -1,0 +1,191 @@
+"""Promise 1: accepted = delivered + failed, always, also across cancel, close, crash of the Sender and loop shutdown.
+No future is left pending."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import logging
+import random
+import re
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from aiokafkapy import KafkaProducer, ProducerRecord, errors
+from aiokafkapy.protocol.api import ApiKey
+
+from .clusters import Cluster
+from .observing import assert_accounts_balance, outcomes, sender_task
+
+
+async def test_every_way_of_sending_is_counted_once(cluster: Cluster) -> None:
+    topic = await cluster.create_topic(partitions=3)
+    async with cluster.producer() as producer:
+        await producer.partitions_for(topic)
+        await producer.send(topic, b"send")
+        await (await producer.enqueue(topic, b"enqueue"))
+        await producer.send_nowait(topic, b"nowait")
+        await producer.send_many(topic, [b"many", None, ProducerRecord(topic, b"record", key=b"k"), b"more"])
+        assert_accounts_balance(producer, settled=True)
+        assert producer.statistics().delivered == 7
+    assert producer.statistics().accepted == 7
+    values = [value for log in (await cluster.values(topic)).values() for value in log]
+    assert Counter(values) == Counter([b"send", b"enqueue", b"nowait", b"many", None, b"record", b"more"])
+
+
+async def test_a_storm_of_cancels_cuts_and_failures_loses_count_of_nothing(cluster: Cluster) -> None:
+    """Each record is exactly one of: never accepted, delivered and in the log once, failed. Faults come at random."""
+    chance = random.Random(5)
+    topic = await cluster.create_topic(partitions=4)
+    refused: set[bytes] = set()
+    doubtful: set[bytes] = set()
+    delivered: dict[bytes, Any] = {}
+    async with cluster.producer(
+        buffer_memory=100_000, batch_size=4_000, request_timeout_ms=2_000, delivery_timeout_ms=20_000, max_block_ms=20_000
+    ) as producer:
+
+        async def one(n: int) -> None:
+            value = b"%05d" % n + bytes(chance.randrange(300))
+            try:
+                delivered[value] = await producer.send(topic, value, partition=n % 4)
+            except asyncio.CancelledError:
+                doubtful.add(value)
+                raise
+            except errors.KafkaError as error:
+                (doubtful if error.outcome_unknown else refused).add(value)
+
+        tasks: list[asyncio.Task[None]] = []
+        for n in range(4_000):
+            tasks.append(asyncio.create_task(one(n)))
+            if n % 40 == 0:
+                await asyncio.sleep(0)
+                assert_accounts_balance(producer)
+            if n % 9 == 0:
+                chance.choice(tasks).cancel()
+            if n % 500 == 250:
+                await cluster.net.seen(ApiKey.PRODUCE, since=cluster.net.mark())
+                chance.choice(
+                    [
+                        cluster.net.cut,
+                        cluster.net.lose_answers,
+                        lambda: cluster.net.fail_produce(errors.NotEnoughReplicasError.code, times=2),
+                        lambda: cluster.net.fail_produce(errors.InvalidRecordError.code),
+                    ]
+                )()
+        await asyncio.wait(tasks)
+        await producer.flush()
+        assert_accounts_balance(producer, settled=True)
+    counts = Counter(value for log in (await cluster.values(topic)).values() for value in log)
+    now = producer.statistics()
+    assert max(counts.values()) == 1
+    assert delivered.keys() <= counts.keys()
+    assert not refused & counts.keys()
+    assert counts.keys() <= delivered.keys() | doubtful
+    assert now.delivered == len(counts)
+    assert len(delivered) > 1_000
+    assert doubtful, "no cancel hit anything"
+    assert all(task.done() for task in tasks)
+
+
+async def test_the_account_balances_at_every_moment(cluster: Cluster) -> None:
+    """Looked at from a callback in every turn of the loop, while batches are split, retried and failed."""
+    topic = await cluster.create_topic(partitions=2, config={"max.message.bytes": "3000"})
+    loop = asyncio.get_running_loop()
+    looks = 0
+    async with cluster.producer(linger_ms=5, retry_backoff_ms=5, batch_size=16_000) as producer:
+
+        def look() -> None:
+            nonlocal looks, handle
+            assert_accounts_balance(producer)
+            looks += 1
+            handle = loop.call_soon(look)
+
+        handle = loop.call_soon(look)
+        cluster.net.fail_produce(errors.NotEnoughReplicasAfterAppendError.code, times=2, after=True)
+        sizes = [400] * 150 + [5_000] + [400] * 150
+        results = await asyncio.gather(
+            *(producer.send(topic, bytes(size), partition=n % 2) for n, size in enumerate(sizes)), return_exceptions=True
+        )
+        handle.cancel()
+    delivered, failed = outcomes(results)
+    assert (len(delivered), len(failed)) == (300, 1)
+    assert looks > 100
+    assert_accounts_balance(producer, settled=True)
+
+
+@pytest.mark.parametrize("how", ["close", "close at once", "crash", "cancel"])
+async def test_whatever_ends_the_producer_leaves_no_future_pending(cluster: Cluster, how: str) -> None:
+    topic = await cluster.create_topic(partitions=2)
+    producer = cluster.producer(buffer_memory=50_000, batch_size=5_000)
+    await producer.start()
+    await producer.send(topic, b"first")
+    cluster.net.stall()
+    tasks = [asyncio.create_task(producer.send(topic, bytes(500), partition=n % 2)) for n in range(500)]
+    enqueued = [await producer.enqueue(topic, b"early", partition=9)] if how == "never" else []
+    await asyncio.sleep(0)
+    late = asyncio.create_task(producer.send("no-such-topic-yet", b""))
+    await asyncio.sleep(0)
+    before = producer.statistics()
+    assert before.pending > 0
+    assert before.waiters > 0
+    if how == "close":
+        await producer.close(timeout=0.2)
+    elif how == "close at once":
+        await producer.close(timeout=0)
+    elif how == "crash":
+        runtime = producer._runtime_of_last_start
+        runtime.sender.run_once = lambda now: 1 / 0
+        runtime.sender.wakeup()
+    else:
+        sender_task().cancel()
+    results = await asyncio.wait_for(asyncio.gather(*tasks, late, return_exceptions=True), 2)
+    delivered, failed = outcomes(results)
+    assert len(failed) == 501
+    assert delivered == enqueued == []
+    assert_accounts_balance(producer, settled=True)
+    assert producer.statistics().failed == before.accepted - 1
+    cluster.net.resume()
+    await producer.close()
+
+
+async def test_a_failure_that_nobody_awaits_is_logged_once_with_topic_and_count(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic = await cluster.create_topic()
+    async with cluster.producer(linger_ms=50) as producer:
+        cluster.net.fail_produce(errors.InvalidRecordError.code)
+        for n in range(20):
+            await producer.enqueue(topic, b"%d" % n)  # the delivery is dropped
+        await producer.flush()
+        gc.collect()
+        await asyncio.sleep(0)
+    lines = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    (line,) = [text for text in lines if topic in text]
+    assert re.search(r"\b20\b", line)
+    assert "retrieved" not in "\n".join(lines)
+
+
+async def test_a_failure_that_is_awaited_is_the_awaiters(
+    cluster: Cluster, silent_loop: list[dict[str, Any]]
+) -> None:
+    """Each of many waiters of one batch gets an error of its own, whose traceback is its own too."""
+    topic = await cluster.create_topic()
+    async with cluster.producer(linger_ms=50) as producer:
+        cluster.net.fail_produce(errors.InvalidRecordError.code)
+        results = await asyncio.gather(*(producer.send(topic, b"") for _ in range(10)), return_exceptions=True)
+    assert [type(result) for result in results] == [errors.InvalidRecordError] * 10
+    assert len({id(result) for result in results}) == 10
+
+
+async def test_counts_survive_the_producer_and_start_again_with_it(cluster: Cluster) -> None:
+    topic = await cluster.create_topic()
+    producer: KafkaProducer[Any, Any] = cluster.producer()
+    assert producer.statistics().accepted == 0
+    async with producer:
+        await asyncio.gather(*(producer.send(topic, b"") for _ in range(10)))
+    assert (producer.statistics().accepted, producer.statistics().delivered) == (10, 10)
+    with pytest.raises(errors.ProducerClosedError):
+        await producer.send(topic, b"")
+    assert producer.statistics().accepted == 10
