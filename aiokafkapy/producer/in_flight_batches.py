@@ -227,7 +227,7 @@ class InFlightBatches:
 
     def _expire(self, batch: ProducerBatch, now: float, *, is_over: bool) -> None:
         cause: BaseException | str | None = self.last_errors.get(batch.topic_partition)
-        if cause is None and not batch.has_been_sent:
+        if not batch.has_been_sent:
             cause = self._why_not_sent(batch.topic_partition)
         is_unknown = not is_over or batch in self._in_doubt
         error = delivery_timeout_error(

@@ -52,7 +52,7 @@ from .partitioners import UNKNOWN_PARTITION, DefaultPartitioner, Partitioner, pa
 from .producer_runtime import UNBOUND, ProducerRuntime
 from .producer_state import PRODUCER_STATES, ProducerState, why_unusable
 from .records import ProducerRecord, RecordMetadata
-from .serializers import Serializer, check_record, finish_serializing, prepare, serialize
+from .serializers import Serializer, check_record, discard, finish_serializing, prepare, serialize
 from .statistics import ProducerHealth, ProducerStatistics, health_of, metrics_of, statistics_of
 
 if TYPE_CHECKING:
@@ -473,8 +473,8 @@ def _admit(
     if may_wait:
         runtime.admission.enter(record, now)
         return record
-    record.cancel()
     if not record.is_serialized:
+        discard(record.key, record.value)
         raise IllegalStateError("send_nowait() cannot wait for an async serializer: await enqueue() or send()")
     if state.waiting is None and state.partition_count and (partition or 0) < state.partition_count:
         raise runtime.accumulator.buffer_exhausted_error(topic, UNKNOWN_PARTITION if partition is None else partition)

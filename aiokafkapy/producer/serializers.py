@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
-from inspect import isawaitable
+from inspect import isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from ..errors import SerializationError
@@ -28,6 +28,7 @@ __all__ = [
     "SyncSerializer",
     "TopicSerializer",
     "check_record",
+    "discard",
     "finish_serializing",
     "json_serializer",
     "prepare",
@@ -99,12 +100,13 @@ async def finish_serializing(record: PendingRecord) -> None:
 
     Raises SerializationError; when the time or the producer ends meanwhile, the record has the error.
     """
+    key, value = record.key, record.value
     try:
         async with asyncio.timeout_at(record.deadline):
-            for part in ("key", "value"):
-                data = getattr(record, part)
-                if isawaitable(data):
-                    setattr(record, part, await _awaited(part, record.topic, data))
+            if isawaitable(key):
+                record.key = await _awaited("key", record.topic, key)
+            if isawaitable(value):
+                record.value = await _awaited("value", record.topic, value)
         check_record(record.topic, record.key, record.value, record.headers)
     except SerializationError as error:
         record.admission.refuse(record, error)
@@ -116,6 +118,15 @@ async def finish_serializing(record: PendingRecord) -> None:
         raise
     else:
         record.admission.proceed(record, record.get_loop().time())
+    finally:
+        discard(key, value)
+
+
+def discard(*unused: Any) -> None:
+    """Close coroutines that nobody will await."""
+    for data in unused:
+        if iscoroutine(data):
+            data.close()
 
 
 async def _awaited(part: str, topic: str, data: Awaitable[Any]) -> Any:
