@@ -1,0 +1,228 @@
+"""PartitionReader against the dev broker: real sockets, leaders that move, ends that come."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from aiokafkapy.admin import TopicAdmin
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.common import ConsumedRecord, TopicPartition
+from aiokafkapy.errors import (
+    CorruptMessageError,
+    IllegalStateError,
+    KafkaTimeoutError,
+    OffsetOutOfRangeError,
+    UnknownTopicOrPartitionError,
+)
+from aiokafkapy.producer.producer import KafkaProducer
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.reader import EARLIEST, LATEST, PartitionReader
+
+TOPIC = "t"
+PARTITIONS = [TopicPartition(TOPIC, number) for number in range(6)]
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[DevBroker]:
+    async with DevBroker(nodes=3) as broker:
+        broker.create_topic(TOPIC, partitions=6)
+        yield broker
+
+
+async def send(broker: DevBroker, values: list[bytes], partition: int | None = None, **options: object) -> None:
+    async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
+        sent = [
+            await producer.enqueue(TOPIC, value, partition=partition, timestamp_ms=1_000 + number)
+            for number, value in enumerate(values)
+        ]
+        await asyncio.gather(*sent)
+
+
+async def read(reader: PartitionReader, count: int) -> list[ConsumedRecord]:
+    """The next `count` records; a test that waits for more than there are fails by its time-out."""
+    found: list[ConsumedRecord] = []
+    async with asyncio.timeout(20):
+        while len(found) < count:
+            found += await reader.fetch()
+    assert len(found) == count
+    return found
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
+async def test_every_record_of_every_partition_is_read_in_order(broker: DevBroker, codec: str) -> None:
+    values = [b"%d" % number * 20 for number in range(5_000)]
+    async with KafkaProducer(broker.bootstrap_servers, compression_type=codec) as producer:
+        await producer.send_many(TOPIC, values)
+        for number in range(60):
+            await producer.enqueue(TOPIC, b"x", key=b"%d" % number, headers=[("h", b"1"), ("h", None)])
+    async with PartitionReader(broker.bootstrap_servers) as reader:
+        reader.assign(PARTITIONS)
+        found = await read(reader, 5_060)
+    assert sorted(record.value or b"" for record in found if record.key is None) == sorted(values)
+    for tp in PARTITIONS:
+        offsets = [record.offset for record in found if record.partition == tp.partition]
+        assert offsets == list(range(len(offsets)))
+    assert {record.headers for record in found if record.key is not None} == {(("h", b"1"), ("h", None))}
+
+
+async def test_a_record_that_comes_later_ends_the_wait(broker: DevBroker) -> None:
+    async with PartitionReader(broker.bootstrap_servers) as reader:
+        reader.assign(PARTITIONS)
+        assert await reader.fetch(0.0) == []
+        waiting = asyncio.ensure_future(reader.fetch(20.0))
+        await send(broker, [b"late"])
+        (record,) = await asyncio.wait_for(waiting, 10)
+        assert record.value == b"late"
+
+
+async def test_reading_goes_on_when_leaders_move_and_nodes_stop(broker: DevBroker) -> None:
+    values = [b"%d" % number for number in range(300)]
+    async with PartitionReader(broker.bootstrap_servers, retry_backoff_ms=10) as reader:
+        reader.assign([PARTITIONS[0]])
+        await send(broker, values[:100], 0)
+        found = await read(reader, 100)
+        broker.controls.set_leader(TOPIC, 0, 3)
+        await send(broker, values[100:200], 0)
+        found += await read(reader, 100)
+        broker.controls.stop_node(3)
+        await send(broker, values[200:], 0)
+        found += await read(reader, 100)
+    assert [record.value for record in found] == values
+
+
+async def test_reading_goes_on_when_connections_are_dropped(broker: DevBroker) -> None:
+    async with PartitionReader(broker.bootstrap_servers, retry_backoff_ms=10, reconnect_backoff_ms=10) as reader:
+        reader.assign(PARTITIONS)
+        found = []
+        for number in range(5):
+            await send(broker, [b"%d-%d" % (number, index) for index in range(50)])
+            found += await read(reader, 50)
+            broker.controls.drop_connections()
+    assert len({record.value for record in found}) == 250
+
+
+async def test_offsets_are_found_by_start_end_and_time(broker: DevBroker) -> None:
+    await send(broker, [b"%d" % number for number in range(10)], 2)
+    tp, empty = PARTITIONS[2], PARTITIONS[3]
+    async with PartitionReader(broker.bootstrap_servers) as reader:
+        assert await reader.beginning_offsets([tp, empty]) == {tp: 0, empty: 0}
+        assert await reader.end_offsets([tp, empty]) == {tp: 10, empty: 0}
+        found = await reader.list_offsets({tp: 1_004, empty: 1_004})
+        assert found[tp] is not None
+        assert (found[tp].offset, found[tp].timestamp_ms) == (4, 1_004)
+        assert found[empty] is None
+        assert (await reader.list_offsets({tp: 99_999}))[tp] is None
+
+
+async def test_reading_starts_where_it_is_told_to(broker: DevBroker) -> None:
+    await send(broker, [b"%d" % number for number in range(10)], 2)
+    tp = PARTITIONS[2]
+    async with PartitionReader(broker.bootstrap_servers) as reader:
+        reader.assign([tp])
+        reader.seek(tp, 7)
+        assert [record.offset for record in await read(reader, 3)] == [7, 8, 9]
+        reader.seek_to_time(tp, 1_005)
+        assert [record.offset for record in await read(reader, 5)] == [5, 6, 7, 8, 9]
+        reader.seek_to_time(tp, EARLIEST)
+        assert len(await read(reader, 10)) == 10
+        reader.seek_to_time(tp, LATEST)
+        assert await reader.fetch(0.05) == []
+        assert reader.position(tp) == 10
+
+
+async def test_an_offset_that_is_not_in_the_log_is_reset_or_an_error(broker: DevBroker) -> None:
+    await send(broker, [b"0", b"1"], 0)
+    for policy, position in (("earliest", 0), ("latest", 2)):
+        async with PartitionReader(broker.bootstrap_servers, auto_offset_reset=policy) as reader:
+            reader.assign([PARTITIONS[0]])
+            reader.seek(PARTITIONS[0], 500)
+            if policy == "earliest":
+                assert len(await read(reader, 2)) == 2
+                continue
+            async with asyncio.timeout(10):
+                while reader.position(PARTITIONS[0]) != position:
+                    assert await reader.fetch(0.05) == []
+    async with PartitionReader(broker.bootstrap_servers, auto_offset_reset="none") as reader:
+        reader.assign([PARTITIONS[0]])
+        reader.seek(PARTITIONS[0], 500)
+        with pytest.raises(OffsetOutOfRangeError, match="t-0: offset 500"):
+            await reader.fetch(10)
+
+
+async def test_an_error_of_the_broker_that_may_pass_is_tried_again(broker: DevBroker) -> None:
+    await send(broker, [b"good"], 0)
+    async with PartitionReader(broker.bootstrap_servers) as reader:
+        reader.assign([PARTITIONS[0]])
+        broker.controls.fail_next(ApiKey.FETCH, CorruptMessageError, topic=TOPIC, times=1)
+        assert [record.value for record in await read(reader, 1)] == [b"good"]
+
+
+async def test_cancelling_a_fetch_loses_nothing(broker: DevBroker) -> None:
+    async with PartitionReader(broker.bootstrap_servers) as reader:
+        reader.assign(PARTITIONS)
+        waiting = asyncio.ensure_future(reader.fetch(20))
+        await send(broker, [b"%d" % number for number in range(100)])
+        waiting.cancel()
+        found = [] if waiting.cancelled() else (await asyncio.gather(waiting, return_exceptions=True))[0]
+        already = found if isinstance(found, list) else []
+        rest = await read(reader, 100 - len(already))
+    assert len({record.value for record in [*already, *rest]}) == 100
+
+
+async def test_iterating_gives_records_without_end(broker: DevBroker) -> None:
+    await send(broker, [b"%d" % number for number in range(10)], 1)
+    seen: list[bytes | None] = []
+    async with PartitionReader(broker.bootstrap_servers) as reader:
+        reader.assign(PARTITIONS)
+        async with asyncio.timeout(10):
+            async for record in reader:
+                seen.append(record.value)
+                if len(seen) == 10:
+                    break
+    assert seen == [b"%d" % number for number in range(10)]
+
+
+async def test_a_topic_that_is_not_there_is_said_when_the_time_is_over(broker: DevBroker) -> None:
+    async with PartitionReader(broker.bootstrap_servers) as reader:
+        with pytest.raises(UnknownTopicOrPartitionError):
+            await reader.partitions_for("nothing", timeout=0.3)
+    with pytest.raises(UnknownTopicOrPartitionError):
+        broker.records("nothing")
+
+
+async def test_without_a_broker_the_time_out_says_why() -> None:
+    async with PartitionReader("127.0.0.1:1", reconnect_backoff_ms=10) as reader:
+        with pytest.raises(KafkaTimeoutError, match=r"(?s)t-0 was not found within 0.3 s: .*127.0.0.1:1"):
+            await reader.end_offsets([PARTITIONS[0]], timeout=0.3)
+        with pytest.raises(KafkaTimeoutError, match=r"127.0.0.1:1"):
+            await reader.partitions_for(TOPIC, timeout=0.2)
+
+
+async def test_closing_leaves_no_task_and_may_be_repeated(broker: DevBroker) -> None:
+    before = len(asyncio.all_tasks())
+    reader = PartitionReader(broker.bootstrap_servers)
+    await reader.close()
+    async with PartitionReader(broker.bootstrap_servers) as reader:
+        reader.assign(PARTITIONS)
+        await reader.fetch(0.05)
+        await reader.close()
+        with pytest.raises(IllegalStateError, match="closed"):
+            await reader.fetch()
+    with pytest.raises(IllegalStateError, match="make a new one"):
+        await reader.start()
+    assert len(asyncio.all_tasks()) <= before
+
+
+async def test_topics_are_made_listed_described_grown_and_deleted(broker: DevBroker) -> None:
+    async with TopicAdmin(broker.bootstrap_servers) as admin:
+        made = await admin.create("new", partitions=2, replication_factor=2, configs={"retention.ms": "-1"})
+        assert [one.leader > 0 for one in made.partitions] == [True, True]
+        assert [one.name for one in await admin.list_topics()] == ["new", TOPIC]
+        assert await admin.configs("new") == {"retention.ms": "-1"}
+        assert len((await admin.create_partitions("new", 5)).partitions) == 5
+        await admin.delete("new")
+        with pytest.raises(UnknownTopicOrPartitionError):
+            await admin.describe("new")
