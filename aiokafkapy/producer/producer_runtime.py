@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final
 
@@ -36,6 +36,7 @@ from ..observability import RateLimitedLogger, get_logger
 from .admission import Admission
 from .config import ProducerConfig
 from .metrics import SenderMetrics
+from .producer_batch import ProducerBatch
 from .producer_metadata import ProducerMetadata
 from .record_accumulator import RecordAccumulator
 from .sender import Sender
@@ -240,13 +241,7 @@ class ProducerRuntime:
         for batch in batches:
             counts[batch.topic_partition] = counts.get(batch.topic_partition, 0) + batch.record_count
         errors = {topic_partition: make_error(topic_partition, count) for topic_partition, count in counts.items()}
-        for batch in batches:
-            error = errors[batch.topic_partition]
-            if batch.has_been_sent:
-                error = error.fresh()
-                error.outcome_unknown = True
-            batch.abort(error)
-        self.accumulator.abort_batches(ProducerClosedError("the producer was closed"))
+        self.accumulator.abort_batches(partial(_error_of_batch, errors))
 
     def _close_error(self, seconds: float, place: TopicPartition | str, count: int) -> KafkaError:
         if isinstance(place, str):
@@ -285,6 +280,14 @@ class ProducerRuntime:
 
     def _remaining(self, deadline: float) -> float | None:
         return None if deadline == math.inf else max(0.0, deadline - self.loop.time())
+
+
+def _error_of_batch(errors: Mapping[TopicPartition, KafkaError], batch: ProducerBatch) -> KafkaError:
+    error = errors[batch.topic_partition]
+    if batch.has_been_sent:
+        error = error.fresh()
+        error.outcome_unknown = True
+    return error
 
 
 def _dropped_error(place: TopicPartition | str, count: int) -> KafkaError:

@@ -518,8 +518,10 @@ class RecordAccumulator:
         self.waiting = 0
         self.wakeup()
 
-    def abort_batches(self, error: BaseException) -> int:
-        """Abort every batch without an outcome, also those in flight; returns how many records failed."""
+    def abort_batches(self, error: BaseException | Callable[[ProducerBatch], BaseException]) -> int:
+        """Abort every batch without an outcome, also those in flight, with one error or each with its own; returns how
+        many records failed.
+        """
         return self._abort(self._incomplete.copy_all(), error)
 
     def abort_undrained(self, error: BaseException) -> int:
@@ -813,13 +815,15 @@ class RecordAccumulator:
             self._grant(now)
         self.wakeup()
 
-    def _abort(self, batches: Iterable[ProducerBatch], error: BaseException) -> int:
+    def _abort(
+        self, batches: Iterable[ProducerBatch], error: BaseException | Callable[[ProducerBatch], BaseException]
+    ) -> int:
         count = 0
         for batch in batches:
             queue = self._queue(batch.topic_partition)
             if queue.remove(batch) and not queue.batches:
                 del self._active[queue]
-            if batch.abort(error):
+            if batch.abort(error if isinstance(error, BaseException) else error(batch)):
                 count += batch.record_count
             memory, batch.memory = batch.memory, 0
             self._pool.release(memory)

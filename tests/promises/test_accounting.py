@@ -19,6 +19,8 @@ from aiokafkapy.protocol.api import ApiKey
 from .clusters import Cluster
 from .observing import assert_accounts_balance, outcomes, sender_task
 
+SMALL: dict[str, Any] = {"buffer_memory": 60_000, "max_request_size": 60_000, "batch_size": 5_000}
+
 
 async def test_every_way_of_sending_is_counted_once(cluster: Cluster) -> None:
     topic = await cluster.create_topic(partitions=3)
@@ -43,7 +45,7 @@ async def test_a_storm_of_cancels_cuts_and_failures_loses_count_of_nothing(clust
     doubtful: set[bytes] = set()
     delivered: dict[bytes, Any] = {}
     async with cluster.producer(
-        buffer_memory=100_000, batch_size=4_000, request_timeout_ms=2_000, delivery_timeout_ms=20_000, max_block_ms=20_000
+        **SMALL, request_timeout_ms=2_000, delivery_timeout_ms=20_000, max_block_ms=20_000
     ) as producer:
 
         async def one(n: int) -> None:
@@ -118,36 +120,33 @@ async def test_the_account_balances_at_every_moment(cluster: Cluster) -> None:
 @pytest.mark.parametrize("how", ["close", "close at once", "crash", "cancel"])
 async def test_whatever_ends_the_producer_leaves_no_future_pending(cluster: Cluster, how: str) -> None:
     topic = await cluster.create_topic(partitions=2)
-    producer = cluster.producer(buffer_memory=50_000, batch_size=5_000)
-    await producer.start()
-    await producer.send(topic, b"first")
-    cluster.net.stall()
-    tasks = [asyncio.create_task(producer.send(topic, bytes(500), partition=n % 2)) for n in range(500)]
-    enqueued = [await producer.enqueue(topic, b"early", partition=9)] if how == "never" else []
-    await asyncio.sleep(0)
-    late = asyncio.create_task(producer.send("no-such-topic-yet", b""))
-    await asyncio.sleep(0)
-    before = producer.statistics()
-    assert before.pending > 0
-    assert before.waiters > 0
-    if how == "close":
-        await producer.close(timeout=0.2)
-    elif how == "close at once":
-        await producer.close(timeout=0)
-    elif how == "crash":
-        runtime = producer._runtime_of_last_start
-        runtime.sender.run_once = lambda now: 1 / 0
-        runtime.sender.wakeup()
-    else:
-        sender_task().cancel()
-    results = await asyncio.wait_for(asyncio.gather(*tasks, late, return_exceptions=True), 2)
-    delivered, failed = outcomes(results)
-    assert len(failed) == 501
-    assert delivered == enqueued == []
-    assert_accounts_balance(producer, settled=True)
-    assert producer.statistics().failed == before.accepted - 1
-    cluster.net.resume()
-    await producer.close()
+    async with cluster.producer(**SMALL) as producer:
+        await producer.send(topic, b"first")
+        cluster.net.stall()
+        tasks = [asyncio.create_task(producer.send(topic, bytes(500), partition=n % 2)) for n in range(500)]
+        await asyncio.sleep(0)
+        late = asyncio.create_task(producer.send("no-such-topic-yet", b""))
+        await asyncio.sleep(0)
+        before = producer.statistics()
+        assert before.pending > 0
+        assert before.waiters > 0
+        if how == "close":
+            await producer.close(timeout=0.2)
+        elif how == "close at once":
+            await producer.close(timeout=0)
+        elif how == "crash":
+            runtime = producer._runtime_of_last_start
+            runtime.sender.run_once = lambda now: 1 / 0
+            runtime.sender.wakeup()
+        else:
+            sender_task().cancel()
+        results = await asyncio.wait_for(asyncio.gather(*tasks, late, return_exceptions=True), 2)
+        delivered, failed = outcomes(results)
+        assert len(failed) == 501
+        assert delivered == []
+        assert_accounts_balance(producer, settled=True)
+        assert producer.statistics().failed == before.accepted - 1
+        cluster.net.resume()
 
 
 async def test_a_failure_that_nobody_awaits_is_logged_once_with_topic_and_count(
