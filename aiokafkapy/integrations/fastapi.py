@@ -1,0 +1,104 @@
+"""A producer for a FastAPI or Starlette application: lifespan, typed dependency, health routes.
+
+    app = FastAPI(lifespan=kafka_lifespan("kafka:9092"))
+    app.include_router(health_router())
+
+    @app.post("/orders")
+    async def order(order: Order, producer: ProducerDep) -> int:
+        return (await producer.send("orders", order.model_dump_json().encode())).offset
+
+With a lifespan of one's own, ours goes into it:
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with kafka_lifespan("kafka:9092")(app), database():
+            yield
+
+Rules: the producer is made at once, so that a wrong option fails at import, and is started before the first request; it
+is drained after the last request was answered, as a server does on SIGTERM. It lives in `app.state.kafka_producer`, one
+for each process; a test replaces it through `app.dependency_overrides[get_producer]`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends
+from fastapi.responses import JSONResponse
+from starlette.applications import Starlette
+from starlette.requests import HTTPConnection
+
+from aiokafkapy import KafkaProducer, ProducerConfig
+from aiokafkapy.errors import ProducerNotStartedError
+
+from .service import DRAIN_TIMEOUT, drain, liveness, readiness
+
+__all__ = ["ProducerDep", "get_producer", "health_router", "kafka_lifespan"]
+
+Lifespan = Callable[[Starlette], AbstractAsyncContextManager[None]]
+
+
+def kafka_lifespan(
+    bootstrap_servers: str | Sequence[str] | None = None,
+    *,
+    config: ProducerConfig | None = None,
+    drain_timeout: float | None = DRAIN_TIMEOUT,
+    **options: Any,
+) -> Lifespan:
+    """A lifespan that starts a producer and, at shutdown, gives it `drain_timeout` seconds to deliver what it has.
+
+    The arguments are those of `KafkaProducer`. When no broker can be reached the application does not start: the
+    server says so and ends. An application may be started again after it has ended (tests do that).
+    """
+    options_check = KafkaProducer(bootstrap_servers, config=config, **options).config
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        producer = KafkaProducer(config=options_check)
+        await producer.start()
+        app.state.kafka_producer = producer
+        try:
+            yield
+        finally:
+            await drain(producer, drain_timeout)
+
+    return lifespan
+
+
+def get_producer(connection: HTTPConnection) -> KafkaProducer[Any, Any]:
+    """The application's producer, for requests and web sockets."""
+    producer = getattr(connection.app.state, "kafka_producer", None)
+    if not isinstance(producer, KafkaProducer):
+        raise ProducerNotStartedError(
+            "the application has no producer: give it lifespan=kafka_lifespan(...), and in tests let its lifespan run"
+        )
+    return producer
+
+
+ProducerDep = Annotated[KafkaProducer[Any, Any], Depends(get_producer)]
+
+
+def health_router(
+    prefix: str = "", *, liveness_path: str = "/livez", readiness_path: str = "/readyz", ping_timeout: float = 2.0
+) -> APIRouter:
+    """Two routes for an orchestrator: 200 when all is well, 503 when not, with the reason as JSON.
+
+    Liveness fails only for what a restart would cure. Readiness asks a broker, for `ping_timeout` seconds at most.
+    """
+    router = APIRouter(prefix=prefix, tags=["health"])
+
+    @router.get(liveness_path, summary="Whether the process should be left alone")
+    async def livez(producer: ProducerDep) -> JSONResponse:
+        return _answer(*liveness(producer))
+
+    @router.get(readiness_path, summary="Whether this instance can deliver to Kafka now")
+    async def readyz(producer: ProducerDep) -> JSONResponse:
+        return _answer(*await readiness(producer, ping_timeout))
+
+    return router
+
+
+def _answer(is_well: bool, body: dict[str, Any]) -> JSONResponse:
+    return JSONResponse(body, status_code=200 if is_well else 503)

@@ -1,0 +1,72 @@
+"""What a producer in a web service needs whatever the framework: an orderly end, and answers for an orchestrator.
+
+Knows no framework: `fastapi` and `aiohttp` beside it put these into their own terms.
+
+Rules: liveness says only what a restart would cure, so an outage of Kafka never makes an orchestrator kill the service;
+readiness says whether this instance can deliver now, by asking a broker. The drain has a deadline, which should be
+shorter than the time the orchestrator leaves between SIGTERM and SIGKILL.
+
+Events: `kafka.drained` (info; delivered) and `kafka.not_drained` (warning; delivered, failed, seconds).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from aiokafkapy import KafkaProducer
+from aiokafkapy.errors import KafkaError
+from aiokafkapy.observability import get_logger
+
+__all__ = ["DRAIN_TIMEOUT", "drain", "liveness", "readiness"]
+
+# Kubernetes waits 30 s by default; the framework needs some of it to finish the requests in flight.
+DRAIN_TIMEOUT = 20.0
+
+# States from which a producer does not come back without a new process.
+_DEAD = ("crashed", "forked")
+
+_logger = get_logger(__name__)
+
+
+async def drain(producer: KafkaProducer[Any, Any], timeout: float | None) -> None:
+    """Close the producer: what it has accepted is delivered within `timeout` seconds or failed, and that is logged."""
+    before = producer.statistics()
+    started = asyncio.get_running_loop().time()
+    await producer.close(timeout)
+    after = producer.statistics()
+    delivered, failed = after.delivered - before.delivered, after.failed - before.failed
+    if failed:
+        seconds = round(asyncio.get_running_loop().time() - started, 3)
+        _logger.warning("kafka.not_drained", delivered=delivered, failed=failed, seconds=seconds)
+    else:
+        _logger.info("kafka.drained", delivered=delivered)
+
+
+def liveness(producer: KafkaProducer[Any, Any]) -> tuple[bool, dict[str, Any]]:
+    """Whether the process should be left alone, and the body that says why. No I/O."""
+    state = producer.state.value
+    return state not in _DEAD, {"status": "dead" if state in _DEAD else "alive", "producer": state}
+
+
+async def readiness(producer: KafkaProducer[Any, Any], timeout: float) -> tuple[bool, dict[str, Any]]:
+    """Whether requests should be sent here, and the body that says why; answers within `timeout` seconds."""
+    problem = None
+    ping_ms = None
+    try:
+        ping_ms = round(await producer.ping(timeout) * 1000, 3)
+    except KafkaError as error:
+        problem = f"{type(error).__name__}: {error}"
+    health = producer.health
+    if problem is None and not health.is_healthy:
+        problem = health.last_error or "records wait longer than request_timeout_ms"
+    body = {
+        "status": "not ready" if problem else "ready",
+        "producer": health.state,
+        "connected_brokers": health.connected_brokers,
+        "known_brokers": health.known_brokers,
+        "ping_ms": ping_ms,
+        "oldest_record_age": round(health.oldest_record_age, 3),
+        "buffered_fraction": round(health.buffered_fraction, 4),
+    }
+    return problem is None, body | ({"problem": problem} if problem else {})
