@@ -181,8 +181,10 @@ class PartitionReader:
         self._has_news.set()
 
     def seek_to_time(self, topic_partition: TopicPartition, time: int) -> None:
-        """Read the partition on from EARLIEST, LATEST, or the first record not older than `time`, in milliseconds since
-        the epoch (its end, when all are older). Looked up with the next fetch."""
+        """Read the partition on from EARLIEST, LATEST, or the first record not older than `time`, in milliseconds
+        since the epoch (its end, when all are older). Looked up with the next fetch; a broker answers one request of a
+        connection after the other, so that may take as long as a fetch under way: `fetch_max_wait_ms`.
+        """
         self._fetcher.seek(topic_partition, None, time)
         self._has_news.set()
 

@@ -51,6 +51,13 @@ async def read(reader: PartitionReader, count: int) -> list[ConsumedRecord]:
     return found
 
 
+async def until_position(reader: PartitionReader, tp: TopicPartition, position: int) -> None:
+    """Fetch until reading stands there, without any record coming."""
+    async with asyncio.timeout(10):
+        while reader.position(tp) != position:
+            assert await reader.fetch(0.05) == []
+
+
 @pytest.mark.parametrize("codec", ["none", "gzip", "snappy", "lz4", "zstd"])
 async def test_every_record_of_every_partition_is_read_in_order(broker: DevBroker, codec: str) -> None:
     values = [b"%d" % number * 20 for number in range(5_000)]
@@ -129,8 +136,7 @@ async def test_reading_starts_where_it_is_told_to(broker: DevBroker) -> None:
         reader.seek_to_time(tp, EARLIEST)
         assert len(await read(reader, 10)) == 10
         reader.seek_to_time(tp, LATEST)
-        assert await reader.fetch(0.05) == []
-        assert reader.position(tp) == 10
+        await until_position(reader, tp, 10)
 
 
 async def test_an_offset_that_is_not_in_the_log_is_reset_or_an_error(broker: DevBroker) -> None:
@@ -142,9 +148,7 @@ async def test_an_offset_that_is_not_in_the_log_is_reset_or_an_error(broker: Dev
             if policy == "earliest":
                 assert len(await read(reader, 2)) == 2
                 continue
-            async with asyncio.timeout(10):
-                while reader.position(PARTITIONS[0]) != position:
-                    assert await reader.fetch(0.05) == []
+            await until_position(reader, PARTITIONS[0], position)
     async with PartitionReader(broker.bootstrap_servers, auto_offset_reset="none") as reader:
         reader.assign([PARTITIONS[0]])
         reader.seek(PARTITIONS[0], 500)
