@@ -153,6 +153,8 @@ class ClientConfig(BaseModel):
         if not isinstance(values, dict):
             return values
         values = dict(values)
+        if isinstance(values.get("bootstrap_servers"), list):
+            values["bootstrap_servers"] = tuple(values["bootstrap_servers"])
         for name in ("security_protocol", "metadata_recovery_strategy"):
             if isinstance(values.get(name), str):
                 # Kafka takes these in any case.
@@ -232,7 +234,8 @@ def _check_names(config: type[ClientConfig], values: Mapping[str, Any]) -> None:
 def _configuration_error(
     config: type[ClientConfig], error: ValidationError, values: Mapping[str, Any]
 ) -> ConfigurationError:
-    return ConfigurationError("; ".join(_explain(config, details, values) for details in error.errors()))
+    # dict: an option that may have several types is told once, not once per type
+    return ConfigurationError("; ".join(dict.fromkeys(_explain(config, details, values) for details in error.errors())))
 
 
 def _explain(config: type[ClientConfig], details: Any, values: Mapping[str, Any]) -> str:
@@ -251,6 +254,8 @@ def _explain(config: type[ClientConfig], details: Any, values: Mapping[str, Any]
         return f"{given} is out of range: write {words} {context[key]}"
     if kind == "literal_error":
         return f"{given} is unknown: write {context['expected']}"
+    if name == "bootstrap_servers":
+        return f"{given}: write 'host:port', 'host1:port1,host2:port2', or a list of such"
     if kind.startswith("int") and isinstance(value, str | float):
         return f"{given} is not a whole number" + _suggested_int(name, value)
     if kind == "value_error":

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import pytest
+
+from aiokafkapy.client.config import ClientConfig, is_secret_name
+from aiokafkapy.errors import ConfigurationError
+
+
+class SubConfig(ClientConfig):
+    linger_ms: int = 5
+    enable_idempotence: bool = True
+    sasl_password: str | None = None
+
+
+def refused(**options: Any) -> str:
+    with pytest.raises(ConfigurationError) as raised:
+        SubConfig(**({"bootstrap_servers": "h:1"} | options))
+    assert raised.value.__cause__ is None
+    return str(raised.value)
+
+
+def test_the_defaults_are_kafkas():
+    """But for connections_max_idle_ms and client_id, as the module says."""
+    config = ClientConfig(bootstrap_servers="h")
+    assert config.model_dump(exclude={"bootstrap_servers", "client_id", "tcp_user_timeout_ms"}) == {
+        "client_dns_lookup": "use_all_dns_ips",
+        "security_protocol": "PLAINTEXT",
+        "connections_max_idle_ms": 180_000,
+        "max_in_flight_requests_per_connection": 5,
+        "receive_buffer_bytes": 32_768,
+        "send_buffer_bytes": 131_072,
+        "reconnect_backoff_ms": 50,
+        "reconnect_backoff_max_ms": 1_000,
+        "socket_connection_setup_timeout_ms": 10_000,
+        "socket_connection_setup_timeout_max_ms": 30_000,
+        "request_timeout_ms": 30_000,
+        "retry_backoff_ms": 100,
+        "retry_backoff_max_ms": 1_000,
+        "metadata_max_age_ms": 300_000,
+        "metadata_max_idle_ms": 300_000,
+        "metadata_recovery_strategy": "rebootstrap",
+        "metadata_recovery_rebootstrap_trigger_ms": 300_000,
+    }
+
+
+@pytest.mark.parametrize("servers", ["a:1,b:2", " a:1 , b:2,", ["a:1", "b:2"], ("a:1,b:2",)])
+def test_bootstrap_servers_in_any_form(servers: Any):
+    assert ClientConfig(bootstrap_servers=servers).bootstrap_addresses == [("a", 1), ("b", 2)]
+
+
+def test_it_does_not_change():
+    config = ClientConfig(bootstrap_servers="h")
+    with pytest.raises(Exception, match="frozen"):
+        config.request_timeout_ms = 1  # type: ignore[misc]
+
+
+class TestMessages:
+    def test_bootstrap_servers_are_needed(self):
+        with pytest.raises(ConfigurationError, match="bootstrap_servers is missing"):
+            ClientConfig()  # type: ignore[call-arg]
+
+    @pytest.mark.parametrize("servers", ["", "h:x", "kafka://h:1", "h:99999", [], 5])
+    def test_servers_that_cannot_be_read(self, servers: Any):
+        assert "bootstrap_servers" in refused(bootstrap_servers=servers)
+
+    def test_servers_of_a_wrong_type_are_told_once(self):
+        message = "bootstrap_servers=5: write 'host:port', 'host1:port1,host2:port2', or a list of such"
+        assert refused(bootstrap_servers=5) == message
+
+    def test_a_misspelt_option_names_the_nearest(self):
+        assert (
+            refused(request_timeout_mss=1) == "unknown option 'request_timeout_mss': did you mean request_timeout_ms?"
+        )
+
+    def test_every_unknown_option_is_named(self):
+        message = refused(linger_mss=1, zzzzz=2)
+        assert "did you mean linger_ms?" in message
+        assert "'zzzzz': the options are: " in message
+
+    @pytest.mark.parametrize(
+        ("option", "advice"),
+        [
+            ("brokers", "write bootstrap_servers"),
+            ("api_version", "leave it out"),
+            ("max_in_flight", "write max_in_flight_requests_per_connection"),
+        ],
+    )
+    def test_options_of_other_clients_are_translated(self, option: str, advice: str):
+        assert advice in refused(**{option: 1})
+
+    def test_kafkas_own_spelling_as_a_keyword(self):
+        message = refused(**{"request.timeout.ms": 1})
+        assert "write request_timeout_ms, or use SubConfig.from_properties" in message
+
+    def test_a_value_out_of_range_is_shown_with_the_limit(self):
+        assert refused(metadata_max_idle_ms=1) == "metadata_max_idle_ms=1 is out of range: write at least 5000"
+
+    @pytest.mark.parametrize(
+        ("value", "advice"), [("5", "write request_timeout_ms=5"), (5.5, "write request_timeout_ms=5")]
+    )
+    def test_keyword_arguments_must_have_the_right_type(self, value: Any, advice: str):
+        assert advice in refused(request_timeout_ms=value)
+        assert "in milliseconds" in refused(request_timeout_ms="5s")
+
+    def test_a_bool_is_no_number(self):
+        assert refused(request_timeout_ms=True) == "request_timeout_ms=True: a number is needed, not a bool"
+
+    def test_a_choice_lists_the_choices(self):
+        assert "'use_all_dns_ips' or" in refused(client_dns_lookup="some")
+
+    def test_security_that_is_not_there_yet_says_so(self):
+        assert "not available in this version: write 'PLAINTEXT'" in refused(security_protocol="sasl_ssl")
+        assert "unknown: write 'PLAINTEXT'" in refused(security_protocol="x")
+
+    def test_contradicting_options_say_what_to_write(self):
+        message = refused(retry_backoff_ms=500, retry_backoff_max_ms=200)
+        assert (
+            message == "retry_backoff_ms=500 is over retry_backoff_max_ms=200: write retry_backoff_max_ms=500 or more"
+        )
+
+    def test_several_problems_come_at_once(self):
+        message = refused(request_timeout_ms=0, metadata_max_idle_ms=0)
+        assert "request_timeout_ms=0" in message
+        assert "metadata_max_idle_ms=0" in message
+
+    def test_no_secret_is_shown(self):
+        assert "hunter2" not in refused(sasl_password=b"hunter2")
+        config = SubConfig(bootstrap_servers="h", sasl_password="hunter2")
+        assert "hunter2" not in repr(config)
+        assert "hunter2" not in str(config)
+        assert "sasl_password=<hidden>" in repr(config)
+        assert is_secret_name("ssl_keystore_password")
+        assert not is_secret_name("client_id")
+
+
+class TestBackoffs:
+    def test_only_the_lower_one_given_means_a_constant_back_off(self):
+        config = ClientConfig(bootstrap_servers="h", reconnect_backoff_ms=5_000)
+        assert config.reconnect_backoff_max_ms == 5_000
+        assert config.reconnect_backoff.initial == config.reconnect_backoff.maximum == 5.0
+
+    def test_they_are_made_in_seconds(self):
+        config = ClientConfig(bootstrap_servers="h")
+        assert (config.retry_backoff.initial, config.retry_backoff.maximum) == (0.1, 1.0)
+        assert (config.connection_setup_timeout.initial, config.connection_setup_timeout.maximum) == (10, 30)
+
+
+class TestOtherSources:
+    def test_properties_have_kafkas_names_and_strings(self):
+        config = SubConfig.from_properties(
+            {"bootstrap.servers": "h:1", "linger.ms": "7", "enable.idempotence": "false", "retry.backoff.ms": "2000"},
+            client_id="me",
+        )
+        assert (config.linger_ms, config.enable_idempotence, config.client_id) == (7, False, "me")
+        assert config.retry_backoff_max_ms == 2_000
+
+    def test_bad_properties_are_named(self):
+        with pytest.raises(ConfigurationError, match="did you mean linger_ms"):
+            SubConfig.from_properties({"bootstrap.servers": "h", "linger.mss": "7"})
+        with pytest.raises(ConfigurationError, match="linger_ms='x' is not a whole number"):
+            SubConfig.from_properties({"bootstrap.servers": "h", "linger.ms": "x"})
+
+    def test_the_environment(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("AIOKAFKAPY_BOOTSTRAP_SERVERS", "e:1")
+        monkeypatch.setenv("AIOKAFKAPY_LINGER_MS", "9")
+        monkeypatch.setenv("AIOKAFKAPY_INTERPRETED", "1")
+        config = SubConfig.from_env(client_id="me")
+        assert (config.bootstrap_servers, config.linger_ms, config.client_id) == ("e:1", 9, "me")
+
+    def test_a_prefix_of_ones_own(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("MY_BOOTSTRAP_SERVERS", "e:1")
+        assert SubConfig.from_env("MY_").bootstrap_servers == "e:1"
+        monkeypatch.setenv("MY_LINGERMS", "1")
+        with pytest.raises(ConfigurationError, match="did you mean linger_ms"):
+            SubConfig.from_env("MY_")
+
+
+def test_it_can_be_pickled_and_compared():
+    config = SubConfig(bootstrap_servers="h", linger_ms=1)
+    assert pickle.loads(pickle.dumps(config)) == config
+    assert config != SubConfig(bootstrap_servers="h", linger_ms=2)
+    assert config.model_copy() == config
+    assert hash(ClientConfig(bootstrap_servers=["a", "b"])) == hash(ClientConfig(bootstrap_servers=("a", "b")))

@@ -1,0 +1,295 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from aiokafkapy.client.config import ClientConfig
+from aiokafkapy.client.least_loaded_node import LeastLoadedNode, choose_least_loaded_node
+from aiokafkapy.client.metadata_updater import MetadataUpdater
+from aiokafkapy.cluster.metadata import Metadata, MetadataRequestAndVersion
+from aiokafkapy.common import Node
+from aiokafkapy.errors import AuthenticationFailedError, DisconnectedError, KafkaError, UnsupportedVersionError
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.messages import build_response
+from aiokafkapy.testing.clock import VirtualClock
+
+
+class Client:
+    """Nodes by what can be done with them, and what was done."""
+
+    def __init__(self) -> None:
+        self.usable: set[int] = set()
+        self.full: set[int] = set()
+        self.preparing: dict[int, float] = {}
+        self.back_off_until: dict[int, float] = {}
+        self.done: list[tuple[str, int]] = []
+        self.requests: list[MetadataRequestAndVersion] = []
+        self.timeouts: list[float] = []
+        self.refusal: KafkaError | None = None
+
+    def can_send_request(self, node_id: int, now: float) -> bool:
+        return node_id in self.usable
+
+    def in_flight_count(self, node_id: int) -> int:
+        return 0
+
+    def is_connection_ready(self, node_id: int, now: float) -> bool:
+        return node_id in self.usable | self.full
+
+    def is_preparing_connection(self, node_id: int) -> bool:
+        return node_id in self.preparing
+
+    def can_connect(self, node_id: int, now: float) -> bool:
+        connected = node_id in self.usable | self.full or node_id in self.preparing
+        return not connected and self.back_off_until.get(node_id, 0) <= now
+
+    def last_attempt(self, node_id: int) -> float:
+        return self.preparing.get(node_id, -math.inf)
+
+    def choose_node(self, nodes: Sequence[Node], now: float) -> LeastLoadedNode:
+        return choose_least_loaded_node(nodes, self, now, 0)
+
+    def initiate_connect(self, node: Node, now: float) -> None:
+        self.preparing[node.node_id] = now
+        self.done.append(("connect", node.node_id))
+
+    def connection_delay(self, node: Node, now: float) -> float:
+        return max(0.0, self.back_off_until.get(node.node_id, 0) - now)
+
+    def send_internal_metadata_request(
+        self, node: Node, request: MetadataRequestAndVersion, timeout: float, now: float
+    ) -> KafkaError | None:
+        self.done.append(("send", node.node_id))
+        self.requests.append(request)
+        self.timeouts.append(timeout)
+        return self.refusal
+
+    def forget_connections(self, now: float) -> None:
+        self.done.append(("forget", 0))
+        self.usable.clear()
+        self.preparing.clear()
+
+
+def answer(*node_ids: int, **fields: Any) -> Any:
+    brokers = [{"node_id": node_id, "host": f"h{node_id}", "port": node_id} for node_id in node_ids]
+    return build_response(ApiKey.METADATA, 13, brokers=brokers, cluster_id="c", **fields)
+
+
+class Situation:
+    def __init__(self, **options: Any) -> None:
+        self.clock = VirtualClock()
+        self.client = Client()
+        self.metadata = Metadata()
+        self.config = ClientConfig(bootstrap_servers="a:1,b:2", **options)
+        self.metadata.bootstrap(self.config.bootstrap_addresses)
+        self.updater = MetadataUpdater(self.config, self.metadata, self.client)
+
+    def maybe_update(self) -> float:
+        return self.updater.maybe_update(self.clock.time())
+
+    def fetch(self, *node_ids: int, **fields: Any) -> None:
+        """A whole update."""
+        self.client.usable.add(self.metadata.cluster.nodes[0].node_id)
+        self.maybe_update()
+        self.updater.handle_completed_response(answer(*node_ids, **fields), self.clock.time())
+
+
+@pytest.fixture
+def situation() -> Situation:
+    return Situation()
+
+
+class TestDue:
+    def test_nothing_while_one_is_in_progress(self, situation: Situation):
+        situation.client.usable = {-1}
+        assert situation.updater.is_update_due(situation.clock.time())
+        assert situation.maybe_update() == math.inf
+        assert situation.updater.has_fetch_in_progress
+        assert not situation.updater.is_update_due(situation.clock.time())
+        assert situation.maybe_update() == math.inf
+        assert situation.client.done == [("send", -1)]
+
+    def test_nothing_before_it_is_due(self, situation: Situation):
+        situation.fetch(1, 2)
+        assert situation.maybe_update() == 300
+        situation.metadata.request_update()
+        assert 0.08 <= situation.maybe_update() <= 0.12
+        assert len(situation.client.requests) == 1
+
+
+class TestNodes:
+    def test_one_that_can_be_connected_to_is(self, situation: Situation):
+        delay = situation.maybe_update()
+        assert situation.client.done == [("connect", -1)]
+        assert delay == 1.0
+        assert situation.updater.is_waiting_for_node
+
+    def test_while_one_is_being_connected_to_no_other_is_for_a_second(self, situation: Situation):
+        situation.maybe_update()
+        situation.clock.advance(0.4)
+        assert situation.maybe_update() == pytest.approx(0.6)
+        situation.clock.advance(0.6)
+        situation.maybe_update()
+        assert situation.client.done == [("connect", -1), ("connect", -2)]
+        situation.clock.advance(5)
+        assert situation.maybe_update() == math.inf, "both are under way: their events come first"
+        assert len(situation.client.done) == 2
+
+    def test_a_full_connection_is_waited_for(self, situation: Situation):
+        situation.fetch(1)
+        situation.client.usable.clear()
+        situation.client.full = {1}
+        situation.metadata.request_update()
+        situation.clock.advance(1)
+        assert situation.maybe_update() == math.inf
+        assert situation.updater.is_waiting_for_node
+        assert [what for what, _ in situation.client.done] == ["send"]
+
+    def test_when_all_back_off_the_first_end_is_waited_for(self, situation: Situation):
+        now = situation.clock.time()
+        situation.client.back_off_until = {-1: now + 0.3, -2: now + 0.2}
+        assert situation.maybe_update() == pytest.approx(0.2)
+        assert situation.client.done == []
+
+    def test_when_no_known_node_is_left_the_bootstrap_addresses_are_tried(self, situation: Situation):
+        situation.fetch(1, 2)
+        now = situation.clock.advance(1)
+        situation.client.usable.clear()
+        situation.client.back_off_until = {1: now + 9, 2: now + 9}
+        situation.metadata.request_update()
+        situation.maybe_update()
+        assert situation.client.done[-1] == ("connect", -1)
+        assert not situation.metadata.cluster.is_bootstrap
+
+    def test_but_not_when_recovery_is_off(self):
+        situation = Situation(metadata_recovery_strategy="none")
+        situation.fetch(1)
+        now = situation.clock.advance(1)
+        situation.client.usable.clear()
+        situation.client.back_off_until = {1: now + 9}
+        situation.metadata.request_update()
+        assert situation.maybe_update() == 9
+        assert [what for what, _ in situation.client.done] == ["send"]
+
+
+class TestAnswers:
+    def test_versions_and_partiality_are_remembered(self, situation: Situation):
+        situation.fetch(1)
+        situation.client.usable = {1}
+        situation.metadata.add_topics(["t"])
+        situation.maybe_update()
+        assert situation.client.requests[-1].is_partial
+        situation.metadata.add_topics(["u"])
+        situation.updater.handle_completed_response(
+            answer(1, topics=[{"name": "t", "error_code": 0, "partitions": []}]), situation.clock.time()
+        )
+        assert situation.metadata.need_partial_update, "for u, which came after the request"
+
+    def test_one_without_brokers_is_a_failure(self, situation: Situation):
+        version = situation.metadata.update_version
+        situation.fetch()
+        assert situation.metadata.update_version == version
+        assert "no brokers" in situation.metadata.describe_failure()
+        assert situation.maybe_update() > 0
+
+    def test_so_is_one_with_an_error(self, situation: Situation):
+        situation.fetch(1, error_code=7)
+        assert situation.metadata.cluster.is_bootstrap
+        assert situation.metadata.last_failure is not None
+
+    def test_so_is_a_request_without_answer(self, situation: Situation):
+        situation.client.usable = {-1}
+        situation.maybe_update()
+        situation.updater.handle_failed_request(situation.clock.time(), DisconnectedError("cut"))
+        assert not situation.updater.has_fetch_in_progress
+        assert 0.08 <= situation.maybe_update() <= 0.12
+        situation.updater.handle_failed_request(situation.clock.time(), DisconnectedError("again"))
+        assert "cut" in situation.metadata.describe_failure(), "nothing was in progress"
+
+    def test_so_is_a_request_that_cannot_be_made(self, situation: Situation):
+        situation.client.usable = {-1}
+        situation.client.refusal = UnsupportedVersionError("none in common")
+        assert 0.08 <= situation.maybe_update() <= 0.12
+        assert not situation.updater.has_fetch_in_progress
+
+    def test_one_that_nobody_waits_for_is_dropped(self, situation: Situation):
+        situation.updater.handle_completed_response(answer(1), situation.clock.time())
+        assert situation.metadata.cluster.is_bootstrap
+
+    def test_time_outs_begin_small_and_grow_with_failures(self, situation: Situation):
+        for _ in range(5):
+            situation.client.usable = {-1}
+            situation.maybe_update()
+            situation.updater.handle_failed_request(situation.clock.time(), DisconnectedError("cut"))
+            situation.clock.advance(2)
+        assert situation.client.timeouts == [5, 10, 20, 30, 30]
+        situation.fetch(1)
+        situation.client.usable = {1}
+        situation.metadata.request_update()
+        situation.clock.advance(1)
+        situation.maybe_update()
+        assert situation.client.timeouts[-1] == 5
+
+
+class TestDisconnections:
+    def test_a_lost_server_asks_for_an_update(self, situation: Situation):
+        situation.fetch(1)
+        situation.updater.handle_server_disconnect(situation.clock.time())
+        assert situation.metadata.need_full_update
+
+    def test_refused_credentials_are_fatal(self, situation: Situation):
+        error = AuthenticationFailedError("no")
+        situation.updater.handle_server_disconnect(situation.clock.time(), error)
+        assert situation.metadata.fatal_error is error
+
+
+class TestRebootstrap:
+    def test_after_the_trigger_without_metadata_all_is_forgotten(self):
+        situation = Situation(metadata_recovery_rebootstrap_trigger_ms=10_000)
+        situation.fetch(1)
+        situation.client.usable.clear()
+        situation.clock.advance(1)
+        situation.metadata.request_update()
+        situation.client.preparing = {1: situation.clock.time()}
+        situation.maybe_update()
+        situation.clock.advance(9.9)
+        situation.maybe_update()
+        assert not situation.metadata.cluster.is_bootstrap
+        situation.clock.advance(0.2)
+        situation.maybe_update()
+        assert situation.metadata.cluster.is_bootstrap
+        assert ("forget", 0) in situation.client.done
+        assert situation.client.done[-1] == ("connect", -1)
+
+    def test_an_answer_starts_the_count_again(self):
+        situation = Situation(metadata_recovery_rebootstrap_trigger_ms=10_000)
+        for _ in range(5):
+            situation.fetch(1)
+            situation.client.usable = {1}
+            situation.metadata.request_update()
+            situation.clock.advance(9)
+        assert ("forget", 0) not in situation.client.done
+
+    def test_rebootstrap_required(self, situation: Situation):
+        situation.fetch(1)
+        situation.client.usable = {1}
+        situation.metadata.request_update()
+        situation.clock.advance(1)
+        situation.maybe_update()
+        situation.updater.handle_completed_response(answer(error_code=129), situation.clock.time())
+        assert situation.metadata.cluster.is_bootstrap
+        assert situation.updater.is_update_due(situation.clock.time() + 0.2)
+
+    def test_rebootstrap_required_with_recovery_off_is_a_failed_update(self):
+        situation = Situation(metadata_recovery_strategy="none")
+        situation.fetch(1)
+        situation.client.usable = {1}
+        situation.metadata.request_update()
+        situation.clock.advance(1)
+        situation.maybe_update()
+        situation.updater.handle_completed_response(answer(error_code=129), situation.clock.time())
+        assert not situation.metadata.cluster.is_bootstrap
+        assert situation.metadata.last_failure is not None
