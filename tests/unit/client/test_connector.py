@@ -35,8 +35,12 @@ class Attempts:
     def __init__(self, **options: Any) -> None:
         self.failures: list[tuple[str, str]] = []
         self.peers: list[Peer] = []
-        config = ClientConfig(bootstrap_servers="h", **options)
-        self.connector = Connector(config, asyncio.get_running_loop())
+        self.config = ClientConfig(bootstrap_servers="h", **options)
+        self.connector = Connector(self.config, asyncio.get_running_loop())
+
+    def use(self, loop: Any) -> None:
+        self.loop = loop
+        self.connector = Connector(self.config, loop)
 
     def make(self, label: str) -> Peer:
         self.peers.append(Peer(label))
@@ -78,29 +82,33 @@ async def attempts() -> AsyncIterator[Attempts]:
     await made.close()
 
 
-class Resolver:
-    """Stands for ``getaddrinfo``."""
+class Loop:
+    """The running loop, but that names are resolved by a list, and that some addresses never answer."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *addresses: tuple[str, int]) -> None:
-        self.addresses = list(addresses)
+    def __init__(self, *addresses: tuple[str, int]) -> None:
+        self.addresses = addresses
         self.calls = 0
-        monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", self.resolve, raising=False)
+        self.hanging: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.create_connection = asyncio.get_running_loop().create_connection
 
-    async def resolve(self, host: str, port: int, **_: Any) -> Any:
+    async def getaddrinfo(self, host: str, port: int, **_: Any) -> Any:
         self.calls += 1
         if not self.addresses:
             raise socket.gaierror(-2, "Name or service not known")
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", address) for address in self.addresses]
 
+    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
+        if address[0] == "127.0.0.9":
+            self.hanging.set_result(None)
+            await asyncio.get_running_loop().create_future()
+        await asyncio.get_running_loop().sock_connect(sock, address)
 
-async def test_a_numeric_address_is_not_resolved(attempts: Attempts, port: int, monkeypatch: pytest.MonkeyPatch):
-    try:
-        resolver = Resolver(monkeypatch)
-    except AttributeError:
-        pytest.skip("this loop's methods cannot be replaced")
+
+async def test_a_numeric_address_is_not_resolved(attempts: Attempts, port: int):
+    attempts.use(Loop())
     peer = await attempts.connect(NodeConnectionState("127.0.0.1", port))
     assert peer.label == f"127.0.0.1:{port}"
-    assert resolver.calls == 0
+    assert attempts.loop.calls == 0
 
 
 async def test_the_options_of_the_socket(port: int):
@@ -125,13 +133,8 @@ async def test_minus_one_leaves_the_buffers_to_the_system(port: int):
     await attempts.close()
 
 
-async def test_addresses_that_refuse_are_passed_over_in_one_attempt(
-    attempts: Attempts, port: int, closed_port: int, monkeypatch: pytest.MonkeyPatch
-):
-    try:
-        Resolver(monkeypatch, ("127.0.0.1", closed_port), ("127.0.0.2", closed_port), ("127.0.0.1", port))
-    except AttributeError:
-        pytest.skip("this loop's methods cannot be replaced")
+async def test_addresses_that_refuse_are_passed_over_in_one_attempt(attempts: Attempts, port: int, closed_port: int):
+    attempts.use(Loop(("127.0.0.1", closed_port), ("127.0.0.2", closed_port), ("127.0.0.1", port)))
     state = NodeConnectionState("broker", 9092)
     peer = await attempts.connect(state)
     assert peer.label == f"broker:9092 (127.0.0.1:{port})"
@@ -143,54 +146,32 @@ async def test_addresses_that_refuse_are_passed_over_in_one_attempt(
 
 
 async def test_when_all_refuse_the_error_names_the_host_and_the_name_is_resolved_again(
-    attempts: Attempts, closed_port: int, monkeypatch: pytest.MonkeyPatch
+    attempts: Attempts, closed_port: int
 ):
-    try:
-        resolver = Resolver(monkeypatch, ("127.0.0.1", closed_port), ("127.0.0.1", closed_port))
-    except AttributeError:
-        pytest.skip("this loop's methods cannot be replaced")
+    attempts.use(Loop(("127.0.0.1", closed_port), ("127.0.0.1", closed_port)))
     state = NodeConnectionState("broker", 9092)
     for number in (1, 2):
         with pytest.raises(KafkaConnectionError, match="cannot connect to broker:9092"):
             await attempts.connect(state)
-        assert resolver.calls == number
+        assert attempts.loop.calls == number
         assert len(attempts.failures) == number, "an address given twice is tried once"
 
 
-async def test_an_attempt_cut_short_is_continued_at_the_next_address(
-    attempts: Attempts, port: int, monkeypatch: pytest.MonkeyPatch
-):
-    loop = asyncio.get_running_loop()
-    real_connect = loop.sock_connect
-    hanging = loop.create_future()
-
-    async def connect(sock: socket.socket, address: Any) -> None:
-        if address[0] == "127.0.0.9":
-            hanging.set_result(None)
-            await loop.create_future()
-        await real_connect(sock, address)
-
-    try:
-        resolver = Resolver(monkeypatch, ("127.0.0.9", port), ("127.0.0.1", port))
-        monkeypatch.setattr(loop, "sock_connect", connect, raising=False)
-    except AttributeError:
-        pytest.skip("this loop's methods cannot be replaced")
+async def test_an_attempt_cut_short_is_continued_at_the_next_address(attempts: Attempts, port: int):
+    attempts.use(Loop(("127.0.0.9", port), ("127.0.0.1", port)))
     state = NodeConnectionState("broker", 9092)
     task = asyncio.ensure_future(attempts.connect(state))
-    await hanging
+    await attempts.loop.hanging
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
     assert attempts.failures == [(f"broker:9092 (127.0.0.9:{port})", "the connection was not set up in time")]
     assert (await attempts.connect(state)).label == f"broker:9092 (127.0.0.1:{port})"
-    assert resolver.calls == 1
+    assert attempts.loop.calls == 1
 
 
-async def test_a_name_that_is_not_known(attempts: Attempts, monkeypatch: pytest.MonkeyPatch):
-    try:
-        Resolver(monkeypatch)
-    except AttributeError:
-        pytest.skip("this loop's methods cannot be replaced")
+async def test_a_name_that_is_not_known(attempts: Attempts):
+    attempts.use(Loop())
     with pytest.raises(KafkaConnectionError, match=r"cannot resolve nowhere:1: .*Name or service not known"):
         await attempts.connect(NodeConnectionState("nowhere", 1))
     assert attempts.failures[0][0] == "nowhere:1"
