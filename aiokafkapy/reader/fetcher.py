@@ -17,7 +17,7 @@ Rules:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 from uuid import UUID
@@ -165,8 +165,10 @@ class Fetcher:
 
     # requests
 
-    def plans(self, now: float) -> list[FetchPlan]:
-        """The requests to send now; their nodes count as busy until `handle_response` or `handle_failure`."""
+    def plans(self, now: float, is_ready: Callable[[Node], bool]) -> list[FetchPlan]:
+        """The requests to send now, to nodes that are ready for one; each counts as busy until `handle_response` or
+        `handle_failure`. A node that is not ready is asked for again by the next call, if it still leads.
+        """
         by_node: dict[Node, dict[TopicPartition, tuple[int, int]]] = {}
         occupied = self.busy_nodes | {one.node_id for one in self.arrived}
         for tp, state in self.partitions.items():
@@ -180,6 +182,8 @@ class Fetcher:
                 by_node.setdefault(leader, {})[tp] = (state.position, epoch)
         plans = []
         for node, partitions in by_node.items():
+            if not is_ready(node):
+                continue
             ids = {tp.topic: self.metadata.cluster.topic_id(tp.topic) for tp in partitions}
             plans.append(FetchPlan(node, partitions, ids, self.config))
             self.busy_nodes.add(node.node_id)

@@ -11,10 +11,12 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ..common import ExponentialBackoff, TopicPartition
+from ..client.client_request import ClientRequest, ClientResponse
+from ..common import ExponentialBackoff, Node, TopicPartition
 from ..errors import KafkaError, KafkaTimeoutError, make
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_request
@@ -65,14 +67,16 @@ class OffsetLookup:
         self._metadata.add_topics({tp.topic for tp in wanted})
         found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
         self._last_error = None
-        attempts = 0
         try:
             async with asyncio.timeout(timeout):
+                attempts = 0
                 while len(found) < len(wanted):
-                    if attempts:
-                        await asyncio.sleep(self._backoff.delay(attempts - 1))
-                    attempts += 1
-                    await self._ask_leaders({tp: time for tp, time in wanted.items() if tp not in found}, found)
+                    asked = self._ask_leaders({tp: time for tp, time in wanted.items() if tp not in found})
+                    for future in asked:
+                        self._read(await future, found)
+                    if len(found) < len(wanted):
+                        await self._wait(self._backoff.delay(attempts), has_asked=bool(asked))
+                        attempts += bool(asked)
         except TimeoutError:
             missing = next(tp for tp in wanted if tp not in found)
             cause = self._last_error or self._metadata.describe_failure(missing.topic)
@@ -85,30 +89,23 @@ class OffsetLookup:
 
     # internals
 
-    async def _ask_leaders(
-        self, wanted: Mapping[TopicPartition, int], found: dict[TopicPartition, OffsetAndTimestamp | None]
-    ) -> None:
-        by_leader: dict[Any, dict[TopicPartition, int]] = {}
+    def _ask_leaders(self, wanted: Mapping[TopicPartition, int]) -> list[asyncio.Future[ClientResponse]]:
+        """Send a request to each leader that is ready; the others are being connected to, or looked for."""
+        loop = asyncio.get_running_loop()
+        by_leader: dict[Node, dict[TopicPartition, int]] = {}
         for tp, time in wanted.items():
             leader, _ = self._metadata.current_leader(tp)
             if leader is None:
                 self._metadata.request_update()
             else:
                 by_leader.setdefault(leader, {})[tp] = time
-        async with asyncio.TaskGroup() as group:
-            asked = [group.create_task(self._ask(leader, part, found)) for leader, part in by_leader.items()]
-        for error in [task.result() for task in asked]:
-            if error is not None:
-                raise error
+        return [
+            self._client.send(self._request(leader, partitions), loop.time())
+            for leader, partitions in by_leader.items()
+            if self._client.ready(leader, loop.time())
+        ]
 
-    async def _ask(
-        self,
-        leader: Any,
-        wanted: Mapping[TopicPartition, int],
-        found: dict[TopicPartition, OffsetAndTimestamp | None],
-    ) -> KafkaError | None:
-        """One request; notes what was found, and returns the first error that is not to be tried again."""
-
+    def _request(self, leader: Node, wanted: Mapping[TopicPartition, int]) -> ClientRequest:
         def build(version: int) -> Any:
             return build_request(
                 ApiKey.LIST_OFFSETS,
@@ -118,19 +115,18 @@ class OffsetLookup:
                 topics=self._topics(wanted),
             )
 
-        newest = any(time == MAX_TIMESTAMP for time in wanted.values())
-        try:
-            response = await self._client.send_and_wait(
-                ApiKey.LIST_OFFSETS,
-                build,
-                node=leader,
-                min_version=_FIRST_VERSION_WITH_MAX_TIMESTAMP if newest else None,
-            )
-        except KafkaError as error:
-            self._last_error = error
-            self._metadata.request_update()
-            return None if error.retriable else error
-        return self._read(response, found)
+        wants_newest = MAX_TIMESTAMP in wanted.values()
+        least = _FIRST_VERSION_WITH_MAX_TIMESTAMP if wants_newest else None
+        return ClientRequest(leader.node_id, ApiKey.LIST_OFFSETS, build, min_version=least)
+
+    async def _wait(self, delay: float, *, has_asked: bool) -> None:
+        """Until it is worth asking again: after the back-off, or, when no leader was ready, as soon as one may be."""
+        if has_asked:
+            await asyncio.sleep(delay)
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(delay):
+                await self._client.wait_for_change()
 
     def _topics(self, wanted: Mapping[TopicPartition, int]) -> list[dict[str, Any]]:
         topics: dict[str, list[dict[str, int]]] = {}
@@ -140,18 +136,28 @@ class OffsetLookup:
             topics.setdefault(tp.topic, []).append(entry)
         return [{"name": name, "partitions": partitions} for name, partitions in topics.items()]
 
-    def _read(self, response: Any, found: dict[TopicPartition, OffsetAndTimestamp | None]) -> KafkaError | None:
-        for topic in response.topics:
-            for answer in topic.partitions:
-                tp = TopicPartition(topic.name, answer.partition_index)
-                if not answer.error_code:
-                    epoch = getattr(answer, "leader_epoch", -1)
-                    place = OffsetAndTimestamp(answer.offset, answer.timestamp, epoch)
-                    found[tp] = place if answer.offset >= 0 else None
-                    continue
-                error = make(answer.error_code, topic=tp.topic, partition=tp.partition)
-                self._last_error = error
-                if not error.retriable:
-                    return error
-                self._metadata.request_update()
-        return None
+    def _read(self, response: ClientResponse, found: dict[TopicPartition, OffsetAndTimestamp | None]) -> None:
+        """Note what was found; raises what does not pass by itself."""
+        try:
+            body = response.body_or_raise()
+            for topic in body.topics:
+                for answer in topic.partitions:
+                    self._read_partition(TopicPartition(topic.name, answer.partition_index), answer, found)
+        except KafkaError as error:
+            if not error.retriable:
+                raise
+            self._last_error = error
+            self._metadata.request_update()
+
+    def _read_partition(
+        self, tp: TopicPartition, answer: Any, found: dict[TopicPartition, OffsetAndTimestamp | None]
+    ) -> None:
+        if not answer.error_code:
+            place = OffsetAndTimestamp(answer.offset, answer.timestamp, getattr(answer, "leader_epoch", -1))
+            found[tp] = place if answer.offset >= 0 else None
+            return
+        error = make(answer.error_code, topic=tp.topic, partition=tp.partition)
+        if not error.retriable:
+            raise error
+        self._last_error = error
+        self._metadata.request_update()

@@ -1,6 +1,6 @@
 """`PartitionReader`: assigned partitions, read in order, without a consumer group.
 
-Owns the client, the tasks that carry requests, and waiting; what is asked of whom and what an answer means is
+Owns the client, its requests, and waiting; what is asked of whom and what an answer means is
 `Fetcher`'s. Kafka's counterpart is `KafkaConsumer` with `assign` and `seek`.
 
 Rules:
@@ -13,10 +13,12 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, Self
 
+from ..client.client_request import ClientRequest, ClientResponse
 from ..client.network_client import NetworkClient
 from ..cluster.metadata import Metadata
 from ..common import ConsumedRecord, PartitionInfo, TopicPartition
@@ -27,9 +29,6 @@ from .fetcher import Fetcher, FetchPlan, PartitionRecords
 from .offset_lookup import EARLIEST, LATEST, OffsetAndTimestamp, OffsetLookup
 
 __all__ = ["PartitionReader", "PartitionRecords"]
-
-_LONG_POLL_GRACE = 30.0
-"""Seconds beyond fetch_max_wait_ms after which a Fetch without an answer means that its connection is dead."""
 
 
 class PartitionReader:
@@ -62,7 +61,6 @@ class PartitionReader:
         # While it runs.
         self._client: NetworkClient | None = None
         self._lookup: OffsetLookup | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
         self._reset_task: asyncio.Task[None] | None = None
         self._crash: BaseException | None = None
         self._has_news = asyncio.Event()
@@ -78,7 +76,6 @@ class PartitionReader:
             return
         loop = asyncio.get_running_loop()
         self._client = NetworkClient(self.config, self.metadata, loop=loop, wakeup=self._has_news.set)
-        self.metadata.add_listener(self._has_news.set)
         self._lookup = OffsetLookup(
             self._client,
             self.metadata,
@@ -92,11 +89,9 @@ class PartitionReader:
         client, self._client = self._client, None
         if client is None:
             return
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-        self.metadata.remove_listener(self._has_news.set)
+        if self._reset_task is not None:
+            self._reset_task.cancel()
+            await asyncio.wait({self._reset_task})
         await client.close()
 
     async def __aenter__(self) -> Self:
@@ -228,6 +223,27 @@ class PartitionReader:
             for record in await self.fetch():
                 yield record
 
+    # asyncio callbacks
+
+    def _on_fetched(self, plan: FetchPlan, future: asyncio.Future[ClientResponse]) -> None:
+        if self._client is None:
+            return
+        now = asyncio.get_running_loop().time()
+        try:
+            body = future.result().body_or_raise()
+        except KafkaError as error:
+            self._fetcher.handle_failure(plan, error, now)
+        else:
+            self._fetcher.handle_response(plan, body, now)
+        self._has_news.set()
+
+    def _on_reset_done(self, task: asyncio.Task[None]) -> None:
+        self._reset_task = None
+        # What no rule covers is a bug of ours: it goes to whoever reads.
+        if not task.cancelled():
+            self._crash = task.exception()
+        self._has_news.set()
+
     # internals
 
     def _running(self) -> NetworkClient:
@@ -256,27 +272,17 @@ class PartitionReader:
     def _send_requests(self, client: NetworkClient, now: float) -> None:
         wanted = self._fetcher.partitions_to_reset(now)
         if wanted and self._reset_task is None:
-            self._reset_task = self._spawn(self._reset(wanted))
+            self._reset_task = asyncio.get_running_loop().create_task(self._reset(wanted))
             self._reset_task.add_done_callback(self._on_reset_done)
-        for plan in self._fetcher.plans(now):
-            self._spawn(self._fetch(client, plan))
-
-    def _spawn(self, work: Any) -> asyncio.Task[None]:
-        task: asyncio.Task[None] = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._on_task_done)
-        return task
-
-    def _on_task_done(self, task: asyncio.Task[None]) -> None:
-        """The tasks' root: what no rule of theirs covers is a bug, and goes to whoever reads."""
-        self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            self._crash = error
-            self._has_news.set()
-
-    def _on_reset_done(self, task: asyncio.Task[None]) -> None:
-        self._reset_task = None
-        self._has_news.set()
+        for plan in self._fetcher.plans(now, partial(client.ready, now=now)):
+            request = ClientRequest(
+                plan.node.node_id,
+                ApiKey.FETCH,
+                plan.build,
+                timeout=self.config.fetch_max_wait_ms / 1000 + self.config.request_timeout_ms / 1000,
+                max_version=plan.max_version,
+            )
+            client.send(request, now).add_done_callback(partial(self._on_fetched, plan))
 
     async def _reset(self, wanted: Mapping[TopicPartition, int]) -> None:
         try:
@@ -290,19 +296,3 @@ class PartitionReader:
             return
         for tp, place in found.items():
             self._fetcher.complete_reset(tp, wanted[tp], ends[tp] if place is None else place.offset)
-
-    async def _fetch(self, client: NetworkClient, plan: FetchPlan) -> None:
-        now: Callable[[], float] = asyncio.get_running_loop().time
-        try:
-            response = await client.send_and_wait(
-                ApiKey.FETCH,
-                plan.build,
-                node=plan.node,
-                timeout=self.config.fetch_max_wait_ms / 1000 + _LONG_POLL_GRACE,
-                max_version=plan.max_version,
-            )
-        except KafkaError as error:
-            self._fetcher.handle_failure(plan, error, now())
-        else:
-            self._fetcher.handle_response(plan, response, now())
-        self._has_news.set()

@@ -8,7 +8,7 @@ from uuid import UUID, uuid4
 import pytest
 
 from aiokafkapy.cluster.metadata import Metadata
-from aiokafkapy.common import TopicPartition
+from aiokafkapy.common import Node, TopicPartition
 from aiokafkapy.errors import (
     CorruptMessageError,
     DisconnectedError,
@@ -84,16 +84,26 @@ def partition(number: int, records: bytes | None = None, **fields: Any) -> dict[
     return {"partition_index": number, "high_watermark": 100, "records": records, **fields}
 
 
+def always(node: Node) -> bool:
+    return True
+
+
 def plan_of(fetcher: Fetcher, node_id: int, now: float = 0.0) -> FetchPlan:
-    (plan,) = [plan for plan in fetcher.plans(now) if plan.node.node_id == node_id]
+    (plan,) = [plan for plan in fetcher.plans(now, always) if plan.node.node_id == node_id]
     return plan
 
 
 def test_there_is_one_request_per_leader_with_all_its_partitions() -> None:
     fetcher = fetcher_with()
-    plans = {plan.node.node_id: dict(plan.partitions) for plan in fetcher.plans(0.0)}
+    plans = {plan.node.node_id: dict(plan.partitions) for plan in fetcher.plans(0.0, always)}
     assert plans == {1: {T0: (0, 5), T1: (0, 5)}, 2: {T2: (0, 5)}}
-    assert fetcher.plans(0.0) == []
+    assert fetcher.plans(0.0, always) == []
+
+
+def test_a_node_that_is_not_ready_is_left_for_later_and_does_not_delay_the_others() -> None:
+    fetcher = fetcher_with()
+    assert [plan.node.node_id for plan in fetcher.plans(0.0, lambda node: node.node_id == 2)] == [2]
+    assert [plan.node.node_id for plan in fetcher.plans(0.0, always)] == [1]
 
 
 def test_the_request_names_topics_by_id_from_version_13_and_by_name_before() -> None:
@@ -138,7 +148,7 @@ def test_a_node_is_not_asked_again_before_what_it_sent_is_handed_out() -> None:
     fetcher = fetcher_with()
     plan = plan_of(fetcher, 1)
     fetcher.handle_response(plan, answer(partition(0, batch(0, 2)), partition(1)), 0.0)
-    assert fetcher.plans(0.0) == []
+    assert fetcher.plans(0.0, always) == []
     fetcher.take()
     assert dict(plan_of(fetcher, 1).partitions) == {T0: (2, 5), T1: (0, 5)}
 
@@ -191,7 +201,7 @@ def test_a_leader_hint_is_taken_at_once() -> None:
 
 def test_a_partition_without_leader_waits_and_asks_for_metadata() -> None:
     fetcher = fetcher_with({0: -1, 1: 1, 2: 2})
-    assert T0 not in {tp for plan in fetcher.plans(0.0) for tp in plan.partitions}
+    assert T0 not in {tp for plan in fetcher.plans(0.0, always) for tp in plan.partitions}
     assert fetcher.metadata.is_update_requested
     assert fetcher.next_retry(0.0) is not None
 
@@ -238,8 +248,8 @@ def test_a_request_that_came_to_nothing_is_tried_again_later() -> None:
     fetcher.handle_failure(plan_of(fetcher, 1), DisconnectedError("gone"), 0.0)
     assert fetcher.take() is None
     assert fetcher.metadata.is_update_requested
-    assert not [plan for plan in fetcher.plans(0.01) if plan.node.node_id == 1]
-    assert [plan for plan in fetcher.plans(1.0) if plan.node.node_id == 1]
+    assert not [plan for plan in fetcher.plans(0.01, always) if plan.node.node_id == 1]
+    assert [plan for plan in fetcher.plans(1.0, always) if plan.node.node_id == 1]
 
 
 def test_a_damaged_batch_is_raised_after_the_records_before_it() -> None:
