@@ -1,0 +1,127 @@
+"""The aiohttp integration on the dev broker: in this process, and in a process of its own under load until SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestClient, TestServer
+
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.errors import ConfigurationError, MetadataTimeoutError
+from aiokafkapy.integrations.aiohttp import PRODUCER, add_health_routes, setup_kafka
+from aiokafkapy.testing.ports import free_port
+
+from .web_service import assert_nothing_is_lost_at_sigterm, web_service
+
+
+async def _send(request: web.Request) -> web.Response:
+    metadata = await request.config_dict[PRODUCER].send("t", await request.read())
+    return web.json_response(metadata.offset)
+
+
+async def _enqueue(request: web.Request) -> web.Response:
+    await request.config_dict[PRODUCER].enqueue("t", await request.read())
+    return web.Response()
+
+
+def create_app(broker: DevBroker, drain_timeout: float | None = 20, **options: object) -> web.Application:
+    app = web.Application()
+    setup_kafka(app, broker.bootstrap_servers, drain_timeout=drain_timeout, **options)
+    add_health_routes(app, "/health", ping_timeout=0.2)
+    app.router.add_post("/send", _send)
+    app.router.add_post("/enqueue", _enqueue)
+    return app
+
+
+@asynccontextmanager
+async def running(app: web.Application) -> AsyncIterator[TestClient]:
+    async with TestClient(TestServer(app)) as client:
+        yield client
+
+
+async def test_a_handler_sends_through_the_typed_key(kafka_broker: DevBroker) -> None:
+    async with running(create_app(kafka_broker)) as client:
+        assert [await (await client.post("/send", data=str(n))).json() for n in range(3)] == [0, 1, 2]
+    assert [record.value for record in kafka_broker.records("t")] == [b"0", b"1", b"2"]
+
+
+async def test_a_sub_application_finds_the_producer(kafka_broker: DevBroker) -> None:
+    app = create_app(kafka_broker)
+    inner = web.Application()
+    inner.router.add_post("/send", _send)
+    app.add_subapp("/inner", inner)
+    async with running(app) as client:
+        assert await (await client.post("/inner/send", data="x")).json() == 0
+
+
+async def test_the_producer_lives_as_long_as_the_application(kafka_broker: DevBroker) -> None:
+    app = create_app(kafka_broker)
+    assert app[PRODUCER].state.value == "new"
+    async with running(app):
+        assert app[PRODUCER].state.value == "running"
+    assert app[PRODUCER].state.value == "closed"
+
+
+def test_a_wrong_option_fails_before_anything_runs() -> None:
+    with pytest.raises(ConfigurationError, match="linger_ms"):
+        setup_kafka(web.Application(), "localhost:9092", lingerms=5)
+
+
+async def test_the_application_does_not_start_without_a_broker() -> None:
+    app = web.Application()
+    setup_kafka(app, f"127.0.0.1:{free_port()}", max_block_ms=200)
+    runner = web.AppRunner(app)
+    with pytest.raises(MetadataTimeoutError, match=r"no broker answered.*127\.0\.0\.1"):
+        await runner.setup()
+    await runner.cleanup()
+
+
+async def test_health_follows_the_broker(kafka_broker: DevBroker) -> None:
+    async with running(create_app(kafka_broker)) as client:
+        ready = await client.get("/health/readyz")
+        assert (ready.status, (await ready.json())["status"]) == (200, "ready")
+        kafka_broker.controls.stall_connections(True)
+        not_ready = await client.get("/health/readyz")
+        assert (not_ready.status, (await not_ready.json())["status"]) == (503, "not ready")
+        alive = await client.get("/health/livez")
+        assert (alive.status, await alive.json()) == (200, {"status": "alive", "producer": "running"})
+        kafka_broker.controls.stall_connections(False)
+        assert (await client.get("/health/readyz")).status == 200
+
+
+async def test_what_was_accepted_is_delivered_before_the_application_has_ended(
+    kafka_broker: DevBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "aiokafkapy")
+    async with running(create_app(kafka_broker, linger_ms=60_000)) as client:
+        for n in range(100):
+            assert (await client.post("/enqueue", data=str(n))).status == 200
+        assert kafka_broker.records("t") == []
+    assert [record.value for record in kafka_broker.records("t")] == [str(n).encode() for n in range(100)]
+    assert "kafka.drained delivered=100" in caplog.text
+
+
+async def test_the_drain_ends_at_its_deadline_and_says_what_is_left(
+    kafka_broker: DevBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = asyncio.get_running_loop()
+    async with running(create_app(kafka_broker, drain_timeout=0.3)) as client:
+        await client.post("/send", data="first")
+        kafka_broker.controls.stall_connections(True)
+        for n in range(3):
+            await client.post("/enqueue", data=str(n))
+        started = loop.time()
+    assert 0.25 < loop.time() - started < 2
+    kafka_broker.controls.stall_connections(False)
+    assert "kafka.not_drained" in caplog.text
+    assert "failed=3" in caplog.text
+
+
+async def test_every_request_that_was_answered_before_sigterm_is_on_the_broker(kafka_broker: DevBroker) -> None:
+    async with web_service(kafka_broker, ["aiohttp_service.py"]) as (service, session):
+        await assert_nothing_is_lost_at_sigterm(kafka_broker, service, session)

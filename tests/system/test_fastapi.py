@@ -1,0 +1,185 @@
+"""The FastAPI integration on the dev broker: in this process, and in a uvicorn process under load until SIGTERM."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+from fastapi import FastAPI, WebSocket
+
+from aiokafkapy import KafkaProducer, ProducerConfig
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.errors import ConfigurationError, MetadataTimeoutError, ProducerNotStartedError
+from aiokafkapy.integrations.fastapi import ProducerDep, get_producer, health_router, kafka_lifespan
+from aiokafkapy.testing.ports import free_port
+
+from .web_service import assert_nothing_is_lost_at_sigterm, web_service
+
+
+def create_app(broker: DevBroker, drain_timeout: float | None = 20, **options: object) -> FastAPI:
+    app = FastAPI(lifespan=kafka_lifespan(broker.bootstrap_servers, drain_timeout=drain_timeout, **options))
+    app.include_router(health_router("/health", ping_timeout=0.2))
+
+    @app.post("/send/{value}")
+    async def send(value: str, producer: ProducerDep) -> int:
+        return (await producer.send("t", value.encode())).offset
+
+    @app.post("/enqueue/{value}")
+    async def enqueue(value: str, producer: ProducerDep) -> None:
+        await producer.enqueue("t", value.encode())
+
+    return app
+
+
+@asynccontextmanager
+async def running(app: FastAPI) -> AsyncIterator[httpx.AsyncClient]:
+    """The application with its lifespan, and a client that calls it without a socket."""
+    transport = httpx.ASGITransport(app)
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=transport, base_url="http://test") as client,
+    ):
+        yield client
+
+
+async def test_a_handler_sends_through_the_dependency(kafka_broker: DevBroker) -> None:
+    async with running(create_app(kafka_broker)) as client:
+        answers = [await client.post(f"/send/{n}") for n in range(3)]
+    assert [answer.json() for answer in answers] == [0, 1, 2]
+    assert [record.value for record in kafka_broker.records("t")] == [b"0", b"1", b"2"]
+
+
+async def test_the_producer_lives_as_long_as_the_application_and_again(kafka_broker: DevBroker) -> None:
+    app = create_app(kafka_broker)
+    for _ in range(2):
+        async with running(app):
+            producer = app.state.kafka_producer
+            assert producer.state.value == "running"
+        assert producer.state.value == "closed"
+
+
+async def test_a_web_socket_finds_the_producer(kafka_broker: DevBroker) -> None:
+    app = create_app(kafka_broker)
+
+    @app.websocket("/ws")
+    async def ws(socket: WebSocket, producer: ProducerDep) -> None:
+        await socket.accept()
+        await socket.send_text(producer.state.value)
+        await socket.close()
+
+    said = []
+
+    async def receive() -> dict[str, object]:
+        return {"type": "websocket.connect"}
+
+    async def send(message: dict[str, object]) -> None:
+        said.append(message.get("text"))
+
+    async with app.router.lifespan_context(app):
+        scope = {"type": "websocket", "path": "/ws", "query_string": b"", "headers": [], "subprotocols": []}
+        await app(scope, receive, send)
+    assert said == [None, "running", None]
+
+
+async def test_it_goes_into_a_lifespan_of_ones_own(kafka_broker: DevBroker) -> None:
+    order = []
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, int]]:
+        async with kafka_lifespan(kafka_broker.bootstrap_servers)(app):
+            order.append(app.state.kafka_producer.state.value)
+            yield {"mine": 1}
+            order.append(app.state.kafka_producer.state.value)
+
+    app = FastAPI(lifespan=lifespan)
+    async with running(app):
+        pass
+    assert order == ["running", "running"]
+    assert app.state.kafka_producer.state.value == "closed"
+
+
+async def test_a_test_replaces_the_producer(kafka_broker: DevBroker, kafka_producer: KafkaProducer) -> None:
+    app = create_app(kafka_broker)
+    app.dependency_overrides[get_producer] = lambda: kafka_producer
+    transport = httpx.ASGITransport(app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        assert (await client.post("/send/x")).json() == 0
+    assert kafka_producer.statistics().delivered == 1
+
+
+async def test_a_request_without_a_lifespan_says_what_to_write(kafka_broker: DevBroker) -> None:
+    transport = httpx.ASGITransport(create_app(kafka_broker))
+    async with httpx.AsyncClient(transport=transport, base_url="http://test") as client:
+        with pytest.raises(ProducerNotStartedError, match=r"lifespan=kafka_lifespan\(\.\.\.\)"):
+            await client.post("/send/x")
+
+
+def test_a_wrong_option_fails_before_anything_runs() -> None:
+    with pytest.raises(ConfigurationError, match="linger_ms"):
+        kafka_lifespan("localhost:9092", lingerms=5)
+
+
+async def test_the_application_does_not_start_without_a_broker() -> None:
+    app = FastAPI(lifespan=kafka_lifespan(f"127.0.0.1:{free_port()}", max_block_ms=200))
+    with pytest.raises(MetadataTimeoutError, match=r"no broker answered.*127\.0\.0\.1"):
+        async with running(app):
+            pytest.fail("it must not start")
+
+
+async def test_health_follows_the_broker(kafka_broker: DevBroker) -> None:
+    async with running(create_app(kafka_broker)) as client:
+        ready = await client.get("/health/readyz")
+        assert (ready.status_code, ready.json()["status"]) == (200, "ready")
+        assert ready.json()["ping_ms"] > 0
+        kafka_broker.controls.stall_connections(True)
+        not_ready = await client.get("/health/readyz")
+        assert (not_ready.status_code, not_ready.json()["status"]) == (503, "not ready")
+        assert not_ready.json()["problem"]
+        alive = await client.get("/health/livez")
+        assert (alive.status_code, alive.json()) == (200, {"status": "alive", "producer": "running"})
+        kafka_broker.controls.stall_connections(False)
+        assert (await client.get("/health/readyz")).status_code == 200
+
+
+async def test_what_was_accepted_is_delivered_before_the_application_has_ended(
+    kafka_broker: DevBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "aiokafkapy")
+    async with running(create_app(kafka_broker, linger_ms=60_000)) as client:
+        for n in range(100):
+            assert (await client.post(f"/enqueue/{n}")).status_code == 200
+        assert kafka_broker.records("t") == []
+    assert [record.value for record in kafka_broker.records("t")] == [str(n).encode() for n in range(100)]
+    assert "kafka.drained delivered=100" in caplog.text
+
+
+async def test_the_drain_ends_at_its_deadline_and_says_what_is_left(
+    kafka_broker: DevBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    loop = asyncio.get_running_loop()
+    async with running(create_app(kafka_broker, drain_timeout=0.3)) as client:
+        await client.post("/send/first")
+        kafka_broker.controls.stall_connections(True)
+        for n in range(3):
+            await client.post(f"/enqueue/{n}")
+        started = loop.time()
+    assert 0.25 < loop.time() - started < 2
+    kafka_broker.controls.stall_connections(False)
+    assert "kafka.not_drained" in caplog.text
+    assert "failed=3" in caplog.text
+
+
+async def test_every_request_that_was_answered_before_sigterm_is_on_the_broker(kafka_broker: DevBroker) -> None:
+    # Half the workers wait for the broker, half only for room: with this linger the drain has something to do.
+    command = ["-m", "uvicorn", "fastapi_service:app", "--port", "{port}", "--loop", "uvloop", "--log-level", "warning"]
+    async with web_service(kafka_broker, command) as (service, session):
+        await assert_nothing_is_lost_at_sigterm(kafka_broker, service, session)
+
+
+def test_the_examples_configuration_comes_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIOKAFKAPY_BOOTSTRAP_SERVERS", "one:1,two:2")
+    assert "two" in str(ProducerConfig.from_env().bootstrap_servers)

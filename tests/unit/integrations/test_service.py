@@ -1,0 +1,115 @@
+"""What the web integrations share, with a producer that only plays its part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aiokafkapy import ProducerHealth, ProducerStatistics
+from aiokafkapy.errors import KafkaTimeoutError
+from aiokafkapy.integrations import service
+from aiokafkapy.producer.producer_state import ProducerState
+
+
+class PretendedProducer:
+    def __init__(self, **health: Any) -> None:
+        self.state = ProducerState.RUNNING
+        self.health = ProducerHealth(**{"is_healthy": True, "state": "running", **health})
+        self.answers_ping: float | Exception = 0.0015
+        self.pinged_for: float | None = None
+        self.counts = [ProducerStatistics(delivered=10, failed=1, pending=5)]
+        self.closed_within: float | None = None
+
+    async def ping(self, timeout: float) -> float:
+        self.pinged_for = timeout
+        if isinstance(self.answers_ping, Exception):
+            raise self.answers_ping
+        return self.answers_ping
+
+    def statistics(self) -> ProducerStatistics:
+        return self.counts.pop(0) if len(self.counts) > 1 else self.counts[0]
+
+    async def close(self, timeout: float | None) -> None:
+        self.closed_within = timeout
+
+
+class Events(list[tuple[str, str, dict[str, Any]]]):
+    """Takes the place of the logger."""
+
+    def info(self, event: str, **fields: Any) -> None:
+        self.append(("info", event, fields))
+
+    def warning(self, event: str, **fields: Any) -> None:
+        self.append(("warning", event, fields))
+
+
+@pytest.mark.parametrize("state", ["new", "starting", "running", "closing", "closed"])
+def test_an_outage_or_an_ordinary_state_is_no_reason_to_restart(state: str) -> None:
+    producer = PretendedProducer(is_healthy=False)
+    producer.state = ProducerState(state)
+    assert service.liveness(producer) == (True, {"status": "alive", "producer": state})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("state", ["crashed", "forked"])
+def test_what_only_a_restart_cures_is_dead(state: str) -> None:
+    producer = PretendedProducer()
+    producer.state = ProducerState(state)
+    assert service.liveness(producer) == (False, {"status": "dead", "producer": state})  # type: ignore[arg-type]
+
+
+async def test_ready_says_how_long_the_broker_took() -> None:
+    producer = PretendedProducer(connected_brokers=2, known_brokers=3, oldest_record_age=0.25, buffered_fraction=0.5)
+    is_ready, body = await service.readiness(producer, 1.5)  # type: ignore[arg-type]
+    assert is_ready
+    assert producer.pinged_for == 1.5
+    assert body == {
+        "status": "ready",
+        "producer": "running",
+        "connected_brokers": 2,
+        "known_brokers": 3,
+        "ping_ms": 1.5,
+        "oldest_record_age": 0.25,
+        "buffered_fraction": 0.5,
+    }
+
+
+async def test_a_broker_that_does_not_answer_is_the_reason_for_not_ready() -> None:
+    producer = PretendedProducer()
+    producer.answers_ping = KafkaTimeoutError("no answer in 1.5 s")
+    is_ready, body = await service.readiness(producer, 1.5)  # type: ignore[arg-type]
+    assert not is_ready
+    assert (body["status"], body["ping_ms"]) == ("not ready", None)
+    assert body["problem"] == "KafkaTimeoutError: no answer in 1.5 s"
+
+
+@pytest.mark.parametrize(
+    ("last_error", "problem"),
+    [("NotEnoughReplicasError: t-0", "NotEnoughReplicasError: t-0"), (None, "records wait longer")],
+)
+async def test_records_that_wait_too_long_are_a_reason_too(last_error: str | None, problem: str) -> None:
+    producer = PretendedProducer(is_healthy=False, last_error=last_error)
+    is_ready, body = await service.readiness(producer, 1.5)  # type: ignore[arg-type]
+    assert not is_ready
+    assert body["problem"].startswith(problem)
+
+
+async def test_the_drain_reports_what_was_delivered(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = Events()
+    monkeypatch.setattr(service, "_logger", events)
+    producer = PretendedProducer()
+    producer.counts = [ProducerStatistics(delivered=10, failed=1), ProducerStatistics(delivered=15, failed=1)]
+    await service.drain(producer, 7.5)  # type: ignore[arg-type]
+    assert producer.closed_within == 7.5
+    assert events == [("info", "kafka.drained", {"delivered": 5})]
+
+
+async def test_the_drain_warns_of_what_was_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    events = Events()
+    monkeypatch.setattr(service, "_logger", events)
+    producer = PretendedProducer()
+    producer.counts = [ProducerStatistics(delivered=10, failed=1), ProducerStatistics(delivered=12, failed=4)]
+    await service.drain(producer, None)  # type: ignore[arg-type]
+    ((level, event, fields),) = events
+    assert (level, event) == ("warning", "kafka.not_drained")
+    assert (fields["delivered"], fields["failed"]) == (2, 3)
