@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import itertools
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -96,6 +97,7 @@ class FakeTransport(asyncio.Transport):
         self.is_stalled = False
         self.is_closed = False
         self.writes: list[bytes] = []
+        self.unanswered: deque[FakeRequest] = deque()
         self._decoder = FrameDecoder(10_000_000)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
@@ -158,7 +160,14 @@ class FakeRequest:
 
     def respond(self, **fields: Any) -> None:
         """Answer."""
-        self.transport.receive(self.frame(**fields))
+        self.answer(self.frame(**fields))
+
+    def answer(self, frame: bytes) -> None:
+        """Answer with these bytes; whatever the broker answers by itself after it follows."""
+        if self in self.transport.unanswered:
+            self.transport.unanswered.remove(self)
+        self.transport.receive(frame)
+        self.transport.broker.answer_next(self.transport)
 
 
 class FakeBroker:
@@ -189,12 +198,24 @@ class FakeBroker:
 
     def take(self, request: FakeRequest) -> None:
         self.requests.append(request)
+        request.transport.unanswered.append(request)
         if request.api_key not in self.answers:
             self.pending.append(request)
-        elif request.api_key == ApiKey.API_VERSIONS:
-            asyncio.get_running_loop().call_soon(self.answer_api_versions, request)
-        else:
-            asyncio.get_running_loop().call_soon(self.answer_metadata, request)
+        self.answer_next(request.transport)
+
+    def answer_next(self, transport: FakeTransport) -> None:
+        """Answer the oldest request of a connection if it is one that is answered unasked: brokers keep the order."""
+        if transport.unanswered and transport.unanswered[0] not in self.pending:
+            asyncio.get_running_loop().call_soon(self._answer_oldest, transport)
+
+    def _answer_oldest(self, transport: FakeTransport) -> None:
+        if transport.is_closed or not transport.unanswered or transport.unanswered[0] in self.pending:
+            return
+        request = transport.unanswered[0]
+        if request.api_key == ApiKey.API_VERSIONS:
+            self.answer_api_versions(request)
+        elif request.api_key == ApiKey.METADATA:
+            self.answer_metadata(request)
 
     def answer_api_versions(self, request: FakeRequest) -> None:
         lowest, highest = self.versions[ApiKey.API_VERSIONS]
@@ -205,7 +226,7 @@ class FakeBroker:
             # Whatever was asked with, a refusal has version 0 and names the versions of this API alone.
             own = [key for key in keys if key["api_key"] == ApiKey.API_VERSIONS]
             body = build_response(ApiKey.API_VERSIONS, 0, error_code=35, api_keys=own)
-            request.transport.receive(encode_response(body, request.header.correlation_id))
+            request.answer(encode_response(body, request.header.correlation_id))
 
     def answer_metadata(self, request: FakeRequest) -> None:
         request.respond(**self.cluster.metadata(request.body))
