@@ -177,6 +177,7 @@ class SenderMetrics:
                 "record-error-rate": self.record_errors.rate(now),
                 "records-per-request-avg": self.records_per_request.average(now),
                 "compression-rate-avg": self.compression_rate.average(now),
+                "batch-total": self.batches_sent,
                 "batch-split-total": self.batch_splits,
                 "byte-total": self.bytes_sent,
                 "request-total": self.requests_sent,
