@@ -33,8 +33,8 @@ def demo(
     ] = "flights",
     http_flights: Annotated[
         int, typer.Option("--http-flights", min=0, help="How many flights go through the HTTP service.")
-    ] = 20_000,
-    clients: Annotated[int, typer.Option("--clients", min=1, help="HTTP clients at once.")] = 64,
+    ] = 30_000,
+    clients: Annotated[int, typer.Option("--clients", min=1, help="HTTP clients at once.")] = 16,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first so many flights.")] = None,
     nodes: Annotated[int, typer.Option("--nodes", min=1, help="Nodes of the embedded broker.")] = 3,
     data: Annotated[

@@ -55,8 +55,8 @@ class DemoOptions:
 
     bootstrap_servers: str | None = None
     topic: str = "flights"
-    http_flights: int = 20_000
-    clients: int = 64
+    http_flights: int = 30_000
+    clients: int = 16
     limit: int | None = None
     nodes: int = 3
     data: Path | None = None
@@ -220,7 +220,7 @@ async def _wait_until_ready(process: asyncio.subprocess.Process) -> str:
             url = f"http://127.0.0.1:{json.loads(line)['port']}"
             while True:
                 with contextlib.suppress(OSError):
-                    await _get_json(f"{url}/health/ready")
+                    await _get_json(f"{url}/readyz")
                     return url
                 if process.returncode is not None:
                     raise DemoError(f"the service ended with code {process.returncode} before it was ready; see above")
