@@ -18,6 +18,7 @@ class Echo:
         self.port = 0
         self.received = 0
         self.writers: list[asyncio.StreamWriter] = []
+        self.ended = asyncio.Event()
 
     async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writers.append(writer)
@@ -29,6 +30,7 @@ class Echo:
             pass
         finally:
             writer.close()
+            self.ended.set()
 
 
 @pytest_asyncio.fixture
@@ -184,8 +186,7 @@ async def test_the_clients_end_reaches_the_target(echo: Echo, proxy: FaultProxy)
     reader, writer = await asyncio.open_connection(*proxy.address)
     assert await _echoed((reader, writer), b"x") == b"x"
     await _close(writer)
-    while not echo.writers[-1].is_closing():
-        await asyncio.sleep(0)
+    await echo.ended.wait()
 
 
 async def test_a_target_that_refuses_resets_the_client() -> None:

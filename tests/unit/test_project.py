@@ -1,0 +1,206 @@
+"""Rules that hold for the whole tree: linters, types, layers, public names, and what importing costs."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import inspect
+import subprocess
+import sys
+import sysconfig
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import aiokafkapy
+import aiokafkapy.testing
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "aiokafkapy"
+SCRIPTS = Path(sysconfig.get_path("scripts"))
+
+# What no user pays for by `import aiokafkapy`, nor by making a producer.
+NOT_IMPORTED = (
+    "aiohttp",
+    "aiokafkapy.broker",
+    "aiokafkapy.cli",
+    "aiokafkapy.integrations",
+    "aiokafkapy.reader",
+    "aiokafkapy.testing",
+    "fastapi",
+    "opentelemetry",
+    "prometheus_client",
+    "pyarrow",
+    "pyspark",
+    "typer",
+    "uvloop",
+)
+
+PUBLIC_NAMES = {
+    "ConsumedRecord",
+    "DefaultPartitioner",
+    "Delivery",
+    "Headers",
+    "KafkaProducer",
+    "Node",
+    "PartitionInfo",
+    "Partitioner",
+    "ProducerConfig",
+    "ProducerHealth",
+    "ProducerInterceptor",
+    "ProducerRecord",
+    "ProducerStatistics",
+    "RecordMetadata",
+    "RoundRobinPartitioner",
+    "Serializer",
+    "TopicPartition",
+    "compiled",
+    "errors",
+    "json_serializer",
+    "string_serializer",
+}
+
+
+def _check(*command: str) -> None:
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{' '.join(command)}\n{done.stdout}{done.stderr}"
+
+
+def _sources(*folders: str) -> Iterator[tuple[str, ast.Module]]:
+    for folder in folders:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
+
+
+def test_ruff_finds_nothing() -> None:
+    _check(str(SCRIPTS / "ruff"), "check", "--quiet", ".")
+
+
+@pytest.mark.timeout(600)
+def test_mypy_finds_nothing() -> None:
+    _check(str(SCRIPTS / "mypy"))
+
+
+def test_imports_keep_to_the_layers() -> None:
+    _check(str(SCRIPTS / "lint-imports"))
+
+
+def test_the_public_names_are_these() -> None:
+    assert set(aiokafkapy.__all__) == PUBLIC_NAMES
+    for name in PUBLIC_NAMES:
+        assert getattr(aiokafkapy, name) is not None
+    assert set(dir(aiokafkapy)) >= PUBLIC_NAMES
+    with pytest.raises(AttributeError, match="nonsense"):
+        aiokafkapy.nonsense  # noqa: B018
+
+
+def test_the_names_of_the_edges_are_where_the_documents_say() -> None:
+    for module, names in {
+        "aiokafkapy.broker": ["DevBroker"],
+        "aiokafkapy.integrations.aiohttp": ["PRODUCER", "setup_kafka"],
+        "aiokafkapy.integrations.fastapi": ["ProducerDep", "health_router", "kafka_lifespan"],
+        "aiokafkapy.testing": ["ApacheKafka", "FaultProxy", "VirtualClock"],
+    }.items():
+        for name in names:
+            assert hasattr(importlib.import_module(module), name), f"{module}.{name}"
+
+
+def test_every_public_call_of_the_package_says_what_it_promises() -> None:
+    for name in PUBLIC_NAMES - {"Headers", "Serializer", "compiled", "errors"}:  # types and values have no docstring
+        public = getattr(aiokafkapy, name)
+        assert inspect.getdoc(public), name
+        if inspect.isclass(public):
+            for attribute, value in vars(public).items():
+                if not attribute.startswith("_") and inspect.isfunction(value):
+                    assert inspect.getdoc(value), f"{name}.{attribute}"
+
+
+def test_every_module_says_what_it_owns() -> None:
+    silent = [name for name, tree in _sources("aiokafkapy") if not ast.get_docstring(tree)]
+    assert silent == []
+
+
+def test_modules_and_functions_stay_short() -> None:
+    long = []
+    for name, tree in _sources("aiokafkapy"):
+        lines = len((ROOT / name).read_text().splitlines())
+        if lines > 500 and not name.startswith("aiokafkapy/errors/"):  # one class for each of Kafka's codes
+            long.append(f"{name}: {lines} lines")
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                # The body: a command of the command line declares an option a line before it.
+                size = (node.end_lineno or node.lineno) - node.body[0].lineno + 1
+                if size > 60:
+                    long.append(f"{name}:{node.lineno} {node.name}: {size} lines")
+    assert long == []
+
+
+def test_no_unit_test_waits_by_sleeping() -> None:
+    sleeping = [
+        f"{name}:{call.lineno}"
+        for name, tree in _sources("tests/unit")
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call)
+        and (call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")) == "sleep"
+        # sleep(0) is a turn of the loop.
+        and not (call.args and isinstance(call.args[0], ast.Constant) and call.args[0].value == 0)
+    ]
+    assert sleeping == []
+
+
+def test_importing_the_package_imports_no_edge_and_no_extra() -> None:
+    program = (
+        "import sys, aiokafkapy\n"
+        "aiokafkapy.KafkaProducer('localhost:1')\n"
+        "print(*(name for name in sys.argv[1:] if name in sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", program, *NOT_IMPORTED], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []
+
+
+def test_the_pytest_plugin_imports_nothing_of_ours() -> None:
+    program = (
+        "import sys, aiokafkapy.testing.pytest_plugin\n"
+        "print(*(name for name in sys.modules if name.startswith('aiokafkapy.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    parts = {name.split(".")[1] for name in done.stdout.split()}
+    assert parts & {"broker", "cli", "client", "producer", "protocol"} == set()
+
+
+def test_the_testing_names_are_looked_up_when_used() -> None:
+    assert dir(aiokafkapy.testing) == sorted(aiokafkapy.testing.__all__)
+    for name in aiokafkapy.testing.__all__:
+        assert getattr(aiokafkapy.testing, name).__name__ == name
+    with pytest.raises(AttributeError, match="nonsense"):
+        aiokafkapy.testing.nonsense  # noqa: B018
+
+
+def test_the_compiled_core_is_not_older_than_its_sources() -> None:
+    """An extension in the tree shadows the `.py` beside it: an old one would be tested instead of what is written."""
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    stale = []
+    for extension in PACKAGE.rglob(f"*{suffix}"):
+        stem = extension.with_name(extension.name.removesuffix(suffix))
+        sources = [path for end in (".py", ".pyx", ".pxd") if (path := stem.with_suffix(end)).exists()]
+        if any(path.stat().st_mtime > extension.stat().st_mtime for path in sources):
+            stale.append(str(extension.relative_to(ROOT)))
+    assert stale == [], "run `make set-up`"
+
+
+def test_the_version_is_said_once_everywhere() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["version"] == aiokafkapy.__version__
+    assert f"## {project['version']}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_dependencies_have_lower_bounds_only() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    groups = [project["dependencies"], *project["optional-dependencies"].values()]
+    for requirement in (requirement for group in groups for requirement in group):
+        wanted = requirement.partition(";")[0]
+        assert wanted.startswith("aiokafkapy[") or (">=" in wanted and not set("<=!~") & set(wanted.replace(">=", "")))
