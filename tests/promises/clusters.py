@@ -147,9 +147,11 @@ class KafkaCluster(Cluster):
 @asynccontextmanager
 async def open_dev(nodes: int, **config: Any) -> AsyncIterator[DevCluster]:
     """A dev broker with a proxy."""
-    async with DevBroker(nodes=nodes, **config) as broker:
-        async with ClusterProxy([(node.node_id, node.host, node.port) for node in broker.nodes]) as net:
-            yield DevCluster(broker, net)
+    async with (
+        DevBroker(nodes=nodes, **config) as broker,
+        ClusterProxy([(node.node_id, node.host, node.port) for node in broker.nodes]) as net,
+    ):
+        yield DevCluster(broker, net)
 
 
 @asynccontextmanager

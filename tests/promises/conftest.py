@@ -9,13 +9,21 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from .clusters import Cluster, open_dev, open_kafka
 
+HERE = Path(__file__).parent
 BOTH = ["dev", pytest.param("kafka", marks=pytest.mark.kafka)]
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.timeout(90))  # a broken promise is often one that hangs
 
 
 @pytest.fixture(params=BOTH)

@@ -1,9 +1,9 @@
 """A proxy between the producer and a cluster that understands Kafka's frames, so that one fault fits every broker.
 
-Each node of the cluster stands behind a `NodeProxy`; the addresses in answers are rewritten, so that clients never reach
-a node directly. A test says what becomes of a request: passed on, answered with an error and not passed on, passed on
-and its answer lost, held back, or replaced by any bytes. So what the dev broker's controls can do to the dev broker can
-be done to Apache Kafka, in the same test.
+Each node of the cluster stands behind a `NodeProxy`; the addresses in answers are rewritten, so that clients never
+reach a node directly. A test says what becomes of a request: passed on, answered with an error and not passed on,
+passed on and its answer lost, held back, or replaced by any bytes. So what the dev broker's controls can do to the dev
+broker can be done to Apache Kafka, in the same test.
 
 Rules: answers keep the order of their requests; verbs hold from the next frame; whatever is counted was read whole from
 the client; leaving the block leaves no connection and no task.
@@ -88,7 +88,7 @@ class Request:
         return self.api_key != ApiKey.PRODUCE or self.body.acks != 0
 
     def produce_error(self, code: int, *, partition: int | None = None, **fields: Any) -> bytes:
-        """The frame of an answer to this Produce request: `code` for `partition`, or for all; 0 is claimed elsewhere."""
+        """The frame of an answer to this Produce request: `code` for `partition`, or for all; 0 for the others."""
         topics = []
         for topic in self.body.topic_data:
             answers = [
@@ -120,7 +120,8 @@ class Answer:
     """What becomes of a request, when it is not simply passed on.
 
     `forward`: the broker gets it. `replace`: makes what the client gets (any bytes, the frame's size included) of the
-    broker's answer, or of nothing. `hold`: it waits for that. `cut`: the connection ends instead of, or after, the answer.
+    broker's answer, or of nothing. `hold`: it waits for that. `lose`: the client gets nothing. `cut`: then the
+    connection ends.
     """
 
     forward: bool = True

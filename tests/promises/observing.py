@@ -7,7 +7,7 @@ file that the code is in, or by the port that a socket is connected to.
 from __future__ import annotations
 
 import asyncio
-import os
+import math
 import re
 import resource
 import time
@@ -28,6 +28,9 @@ __all__ = [
     "callbacks",
     "client_sockets",
     "client_tasks",
+    "is_ours",
+    "next_timer",
+    "outcomes",
     "resident_bytes",
     "sender_task",
 ]
@@ -58,9 +61,9 @@ def sender_task() -> asyncio.Task[Any]:
 def client_sockets(ports: Collection[int]) -> int:
     """How many sockets of this process are connected, or connecting, to one of these ports."""
     ours = set()
-    for entry in os.listdir("/proc/self/fd"):
+    for entry in Path("/proc/self/fd").iterdir():
         try:
-            ours.add(os.readlink(f"/proc/self/fd/{entry}"))
+            ours.add(str(entry.readlink()))
         except OSError:
             continue
     count = 0
@@ -75,8 +78,13 @@ def assert_nothing_is_left(ports: Collection[int]) -> None:
     """No task, socket or timer of a producer is left on the running loop."""
     assert client_tasks() == []
     assert client_sockets(ports) == 0
-    timers = [handle for handle in getattr(asyncio.get_running_loop(), "_scheduled", ()) if not handle.cancelled()]
-    assert [handle for handle in timers if _is_ours(handle)] == []
+    assert next_timer() == math.inf
+
+
+def next_timer() -> float:
+    """When the first of our timers on the running loop is due, in loop time; infinity: none, or uvloop."""
+    timers = getattr(asyncio.get_running_loop(), "_scheduled", ())
+    return min((each.when() for each in timers if not each.cancelled() and is_ours(each)), default=math.inf)
 
 
 def resident_bytes() -> int:
@@ -108,7 +116,7 @@ def callbacks(limit: float = 0.010) -> Iterator[CallbackLog]:
         finally:
             took = time.thread_time() - started
             log.all += 1
-            if took > limit or _is_ours(handle):
+            if took > limit or is_ours(handle):
                 log.ours += 1
                 what = describe(handle)
                 if took > limit:
@@ -144,7 +152,7 @@ def describe(handle: Any) -> str:
     return f"{getattr(callback, '__qualname__', callback)!s} {type(owner).__name__ if owner is not None else ''}"
 
 
-def _is_ours(handle: Any) -> bool:
+def is_ours(handle: Any) -> bool:
     callback = handle._callback
     while hasattr(callback, "func"):
         callback = callback.func

@@ -107,9 +107,8 @@ async def test_the_account_balances_at_every_moment(cluster: Cluster) -> None:
         handle = loop.call_soon(look)
         cluster.net.fail_produce(errors.NotEnoughReplicasAfterAppendError.code, times=2, after=True)
         sizes = [400] * 150 + [5_000] + [400] * 150
-        results = await asyncio.gather(
-            *(producer.send(topic, bytes(size), partition=n % 2) for n, size in enumerate(sizes)), return_exceptions=True
-        )
+        sends = [producer.send(topic, bytes(size), partition=n % 2) for n, size in enumerate(sizes)]
+        results = await asyncio.gather(*sends, return_exceptions=True)
         handle.cancel()
     delivered, failed = outcomes(results)
     assert (len(delivered), len(failed)) == (300, 1)
@@ -166,9 +165,7 @@ async def test_a_failure_that_nobody_awaits_is_logged_once_with_topic_and_count(
     assert "retrieved" not in "\n".join(lines)
 
 
-async def test_a_failure_that_is_awaited_is_the_awaiters(
-    cluster: Cluster, silent_loop: list[dict[str, Any]]
-) -> None:
+async def test_a_failure_that_is_awaited_is_the_awaiters(cluster: Cluster, silent_loop: list[dict[str, Any]]) -> None:
     """Each of many waiters of one batch gets an error of its own, whose traceback is its own too."""
     topic = await cluster.create_topic()
     async with cluster.producer(linger_ms=50) as producer:
