@@ -43,7 +43,7 @@ from typing import Any, Final
 
 import structlog
 
-__all__ = ["EventLogger", "RateLimitedLogger", "get_logger"]
+__all__ = ["EventLogger", "RateLimitedLogger", "get_logger", "is_secret_name"]
 
 _ROOT: Final = "aiokafkapy"
 _SECRET_WORDS: Final = ("password", "secret", "token", "jaas", "credential", "private_key", "authorization")
@@ -59,6 +59,12 @@ logging.getLogger(_ROOT).addHandler(logging.NullHandler())
 def get_logger(name: str = _ROOT, **context: Any) -> EventLogger:
     """The logger of a module (pass ``__name__``); ``context`` goes into each of its events."""
     return EventLogger(logging.getLogger(name), context)
+
+
+def is_secret_name(name: str) -> bool:
+    """True for the name of an option or field whose value must not be shown."""
+    lowered = name.lower()
+    return any(word in lowered for word in _SECRET_WORDS)
 
 
 class EventLogger:
@@ -163,12 +169,7 @@ class _Budget:
 
 
 def _without_secrets(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: "<hidden>" if _is_secret(name) else value for name, value in fields.items()}
-
-
-def _is_secret(name: str) -> bool:
-    lowered = name.lower()
-    return any(word in lowered for word in _SECRET_WORDS)
+    return {name: "<hidden>" if is_secret_name(name) else value for name, value in fields.items()}
 
 
 def _text(value: Any) -> str:

@@ -22,10 +22,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from ..common import ExponentialBackoff, parse_addresses
 from ..errors import ConfigurationError
+from ..observability import is_secret_name
 
-__all__ = ["ClientConfig", "Milliseconds", "is_secret_name"]
+__all__ = ["ClientConfig", "Milliseconds"]
 
-_SECRET_WORDS: Final = ("password", "secret", "token", "jaas", "credential", "private_key")
 # Options of other clients, or of Kafka's Java client, that people write here; and what to write.
 _HINTS: Final[Mapping[str, str]] = {
     "brokers": "write bootstrap_servers",
@@ -42,7 +42,7 @@ _HINTS: Final[Mapping[str, str]] = {
     "max_in_flight": "write max_in_flight_requests_per_connection",
 }
 # Variables with the prefix of from_env that are switches of the package, not options.
-_RESERVED_VARIABLES: Final = frozenset({"interpreted", "require_kafka", "jars", "cache"})
+_RESERVED_VARIABLES: Final = frozenset({"interpreted", "no_extensions", "require_kafka", "cache"})
 
 
 def _not_a_bool(value: Any) -> Any:
@@ -204,12 +204,6 @@ _BACKOFF_PAIRS: Final = (
     ("retry_backoff_ms", "retry_backoff_max_ms"),
     ("socket_connection_setup_timeout_ms", "socket_connection_setup_timeout_max_ms"),
 )
-
-
-def is_secret_name(name: str) -> bool:
-    """True for the name of an option or field whose value must not be shown."""
-    lowered = name.lower()
-    return any(word in lowered for word in _SECRET_WORDS)
 
 
 def _check_names(config: type[ClientConfig], values: Mapping[str, Any]) -> None:

@@ -10,7 +10,7 @@ import pytest
 import structlog
 
 from aiokafkapy import observability
-from aiokafkapy.observability import RateLimitedLogger, get_logger
+from aiokafkapy.observability import RateLimitedLogger, get_logger, is_secret_name
 
 
 @pytest.fixture(autouse=True)
@@ -90,6 +90,10 @@ def test_secrets_are_never_shown(name: str, caplog: pytest.LogCaptureFixture):
     get_logger("aiokafkapy.x").error("e", **{name: "hunter2"})
     assert "hunter2" not in caplog.text
     assert "hunter2" not in str(caplog.records[0].__dict__)
+
+
+def test_names_that_are_no_secrets():
+    assert not any(map(is_secret_name, ["client_id", "bootstrap_servers", "key", "node_id"]))
 
 
 def test_importing_configures_nothing():

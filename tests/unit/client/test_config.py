@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy.client.config import ClientConfig, is_secret_name
+from aiokafkapy.client.config import ClientConfig
 from aiokafkapy.errors import ConfigurationError
 
 
@@ -132,8 +132,6 @@ class TestMessages:
         assert "hunter2" not in repr(config)
         assert "hunter2" not in str(config)
         assert "sasl_password=<hidden>" in repr(config)
-        assert is_secret_name("ssl_keystore_password")
-        assert not is_secret_name("client_id")
 
 
 class TestBackoffs:

@@ -307,6 +307,24 @@ class TestHostileBytes:
         cluster[1].pending[0].respond()
         assert future.result().disconnected
 
+    async def test_a_decoder_with_a_bug_leaves_no_future_pending_either(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ):
+        """The transport closes on an exception of its protocol; what came before and after completes with that."""
+        under_test = await make_client().connected(1)
+
+        def decode(version: int, frame: bytes) -> Any:
+            raise ZeroDivisionError
+
+        good = send(under_test)
+        bad = under_test.client.send(ClientRequest(1, ApiKey.LIST_GROUPS, list_groups, decode=decode), under_test.now)
+        frames = b"".join(request.frame() for request in cluster[1].pending)
+        with pytest.raises(ZeroDivisionError) as raised:
+            cluster[1].transports[-1].receive(frames)
+        cluster[1].transports[-1].lose(raised.value)
+        assert good.result().error is None
+        assert bad.result().disconnected
+
 
 class TestDisconnections:
     async def test_five_in_flight_complete_in_order(self, make_client: MakeClient, cluster: FakeCluster):

@@ -1,0 +1,95 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from aiokafkapy.client.client_request import ClientRequest, ClientResponse
+from aiokafkapy.client.network_client_utils import await_ready, send_and_receive
+from aiokafkapy.common import Node
+from aiokafkapy.errors import DisconnectedError, KafkaTimeoutError, NotControllerError
+from aiokafkapy.protocol.api import ApiKey
+from tests.unit.client.fakes import FakeLoop
+
+NODE = Node(1, "::1", 1)
+
+
+class Client:
+    def __init__(self) -> None:
+        self.is_active = True
+        self.is_node_ready = False
+        self.least_loaded: Node | None = None
+        self.change = asyncio.Event()
+        self.sent: list[ClientRequest] = []
+        self.future: asyncio.Future[ClientResponse] = asyncio.get_running_loop().create_future()
+
+    def ready(self, node: Node, now: float) -> bool:
+        return self.is_node_ready
+
+    def least_loaded_node(self, now: float) -> Node | None:
+        return self.least_loaded
+
+    def send(self, request: ClientRequest, now: float) -> asyncio.Future[ClientResponse]:
+        self.sent.append(request)
+        return self.future
+
+    async def wait_for_change(self) -> None:
+        await self.change.wait()
+        self.change.clear()
+
+
+@pytest.fixture
+async def client() -> Client:
+    return Client()
+
+
+def ask(client: Client, node: Node | None = None, timeout: float = 60.0, **options: Any) -> asyncio.Task[Any]:
+    why = lambda: "the cause"  # noqa: E731
+    return asyncio.ensure_future(
+        send_and_receive(client, ApiKey.METADATA, lambda version: None, node, timeout, lambda: 0.0, why, options)
+    )
+
+
+async def test_it_looks_again_at_each_change_until_a_node_is_ready(client: Client):
+    task = asyncio.ensure_future(await_ready(client, None, lambda: 0.0))
+    for change in ({}, {"least_loaded": NODE}, {"is_node_ready": True}):
+        await FakeLoop().settle()
+        assert not task.done()
+        vars(client).update(change)
+        client.change.set()
+    assert await task == NODE
+
+
+async def test_a_closed_client_ends_the_wait(client: Client):
+    task = asyncio.ensure_future(await_ready(client, NODE, lambda: 0.0))
+    await FakeLoop().settle()
+    client.is_active = False
+    client.change.set()
+    with pytest.raises(DisconnectedError):
+        await task
+
+
+async def test_the_body_is_returned_and_options_are_passed_on(client: Client):
+    client.is_node_ready = True
+    task = ask(client, NODE, max_version=3)
+    await FakeLoop().settle()
+    assert client.sent[0].max_version == 3
+    client.future.set_result(ClientResponse(client.sent[0], 3, "body"))
+    assert await task == "body"
+
+
+async def test_the_responses_error_is_raised(client: Client):
+    client.is_node_ready = True
+    task = ask(client, NODE)
+    await FakeLoop().settle()
+    client.future.set_result(ClientResponse(client.sent[0], 3, error=NotControllerError()))
+    with pytest.raises(NotControllerError):
+        await task
+
+
+async def test_a_time_out_says_what_where_and_why(client: Client):
+    with pytest.raises(KafkaTimeoutError, match=r"METADATA from node 1 \(\[::1\]:1\) within 0 s: the cause"):
+        await ask(client, NODE, timeout=0)
+    with pytest.raises(KafkaTimeoutError, match="from any broker"):
+        await ask(client, timeout=0)

@@ -1,0 +1,149 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from aiokafkapy.client.api_versions import ApiVersions, NodeApiVersions
+from aiokafkapy.client.client_request import Buffer, ClientRequest, ClientResponse
+from aiokafkapy.client.connection_log import ConnectionLog
+from aiokafkapy.client.deadline_timer import DeadlineTimer
+from aiokafkapy.client.in_flight_requests import InFlightRequests
+from aiokafkapy.client.request_pipeline import RequestPipeline, api_name
+from aiokafkapy.errors import DisconnectedError, UnsupportedVersionError
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.codec import decode_request
+from aiokafkapy.protocol.framing import FrameDecoder
+from aiokafkapy.protocol.messages import build_request
+from tests.unit.client.fakes import FakeLoop, joined
+
+
+class Connection:
+    def __init__(self, now: float) -> None:
+        self.node_id = 1
+        self.is_writable = True
+        self.last_used = self.last_received = now
+        self.writes: list[bytes] = []
+
+    def write(self, buffers: list[Buffer]) -> None:
+        self.writes.append(joined(buffers))
+
+
+class Setting:
+    def __init__(self) -> None:
+        self.loop: Any = FakeLoop()
+        self.in_flight = InFlightRequests(5)
+        self.versions = ApiVersions()
+        self.versions.update(1, NodeApiVersions.assumed())
+        self.completions = 0
+        self.connection: Any = Connection(self.loop.time())
+        self.pipeline = RequestPipeline(
+            self.in_flight,
+            self.versions,
+            client_id="me",
+            request_timeout=30.0,
+            loop=self.loop,
+            timer=DeadlineTimer(self.loop, lambda now: None),
+            log=ConnectionLog(),
+            on_completed=self._count,
+        )
+
+    def _count(self) -> None:
+        self.completions += 1
+
+    def write(self, **options: Any) -> asyncio.Future[ClientResponse]:
+        request = ClientRequest(
+            1, ApiKey.LIST_GROUPS, lambda version: build_request(ApiKey.LIST_GROUPS, version), **options
+        )
+        future = self.loop.create_future()
+        self.pipeline.write(self.connection, request, 4, self.loop.time(), request.timeout, future)
+        return future  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+async def setting() -> Setting:
+    return Setting()
+
+
+async def test_a_request_is_one_write_with_header_and_body(setting: Setting):
+    setting.write()
+    (frame,) = FrameDecoder(1_000).feed(setting.connection.writes[0])
+    header, body = decode_request(frame)
+    assert (header.api_key, header.api_version, header.client_id) == (ApiKey.LIST_GROUPS, 4, "me")
+    assert body.__version__ == 4
+    assert setting.in_flight.count(1) == 1
+    assert setting.loop.armed == [setting.loop.time() + 30]
+
+
+async def test_correlation_ids_count_up_and_start_again_before_they_overflow(setting: Setting):
+    setting.pipeline._correlation_id = 2**31 - 3
+    for _ in range(4):
+        setting.write()
+    frames = [FrameDecoder(1_000).feed(data)[0] for data in setting.connection.writes]
+    assert [decode_request(frame)[0].correlation_id for frame in frames] == [2**31 - 2, 2**31 - 1, 0, 1]
+
+
+async def test_a_node_that_has_not_said_what_it_speaks(setting: Setting):
+    with pytest.raises(UnsupportedVersionError, match="node 2"):
+        setting.pipeline.usable_version(ClientRequest(2, ApiKey.METADATA))
+
+
+async def test_an_encoder_that_fails_leaves_nothing_in_flight(setting: Setting):
+    def encode(*_: Any) -> Any:
+        raise ValueError("a bug")
+
+    with pytest.raises(ValueError, match="a bug"):
+        setting.write(encode=encode)
+    assert setting.in_flight.is_empty()
+    assert setting.connection.writes == []
+
+
+async def test_responses_leave_in_the_order_of_completion_also_from_within_a_callback(setting: Setting):
+    order: list[str] = []
+
+    def first(_: ClientResponse) -> None:
+        setting.pipeline.complete_responses()
+        order.append("first")
+
+    setting.write(callback=first)
+    setting.write(callback=lambda _: order.append("second"))
+    for _ in range(2):
+        entry = setting.in_flight.complete_next(1)
+        assert entry is not None
+        setting.pipeline.complete(entry, None, setting.loop.time())
+    setting.pipeline.complete_responses()
+    assert order == ["first", "second"]
+    assert setting.completions == 1
+    setting.pipeline.complete_responses()
+    assert setting.completions == 1
+
+
+async def test_an_aborted_send_completes_in_the_next_turn(setting: Setting):
+    future = setting.loop.create_future()
+    request = ClientRequest(1, ApiKey.METADATA)
+    setting.pipeline.abort_send(request, future, DisconnectedError("closed"))
+    assert not future.done()
+    await setting.loop.settle()
+    response = future.result()
+    assert response.disconnected
+    assert not response.was_sent
+
+
+async def test_silence_is_probed_only_when_nothing_is_in_flight(setting: Setting):
+    setting.loop.clock.advance(29)
+    setting.write()
+    assert setting.in_flight.count(1) == 1
+    setting.loop.clock.advance(29)
+    setting.write()
+    assert setting.in_flight.count(1) == 2, "what is in flight has a time-out of its own"
+    setting.in_flight.clear_all(1)
+    setting.write()
+    assert setting.in_flight.count(1) == 2
+    frames = FrameDecoder(1_000).feed(setting.connection.writes[-1])
+    assert [decode_request(frame)[0].api_key for frame in frames] == [ApiKey.API_VERSIONS, ApiKey.LIST_GROUPS]
+
+
+def test_apis_have_names():
+    assert api_name(0) == "PRODUCE"
+    assert api_name(9_999) == "9999"
