@@ -1,0 +1,271 @@
+"""Promise 3: per partition, wire order is call order, also when the buffer was full, on retries, splits and leader
+moves, with five requests in flight."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from aiokafkapy import ProducerRecord, errors
+from aiokafkapy.protocol.api import ApiKey
+
+from .clusters import Cluster, DevCluster, KafkaCluster
+from .frame_proxy import Answer, Hold
+
+SMALL: dict[str, Any] = {"buffer_memory": 60_000, "max_request_size": 60_000, "batch_size": 6_000}
+
+
+def numbered(count: int, size: int = 0) -> list[bytes]:
+    """Values that tell their place, of at least so many bytes."""
+    return [(b"%d " % n).ljust(size, b".") for n in range(count)]
+
+
+def assert_in_order(logs: dict[int, list[bytes]], values: Sequence[bytes], partitions: int) -> None:
+    """Every partition has each `partitions`-th value, once, in order."""
+    for partition in range(partitions):
+        assert logs[partition] == list(values[partition::partitions])
+
+
+@pytest.mark.parametrize("count", [16_000, 64_000])
+async def test_gathered_sends_are_written_in_the_order_of_the_calls(cluster: Cluster, count: int) -> None:
+    topic = await cluster.create_topic(partitions=3)
+    values = numbered(count, 100)
+    async with cluster.producer() as producer:
+        sends = [producer.send(topic, value, partition=n % 3) for n, value in enumerate(values)]
+        results = await asyncio.gather(*sends)
+    assert_in_order(await cluster.values(topic), values, 3)
+    assert [result.offset for result in results] == [n // 3 for n in range(count)]
+
+
+async def test_when_the_buffer_is_full_the_first_to_wait_is_the_first_to_go(cluster: Cluster) -> None:
+    """Records of very different sizes: a small one that would fit must not overtake a large one that does not."""
+    chance = random.Random(7)
+    topic = await cluster.create_topic(partitions=2)
+    values = [(b"%d " % n).ljust(chance.choice([0, 100, 5_000, 20_000]), b".") for n in range(1_500)]
+    most_waiting = 0
+    async with cluster.producer(**SMALL) as producer:
+        tasks = []
+        for n, value in enumerate(values):
+            tasks.append(asyncio.create_task(producer.send(topic, value, partition=n % 2)))
+            if n % 100 == 0:
+                await asyncio.sleep(0)
+                most_waiting = max(most_waiting, producer.statistics().waiters)
+        await asyncio.gather(*tasks)
+    assert most_waiting > 100, "the buffer was not full"
+    assert_in_order(await cluster.values(topic), values, 2)
+
+
+async def test_all_ways_of_sending_share_one_order(cluster: Cluster) -> None:
+    chance = random.Random(3)
+    topic = await cluster.create_topic()
+    values = numbered(3_000, 60)
+    async with cluster.producer(**SMALL) as producer:
+        await producer.partitions_for(topic)
+        waiting: list[Any] = []
+        rest = list(values)
+        while rest:
+            kind = chance.randrange(4)
+            if kind == 0:
+                waiting.append(asyncio.ensure_future(producer.send(topic, rest.pop(0), partition=0)))
+                await asyncio.sleep(0)  # it runs up to its place in the queue
+            elif kind == 1:
+                waiting.append(await producer.enqueue(topic, rest.pop(0), partition=0))
+            elif kind == 2:
+                try:
+                    waiting.append(producer.send_nowait(topic, rest[0], partition=0))
+                except errors.BufferExhaustedError:
+                    await asyncio.sleep(0)
+                else:
+                    rest.pop(0)
+            else:
+                some, rest = rest[:37], rest[37:]
+                await producer.send_many(topic, [ProducerRecord(topic, value, partition=0) for value in some])
+        await asyncio.gather(*waiting)
+    assert await cluster.log(topic) == values
+
+
+async def test_records_that_wait_for_their_topic_keep_their_order(cluster3: Cluster) -> None:
+    name = "promise-late-" + (await cluster3.create_topic())
+    values = numbered(2_000)
+    async with cluster3.producer() as producer:
+        tasks = [asyncio.create_task(producer.send(name, value, partition=0)) for value in values]
+        await cluster3.net.seen(ApiKey.METADATA, 4)
+        assert not any(task.done() for task in tasks)
+        await cluster3.create_topic(name=name)
+        tasks += [asyncio.create_task(producer.send(name, value, partition=0)) for value in values]
+        await asyncio.gather(*tasks)
+    assert await cluster3.log(name) == values * 2
+
+
+async def test_async_serializers_keep_the_order_of_the_calls(cluster: Cluster) -> None:
+    """The first takes longest."""
+    topic = await cluster.create_topic()
+    gates = [asyncio.Event() for _ in range(50)]
+
+    async def slow(value: int) -> bytes:
+        await gates[value].wait()
+        return b"%d" % value
+
+    async with cluster.producer(value_serializer=slow) as producer:
+        tasks = [asyncio.create_task(producer.send(topic, n)) for n in range(50)]
+        await asyncio.sleep(0)
+        for gate in reversed(gates):
+            gate.set()
+            await asyncio.sleep(0)
+        await asyncio.gather(*tasks)
+    assert await cluster.log(topic) == [b"%d" % n for n in range(50)]
+
+
+@pytest.mark.parametrize("failing", [1, 2, 5])
+@pytest.mark.parametrize("after", [False, True], ids=["refused", "written and denied"])
+async def test_five_in_flight_with_some_failing_are_written_once_in_order(
+    cluster: Cluster, failing: int, after: bool
+) -> None:
+    """All five leave before the first is answered; the first `failing` are answered with a retriable error."""
+    topic = await cluster.create_topic()
+    values = numbered(100, 300)
+    code = (errors.NotEnoughReplicasAfterAppendError if after else errors.NotEnoughReplicasError).code
+    async with cluster.producer(
+        linger_ms=0, batch_size=1_500, max_request_size=40_000, retry_backoff_ms=20
+    ) as producer:
+        await producer.send(topic, b"first")
+        hold, in_flight = _failing_five(cluster, failing, code, after)
+        tasks = [asyncio.create_task(producer.send(topic, value)) for value in values]
+        mark = cluster.net.mark()
+        await cluster.net.seen(ApiKey.PRODUCE, 5, since=mark)
+        assert in_flight() == 5
+        hold.release()
+        results = await asyncio.gather(*tasks)
+    assert await cluster.log(topic) == [b"first", *values]
+    assert [result.offset for result in results] == list(range(1, 101))
+
+
+def _failing_five(cluster: Cluster, failing: int, code: int, after: bool) -> Any:
+    """Hold the answers of all requests, of which the first are errors; also a function that counts them."""
+    hold = Hold()
+    seen: list[Any] = []
+
+    def rule(request: Any) -> Answer:
+        seen.append(request)
+        if len(seen) <= failing:
+            return Answer(forward=after, replace=lambda request, _: request.produce_error(code), hold=hold)
+        return Answer(hold=hold)
+
+    cluster.net.on(ApiKey.PRODUCE, rule)
+    return hold, lambda: len(seen)
+
+
+@pytest.mark.parametrize("acks", [1, "all"])
+async def test_without_idempotence_one_in_flight_keeps_order_over_retries(cluster: Cluster, acks: Any) -> None:
+    topic = await cluster.create_topic()
+    values = numbered(200, 200)
+    options = {"enable_idempotence": False, "max_in_flight_requests_per_connection": 1, "acks": acks}
+    async with cluster.producer(**options, batch_size=2_000, retry_backoff_ms=5, linger_ms=0) as producer:
+        await producer.send(topic, b"first")
+        turn = 0
+
+        def every_third(request: Any) -> Any:
+            nonlocal turn
+            turn += 1
+            return _refusal(errors.NotEnoughReplicasError) if turn % 3 == 0 else None
+
+        cluster.net.on(ApiKey.PRODUCE, every_third)
+        await asyncio.gather(*(producer.send(topic, value) for value in values))
+    assert turn > 6
+    assert await cluster.log(topic) == [b"first", *values]
+
+
+def _refusal(error: type[errors.KafkaError]) -> Any:
+    return Answer(forward=False, replace=lambda request, _: request.produce_error(error.code))
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "lz4", "zstd", "snappy"])
+async def test_batches_compressed_in_threads_leave_in_order(cluster: Cluster, codec: str) -> None:
+    """Batches large enough for a thread, of contents that take very different times."""
+    chance = random.Random(1)
+    topic = await cluster.create_topic(partitions=2, config={"max.message.bytes": "4000000"})
+    values = [
+        b"%d " % n + (chance.randbytes(20_000) if n // 20 % 2 else bytes(chance.randrange(40_000))) for n in range(300)
+    ]
+    options = {"compression_type": codec, "batch_size": 500_000, "max_request_size": 2_000_000}
+    async with cluster.producer(**options, linger_ms=5) as producer:
+        await asyncio.gather(*(producer.send(topic, value, partition=n % 2) for n, value in enumerate(values)))
+    assert_in_order(await cluster.values(topic), values, 2)
+
+
+@pytest.mark.parametrize("codec", ["none", "zstd"])
+async def test_split_batches_keep_their_place(cluster: Cluster, codec: str) -> None:
+    """Five batches over the topic's limit are in flight at once, and smaller ones behind them."""
+    chance = random.Random(2)
+    topic = await cluster.create_topic(config={"max.message.bytes": "2500"})
+    values = [b"%d " % n + chance.randbytes(60) for n in range(3_000)]
+    async with cluster.producer(batch_size=16_000, linger_ms=20, compression_type=codec) as producer:
+        results = await asyncio.gather(*(producer.send(topic, value) for value in values))
+        splits = producer.metrics()["batch-split-total"]
+    assert splits >= 5
+    assert await cluster.log(topic) == values
+    assert [result.offset for result in results] == list(range(3_000))
+
+
+async def test_cut_connections_change_no_order(cluster: Cluster) -> None:
+    topic = await cluster.create_topic(partitions=3)
+    values = numbered(6_000, 200)
+    async with cluster.producer(batch_size=4_000, linger_ms=0, reconnect_backoff_ms=10) as producer:
+        tasks = []
+        for n, value in enumerate(values):
+            tasks.append(asyncio.create_task(producer.send(topic, value, partition=n % 3)))
+            if n % 50 == 0:
+                await asyncio.sleep(0)
+            if n % 1_000 == 700:
+                mark = cluster.net.mark()
+                if n % 2_000 == 700:
+                    cluster.net.lose_answers()
+                await cluster.net.seen(ApiKey.PRODUCE, since=mark)
+                cluster.net.cut()
+        await asyncio.gather(*tasks)
+        assert producer.metrics()["record-retry-total"] > 0
+    assert_in_order(await cluster.values(topic), values, 3)
+
+
+async def test_leaders_that_move_change_no_order(cluster3: Cluster) -> None:
+    topic = await cluster3.create_topic(partitions=3)
+    values = numbered(9_000, 100)
+    async with cluster3.producer(batch_size=4_000, linger_ms=0) as producer:
+        tasks = []
+        mover = None
+        for n, value in enumerate(values):
+            tasks.append(asyncio.create_task(producer.send(topic, value, partition=n % 3)))
+            if n % 50 == 0:
+                await asyncio.sleep(0)
+            if n == 2_000:
+                mover = asyncio.create_task(_move_leaders(cluster3, topic))
+            if n % 500 == 0:
+                await tasks[n // 2]
+        assert mover is not None
+        await mover
+        await asyncio.gather(*tasks)
+        tail = numbered(300, 300)
+        await asyncio.gather(*(producer.send(topic, value, partition=n % 3) for n, value in enumerate(tail)))
+    logs = await cluster3.values(topic)
+    for partition in range(3):
+        assert logs[partition] == values[partition::3] + tail[partition::3]
+
+
+async def _move_leaders(cluster: Cluster, topic: str) -> None:
+    """Let each partition be led by another node, more than once."""
+    if isinstance(cluster, DevCluster):
+        for turn in range(1, 8):
+            for partition in range(3):
+                cluster.broker.controls.set_leader(topic, partition, 1 + (partition + turn) % 3)
+            mark = cluster.net.mark()
+            await cluster.net.seen(ApiKey.PRODUCE, 3, since=mark)
+    else:
+        assert isinstance(cluster, KafkaCluster)
+        # An orderly stop moves the leaders away, under the producer's eyes.
+        victim = await cluster.leader_of(topic, 0)
+        await cluster.kafka.stop(victim)
+        await cluster.kafka.start(victim)
