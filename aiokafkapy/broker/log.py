@@ -18,7 +18,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Final, NamedTuple
 
 from ..common import NO_TIMESTAMP, ConsumedRecord
@@ -29,6 +29,7 @@ from ..errors import (
     MessageTooLargeError,
     OffsetOutOfRangeError,
     PolicyViolationError,
+    UnsupportedForMessageFormatError,
 )
 from ..observability import get_logger
 from ..record.batch import RecordBatch, assign_offset, iter_batches, set_append_time
@@ -36,7 +37,7 @@ from .log_storage import Buffer, LogStorage
 from .producer_state import BatchMetadata, ProducerStateManager
 from .topic_config import TopicConfig
 
-__all__ = ["AppendInfo", "PartitionLog", "RejectedRecords", "RejectedTimestamps", "TimestampOffset"]
+__all__ = ["AppendInfo", "PartitionLog", "RejectedRecords", "RejectedTimestamps", "TimestampOffset", "the_batch"]
 
 logger = get_logger()
 
@@ -126,14 +127,17 @@ class PartitionLog:
 
     # appending
 
-    def append(self, records: Buffer, leader_epoch: int, timestamp_ms: int) -> AppendInfo:
+    def append(self, records: Buffer | RecordBatch, leader_epoch: int, timestamp_ms: int) -> AppendInfo:
         """Append one batch at wall time ``timestamp_ms``, and have it with the storage.
+
+        The bytes of a batch that are read-only must really not change any more: a large one is kept as it is.
 
         A batch that is here already (idempotence) is not appended; its old place is returned. Raises
         CorruptMessageError, InvalidRecordError, InvalidTimestampError, MessageTooLargeError,
         OutOfOrderSequenceNumberError, InvalidProducerEpochError or KafkaStorageError; then nothing has changed.
         """
-        batch = self._checked(records)
+        batch = records if isinstance(records, RecordBatch) else the_batch(records)
+        self._check(batch)
         sequences = _sequences(batch)
         if sequences is not None:
             duplicate = self.producers.check(batch.producer_id, batch.producer_epoch, *sequences)
@@ -147,12 +151,12 @@ class PartitionLog:
         base_offset, position = self.end_offset, self._storage.size
         if self.config.uses_log_append_time:
             max_timestamp = timestamp_ms
-            data = bytearray(records)
+            data = bytearray(batch.buffer)
             assign_offset(data, base_offset, leader_epoch)
             set_append_time(data, timestamp_ms)
             pieces: Sequence[Buffer] = (data,)
         else:
-            pieces = _stamped(records, base_offset, leader_epoch)
+            pieces = _stamped(batch, base_offset, leader_epoch)
         self._storage.append(pieces, base_offset, self.config.segment_bytes)
         if self.config.flush_messages == 1:
             self._storage.sync()
@@ -261,18 +265,16 @@ class PartitionLog:
 
     # internals: what a batch must be
 
-    def _checked(self, records: Buffer) -> RecordBatch:
-        batch = RecordBatch(records)
+    def _check(self, batch: RecordBatch) -> None:
         if batch.size > self.config.max_message_bytes:
             raise MessageTooLargeError(
                 f"The record batch size in the append to {self._topic}-{self._index} is {batch.size} bytes which "
                 f"exceeds the maximum configured value of {self.config.max_message_bytes}."
             )
         batch.validate()
-        problem = _problem(batch, len(records))
+        problem = _problem(batch)
         if problem:
             raise InvalidRecordError(f"{problem} in topic partition {self._topic}-{self._index}.")
-        return batch
 
     def _check_timestamps(self, batch: RecordBatch, now_ms: int) -> None:
         if self.config.uses_log_append_time:
@@ -397,21 +399,33 @@ class RejectedTimestamps(InvalidTimestampError):
         self.record_errors = record_errors
 
 
-def _stamped(records: Buffer, base_offset: int, leader_epoch: int) -> Sequence[Buffer]:
-    """The batch with its place in the log; a large one that cannot change any more (``bytes``) is not copied for it."""
-    if len(records) >= KEEP_FROM and isinstance(records, bytes):
-        stamp = bytearray(records[:STAMP_SIZE])
+def the_batch(records: Buffer) -> RecordBatch:
+    """The one batch that a Produce request has for a partition; what is behind it and no whole batch is left out.
+
+    Raises CorruptMessageError, and InvalidRecordError when there is none, more than one, or one of an old format.
+    """
+    try:
+        batches = list(islice(iter_batches(records), 2))
+    except UnsupportedForMessageFormatError as error:
+        raise InvalidRecordError(str(error)) from None
+    if len(batches) != 1:
+        raise InvalidRecordError("Produce requests must have exactly one whole record batch per partition")
+    return batches[0]
+
+
+def _stamped(batch: RecordBatch, base_offset: int, leader_epoch: int) -> Sequence[Buffer]:
+    """The batch with its place in the log; a large one that cannot change any more is not copied for it."""
+    if batch.size >= KEEP_FROM and batch.buffer.readonly:
+        stamp = bytearray(batch.buffer[:STAMP_SIZE])
         assign_offset(stamp, base_offset, leader_epoch)
-        return stamp, memoryview(records)[STAMP_SIZE:]
-    data = bytearray(records)
+        return stamp, batch.buffer[STAMP_SIZE:]
+    data = bytearray(batch.buffer)
     assign_offset(data, base_offset, leader_epoch)
     return (data,)
 
 
-def _problem(batch: RecordBatch, given: int) -> str | None:
+def _problem(batch: RecordBatch) -> str | None:
     """What is wrong with a producer's batch whose bytes are sound; Java's ``LogValidator.validateBatch``."""
-    if batch.size != given:
-        return "Produce requests are only allowed to contain exactly one record batch per partition"
     if batch.base_offset != 0:
         return f"The baseOffset of the record batch should be 0, but it is {batch.base_offset}"
     if batch.is_control:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import InvalidRequestError
+from ...errors import InvalidRequestError, KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from . import Body, register
@@ -19,7 +19,12 @@ from . import Body, register
 __all__ = ["handle"]
 
 
-@register(ApiKey.INIT_PRODUCER_ID, versions=(0, 5))
+def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+    """The error, and no id."""
+    return context.respond(error_code=error.code, producer_id=-1, producer_epoch=-1)
+
+
+@register(ApiKey.INIT_PRODUCER_ID, versions=(0, 5), error=error_response)
 def handle(context: RequestContext, body: Any) -> Body:
     """Any node answers, as in Kafka when there is no transactional id."""
     if body.transactional_id is not None:

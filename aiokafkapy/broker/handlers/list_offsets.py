@@ -84,7 +84,9 @@ def _look_up(context: RequestContext, partition: Partition, timestamp_ms: int) -
     if timestamp_ms == LATEST:
         return -1, log.high_watermark, partition.leader_epoch
     if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
-        return -1, log.start_offset, log.epoch_at(log.start_offset)
+        # A leader notes its epoch as soon as it leads, so an empty log has the present one.
+        epoch = log.epoch_at(log.start_offset) if log.start_offset < log.end_offset else partition.leader_epoch
+        return -1, log.start_offset, epoch
     if timestamp_ms == LATEST_TIERED:
         return -1, -1, -1
     found = log.max_timestamp() if timestamp_ms == MAX_TIMESTAMP else log.offset_for_time(timestamp_ms)

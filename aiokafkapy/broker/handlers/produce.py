@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from ...errors import (
     InvalidMetadataError,
-    InvalidRecordError,
     InvalidRequiredAcksError,
     InvalidTxnStateError,
     KafkaError,
@@ -28,6 +27,7 @@ from ...errors import (
 from ...protocol.api import ApiKey
 from ...record.compression import Compression
 from ..context import RequestContext
+from ..log import the_batch
 from ..topics import Partition
 from . import CLOSE_CONNECTION, NO_RESPONSE, Body, register
 from .leadership import check_leader, current_leader, find_partition, find_topic, node_endpoints
@@ -35,10 +35,7 @@ from .leadership import check_leader, current_leader, find_partition, find_topic
 __all__ = ["handle"]
 
 ALL: Final = -1
-ATTRIBUTES_AT: Final = 22
-"""The low byte of a batch's attributes: codec in bits 0 to 2, transactional in bit 4."""
-CODEC_MASK: Final = 0x07
-TRANSACTIONAL: Final = 0x10
+NO_TRANSACTIONS: Final = "This broker has no transactions yet."
 ZSTD_FROM_VERSION: Final = 7
 
 
@@ -90,7 +87,7 @@ def _answer(
 def _check_appendable(context: RequestContext, body: Any, partition: Partition) -> None:
     check_leader(context, partition)
     if body.transactional_id is not None:
-        raise InvalidTxnStateError("This broker has no transactions yet.")
+        raise InvalidTxnStateError(NO_TRANSACTIONS)
     if body.acks == ALL:
         in_sync = len(context.state.in_sync_replicas(partition))
         needed = partition.topic.config.min_insync_replicas
@@ -102,14 +99,13 @@ def _check_appendable(context: RequestContext, body: Any, partition: Partition) 
 
 
 def _append(context: RequestContext, partition: Partition, records: Any) -> dict[str, Any]:
-    if not records:
-        raise InvalidRecordError(
-            f"Produce requests with version {context.api_version} must have exactly one record batch per partition"
-        )
-    if len(records) > ATTRIBUTES_AT:
-        _check_attributes(context, records[ATTRIBUTES_AT])
+    batch = the_batch(records or b"")
+    if batch.is_transactional:
+        raise InvalidTxnStateError(NO_TRANSACTIONS)
+    if context.api_version < ZSTD_FROM_VERSION and batch.compression is Compression.ZSTD:
+        raise UnsupportedCompressionTypeError("Produce requests with version < 7 are not allowed to use zstd")
     log = partition.log
-    info = log.append(records, partition.leader_epoch, context.state.timestamp_ms())
+    info = log.append(batch, partition.leader_epoch, context.state.timestamp_ms())
     if not info.is_duplicate:
         context.state.purgatory.check(partition)
     code = context.topic_error(partition.topic_name, partition.index, after=True)
@@ -122,13 +118,6 @@ def _append(context: RequestContext, partition: Partition, records: Any) -> dict
         "log_append_time": info.log_append_time_ms,
         "log_start_offset": log.start_offset,
     }
-
-
-def _check_attributes(context: RequestContext, attributes: int) -> None:
-    if attributes & TRANSACTIONAL:
-        raise InvalidTxnStateError("This broker has no transactions yet.")
-    if context.api_version < ZSTD_FROM_VERSION and attributes & CODEC_MASK == Compression.ZSTD:
-        raise UnsupportedCompressionTypeError("Produce requests with version < 7 are not allowed to use zstd")
 
 
 def _failed(index: int, error: KafkaError) -> dict[str, Any]:

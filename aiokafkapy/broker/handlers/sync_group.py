@@ -3,14 +3,16 @@
 versions: 0-5
 kept: all of it
 dropped: nothing
-notes: the answer waits for the leader's. v3+ have the instance id, v5 the protocol, which must be the group's.
+notes: the answer waits for the leader's. v3+ have the instance id, v5 the protocol, which must be there and be the
+    group's.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Final
 
+from ...errors import InconsistentGroupProtocolError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..group import MemberIdentity, SyncRequest, SyncResult
@@ -19,10 +21,14 @@ from .coordination import check_coordinator
 
 __all__ = ["handle"]
 
+PROTOCOL_FROM_VERSION: Final = 5
+
 
 @register(ApiKey.SYNC_GROUP, versions=(0, 5))
 def handle(context: RequestContext, body: Any) -> asyncio.Future[Body]:
     """A future that resolves when the leader has assigned."""
+    if context.api_version >= PROTOCOL_FROM_VERSION and None in (body.protocol_type, body.protocol_name):
+        raise InconsistentGroupProtocolError
     check_coordinator(context, body.group_id)
     future = context.state.loop.create_future()
 

@@ -403,6 +403,11 @@ async def test_special_times_have_their_first_version(harness: Harness, time: in
     assert list_offset(harness, -6).error_code == 35
 
 
+async def test_an_empty_log_starts_in_the_present_epoch(harness: Harness) -> None:
+    harness.topics.set_leader("t", 0, 1)
+    assert (list_offset(harness, -2).offset, list_offset(harness, -2).leader_epoch) == (0, 1)
+
+
 async def test_an_empty_log_has_no_max_timestamp(harness: Harness) -> None:
     answer = list_offset(harness, -3)
     assert (answer.error_code, answer.offset, answer.timestamp) == (0, -1, -1)
@@ -445,7 +450,7 @@ async def test_init_producer_id(harness: Harness, version: int) -> None:
     ]
     assert [(each.error_code, each.producer_id, each.producer_epoch) for each in ids] == [(0, 0, 0), (0, 1, 0)]
     refused = harness.call(ApiKey.INIT_PRODUCER_ID, version, transactional_id="tx", transaction_timeout=1)
-    assert refused.error_code == 42
+    assert (refused.error_code, refused.producer_id, refused.producer_epoch) == (42, -1, -1)
 
 
 async def test_a_producer_that_names_its_id_gets_a_new_one(harness: Harness) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -54,6 +55,7 @@ def joined(harness: Harness, version: int = 9) -> Any:
 def sync(harness: Harness, member: Any, version: int = 5, assignment: bytes = b"all") -> Any:
     assignments = [{"member_id": member.member_id, "assignment": assignment}]
     fields = {"group_id": "g", "generation_id": member.generation_id, "member_id": member.member_id}
+    fields |= {"protocol_type": "consumer", "protocol_name": "range"}
     return call(harness, ApiKey.SYNC_GROUP, version, **fields, assignments=assignments)
 
 
@@ -103,8 +105,13 @@ async def test_sync_in_every_version(harness: Harness, version: int) -> None:
     assert (answer.error_code, answer.assignment) == (0, b"all")
     if version >= 5:
         assert (answer.protocol_type, answer.protocol_name) == ("consumer", "range")
-    unknown = call(harness, ApiKey.SYNC_GROUP, version, group_id="g", generation_id=1, member_id="nobody")
+    unknown = sync(harness, SimpleNamespace(member_id="nobody", generation_id=1), version)
     assert (unknown.error_code, unknown.assignment) == (25, b"")
+
+
+async def test_from_version_5_on_a_sync_names_its_protocol(harness: Harness) -> None:
+    fields = {"group_id": "g", "generation_id": 1, "member_id": joined(harness).member_id}
+    assert call(harness, ApiKey.SYNC_GROUP, 5, **fields).error_code == 23
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.HEARTBEAT))

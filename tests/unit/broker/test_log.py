@@ -142,7 +142,11 @@ def with_header(batch: bytes, offset: int, form: str, value: int) -> bytes:
 @pytest.mark.parametrize(
     ("batch", "problem"),
     [
-        (make_batch() + make_batch(), "exactly one record batch"),
+        (make_batch() + make_batch(), "exactly one whole record batch"),
+        (make_batch()[:40], "exactly one whole record batch"),
+        (make_batch()[:-1], "exactly one whole record batch"),
+        (b"", "exactly one whole record batch"),
+        (with_header(make_batch(), 16, ">b", 1), "message format 1"),
         (with_header(make_batch(), 0, ">q", 5), "baseOffset .* should be 0"),
         (with_header(make_batch(), 21, ">h", 0x20), "control records"),
         (with_header(make_batch(), 57, ">i", 0), "Invalid reported count 0"),
@@ -157,10 +161,19 @@ def test_a_batch_that_is_not_what_it_says_is_refused(open_log: OpenLog, batch: b
     assert log.end_offset == 0
 
 
-@pytest.mark.parametrize("cut", [1, 30, 61, 70])
-def test_a_batch_that_is_cut_short_is_corrupt(open_log: OpenLog, cut: int) -> None:
-    with pytest.raises(CorruptMessageError):
-        append(open_log(), make_batch()[:cut])
+@pytest.mark.parametrize("garbage", [b"x" * 100, bytes(100), with_header(make_batch(), 16, ">b", 3)])
+def test_what_is_no_batch_is_corrupt_or_of_an_old_format(open_log: OpenLog, garbage: bytes) -> None:
+    log = open_log()
+    with pytest.raises((CorruptMessageError, InvalidRecordError)):
+        append(log, garbage)
+    assert log.end_offset == 0
+
+
+def test_a_piece_behind_the_batch_is_left_out(open_log: OpenLog) -> None:
+    log = open_log()
+    batch = make_batch()
+    append(log, batch + batch[:30])
+    assert log.size == len(batch)
 
 
 # timestamps

@@ -1,0 +1,426 @@
+"""The same requests to the dev broker and to real Kafka: the answers must agree in all that clients act upon.
+
+Each scenario is a function that is given a connection and a topic and returns what it was told, as plain values.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import pytest
+from crc32c import crc32c
+
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.common import Node
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.record.batch import iter_batches
+from aiokafkapy.record.builder import RecordBatchBuilder
+from aiokafkapy.testing import ApacheKafka
+from tests.system.raw_client import RawClient
+
+Scenario = Callable[[RawClient, str], Awaitable[Any]]
+
+NOW_MS = 1_700_000_000_000
+
+
+def batch(
+    values: Sequence[bytes] = (b"v",),
+    producer: tuple[int, int, int] = (-1, -1, -1),
+    *,
+    key: bytes | None = b"k",
+    timestamps: Sequence[int] | None = None,
+) -> bytes:
+    builder = RecordBatchBuilder(2**24)
+    for index, value in enumerate(values):
+        builder.try_append(NOW_MS if timestamps is None else timestamps[index], key, value, ())
+    builder.seal(0)
+    builder.stamp(*producer)
+    return b"".join(builder.buffers())
+
+
+def patched(records: bytes, offset: int, form: str, value: int) -> bytes:
+    """With one field of the header changed and the CRC made right again."""
+    changed = bytearray(records)
+    struct.pack_into(form, changed, offset, value)
+    struct.pack_into(">I", changed, 17, crc32c(changed[21:]))
+    return bytes(changed)
+
+
+async def create(client: RawClient, topic: str, partitions: int = 1, **config: str) -> int:
+    configs = [{"name": name.replace("_", "."), "value": value} for name, value in config.items()]
+    wanted = {"name": topic, "num_partitions": partitions, "replication_factor": 1, "configs": configs}
+    body = await client.call(ApiKey.CREATE_TOPICS, 7, topics=[wanted], timeout=10_000)
+    code = int(body.topics[0].error_code)
+    # Real Kafka answers before the new partition has its leader everywhere.
+    async with asyncio.timeout(10):
+        while code == 0:
+            metadata = await client.call(ApiKey.METADATA, 9, topics=[{"name": topic}], allow_auto_topic_creation=False)
+            if metadata.topics[0].error_code == 0 and all(p.leader_id >= 0 for p in metadata.topics[0].partitions):
+                break
+    return code
+
+
+async def produce(client: RawClient, topic: str, records: bytes | None, *, version: int = 9, acks: int = -1) -> Any:
+    data = {"index": 0, "records": records}
+    topic_data = [{"name": topic, "partition_data": [data]}]
+    body = await client.call(ApiKey.PRODUCE, version, acks=acks, timeout=10_000, topic_data=topic_data)
+    answer = body.responses[0].partition_responses[0]
+    errors = [each.batch_index for each in getattr(answer, "record_errors", ())]
+    return int(answer.error_code), answer.base_offset, errors
+
+
+async def fetch(
+    client: RawClient, topic: str, offset: int, *, epoch: int = -1, version: int = 12, **fields: Any
+) -> Any:
+    wanted = {"partition": 0, "fetch_offset": offset, "partition_max_bytes": 1_000, "current_leader_epoch": epoch}
+    fields = {"max_wait": 0, "min_bytes": 1, "max_bytes": 100_000, "session_epoch": -1, **fields}
+    topics = [{"topic": topic, "partitions": [wanted]}]
+    body = await client.call(ApiKey.FETCH, version, replica_id=-1, topics=topics, **fields)
+    if body.error_code:
+        return int(body.error_code)
+    answer = body.responses[0].partitions[0]
+    # Kafka cuts the last batch where the limit is, the dev broker leaves it out: clients do so, too.
+    batches = [bytes(each.buffer[21:]) for each in iter_batches(answer.records or b"")]
+    return int(answer.error_code), answer.high_watermark, answer.log_start_offset, batches
+
+
+async def list_offset(client: RawClient, topic: str, timestamp: int, *, version: int = 8, epoch: int = -1) -> Any:
+    wanted = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": epoch}
+    topics = [{"name": topic, "partitions": [wanted]}]
+    body = await client.call(ApiKey.LIST_OFFSETS, version, replica_id=-1, isolation_level=0, topics=topics)
+    answer = body.topics[0].partitions[0]
+    return int(answer.error_code), answer.offset, answer.timestamp, answer.leader_epoch
+
+
+async def patiently(client: RawClient, api: ApiKey, version: int, **fields: Any) -> Any:
+    """Real Kafka makes its offsets topic when it is first needed, and loads ids; it says so until it is done."""
+    async with asyncio.timeout(30):
+        while True:
+            body = await client.call(api, version, **fields)
+            if getattr(body, "error_code", 0) not in (14, 15, 16):
+                return body
+            await client.call(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[fields.get("group_id", "")])
+            await asyncio.sleep(0.1)
+
+
+async def batches_that_are_wrong(client: RawClient, topic: str) -> Any:
+    await create(client, topic)
+    broken = bytearray(batch())
+    broken[-2] ^= 1
+    candidates = {
+        "empty": b"",
+        "two batches": batch() + batch(),
+        "flipped bit": bytes(broken),
+        "base offset": patched(batch(), 0, ">q", 5),
+        "control": patched(batch(), 21, ">h", 0x20),
+        "no records": patched(batch(), 57, ">i", 0),
+        "wrong count": patched(batch([b"a", b"b"]), 57, ">i", 3),
+        "no sequence": batch(producer=(5, 0, -1)),
+        "old format": patched(batch(), 16, ">b", 1),
+        "unknown format": patched(batch(), 16, ">b", 3),
+        "garbage": b"x" * 100,
+        "cut": batch()[:-3],
+        "cut in the header": batch()[:40],
+        "with a piece behind": batch() + batch()[:30],
+        "too large": batch([b"x" * 1_100_000]),
+        "fine": batch(),
+    }
+    return {name: await produce(client, topic, records) for name, records in candidates.items()}
+
+
+async def acknowledgements(client: RawClient, topic: str) -> Any:
+    await create(client, topic)
+    return [await produce(client, topic, batch(), acks=acks) for acks in (-1, 1, 2)] + [
+        await produce(client, f"{topic}-unknown", batch())
+    ]
+
+
+async def idempotence(client: RawClient, topic: str) -> Any:
+    await create(client, topic)
+    producers = (
+        (900, 0, 0),
+        (900, 0, 1),
+        (900, 0, 0),  # a duplicate
+        (900, 0, 3),  # a gap
+        (900, 1, 5),  # a new epoch that does not begin with 0
+        (900, 1, 0),
+        (900, 0, 2),  # fenced
+        (901, 0, 77),  # somebody nobody has heard of
+        (901, 0, 78),
+        (902, 0, 2**31 - 1),
+        (902, 0, 0),
+    )
+    batches = [batch(producer=producer) for producer in producers]
+    # More than five, and then some of them again: the last, the fifth from the end, and the one before that.
+    batches += [batch(producer=(900, 1, sequence)) for sequence in (*range(1, 8), 7, 3, 2)]
+    return [await produce(client, topic, each) for each in batches]
+
+
+async def record_errors(client: RawClient, topic: str) -> Any:
+    await create(client, topic, cleanup_policy="compact", message_timestamp_after_max_ms="1000")
+    future = 4_000_000_000_000
+    return [
+        await produce(client, topic, batch([b"a", b"b"], key=None)),
+        await produce(client, topic, batch([b"a", b"b", b"c"], timestamps=[1, future, 2])),
+        await produce(client, topic, batch([b"a"])),
+    ]
+
+
+async def fetching(client: RawClient, topic: str) -> Any:
+    await create(client, topic)
+    for value in (b"a", b"b" * 600, b"c" * 600):
+        await produce(client, topic, batch([value]))
+    return {
+        "at the start": await fetch(client, topic, 0),
+        "in the middle": await fetch(client, topic, 2),
+        "at the end": await fetch(client, topic, 3),
+        "behind the end": await fetch(client, topic, 4),
+        "before the start": await fetch(client, topic, -1),
+        "epoch 0": await fetch(client, topic, 3, epoch=0),
+        "epoch 7": await fetch(client, topic, 3, epoch=7),
+        "unknown": (await fetch(client, f"{topic}-unknown", 0))[:1],
+        "unknown session": await fetch(client, topic, 0, session_id=12345, session_epoch=4),
+        "waits": await fetch(client, topic, 3, max_wait=50),
+    }
+
+
+async def offsets_by_time(client: RawClient, topic: str) -> Any:
+    await create(client, topic)
+    empty = [await list_offset(client, topic, time) for time in (-1, -2, -3, -4, 0)]
+    await produce(client, topic, batch([b"a", b"b"], timestamps=[100, 300]))
+    await produce(client, topic, batch([b"c", b"d"], timestamps=[200, 250]))
+    await produce(client, topic, batch([b"e", b"f"], timestamps=[400, 400]))
+    times = (-1, -2, -3, -4, 0, 100, 101, 300, 301, 400, 401)
+    return [
+        *empty,
+        *[await list_offset(client, topic, time) for time in times],
+        await list_offset(client, topic, -3, version=6),
+        await list_offset(client, topic, -4, version=7),
+        await list_offset(client, topic, -5, version=9),
+        await list_offset(client, topic, -1, epoch=0),
+        await list_offset(client, topic, -1, epoch=5),
+        (await list_offset(client, f"{topic}-unknown", -1))[0],
+    ]
+
+
+async def deleting_records(client: RawClient, topic: str) -> Any:
+    await create(client, topic)
+    await produce(client, topic, batch([b"a"] * 3))
+    await produce(client, topic, batch([b"b"] * 3))
+    told = []
+    for offset in (2, 1, 9, -2, -1):
+        topics = [{"name": topic, "partitions": [{"partition_index": 0, "offset": offset}]}]
+        body = await client.call(ApiKey.DELETE_RECORDS, 2, topics=topics, timeout=10_000)
+        answer = body.topics[0].partitions[0]
+        told.append((int(answer.error_code), answer.low_watermark))
+    told.append(await list_offset(client, topic, -2))
+    told.append(await produce(client, topic, batch()))
+    return told
+
+
+async def leader_epochs(client: RawClient, topic: str) -> Any:
+    await create(client, topic)
+    await produce(client, topic, batch([b"a"] * 3))
+    told = []
+    for current, epoch in ((-1, 0), (0, 0), (0, 1), (0, -1), (3, 0)):
+        wanted = {"partition": 0, "current_leader_epoch": current, "leader_epoch": epoch}
+        topics = [{"topic": topic, "partitions": [wanted]}]
+        body = await client.call(ApiKey.OFFSET_FOR_LEADER_EPOCH, 4, replica_id=-1, topics=topics)
+        answer = body.topics[0].partitions[0]
+        told.append((int(answer.error_code), answer.leader_epoch, answer.end_offset))
+    return told
+
+
+async def producer_ids(client: RawClient, topic: str) -> Any:
+    told = []
+    for fields in (
+        {},
+        {"producer_id": 5, "producer_epoch": 3},
+        {"producer_id": 5, "producer_epoch": -1},
+        {"producer_id": -1, "producer_epoch": 3},
+    ):
+        body = await patiently(
+            client, ApiKey.INIT_PRODUCER_ID, 4, transactional_id=None, transaction_timeout=2**31 - 1, **fields
+        )
+        told.append((int(body.error_code), body.producer_id >= 0, body.producer_epoch))
+    return told
+
+
+async def topics(client: RawClient, topic: str) -> Any:
+    told: list[Any] = [
+        await create(client, topic, 2),
+        await create(client, topic),
+        await create(client, f"{topic}!"),
+        await create(client, f"{topic}-none", 0),
+        await create(client, f"{topic}-config", max_message_bytes="many"),
+        await create(client, f"{topic}-unknown", no_such_option="1"),
+    ]
+    for count in (2, 1, 4):
+        wanted = {"name": topic, "count": count, "assignments": None}
+        body = await client.call(ApiKey.CREATE_PARTITIONS, 3, topics=[wanted], timeout=10_000)
+        told.append(int(body.results[0].error_code))
+    return told
+
+
+# groups
+
+
+def join_fields(group: str, member_id: str = "", **changes: Any) -> dict[str, Any]:
+    return {
+        "group_id": group,
+        "session_timeout": 10_000,
+        "rebalance_timeout": 10_000,
+        "member_id": member_id,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": b"meta"}],
+        **changes,
+    }
+
+
+def joined(body: Any) -> Any:
+    members = [(each.member_id == body.member_id, each.metadata) for each in body.members]
+    return int(body.error_code), body.generation_id, body.protocol_name, body.leader == body.member_id, members
+
+
+async def one_member(client: RawClient, topic: str) -> Any:
+    first = await patiently(client, ApiKey.JOIN_GROUP, 7, **join_fields(topic))
+    member_id = first.member_id
+    told = [int(first.error_code)]
+    told.append(joined(await client.call(ApiKey.JOIN_GROUP, 7, **join_fields(topic, member_id))))
+    me = {"group_id": topic, "member_id": member_id}
+    told.append(int((await client.call(ApiKey.HEARTBEAT, 4, **me, generation_id=1)).error_code))
+    assignment = [{"member_id": member_id, "assignment": b"all"}]
+    for generation_id, protocol in ((2, "range"), (1, "other"), (1, "range"), (1, "range")):
+        fields = {**me, "protocol_type": "consumer", "protocol_name": protocol, "assignments": assignment}
+        body = await client.call(ApiKey.SYNC_GROUP, 5, **fields, generation_id=generation_id)
+        told.append((int(body.error_code), body.assignment, body.protocol_name))
+    for generation_id, member in ((1, member_id), (0, member_id), (1, "nobody")):
+        fields = {"group_id": topic, "generation_id": generation_id, "member_id": member}
+        told.append(int((await client.call(ApiKey.HEARTBEAT, 4, **fields)).error_code))
+    told.append(joined(await client.call(ApiKey.JOIN_GROUP, 7, **join_fields(topic, "nobody"))))
+    told.append(joined(await client.call(ApiKey.JOIN_GROUP, 7, **join_fields(topic, protocol_type="connect"))))
+    told.append(joined(await client.call(ApiKey.JOIN_GROUP, 7, **join_fields(topic, session_timeout=1))))
+    told.append(joined(await client.call(ApiKey.JOIN_GROUP, 7, **join_fields("", session_timeout=10_000))))
+    told.append(await describe(client, topic))
+    members = [{"member_id": "nobody"}, {"member_id": member_id}, {"member_id": "", "group_instance_id": "i"}]
+    body = await client.call(ApiKey.LEAVE_GROUP, 5, group_id=topic, members=members)
+    told += [int(body.error_code), [int(each.error_code) for each in body.members]]
+    told.append(await describe(client, topic))
+    return told
+
+
+async def describe(client: RawClient, group: str) -> Any:
+    (answer,) = (await client.call(ApiKey.DESCRIBE_GROUPS, 5, groups=[group])).groups
+    members = [
+        (each.client_id, each.client_host, each.member_metadata, each.member_assignment) for each in answer.members
+    ]
+    return int(answer.error_code), answer.group_state, answer.protocol_type, answer.protocol_data, members
+
+
+async def a_static_member(client: RawClient, topic: str) -> Any:
+    static = {"group_instance_id": "i"}
+    first = await patiently(client, ApiKey.JOIN_GROUP, 9, **join_fields(topic, **static))
+    me = {"group_id": topic, "member_id": first.member_id, "generation_id": 1, **static}
+    assignment = [{"member_id": first.member_id, "assignment": b"all"}]
+    nameless = await client.call(ApiKey.SYNC_GROUP, 5, **me, assignments=assignment)
+    synced = await client.call(
+        ApiKey.SYNC_GROUP, 5, **me, assignments=assignment, protocol_type="consumer", protocol_name="range"
+    )
+    again = await client.call(ApiKey.JOIN_GROUP, 9, **join_fields(topic, **static))
+    old = await client.call(ApiKey.JOIN_GROUP, 8, **join_fields(topic, **static))
+    told = [
+        joined(first),
+        int(nameless.error_code),
+        synced.assignment,
+        joined(again),
+        again.skip_assignment,
+        joined(old),
+    ]
+    told += [
+        int((await client.call(ApiKey.HEARTBEAT, 4, **me)).error_code),
+        int((await client.call(ApiKey.HEARTBEAT, 4, **{**me, "group_instance_id": "j"})).error_code),
+        int((await client.call(ApiKey.HEARTBEAT, 4, **{**me, "member_id": old.member_id})).error_code),
+    ]
+    members = [{"member_id": "", "group_instance_id": "i"}]
+    told.append(
+        [
+            int(each.error_code)
+            for each in (await client.call(ApiKey.LEAVE_GROUP, 5, group_id=topic, members=members)).members
+        ]
+    )
+    return told
+
+
+async def committed_offsets(client: RawClient, topic: str) -> Any:
+    await create(client, topic)
+
+    async def commit(offset: int, partition: int = 0, metadata: str | None = "note", **fields: Any) -> int:
+        wanted = {"partition_index": partition, "committed_offset": offset, "committed_metadata": metadata}
+        topics = [{"name": topic, "partitions": [wanted]}]
+        async with asyncio.timeout(30):
+            while True:
+                body = await client.call(ApiKey.OFFSET_COMMIT, 8, **{"group_id": topic, "topics": topics, **fields})
+                code = int(body.topics[0].partitions[0].error_code)
+                if code not in (14, 15, 16):
+                    return code
+                await client.call(ApiKey.FIND_COORDINATOR, 4, key_type=0, coordinator_keys=[topic])
+                await asyncio.sleep(0.1)
+
+    async def fetched(partitions: list[int] | None) -> Any:
+        topics = None if partitions is None else [{"name": topic, "partition_indexes": partitions}]
+        body = await client.call(ApiKey.OFFSET_FETCH, 7, group_id=topic, topics=topics, require_stable=False)
+        return int(body.error_code), [
+            (
+                each.partition_index,
+                each.committed_offset,
+                each.metadata,
+                int(each.error_code),
+                each.committed_leader_epoch,
+            )
+            for found in body.topics
+            for each in found.partitions
+        ]
+
+    told: list[Any] = [await commit(5), await commit(6, 9), await commit(7, metadata="x" * 4_097)]
+    told += [await fetched([0, 1]), await fetched(None)]
+    told.append(await commit(8, metadata=None))
+    told.append(await fetched([0]))
+    told.append(await commit(9, generation_id_or_member_epoch=3, member_id="m"))
+    told.append(await commit(9, generation_id_or_member_epoch=-1, member_id="m"))
+    told.append(await commit(9, group_id=f"{topic}-other", generation_id_or_member_epoch=3, member_id="m"))
+    told.append(await describe(client, topic))
+    told.append(await describe(client, f"{topic}-none"))
+    for group in (topic, topic, f"{topic}-none"):
+        body = await client.call(ApiKey.DELETE_GROUPS, 2, groups_names=[group])
+        told.append(int(body.results[0].error_code))
+    told.append(await fetched([0]))
+    return told
+
+
+SCENARIOS: list[Scenario] = [
+    batches_that_are_wrong,
+    acknowledgements,
+    idempotence,
+    record_errors,
+    fetching,
+    offsets_by_time,
+    deleting_records,
+    leader_epochs,
+    producer_ids,
+    topics,
+    one_member,
+    a_static_member,
+    committed_offsets,
+]
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+async def test_the_dev_broker_answers_as_kafka_does(kafka: ApacheKafka, topic: str, scenario: Scenario) -> None:
+    host, port = kafka.address_of(1)
+    async with RawClient(Node(1, host, port)) as client:
+        expected = await scenario(client, topic)
+    async with DevBroker(auto_create_topics_enable=False) as broker, RawClient(broker.nodes[0]) as client:
+        assert await scenario(client, topic) == expected
