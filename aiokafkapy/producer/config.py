@@ -129,9 +129,10 @@ class ProducerConfig(ClientConfig):
         if not isinstance(values, dict):
             return values
         values = dict(values)
-        if "acks" in values and not isinstance(values["acks"], bool):
+        if "acks" in values:
             acks = str(values["acks"]).strip().lower()
-            values["acks"] = {"-1": "all", "all": "all", "0": 0, "1": 1}.get(acks, values["acks"])
+            # Text for what is none of these, so that True is not taken for 1.
+            values["acks"] = {"-1": "all", "all": "all", "0": 0, "1": 1}.get(acks, str(values["acks"]))
         if values.get("compression_type", "") is None:
             values["compression_type"] = "none"
         elif isinstance(values.get("compression_type"), str):

@@ -138,7 +138,9 @@ class TestSending:
 
         class Tracer:
             def on_send(self, record: ProducerRecord) -> ProducerRecord:
-                return ProducerRecord(record.topic, record.value + b"!", headers=[*(record.headers or ()), ("trace", b"1")])
+                return ProducerRecord(
+                    record.topic, record.value + b"!", headers=[*(record.headers or ()), ("trace", b"1")]
+                )
 
             def on_acknowledgement(self, metadata: Any, error: Any, headers: Any) -> None:
                 seen.append((metadata, error, headers))

@@ -1,0 +1,141 @@
+"""The producer's options: Kafka's names and defaults, and what cannot be meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from aiokafkapy.errors import ConfigurationError
+from aiokafkapy.producer.config import ProducerConfig, make_config
+from aiokafkapy.record.compression import Compression
+
+
+def config(**options: Any) -> ProducerConfig:
+    return ProducerConfig(**({"bootstrap_servers": "h:9092"} | options))
+
+
+def test_the_defaults_are_kafkas_but_for_the_three_that_are_said() -> None:
+    found = config()
+    assert (found.acks, found.enable_idempotence, found.retries) == ("all", True, 2**31 - 1)
+    assert (found.delivery_timeout_ms, found.max_block_ms, found.request_timeout_ms) == (120_000, 60_000, 30_000)
+    assert (found.buffer_memory, found.max_request_size) == (33_554_432, 1_048_576)
+    assert found.max_in_flight_requests_per_connection == 5
+    assert (found.compression_type, found.compression_gzip_level) == ("none", -1)
+    assert (found.compression_lz4_level, found.compression_zstd_level) == (9, 3)
+    assert (found.linger_ms, found.batch_size, found.connections_max_idle_ms) == (None, 131_072, 180_000)
+    assert found.effective_linger_ms == 5
+
+
+@pytest.mark.parametrize(
+    ("given", "expected", "on_the_wire"),
+    [("all", "all", -1), (-1, "all", -1), ("-1", "all", -1), (0, 0, 0), ("0", 0, 0), (1, 1, 1), ("1", 1, 1)],
+)
+def test_acks_in_every_spelling(given: Any, expected: Any, on_the_wire: int) -> None:
+    found = config(acks=given, enable_idempotence=False)
+    assert found.acks == expected
+    assert found.required_acks == on_the_wire
+
+
+@pytest.mark.parametrize("given", [2, "some", True, None])
+def test_other_acks_are_refused(given: Any) -> None:
+    with pytest.raises(ConfigurationError, match="acks"):
+        config(acks=given)
+
+
+@pytest.mark.parametrize(
+    "option", [{"acks": 1}, {"acks": 0}, {"retries": 0}, {"max_in_flight_requests_per_connection": 6}]
+)
+def test_idempotence_left_to_its_default_gives_way_and_asked_for_is_an_error(option: dict[str, Any]) -> None:
+    assert not config(**option).enable_idempotence
+    assert not config(enable_idempotence=False, **option).enable_idempotence
+    with pytest.raises(ConfigurationError, match=next(iter(option))) as caught:
+        config(enable_idempotence=True, **option)
+    assert "enable_idempotence=False" in str(caught.value)
+
+
+def test_a_delivery_timeout_too_short_for_one_answer_says_the_least() -> None:
+    with pytest.raises(ConfigurationError, match="delivery_timeout_ms=30100 or more"):
+        config(delivery_timeout_ms=20_000, linger_ms=100)
+    assert config(delivery_timeout_ms=30_005).delivery_timeout_ms == 30_005
+
+
+def test_a_delivery_timeout_that_was_not_given_grows_with_the_others() -> None:
+    assert config(request_timeout_ms=200_000).delivery_timeout_ms == 200_005
+    assert config(linger_ms=100_000).delivery_timeout_ms == 130_000
+    assert config(linger_ms=1_000).delivery_timeout_ms == 120_000
+
+
+def test_a_level_without_its_codec_contradicts() -> None:
+    with pytest.raises(ConfigurationError, match="compression_type='zstd'"):
+        config(compression_zstd_level=9)
+    with pytest.raises(ConfigurationError, match="compression_lz4_level"):
+        config(compression_type="gzip", compression_lz4_level=3)
+    found = config(compression_type="ZSTD", compression_zstd_level=9)
+    assert found.compression is Compression.ZSTD
+    assert found.compression_level == 9
+    assert config(compression_type="snappy").compression_level is None
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"compression_type": "brotli"}, {"compression_type": "gzip", "compression_gzip_level": 0},
+        {"compression_type": "gzip", "compression_gzip_level": 10}, {"linger_ms": -1}, {"batch_size": -1},
+        {"buffer_memory": 0}, {"max_request_size": 0}, {"retries": -1}, {"max_block_ms": -5},
+        {"max_request_size": 50_000_000}, {"transactional_id": "x"}, {"key_serializer": "org.apache.StringSerializer"},
+        {"partitioner_ignore_keys": True, "partitioner": lambda *_: 0},
+    ],
+)  # fmt: skip
+def test_what_cannot_be_meant_is_refused(option: dict[str, Any]) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        config(**option)
+    assert any(name in str(caught.value) for name in option)
+
+
+def test_unknown_options_are_refused_with_the_nearest_one() -> None:
+    with pytest.raises(ConfigurationError, match="linger_ms"):
+        config(lingerms=5)
+    with pytest.raises(ConfigurationError, match="linger_ms"):
+        config(**{"linger.ms": 5})
+
+
+def test_from_properties_reads_kafkas_own_spelling() -> None:
+    found = ProducerConfig.from_properties(
+        {"bootstrap.servers": "h:9092", "linger.ms": "5", "acks": "1", "compression.type": "lz4", "batch.size": "1000"}
+    )
+    assert (found.linger_ms, found.acks, found.compression_type, found.batch_size) == (5, 1, "lz4", 1000)
+    assert not found.enable_idempotence
+
+
+def test_from_env_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIOKAFKAPY_BOOTSTRAP_SERVERS", "h:9092")
+    monkeypatch.setenv("AIOKAFKAPY_LINGER_MS", "7")
+    assert ProducerConfig.from_env().linger_ms == 7
+    monkeypatch.setenv("AIOKAFKAPY_LINGER_MS", "adaptive")
+    assert ProducerConfig.from_env().linger_ms is None
+
+
+def test_it_never_changes() -> None:
+    with pytest.raises(ValidationError):
+        config().linger_ms = 5  # type: ignore[misc]
+
+
+def test_one_in_flight_guarantees_order() -> None:
+    assert config(max_in_flight_requests_per_connection=1).guarantee_message_order
+    assert not config().guarantee_message_order
+
+
+def test_a_configuration_or_options_but_not_both() -> None:
+    ready = config(linger_ms=3)
+    assert make_config(None, ready, {"key_serializer": None}) is ready
+    assert make_config("h:1", None, {"linger_ms": None, "value_serializer": None}).linger_ms is None
+    with pytest.raises(ConfigurationError, match="linger_ms"):
+        make_config(None, ready, {"linger_ms": 5})
+    with pytest.raises(ConfigurationError, match="bootstrap_servers"):
+        make_config("h:1", ready, {})
+    with pytest.raises(ConfigurationError, match="ProducerConfig"):
+        make_config(None, {"linger_ms": 5}, {})  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="bootstrap_servers is missing"):
+        make_config(None, None, {})

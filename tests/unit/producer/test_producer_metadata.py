@@ -1,0 +1,98 @@
+"""Topics in use, new topics, and topics nobody needs any more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aiokafkapy.producer.producer_metadata import ProducerMetadata
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.messages import build_response
+
+
+@pytest.fixture
+def metadata() -> ProducerMetadata:
+    metadata = ProducerMetadata(metadata_max_idle_ms=10_000)
+    metadata.bootstrap([("h", 1)])
+    answer(metadata, now=0.0)
+    return metadata
+
+
+def answer(metadata: ProducerMetadata, now: float, topics: dict[str, int] | None = None) -> Any:
+    """Send the request that is due and answer it; topics with their error codes, 0 with one partition."""
+    request = metadata.new_request(now)
+    partition = {
+        "error_code": 0, "partition_index": 0, "leader_id": 1, "leader_epoch": 1, "replica_nodes": [1],
+        "isr_nodes": [1], "offline_replicas": [],
+    }  # fmt: skip
+    body = build_response(
+        ApiKey.METADATA,
+        9,
+        brokers=[{"node_id": 1, "host": "h", "port": 1, "rack": None}],
+        topics=[
+            {"error_code": code, "name": name, "partitions": [] if code else [partition]}
+            for name, code in (topics or {}).items()
+        ],
+    )
+    metadata.update(request.request_version, body, request.is_partial, now)
+    return request
+
+
+def test_a_new_topic_is_asked_for_at_once_and_alone(metadata: ProducerMetadata) -> None:
+    assert metadata.time_to_next_update(0.0) > 1
+    metadata.add("a", 0.0)
+    assert metadata.time_to_next_update(0.0) == 0
+    assert metadata.topics_to_request(partial=True) == {"a"}
+    assert answer(metadata, 0.0, {"a": 0}).is_partial
+    assert metadata.topics_to_request(partial=True) == set()
+    assert metadata.topics_to_request(partial=False) == {"a"}
+    assert metadata.cluster.partition_count("a") == 1
+    metadata.add("a", 1.0)
+    assert metadata.time_to_next_update(1.0) > 1
+
+
+def test_a_topic_in_use_is_kept_and_an_idle_one_dropped(metadata: ProducerMetadata) -> None:
+    metadata.add("a", 0.0)
+    metadata.add("b", 0.0)
+    answer(metadata, 0.0, {"a": 0, "b": 0})
+    metadata.add("a", 9.0)
+    metadata.request_update()
+    answer(metadata, 10.0, {"a": 0, "b": 0})
+    assert metadata.contains_topic("a")
+    assert not metadata.contains_topic("b")
+    assert metadata.cluster.partition_count("b") == 0
+    assert metadata.topics_to_request(partial=False) == {"a"}
+
+
+def test_a_new_topic_is_kept_whatever_its_age(metadata: ProducerMetadata) -> None:
+    metadata.add("a", 0.0)
+    assert metadata.retain_topic("a", False, 100.0)
+    assert not metadata.retain_topic("never used", False, 0.0)
+
+
+def test_an_unknown_topic_is_asked_for_again_with_all_others(metadata: ProducerMetadata) -> None:
+    metadata.add("a", 0.0)
+    answer(metadata, 0.0, {"a": 3})
+    assert metadata.need_full_update
+    assert metadata.topics_to_request(partial=True) == set()
+    assert "a" in metadata.topics_to_request(partial=False)
+
+
+def test_an_update_for_one_topic_is_partial_only_while_it_is_new(metadata: ProducerMetadata) -> None:
+    metadata.add("a", 0.0)
+    metadata.request_update_for_topic("a")
+    assert metadata.need_partial_update
+    assert not metadata.need_full_update
+    answer(metadata, 0.0, {"a": 0})
+    metadata.request_update_for_topic("a")
+    assert metadata.need_full_update
+
+
+def test_a_topic_that_was_not_found_can_be_forgotten_and_a_known_one_not(metadata: ProducerMetadata) -> None:
+    metadata.add("a", 0.0)
+    metadata.add("typo", 0.0)
+    answer(metadata, 0.0, {"a": 0, "typo": 3})
+    metadata.forget("typo")
+    metadata.forget("a")
+    assert set(metadata.topics_in_use) == {"a"}

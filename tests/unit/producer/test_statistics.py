@@ -1,0 +1,70 @@
+"""Snapshots of a producer that is not there, idle, busy, or in trouble."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from aiokafkapy.errors import KafkaError, SenderCrashedError
+from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.producer.producer_runtime import ProducerRuntime
+from aiokafkapy.producer.producer_state import ProducerState
+from aiokafkapy.producer.statistics import ProducerStatistics, health_of, metrics_of, statistics_of
+
+from .sender_fakes import cluster_of
+
+
+@pytest.fixture
+async def runtime() -> AsyncIterator[ProducerRuntime]:
+    """A runtime that is connected to nothing (the port is closed) but believes in a cluster."""
+    config = ProducerConfig(bootstrap_servers="127.0.0.1:1")
+    runtime = ProducerRuntime(config, lambda *_: 0, asyncio.get_running_loop())
+    runtime.metadata.cluster = cluster_of({"t": [1]})
+    yield runtime
+    await runtime.close(0.0)
+
+
+def test_without_a_life_there_are_only_zeros() -> None:
+    assert statistics_of(None) == ProducerStatistics()
+    assert metrics_of(None) == {}
+    health = health_of(ProducerState.NEW, None)
+    assert not health.is_healthy
+    assert health.state == "new"
+
+
+async def test_numbers_are_read_off_the_parts(runtime: ProducerRuntime) -> None:
+    runtime.accumulator.append("t", 0, 1, None, b"x", None, runtime.now(), runtime.metadata.cluster)
+    found = statistics_of(runtime)
+    assert (found.accepted, found.pending, found.batches, found.waiters) == (1, 1, 1, 0)
+    assert found.buffered_bytes > 0
+    assert [node.node_id for node in found.nodes] == [1, 2]
+    assert found.connected_nodes == ()
+    metrics = metrics_of(runtime)
+    assert metrics["records-accepted-total"] == 1
+    assert metrics["buffer-available-bytes"] == metrics["buffer-total-bytes"] - found.buffered_bytes
+    assert metrics["connection-count"] == 0
+
+
+async def test_a_quiet_producer_is_healthy_without_a_connection(runtime: ProducerRuntime) -> None:
+    runtime.metadata.need_full_update = False
+    assert health_of(ProducerState.RUNNING, runtime).is_healthy
+    runtime.metadata.request_update()
+    health = health_of(ProducerState.RUNNING, runtime)
+    assert not health.is_healthy
+    assert health.known_brokers == 2
+    assert not health_of(ProducerState.CLOSING, runtime).is_healthy
+
+
+async def test_old_records_and_errors_show(runtime: ProducerRuntime) -> None:
+    runtime.metadata.need_full_update = False
+    runtime.accumulator.append("t", 0, 1, None, b"x", None, runtime.now() - 31, runtime.metadata.cluster)
+    runtime.metadata.last_failure = KafkaError("no answer")
+    health = health_of(ProducerState.RUNNING, runtime)
+    assert not health.is_healthy
+    assert health.oldest_record_age >= 31
+    assert health.last_error == "no answer"
+    assert 0 < health.buffered_fraction < 1
+    runtime.crash = SenderCrashedError("died")
+    assert health_of(ProducerState.CRASHED, runtime).last_error == "died"

@@ -1,0 +1,103 @@
+"""The public names, and what importing them costs."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+import typing
+from pathlib import Path
+
+import pytest
+
+import aiokafkapy
+from aiokafkapy import KafkaProducer, ProducerConfig, ProducerRecord, RecordMetadata, TopicPartition, errors
+
+NAMES = {
+    "ConsumedRecord", "DefaultPartitioner", "Delivery", "Headers", "KafkaProducer", "Node", "PartitionInfo",
+    "Partitioner", "ProducerConfig", "ProducerHealth", "ProducerInterceptor", "ProducerRecord", "ProducerStatistics",
+    "RecordMetadata", "RoundRobinPartitioner", "Serializer", "TopicPartition", "compiled", "errors", "json_serializer",
+    "string_serializer",
+}  # fmt: skip
+
+
+def test_the_names_are_these() -> None:
+    assert set(aiokafkapy.__all__) == NAMES
+    assert set(dir(aiokafkapy)) >= NAMES
+    for name in NAMES:
+        assert getattr(aiokafkapy, name) is not None
+    with pytest.raises(AttributeError, match="nonsense"):
+        aiokafkapy.nonsense  # noqa: B018
+
+
+def test_those_of_the_design_are_what_they_should_be() -> None:
+    assert KafkaProducer.__name__ == "KafkaProducer"
+    assert ProducerConfig(bootstrap_servers="h:1").linger_ms is None
+    assert ProducerRecord("t").topic == "t"
+    assert RecordMetadata("t", 0, 1).offset == 1
+    assert TopicPartition("t", 1) == ("t", 1)
+    assert issubclass(errors.KafkaError, Exception)
+
+
+@pytest.mark.parametrize("name", ["start", "close", "send", "enqueue", "send_many", "flush", "partitions_for", "ping"])
+def test_what_is_awaited_is_a_coroutine_function(name: str) -> None:
+    assert inspect.iscoroutinefunction(getattr(KafkaProducer, name))
+
+
+def test_a_record_s_arguments_are_the_same_everywhere() -> None:
+    expected = ["self", "topic", "value", "key", "partition", "timestamp_ms", "headers"]
+    for name in ("send", "enqueue", "send_nowait"):
+        parameters = inspect.signature(getattr(KafkaProducer, name)).parameters
+        assert list(parameters) == expected
+        assert all(parameters[each].kind is inspect.Parameter.KEYWORD_ONLY for each in expected[3:])
+
+
+def test_every_public_method_says_what_it_promises() -> None:
+    for name, member in inspect.getmembers(KafkaProducer):
+        if not name.startswith("_"):
+            assert inspect.getdoc(member), name
+    assert typing.get_type_hints(KafkaProducer.send)["return"] is RecordMetadata
+
+
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        ("import aiokafkapy", ["aiokafkapy.broker", "aiokafkapy.producer", "kio", "pyspark", "fastapi", "aiohttp"]),
+        (
+            "from aiokafkapy import KafkaProducer",
+            ["aiokafkapy.broker", "aiokafkapy.reader", "pyspark", "pyarrow", "fastapi", "aiohttp", "uvloop", "typer"],
+        ),
+    ],
+)
+def test_importing_is_light(statement: str, absent: list[str]) -> None:
+    program = f"{statement}\nimport sys\nprint([name for name in {absent!r} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+TYPED_PROGRAM = """\
+from aiokafkapy import KafkaProducer, string_serializer
+plain = KafkaProducer("h:1")
+reveal_type(plain)
+typed = KafkaProducer("h:1", key_serializer=string_serializer)
+reveal_type(typed)
+async def use() -> None:
+    await plain.send("t", b"v", key=b"k")
+    await typed.send("t", b"v", key="k")
+    await typed.send("t", b"v", key=5)
+    await plain.send("t", "text")
+    reveal_type(await (await plain.enqueue("t", b"v")))
+"""
+
+
+def test_types_follow_the_serializers(tmp_path: Path) -> None:
+    program = tmp_path / "typed.py"
+    program.write_text(TYPED_PROGRAM)
+    command = [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(program)]
+    lines = subprocess.run(command, capture_output=True, text=True, check=False).stdout.splitlines()
+    revealed = [line.partition("Revealed type is ")[2] for line in lines if "Revealed" in line]
+    wrong = [int(line.split(":")[1]) for line in lines if "error:" in line]
+    assert wrong == [9, 10], lines
+    assert "KafkaProducer[bytes, bytes]" in revealed[0].replace("builtins.", "")
+    assert "KafkaProducer[str, bytes]" in revealed[1].replace("builtins.", "")
+    assert "RecordMetadata" in revealed[2]
