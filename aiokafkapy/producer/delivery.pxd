@@ -41,10 +41,12 @@ cdef class Delivery:
     cdef int _value_size
 
     cpdef bint done(self) except -1
+    @cython.locals(result=ProduceRequestResult)
     cdef _follow(self)
     cpdef resolve(self, object future)
 
 
+@cython.locals(delivery=Delivery)
 cpdef Delivery new_delivery(
     ProduceRequestResult result, long long index, long long timestamp_ms, Py_ssize_t key_size, Py_ssize_t value_size
 )

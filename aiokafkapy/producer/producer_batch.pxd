@@ -3,13 +3,13 @@
 cimport cython
 
 from aiokafkapy.producer.delivery cimport Delivery, ProduceRequestResult, new_delivery
-from aiokafkapy.record._kernel cimport RecordBatchBuilder, record_size_upper_bound
+from aiokafkapy.record._kernel cimport RecordBatchBuilder as KernelBuilder
 
 
 @cython.final
 cdef class ProducerBatch:
     cdef readonly object topic_partition
-    cdef readonly RecordBatchBuilder builder
+    cdef readonly KernelBuilder builder
     cdef readonly double created
     cdef readonly long long order
     cdef readonly bint is_split_batch
@@ -19,7 +19,7 @@ cdef class ProducerBatch:
     cdef readonly bint is_writable
     cdef readonly Py_ssize_t record_count
     cdef readonly Py_ssize_t limit
-    cdef public Py_ssize_t room
+    cdef public Py_ssize_t wanted
     cdef public Py_ssize_t memory
     cdef public Py_ssize_t reserved_memory
     cdef readonly int compression
@@ -40,7 +40,7 @@ cdef class ProducerBatch:
     cdef readonly bint sequence_has_been_reset
 
     cpdef Delivery try_append(self, long long timestamp_ms, object key, object value, object headers)
-    @cython.locals(builder=RecordBatchBuilder, position=Py_ssize_t, size=Py_ssize_t)
+    @cython.locals(builder=KernelBuilder, position=Py_ssize_t, size=Py_ssize_t)
     cpdef Py_ssize_t append_run(
         self, long long timestamp_ms, object values, object keys, Py_ssize_t start, Py_ssize_t stop
     ) except -1

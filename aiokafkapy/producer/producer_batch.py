@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from ..common import NO_LEADER_EPOCH, NO_TIMESTAMP, Headers, TopicPartition
 from ..errors import IllegalStateError
-from ..record.builder import RecordBatchBuilder, record_size_upper_bound
+from ..record.builder import RecordBatchBuilder
 from ..record.compression import Compression, compress
 from ..states import StateTable
 from .delivery import Delivery, ProduceRequestResult, new_delivery
@@ -100,10 +100,10 @@ class ProducerBatch:
         "record_count",
         "reserved_memory",
         "retry_at",
-        "room",
         "sequence_has_been_reset",
         "state",
         "topic_partition",
+        "wanted",
     )
 
     def __init__(
@@ -126,11 +126,11 @@ class ProducerBatch:
         self._incomplete = incomplete
         self.produce_result = ProduceRequestResult(topic_partition)
         self.state = BATCH_STATES.initial
-        # What it holds. `room` is how many bytes the builder can take before it must grow.
+        # What it holds. `wanted` is the memory without which the last record did not go in, 0 when the batch was full.
         self.is_writable = True
         self.record_count = 0
         self.limit = builder.limit
-        self.room = 0
+        self.wanted = 0
         self.memory = 0
         self.reserved_memory = 0
         # Compression
@@ -158,7 +158,8 @@ class ProducerBatch:
     def try_append(
         self, timestamp_ms: int, key: Any, value: Any, headers: Headers | None
     ) -> Delivery | None:
-        """Encode one record (bytes-like or None) and return its delivery; None when the batch is full or closed.
+        """Encode one record (bytes-like or None) and return its delivery; None when the batch is full or closed, or when
+        it needs more memory than its builder's ``allowance``, which ``wanted`` then tells.
 
         An empty batch takes a record of any size. Raises what the builder raises for a key, value or header that has
         no bytes; the batch is then as it was.
@@ -166,11 +167,11 @@ class ProducerBatch:
         if not self.is_writable:
             return None
         size = self.builder.try_append(timestamp_ms, key, value, headers)
-        if size == 0:
+        if size <= 0:
+            self.wanted = -size
             return None
         index = self.record_count
         self.record_count = index + 1
-        self.room -= size
         return new_delivery(
             self.produce_result,
             index,
@@ -188,14 +189,9 @@ class ProducerBatch:
         builder = self.builder
         position = start
         while position < stop:
-            key = None if keys is None else keys[position]
-            value = values[position]
-            if record_size_upper_bound(key, value, None) > self.room:
+            size = builder.try_append(timestamp_ms, None if keys is None else keys[position], values[position], None)
+            if size <= 0:
                 break
-            size = builder.try_append(timestamp_ms, key, value, None)
-            if size == 0:
-                break
-            self.room -= size
             self.record_count += 1
             position += 1
         return position
@@ -257,7 +253,6 @@ class ProducerBatch:
             self.builder.seal(Compression.NONE)
         else:
             self.builder.seal(self.compression, payload)
-        self.room = 0
 
     def set_producer_state(
         self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
@@ -433,7 +428,7 @@ class ProducerBatch:
         )
 
     def _take(self, timestamp_ms: int, key: Any, value: Any, headers: Any) -> bool:
-        if self.builder.try_append(timestamp_ms, key, value, headers) == 0:
+        if self.builder.try_append(timestamp_ms, key, value, headers) <= 0:
             return False
         self.record_count += 1
         return True

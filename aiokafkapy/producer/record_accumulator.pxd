@@ -5,7 +5,7 @@ cimport cython
 from aiokafkapy.producer.delivery cimport Delivery
 from aiokafkapy.producer.partition_queue cimport PartitionQueue, TopicInfo
 from aiokafkapy.producer.producer_batch cimport ProducerBatch
-from aiokafkapy.record._kernel cimport RecordBatchBuilder, record_size_upper_bound
+from aiokafkapy.record._kernel cimport RecordBatchBuilder as KernelBuilder
 
 
 @cython.final
@@ -45,8 +45,7 @@ cdef class RecordAccumulator:
         self, str topic, int partition, long long timestamp_ms, object key, object value, object headers,
         double now, object cluster=*,
     )
-    @cython.locals(info=TopicInfo, queue=PartitionQueue, batch=ProducerBatch, size=Py_ssize_t, size_before=Py_ssize_t,
-                   delivery=Delivery)
+    @cython.locals(info=TopicInfo, queue=PartitionQueue, batch=ProducerBatch, size_before=Py_ssize_t, delivery=Delivery)
     cdef Delivery _append(
         self, str topic, int partition, long long timestamp_ms, object key, object value, object headers,
         double now, object cluster,
@@ -54,14 +53,13 @@ cdef class RecordAccumulator:
     cdef int _appended(self, TopicInfo info, ProducerBatch batch, int partition, Py_ssize_t size_before) except -1
     @cython.locals(batch=ProducerBatch, delivery=Delivery)
     cdef Delivery _append_slowly(
-        self, TopicInfo info, PartitionQueue queue, int partition, tuple record, Py_ssize_t size, double now, object cluster
+        self, TopicInfo info, PartitionQueue queue, int partition, tuple record, double now, object cluster
     )
-    @cython.locals(batch=ProducerBatch)
+    @cython.locals(batch=ProducerBatch, builder=KernelBuilder)
     cdef Delivery _append_to_new_batch(
-        self, TopicInfo info, PartitionQueue queue, int partition, tuple record, Py_ssize_t size, double now
+        self, TopicInfo info, PartitionQueue queue, int partition, tuple record, double now
     )
     cdef Delivery _append_and_settle(self, TopicInfo info, ProducerBatch batch, int partition, tuple record)
-    cdef bint _pay_for_growth(self, ProducerBatch batch, Py_ssize_t size) except -1
     cdef _settle_memory(self, ProducerBatch batch)
     cdef PartitionQueue _sticky_queue(self, TopicInfo info, object cluster)
     cdef PartitionQueue _switch_partition(self, TopicInfo info, object cluster)
@@ -71,5 +69,3 @@ cdef class RecordAccumulator:
         Py_ssize_t start, Py_ssize_t stop, double now, object cluster=*,
     ) except -1
 
-
-cdef Py_ssize_t _grown(Py_ssize_t size)

@@ -48,9 +48,6 @@ ADAPTIVE_LINGER: Final = 0.005
 COMPRESSION_RESERVE: Final = 8 * 1024 * 1024
 """The most that is kept from records so that a full pool can still be compressed in threads; else an eighth of it."""
 
-ROOM_FOR_ALL: Final = 1 << 40
-"""The room of a batch whose memory has reached its limit: it will not grow any more."""
-
 _NEVER: Final = float("inf")
 
 
@@ -602,22 +599,21 @@ class RecordAccumulator:
         if info is None:
             info = self._add_topic(topic)
         queue = self._sticky_queue(info, cluster) if partition < 0 else info.queue(partition)
-        size = record_size_upper_bound(key, value, headers)
         batch = queue.open_batch
-        if batch is not None and size <= batch.room and not self._is_closed:
-            size_before = batch.size
+        if batch is not None and not self._is_closed:
+            size_before = batch.builder.size
             delivery = batch.try_append(timestamp_ms, key, value, headers)
             if delivery is not None:
                 self._appended(info, batch, partition, size_before)
                 return delivery
-        return self._append_slowly(info, queue, partition, (timestamp_ms, key, value, headers), size, now, cluster)
+        return self._append_slowly(info, queue, partition, (timestamp_ms, key, value, headers), now, cluster)
 
     def _appended(self, info: TopicInfo, batch: ProducerBatch, partition: int, size_before: int) -> None:
         self.accepted += 1
         self._last_batch = batch
         if partition < 0:
-            info.produced_bytes += batch.size - size_before
-        if batch.size >= batch.limit:
+            info.produced_bytes += batch.builder.size - size_before
+        if batch.builder.size >= batch.limit:
             self.wakeup()
 
     def _append_slowly(
@@ -626,27 +622,27 @@ class RecordAccumulator:
         queue: PartitionQueue,
         partition: int,
         record: tuple[int, Any, Any, Any],
-        size: int,
         now: float,
         cluster: Any,
     ) -> Delivery | None:
-        """As ``_append``, where memory must be paid for or a batch opened; ``size`` is the record's upper bound."""
+        """As ``_append``, where the last batch did not take the record: it must grow, or another be opened."""
         self._check_open()
         batch = queue.open_batch
         if batch is not None:
-            if not self._pay_for_growth(batch, size):
-                return None
-            delivery = self._append_and_settle(info, batch, partition, record)
-            if delivery is not None:
-                return delivery
+            if batch.wanted:
+                if not self._pool.try_acquire(batch.wanted - batch.memory):
+                    return None
+                batch.memory = batch.builder.allowance = batch.wanted
+                return self._append_and_settle(info, batch, partition, record)
             self._close_open_batch(queue)
+        size = record_size_upper_bound(record[1], record[2], record[3])
         self._check_size(size, info.topic, partition)
         if partition < 0 and info.produced_bytes + size >= self._batch_size:
             # Java switches only after it has opened a batch here, which then leaves with a record or two in it.
             self._switch_partition(info, cluster)
             timestamp_ms, key, value, headers = record
             return self._append(info.topic, partition, timestamp_ms, key, value, headers, now, cluster)
-        return self._append_to_new_batch(info, queue, partition, record, size, now)
+        return self._append_to_new_batch(info, queue, partition, record, now)
 
     def _append_to_new_batch(
         self,
@@ -654,18 +650,21 @@ class RecordAccumulator:
         queue: PartitionQueue,
         partition: int,
         record: tuple[int, Any, Any, Any],
-        size: int,
         now: float,
     ) -> Delivery | None:
-        memory = _grown(size)
+        timestamp_ms, key, value, headers = record
+        builder = RecordBatchBuilder(self._batch_size)
+        builder.allowance = 0
+        wanted = memory = -builder.try_append(timestamp_ms, key, value, headers)
         if not self._pool.try_acquire(memory):
             # With nothing else held, a record is never refused for the slack that a small pool has no room for.
             memory = min(memory, self._pool.limit)
             if self._pool.held or not self._pool.try_acquire(memory):
                 return None
+        builder.allowance = wanted
         batch = ProducerBatch(
             queue.topic_partition,
-            RecordBatchBuilder(self._batch_size),
+            builder,
             now,
             order=queue.next_order,
             compression=self._compression,
@@ -703,16 +702,6 @@ class RecordAccumulator:
             self._appended(info, batch, partition, size_before)
         return delivery
 
-    def _pay_for_growth(self, batch: ProducerBatch, size: int) -> bool:
-        if size <= batch.room or batch.memory >= batch.limit - BATCH_HEADER_SIZE:
-            return True
-        growth = _grown(batch.builder.records_size + size) - batch.memory
-        if growth > 0:
-            if not self._pool.try_acquire(growth):
-                return False
-            batch.memory += growth
-        return True
-
     def _settle_memory(self, batch: ProducerBatch) -> None:
         """Count what the batch's builder really holds."""
         capacity = batch.builder.capacity
@@ -720,11 +709,7 @@ class RecordAccumulator:
             self._pool.release(batch.memory - capacity)
         else:
             self._pool.charge(capacity - batch.memory)
-        batch.memory = capacity
-        if capacity >= batch.limit - BATCH_HEADER_SIZE:
-            batch.room = ROOM_FOR_ALL
-        else:
-            batch.room = capacity - batch.builder.records_size
+        batch.memory = batch.builder.allowance = capacity
 
     def _close_open_batch(self, queue: PartitionQueue) -> None:
         batch = queue.open_batch
@@ -903,13 +888,6 @@ class RecordAccumulator:
 
     def _end_flush(self) -> None:
         self._flushes -= 1
-
-
-def _grown(size: int) -> int:
-    """The most memory that a builder takes when it grows to hold ``size`` bytes of records; see the kernel's ``_grow``."""
-    if size <= 2048:
-        return max(512, 2 * size)
-    return max(4096, size + size // 4 + 8)
 
 
 def _codec_of(config: AccumulatorConfig) -> tuple[Compression, int | None]:
