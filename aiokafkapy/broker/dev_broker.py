@@ -25,6 +25,7 @@ from ..errors import ConfigurationError, IllegalStateError, UnknownTopicOrPartit
 from .config import BrokerConfig
 from .context import BrokerState
 from .controls import Controls
+from .data_dir import DataDirLock
 from .groups import GroupCoordinator
 from .producer_state import ProducerIdManager
 from .purgatory import Purgatory
@@ -70,14 +71,23 @@ class DevBroker:
         self._stopping: list[_BrokerNode] = []
         self._stalled: set[int] = set()
         self._state: BrokerState | None = None
+        self._lock = DataDirLock(self._data_dir)
 
     # life
 
     async def start(self) -> None:
-        """Open the data and every port. OSError when one is taken; nothing is left behind then."""
+        """Open the data and every port. OSError when one is taken; nothing is left behind then.
+
+        IllegalStateError when the broker runs already, or another one has its data in `data_dir`.
+        """
         if self._state is not None:
             raise IllegalStateError("the broker is running already")
-        self._state = self._open_state()
+        self._lock.acquire()
+        try:
+            self._state = self._open_state()
+        except BaseException:
+            self._lock.release()
+            raise
         try:
             for node_id in self._node_ids:
                 self._start_node(node_id)
@@ -100,6 +110,7 @@ class DevBroker:
         # Aborted transports close their sockets in the next turn of the loop.
         await asyncio.sleep(0)
         state.topics.close()
+        self._lock.release()
 
     async def __aenter__(self) -> Self:
         await self.start()

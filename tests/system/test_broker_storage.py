@@ -15,6 +15,7 @@ import pytest
 
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.common import Node, TopicPartition
+from aiokafkapy.errors import IllegalStateError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.builder import RecordBatchBuilder
 
@@ -220,3 +221,11 @@ async def test_a_deleted_topic_stays_deleted(tmp_path: Path) -> None:
         assert "t" not in broker.state.topics
         broker.create_topic("t")
         assert broker.records("t") == []
+
+
+async def test_a_second_broker_does_not_get_the_same_folder(tmp_path: Path) -> None:
+    async with DevBroker(data_dir=tmp_path):
+        with pytest.raises(IllegalStateError, match="is in use"):
+            await DevBroker(data_dir=tmp_path).start()
+    async with DevBroker(data_dir=tmp_path):
+        pass
