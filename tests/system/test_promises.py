@@ -895,7 +895,7 @@ class TestLife:
         assert producer is not None
         await producer.start()
         await producer.send("t", b"x")
-        with pytest.warns(ResourceWarning, match="unclosed") as caught:
+        with pytest.warns(ResourceWarning, match="unclosed") as caught:  # noqa: PT031
             producer = None
             gc.collect()
             await until(lambda: not our_tasks())

@@ -47,13 +47,13 @@ class Runtime:
     async def deliver(self) -> None:
         """What a Sender and a broker would do."""
         while True:
-            for batch in self.accumulator.incomplete:
-                self.accumulator._queue(batch.topic_partition).remove(batch)
-                batch.close()
-                offset, self.next_offset = self.next_offset, self.next_offset + batch.record_count
-                batch.complete(offset)
-                self.accumulator.deallocate(batch, self.now())
-            self.accumulator._active.clear()
+            now, cluster = self.now(), self.metadata.cluster
+            nodes = self.accumulator.ready(cluster, now, lambda _: 0).ready_nodes
+            for batches in self.accumulator.drain(cluster, nodes, 1_000_000, now).values():
+                for batch in batches:
+                    offset, self.next_offset = self.next_offset, self.next_offset + batch.record_count
+                    batch.complete(offset)
+                    self.accumulator.deallocate(batch, now)
             await asyncio.sleep(0)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -55,10 +54,9 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 @pytest.fixture(autouse=True)
-def _no_sockets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def _no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing here may connect."""
     monkeypatch.setattr("aiokafkapy.client.network_client.NetworkClient.initiate_connect", lambda *_: None)
-    yield
 
 
 class TestConstruction:

@@ -292,8 +292,10 @@ class TestTask:
         now = loop.time()
         harness.accumulator.append("t", 0, 1, None, b"x" * 100_000, None, now, harness.metadata.cluster)
         task = asyncio.create_task(sender.run())
-        while not harness.client.sent:
-            await asyncio.sleep(0.001)
+        sent = asyncio.Event()
+        send = harness.client.send
+        harness.client.send = lambda request, now: (send(request, now), sent.set())  # type: ignore
+        await asyncio.wait_for(sent.wait(), 10)
         (request,) = harness.take()
         assert request.api_key == ApiKey.PRODUCE
         assert batches_of(request)[0].size < 1000
