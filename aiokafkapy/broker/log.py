@@ -157,9 +157,7 @@ class PartitionLog:
             pieces: Sequence[Buffer] = (data,)
         else:
             pieces = _stamped(batch, base_offset, leader_epoch)
-        self._storage.append(pieces, base_offset, self.config.segment_bytes)
-        if self.config.flush_messages == 1:
-            self._storage.sync()
+        self._storage.append(pieces, base_offset, self.config.segment_bytes, sync=self.config.flush_messages == 1)
         self._note(batch, sequences, base_offset, leader_epoch, max_timestamp, position)
         log_append_time_ms = timestamp_ms if self.config.uses_log_append_time else NO_TIMESTAMP
         return AppendInfo(base_offset, self.end_offset - 1, log_append_time_ms, False)

@@ -6,7 +6,7 @@ beyond the base offset in a segment's name. Kafka's counterparts are ``LogSegmen
 
 Rules:
 - an append is with the operating system before ``append`` returns: that is enough to survive the death of the process;
-  only ``sync`` (topic option ``flush.messages``) survives the death of the machine;
+  only ``sync`` (topic option ``flush.messages=1``) survives the death of the machine;
 - an append either is there as a whole or raises KafkaStorageError and leaves nothing that a reader could see;
 - nothing is created on disk for a partition that nobody has written to, and no more than ``MAX_OPEN_FILES`` descriptors
   are held, so that 10,000 partitions cost neither inodes nor descriptors;
@@ -44,8 +44,11 @@ class LogStorage(Protocol):
 
     size: int
 
-    def append(self, pieces: Sequence[Buffer], base_offset: int, segment_bytes: int) -> None:
-        """Add one batch; a new segment is begun first if the last one would outgrow ``segment_bytes``."""
+    def append(self, pieces: Sequence[Buffer], base_offset: int, segment_bytes: int, *, sync: bool = False) -> None:
+        """Add one batch; a new segment is begun first if the last one would outgrow ``segment_bytes``.
+
+        With ``sync`` it is on the disk itself when this returns.
+        """
 
     def read(self, position: int, size: int) -> list[Buffer]:
         """The batches from ``position``, in order, in any number of pieces; ``size`` is that of whole batches."""
@@ -62,9 +65,6 @@ class LogStorage(Protocol):
     def save_start_offset(self, offset: int) -> None:
         """Remember the log start offset."""
 
-    def sync(self) -> None:
-        """Have everything on the disk itself."""
-
     def delete(self) -> None:
         """Forget all of it, on disk too."""
 
@@ -79,7 +79,7 @@ class MemoryStorage:
         self._batches: list[Sequence[Buffer]] = []
         self._starts = array("q")
 
-    def append(self, pieces: Sequence[Buffer], base_offset: int, segment_bytes: int) -> None:
+    def append(self, pieces: Sequence[Buffer], base_offset: int, segment_bytes: int, *, sync: bool = False) -> None:
         """Keep the pieces themselves: the caller must not change them afterwards."""
         self._batches.append(pieces)
         self._starts.append(self.size)
@@ -105,9 +105,6 @@ class MemoryStorage:
 
     def save_start_offset(self, offset: int) -> None:
         """Nothing to save."""
-
-    def sync(self) -> None:
-        """Nothing to do."""
 
     def delete(self) -> None:
         """Drop all batches."""
@@ -139,14 +136,17 @@ class FileStorage:
             self._segments.append(_Segment(path, self.size, path.stat().st_size))
             self.size += self._segments[-1].size
 
-    def append(self, pieces: Sequence[Buffer], base_offset: int, segment_bytes: int) -> None:
+    def append(self, pieces: Sequence[Buffer], base_offset: int, segment_bytes: int, *, sync: bool = False) -> None:
         """Write behind the last byte. Raises KafkaStorageError; then the log is as it was."""
         size = sum(map(len, pieces))
         segment = self._segments[-1] if self._segments else None
         if segment is None or (segment.size and segment.size + size > segment_bytes):
             segment = self._roll(base_offset)
         try:
-            write_all(self._open_files.descriptor(segment.path), pieces, segment.size)
+            descriptor = self._open_files.descriptor(segment.path)
+            write_all(descriptor, pieces, segment.size)
+            if sync:
+                os.fsync(descriptor)
         except OSError as error:
             self._cut(segment, segment.size)
             raise KafkaStorageError(f"cannot write {size} bytes to {segment.path}: {error}") from error
@@ -199,11 +199,6 @@ class FileStorage:
             write_atomically(self._folder / "log-start-offset", str(offset).encode())
         except OSError as error:
             raise KafkaStorageError(f"cannot write to {self._folder}: {error}") from error
-
-    def sync(self) -> None:
-        """fsync the last segment; those before it were synced when they were last."""
-        if self._segments:
-            os.fsync(self._open_files.descriptor(self._segments[-1].path))
 
     def delete(self) -> None:
         """Close and remove everything."""

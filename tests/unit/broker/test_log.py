@@ -497,5 +497,16 @@ def test_flush_messages_1_has_every_batch_on_the_disk(reopen: OpenLog, monkeypat
     monkeypatch.setattr(os, "fsync", synced.append)
     append(reopen(), make_batch())
     assert not synced
-    append(reopen(flush_messages="1"), make_batch())
+    log = reopen(flush_messages="1")
+    append(log, make_batch([b"on disk"]))
     assert len(synced) == 1
+
+    def fail(descriptor: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(KafkaStorageError, match="Input/output error"):
+        append(log, make_batch([b"perhaps"]))
+    monkeypatch.undo()
+    append(log, make_batch([b"next"]))
+    assert values(log) == values(reopen()) == [b"value", b"on disk", b"next"]
