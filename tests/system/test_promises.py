@@ -513,7 +513,12 @@ class TestOnce:
     async def test_a_poison_record_fails_alone(self, broker: DevBroker) -> None:
         broker.create_topic("t", partitions=1)
 
+        refused: list[int] = []
+
         def refuse(context: Any, body: Any) -> Any:
+            if refused:
+                return None  # what is left of the batch comes again at once, and is fine
+            refused.append(context.api_version)
             return context.respond(
                 responses=[
                     {
@@ -536,10 +541,7 @@ class TestOnce:
         async with KafkaProducer(broker.bootstrap_servers, linger_ms=30) as producer:
             await producer.send("t", b"first")
             broker.controls.on_request(ApiKey.PRODUCE, refuse)
-            task = asyncio.create_task(producer.send_many("t", numbered(6), return_exceptions=True))
-            await until(lambda: producer.statistics().failed == 1)
-            broker.controls.on_request(ApiKey.PRODUCE, None)
-            outcomes = await task
+            outcomes = await producer.send_many("t", numbered(6), return_exceptions=True)
             await producer.send("t", b"last")
         assert [isinstance(outcome, RecordMetadata) for outcome in outcomes] == [True, True, True, False, True, True]
         assert isinstance(outcomes[3], errors.InvalidRecordError)
