@@ -700,7 +700,7 @@ class TestLoop:
                     gaps.append(time.perf_counter() - started)
 
             beating = asyncio.create_task(heartbeat())
-            for _ in range(30_000):
+            for _ in range(200_000):
                 await producer.enqueue("t", b"x" * 100)
             await producer.flush()
             beating.cancel()
