@@ -140,6 +140,7 @@ class ClusterProxy:
     def __init__(self, targets: Sequence[tuple[int, str, int]]) -> None:
         self.nodes = {node_id: NodeProxy(self, node_id, host, port) for node_id, host, port in targets}
         self.requests: list[Request] = []
+        self.frames_from_broker = 0  # also those that are held back
         self.answered = 0
         self.is_open = asyncio.Event()
         self.is_open.set()
@@ -396,6 +397,8 @@ class _Link:
         # Apart from `answers`, so that the end of the broker's connection is noticed whatever is waited for.
         while True:
             self.frames.put_nowait(await _read_frame(self.broker_reader))
+            self.node.cluster.frames_from_broker += 1
+            self.node.cluster.changed()
 
     async def answers(self) -> None:
         cluster = self.node.cluster
