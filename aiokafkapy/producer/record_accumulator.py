@@ -637,8 +637,9 @@ class RecordAccumulator:
             self._close_open_batch(queue)
         size = record_size_upper_bound(record[1], record[2], record[3])
         self._check_size(size, info.topic, partition)
-        if partition < 0 and info.produced_bytes + size >= self._batch_size:
-            # Java switches only after it has opened a batch here, which then leaves with a record or two in it.
+        if partition < 0 and info.produced_bytes and info.produced_bytes + size >= self._batch_size:
+            # Java switches only after it has opened a batch here, which then leaves with a record or two in it. But a
+            # partition just switched to takes the record, however large it is.
             self._switch_partition(info, cluster)
             timestamp_ms, key, value, headers = record
             return self._append(info.topic, partition, timestamp_ms, key, value, headers, now, cluster)
