@@ -25,7 +25,7 @@ from asyncio import _get_running_loop
 from collections.abc import Iterable, Sequence
 from functools import partial
 from inspect import isawaitable
-from time import time
+from time import perf_counter, time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, cast
 
@@ -296,10 +296,10 @@ class KafkaProducer(Generic[K, V]):
         Raises KafkaTimeoutError after ``timeout`` seconds (default ``request_timeout_ms``), with the cause.
         """
         runtime = self._check_usable()
-        started = runtime.loop.time()
+        started = perf_counter()
         # No topics: version 0 would mean all of them.
         await runtime.client.send_and_wait(ApiKey.METADATA, _build_ping, timeout=timeout, min_version=1)
-        return runtime.loop.time() - started
+        return perf_counter() - started
 
     @property
     def health(self) -> ProducerHealth:
