@@ -47,6 +47,9 @@ class BuildCore(build_ext):
             self._translate()
             for extension in self.extensions:
                 self._output(extension).unlink(missing_ok=True)
+                if self.compiler.compiler_type == "unix":
+                    # Some Pythons are built with less, and all with -g, which makes the files five times as large.
+                    extension.extra_compile_args = ["-O3", "-g0"]
             super().build_extensions()
             # An optional extension that does not compile is only warned about: look at what is there.
             missing = [extension.name for extension in self.extensions if not self._output(extension).exists()]
