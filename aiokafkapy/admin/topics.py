@@ -45,13 +45,17 @@ class TopicDescription(NamedTuple):
 
 
 class TopicAdmin:
-    """``async with TopicAdmin("host:9092") as admin: …``. Options are those of `ClientConfig`."""
+    """``async with TopicAdmin("host:9092") as admin: …``. Options are those of `ClientConfig`.
+
+    `timeout` is how many seconds a call goes on trying, when it is given none of its own.
+    """
 
     def __init__(
         self,
         bootstrap_servers: str | Sequence[str] | None = None,
         *,
         config: ClientConfig | None = None,
+        timeout: float = 30.0,
         **options: Any,
     ) -> None:
         if config is None:
@@ -61,6 +65,7 @@ class TopicAdmin:
         elif bootstrap_servers is not None or options:
             raise IllegalStateError("give either config or options, not both")
         self.config = config
+        self.timeout = timeout
         # Without topics of its own: what it asks for is the brokers and the controller.
         self.metadata = Metadata(
             retry_backoff_ms=config.retry_backoff_ms,
@@ -86,16 +91,20 @@ class TopicAdmin:
         if client is not None:
             await client.close()
 
-    async def list_topics(self, timeout: float = 30.0) -> list[TopicDescription]:
+    async def ping(self, timeout: float | None = None) -> None:
+        """Return when a broker has answered; KafkaTimeoutError with the cause when none does."""
+        await self._retry(lambda: self._metadata_of([]), timeout)
+
+    async def list_topics(self, timeout: float | None = None) -> list[TopicDescription]:
         """All topics, by name."""
         response = await self._retry(lambda: self._metadata_of(None), timeout)
         return sorted(_description(topic) for topic in response.topics if not topic.error_code)
 
-    async def describe(self, name: str, timeout: float = 30.0) -> TopicDescription:
+    async def describe(self, name: str, timeout: float | None = None) -> TopicDescription:
         """One topic; UnknownTopicOrPartitionError when there is none of this name."""
         return await self._retry(lambda: self._describe(name), timeout, but_not=UnknownTopicOrPartitionError)
 
-    async def configs(self, name: str, timeout: float = 30.0) -> dict[str, str | None]:
+    async def configs(self, name: str, timeout: float | None = None) -> dict[str, str | None]:
         """The options that were set for this topic itself, with Kafka's names."""
 
         def build(version: int) -> Any:
@@ -122,7 +131,7 @@ class TopicAdmin:
         partitions: int = BROKER_DEFAULT,
         replication_factor: int = BROKER_DEFAULT,
         configs: Mapping[str, str] | None = None,
-        timeout: float = 30.0,
+        timeout: float | None = None,
     ) -> TopicDescription:
         """Make a topic and wait until it has its leaders; -1 leaves a number to the broker's default (Kafka 2.4)."""
 
@@ -133,23 +142,23 @@ class TopicAdmin:
                 "replication_factor": replication_factor,
                 "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
             }
-            return build_request(ApiKey.CREATE_TOPICS, version, topics=[topic], timeout=int(timeout * 1000))
+            return build_request(ApiKey.CREATE_TOPICS, version, topics=[topic], timeout=self._timeout_ms(timeout))
 
         await self._change(ApiKey.CREATE_TOPICS, build, "topics", name, timeout)
         return await self._with_leaders(name, max(partitions, 1), timeout)
 
-    async def create_partitions(self, name: str, total: int, *, timeout: float = 30.0) -> TopicDescription:
+    async def create_partitions(self, name: str, total: int, *, timeout: float | None = None) -> TopicDescription:
         """Make it `total` partitions (not so many more) and wait for their leaders; InvalidPartitionsError for
         fewer."""
 
         def build(version: int) -> Any:
             topic = {"name": name, "count": total, "assignments": None}
-            return build_request(ApiKey.CREATE_PARTITIONS, version, topics=[topic], timeout=int(timeout * 1000))
+            return build_request(ApiKey.CREATE_PARTITIONS, version, topics=[topic], timeout=self._timeout_ms(timeout))
 
         await self._change(ApiKey.CREATE_PARTITIONS, build, "results", name, timeout)
         return await self._with_leaders(name, total, timeout)
 
-    async def delete(self, name: str, *, timeout: float = 30.0) -> None:
+    async def delete(self, name: str, *, timeout: float | None = None) -> None:
         """Delete a topic with all that is in it; UnknownTopicOrPartitionError when there is none of this name."""
 
         def build(version: int) -> Any:
@@ -158,7 +167,7 @@ class TopicAdmin:
                 version,
                 topics=[{"name": name, "topic_id": None}],
                 topic_names=[name],
-                timeout=int(timeout * 1000),
+                timeout=self._timeout_ms(timeout),
             )
 
         await self._change(ApiKey.DELETE_TOPICS, build, "responses", name, timeout)
@@ -171,8 +180,11 @@ class TopicAdmin:
         node = self.metadata.cluster.controller if to_controller else None
         return await self._client.send_and_wait(api_key, build, node=node)
 
+    def _timeout_ms(self, timeout: float | None) -> int:
+        return int((self.timeout if timeout is None else timeout) * 1000)
+
     async def _change(
-        self, api_key: ApiKey, build: Callable[[int], Any], answers: str, name: str, timeout: float
+        self, api_key: ApiKey, build: Callable[[int], Any], answers: str, name: str, timeout: float | None
     ) -> None:
         async def ask() -> None:
             response = await self._send(api_key, build, to_controller=True)
@@ -181,21 +193,23 @@ class TopicAdmin:
 
         await self._retry(ask, timeout, but_not=UnknownTopicOrPartitionError)
 
-    async def _metadata_of(self, name: str | None) -> Any:
+    async def _metadata_of(self, names: Sequence[str] | None) -> Any:
+        """Metadata of these topics, or of all; none of them is made by it."""
+
         def build(version: int) -> Any:
-            topics = None if name is None else [{"name": name, "topic_id": None}]
+            topics = None if names is None else [{"name": name, "topic_id": None} for name in names]
             return build_request(ApiKey.METADATA, version, topics=topics, allow_auto_topic_creation=False)
 
         return await self._send(ApiKey.METADATA, build)
 
     async def _describe(self, name: str) -> TopicDescription:
-        response = await self._metadata_of(name)
+        response = await self._metadata_of([name])
         for topic in response.topics:
             _check(topic, name)
             return _description(topic)
         raise UnknownTopicOrPartitionError(f"{name}: there is no such topic", topic=name)
 
-    async def _with_leaders(self, name: str, least: int, timeout: float) -> TopicDescription:
+    async def _with_leaders(self, name: str, least: int, timeout: float | None) -> TopicDescription:
         """The topic once it has as many partitions and all of them a leader; the news takes a moment to spread."""
 
         async def ask() -> TopicDescription:
@@ -207,8 +221,9 @@ class TopicAdmin:
         return await self._retry(ask, timeout)
 
     async def _retry(
-        self, ask: Callable[[], Awaitable[T]], timeout: float, but_not: type[KafkaError] | tuple[()] = ()
+        self, ask: Callable[[], Awaitable[T]], timeout: float | None, but_not: type[KafkaError] | tuple[()] = ()
     ) -> T:
+        timeout = self.timeout if timeout is None else timeout
         last: KafkaError | None = None
         attempts = 0
         try:

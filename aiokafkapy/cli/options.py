@@ -15,9 +15,11 @@ import typer
 
 __all__ = [
     "DEFAULT_SERVERS",
+    "DEFAULT_TIMEOUT",
     "BootstrapServers",
     "ConfigEntries",
     "Position",
+    "Timeout",
     "client_options",
     "parse_pairs",
     "parse_position",
@@ -44,6 +46,9 @@ ConfigEntries = Annotated[
         help="A client option by Kafka's name, such as linger.ms=5. May be given several times.",
     ),
 ]
+
+Timeout = Annotated[float, typer.Option("--timeout", min=0.1, help="Seconds to wait for a broker that answers.")]
+DEFAULT_TIMEOUT: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)

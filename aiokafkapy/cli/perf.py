@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..errors import BufferExhaustedError, KafkaError, MetadataNotReadyError
-from .options import DEFAULT_SERVERS, BootstrapServers, ConfigEntries, client_options
+from .options import DEFAULT_SERVERS, DEFAULT_TIMEOUT, BootstrapServers, ConfigEntries, Timeout, client_options
+from .producing import started_producer
 from .progress import Progress, progress
 from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, run, say
 
@@ -111,6 +112,7 @@ def perf(
     ] = 0,
     partitions: Annotated[int, typer.Option("--partitions", min=1, help="Partitions, when the topic is made.")] = 6,
     config: ConfigEntries = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: Annotated[bool, typer.Option("--json", help="Print the figures as JSON.")] = False,
 ) -> None:
     """Measure how fast records go in: rate, and the latency from send to acknowledgement."""
@@ -118,13 +120,9 @@ def perf(
     values = _values(record_size)
 
     async def command(stop: Stop) -> int:
-        from ..producer.config import ProducerConfig
-        from ..producer.producer import KafkaProducer
-
-        producer_config = ProducerConfig.from_properties(options)
-        await _make_topic(topic, partitions, options["bootstrap.servers"])
+        await _make_topic(topic, partitions, options["bootstrap.servers"], timeout)
         figures = Figures(record_size)
-        async with KafkaProducer(config=producer_config) as producer:
+        async with started_producer(options, timeout) as producer:
             await producer.partitions_for(topic)
             before = producer.statistics()
             begun = time.perf_counter()
@@ -155,11 +153,11 @@ def _values(size: int) -> list[bytes]:
     return [bytes(source.choices(letters, k=size)) for _ in range(DISTINCT_VALUES)]
 
 
-async def _make_topic(topic: str, partitions: int, servers: str) -> None:
+async def _make_topic(topic: str, partitions: int, servers: str, timeout: float) -> None:
     from ..admin import TopicAdmin
     from ..errors import TopicAlreadyExistsError
 
-    async with TopicAdmin(servers) as admin:
+    async with TopicAdmin(servers, timeout=timeout) as admin:
         try:
             await admin.create(topic, partitions=partitions)
         except TopicAlreadyExistsError:

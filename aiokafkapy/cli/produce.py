@@ -26,7 +26,16 @@ import typer
 
 from ..errors import KafkaError
 from .feeding import feed, is_regular_file
-from .options import DEFAULT_SERVERS, BootstrapServers, ConfigEntries, client_options, parse_pairs
+from .options import (
+    DEFAULT_SERVERS,
+    DEFAULT_TIMEOUT,
+    BootstrapServers,
+    ConfigEntries,
+    Timeout,
+    client_options,
+    parse_pairs,
+)
+from .producing import started_producer
 from .progress import Progress, progress
 from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CommandError, Stop, counted, run, say
 from .sources import FORMATS, InputRecord, RecordShape, RejectedLine, format_of, read_records
@@ -136,6 +145,7 @@ def produce(
         Path | None, typer.Option("--failed", help="Write lines that failed to this file, as JSON with the reason.")
     ] = None,
     config: ConfigEntries = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")] = False,
 ) -> None:
@@ -162,14 +172,11 @@ def produce(
     options = client_options(bootstrap_servers, config)
 
     async def command(stop: Stop) -> int:
-        from ..producer.config import ProducerConfig
-        from ..producer.producer import KafkaProducer
-
         begun = time.perf_counter()
         with contextlib.ExitStack() as open_files:
             failed_file = None if failed is None else open_files.enter_context(failed.open("w", encoding="utf-8"))
             outcome = Outcome(failed_file)
-            async with KafkaProducer(config=ProducerConfig.from_properties(options)) as producer:
+            async with started_producer(options, timeout) as producer:
                 with progress("sending", None, is_shown=not quiet) as bar:
                     for name in files or [STDIN]:
                         await _send_file(producer, topic, name, kind, shape, outcome, stop, bar)

@@ -21,7 +21,16 @@ import typer
 
 from ..common import ConsumedRecord, TopicPartition
 from ..errors import KafkaTimeoutError, UnknownTopicOrPartitionError
-from .options import DEFAULT_SERVERS, BootstrapServers, ConfigEntries, Position, client_options, parse_position
+from .options import (
+    DEFAULT_SERVERS,
+    DEFAULT_TIMEOUT,
+    BootstrapServers,
+    ConfigEntries,
+    Position,
+    Timeout,
+    client_options,
+    parse_position,
+)
 from .running import EXIT_INTERRUPTED, EXIT_OK, CommandError, Stop, counted, run, say
 
 if TYPE_CHECKING:
@@ -31,8 +40,6 @@ __all__ = ["ReadPlan", "as_json_line", "read"]
 
 UNKNOWN_TOPIC_TIMEOUT = 2.0
 """Seconds for which a broker may say that there is no such topic: one that was just made takes a moment to spread."""
-BROKER_TIMEOUT = 10.0
-"""Seconds more when no broker answers: one may be starting."""
 QUIET_WAIT = 0.5
 """Seconds after which a fetch with nothing to show comes back, so that Ctrl-C and the end are noticed."""
 
@@ -95,6 +102,7 @@ def read(
     ] = None,
     read_committed: Annotated[bool, typer.Option("--committed", help="Only what transactions have committed.")] = False,
     config: ConfigEntries = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Read a topic's records as JSON lines, from the start to what is the end now; with --follow without end.
 
@@ -107,6 +115,7 @@ def read(
     if end is not None and end.kind in ("earliest", "last"):
         raise typer.BadParameter("the end is latest, an offset or a time", param_hint="--to")
     options = client_options(bootstrap_servers, config)
+    options.setdefault("default.api.timeout.ms", str(int(timeout * 1000)))
     if read_committed:
         options["isolation.level"] = "read_committed"
 
@@ -114,7 +123,7 @@ def read(
         from ..reader import PartitionReader, ReaderConfig
 
         async with PartitionReader(config=ReaderConfig.from_properties(options)) as reader:
-            partitions = await _choose_partitions(reader, topic, partition)
+            partitions = await _choose_partitions(reader, topic, partition, timeout)
             stops = await _find_places(reader, partitions, begin, None if follow else end or Position("latest"))
             until_ms = end.number if end is not None and end.kind == "timestamp" else None
             plan = ReadPlan(stops, max_records, until_ms)
@@ -166,12 +175,14 @@ def _text(data: bytes | None) -> str | dict[Literal["base64"], str] | None:
         return {"base64": base64.b64encode(data).decode()}
 
 
-async def _choose_partitions(reader: PartitionReader, topic: str, wanted: list[int] | None) -> list[TopicPartition]:
+async def _choose_partitions(
+    reader: PartitionReader, topic: str, wanted: list[int] | None, timeout: float
+) -> list[TopicPartition]:
     try:
         try:
-            found = [one.partition for one in await reader.partitions_for(topic, UNKNOWN_TOPIC_TIMEOUT)]
+            found = [one.partition for one in await reader.partitions_for(topic, min(UNKNOWN_TOPIC_TIMEOUT, timeout))]
         except KafkaTimeoutError:
-            found = [one.partition for one in await reader.partitions_for(topic, BROKER_TIMEOUT)]
+            found = [one.partition for one in await reader.partitions_for(topic, timeout)]
     except UnknownTopicOrPartitionError:
         raise CommandError(f"there is no topic {topic}; see them with: aiokafkapy topics list") from None
     missing = sorted(set(wanted or ()) - set(found))

@@ -21,10 +21,12 @@ from typing import Final, NoReturn
 
 import typer
 
-from ..errors import ConfigurationError, KafkaConnectionError, KafkaError, MetadataTimeoutError
+from ..errors import ConfigurationError, KafkaConnectionError, KafkaError
 
 __all__ = ["EXIT_FAILED", "EXIT_INTERRUPTED", "EXIT_OK", "EXIT_USAGE", "CommandError", "Stop", "counted", "run", "say"]
 
+NOTICE_AFTER: Final = 1.0
+"""Seconds that a command may take to stop before the user is told how to end it."""
 EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
@@ -94,10 +96,13 @@ async def _with_signals(command: Callable[[Stop], Awaitable[int]]) -> int:
     stop = Stop()
     loop = asyncio.get_running_loop()
     this = asyncio.current_task()
+    notices: list[asyncio.TimerHandle] = []
 
     def on_signal() -> None:
         if stop.is_requested and this is not None:
             this.cancel()
+        elif not stop.is_requested:
+            notices.append(loop.call_later(NOTICE_AFTER, say, "stopping; Ctrl-C again ends it at once"))
         stop.request()
 
     numbers = (signal.SIGINT, signal.SIGTERM)
@@ -115,6 +120,8 @@ async def _with_signals(command: Callable[[Stop], Awaitable[int]]) -> int:
         say("stopped")
         return EXIT_INTERRUPTED
     finally:
+        for notice in notices:
+            notice.cancel()
         for number in numbers:
             loop.remove_signal_handler(number)
 
@@ -127,10 +134,11 @@ def _errors_as_lines() -> Iterator[None]:
         _fail(str(error), error.exit_code)
     except ConfigurationError as error:
         _fail(str(error), EXIT_USAGE)
-    except (KafkaConnectionError, MetadataTimeoutError) as error:
-        _fail(f"{error}; is the broker running, and is --bootstrap-servers right?", EXIT_FAILED)
     except KafkaError as error:
-        _fail(str(error), EXIT_FAILED)
+        text = str(error)
+        if "no broker" in text or isinstance(error, KafkaConnectionError):
+            text += "; is the broker running, and is --bootstrap-servers right?"
+        _fail(text, EXIT_FAILED)
     except KeyboardInterrupt:
         _fail("stopped", EXIT_INTERRUPTED)
     except BrokenPipeError:

@@ -212,7 +212,7 @@ def _timestamp(value: Any) -> int | None:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return int(value) if value.lstrip("-").isdigit() and len(value) > 8 else parse_timestamp(value)
+        return int(value) if value.lstrip("-").isdigit() else parse_timestamp(value)
     raise ValueError(f"{value!r} is not a time")
 
 

@@ -13,7 +13,15 @@ import typer
 
 from ..common import NO_LEADER, TopicPartition
 from ..errors import InvalidPartitionsError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
-from .options import DEFAULT_SERVERS, BootstrapServers, ConfigEntries, client_options, parse_pairs
+from .options import (
+    DEFAULT_SERVERS,
+    DEFAULT_TIMEOUT,
+    BootstrapServers,
+    ConfigEntries,
+    Timeout,
+    client_options,
+    parse_pairs,
+)
 from .running import EXIT_OK, CommandError, Stop, counted, run
 
 if TYPE_CHECKING:
@@ -31,6 +39,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text
 def list_topics(
     bootstrap_servers: BootstrapServers = DEFAULT_SERVERS,
     config: ConfigEntries = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
     internal: Annotated[bool, typer.Option("--internal", help="Also Kafka's own topics.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -46,7 +55,7 @@ def list_topics(
             summary = _summary(one)
             typer.echo(f"{one.name:<{width}}  {counted(summary['partitions'], 'partition')}  {_replicas(summary)}")
 
-    _run(bootstrap_servers, config, work)
+    _run(bootstrap_servers, config, timeout, work)
 
 
 @topics.command()
@@ -54,6 +63,7 @@ def create(
     topic: Name,
     bootstrap_servers: BootstrapServers = DEFAULT_SERVERS,
     config: ConfigEntries = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
     partitions: Annotated[int, typer.Option("--partitions", "-p", min=1, help="How many partitions.")] = 1,
     replication_factor: Annotated[
         int, typer.Option("--replication-factor", "-r", min=-1, help="Copies of each; -1: the broker's default.")
@@ -79,7 +89,7 @@ def create(
             return
         typer.echo(f"created topic {topic} with {counted(partitions, 'partition')}")
 
-    _run(bootstrap_servers, config, work)
+    _run(bootstrap_servers, config, timeout, work)
 
 
 @topics.command()
@@ -87,6 +97,7 @@ def describe(
     topic: Name,
     bootstrap_servers: BootstrapServers = DEFAULT_SERVERS,
     config: ConfigEntries = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
     as_json: AsJson = False,
 ) -> None:
     """Show a topic's partitions: leaders, replicas, first and last offsets; and its own options."""
@@ -94,13 +105,13 @@ def describe(
     async def work(admin: TopicAdmin) -> None:
         found = await admin.describe(topic)
         described = _summary(found) | {"configs": await admin.configs(topic)}
-        described["partitions"] = await _with_offsets(found, client_options(bootstrap_servers, config))
+        described["partitions"] = await _with_offsets(found, client_options(bootstrap_servers, config), timeout)
         if as_json:
             _print_json(described)
         else:
             _print_description(described)
 
-    _run(bootstrap_servers, config, work, topic)
+    _run(bootstrap_servers, config, timeout, work, topic)
 
 
 @topics.command()
@@ -108,6 +119,7 @@ def delete(
     topic: Name,
     bootstrap_servers: BootstrapServers = DEFAULT_SERVERS,
     config: ConfigEntries = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
 ) -> None:
     """Delete a topic with all its records."""
@@ -118,7 +130,7 @@ def delete(
         await admin.delete(topic)
         typer.echo(f"deleted topic {topic}")
 
-    _run(bootstrap_servers, config, work, topic)
+    _run(bootstrap_servers, config, timeout, work, topic)
 
 
 @topics.command("add-partitions")
@@ -127,6 +139,7 @@ def add_partitions(
     total: Annotated[int, typer.Option("--total", min=1, help="How many partitions the topic has afterwards.")],
     bootstrap_servers: BootstrapServers = DEFAULT_SERVERS,
     config: ConfigEntries = None,
+    timeout: Timeout = DEFAULT_TIMEOUT,
 ) -> None:
     """Add partitions. Records that are there stay where they are, so keys may move to other partitions from now on."""
 
@@ -137,14 +150,18 @@ def add_partitions(
             raise CommandError(f"{error}; a topic can only get more partitions than it has") from error
         typer.echo(f"topic {topic} has {counted(total, 'partition')}")
 
-    _run(bootstrap_servers, config, work, topic)
+    _run(bootstrap_servers, config, timeout, work, topic)
 
 
 # internals
 
 
 def _run(
-    servers: str, entries: list[str] | None, work: Callable[[TopicAdmin], Awaitable[None]], topic: str | None = None
+    servers: str,
+    entries: list[str] | None,
+    timeout: float,
+    work: Callable[[TopicAdmin], Awaitable[None]],
+    topic: str | None = None,
 ) -> None:
     options = client_options(servers, entries)
 
@@ -152,7 +169,7 @@ def _run(
         from ..admin import TopicAdmin
         from ..client.config import ClientConfig
 
-        async with TopicAdmin(config=ClientConfig.from_properties(options)) as admin:
+        async with TopicAdmin(config=ClientConfig.from_properties(options), timeout=timeout) as admin:
             try:
                 await work(admin)
             except UnknownTopicOrPartitionError:
@@ -162,13 +179,13 @@ def _run(
     run(command)
 
 
-async def _with_offsets(topic: TopicDescription, options: dict[str, Any]) -> list[dict[str, Any]]:
+async def _with_offsets(topic: TopicDescription, options: dict[str, Any], timeout: float) -> list[dict[str, Any]]:
     from ..reader import PartitionReader, ReaderConfig
 
     with_leader = [TopicPartition(topic.name, one.partition) for one in topic.partitions if one.leader != NO_LEADER]
     async with PartitionReader(config=ReaderConfig.from_properties(options)) as reader:
-        first = await reader.beginning_offsets(with_leader)
-        end = await reader.end_offsets(with_leader)
+        first = await reader.beginning_offsets(with_leader, timeout)
+        end = await reader.end_offsets(with_leader, timeout)
     return [
         {
             "partition": one.partition,

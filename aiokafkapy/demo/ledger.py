@@ -140,7 +140,7 @@ class Ledger:
         kept = self.acknowledged - lost
         whole = self.sent == rows and not self.failed and not self.unanswered
         all_in = Check(
-            "every flight was acknowledged",
+            "nothing failed" if was_interrupted else "every flight was acknowledged",
             whole or (was_interrupted and not self.failed),
             f"{self.acknowledged:,} of {rows:,}"
             + (f", {self.failed:,} failed" if self.failed else "")

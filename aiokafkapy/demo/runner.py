@@ -24,7 +24,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..common import TopicPartition
 from ..errors import KafkaError, TopicAlreadyExistsError
@@ -33,9 +33,13 @@ from .ledger import Ledger
 from .replay import Bar, StopSignal, replay_directly, replay_over_http
 from .report import Load, Report, percentile_ms
 
+if TYPE_CHECKING:
+    from ..producer.producer import KafkaProducer
+
 __all__ = ["DemoError", "DemoOptions", "run_demo"]
 
 PARTITIONS: Final = 6
+KEPT_FOR_EVER: Final = {"retention.ms": "-1"}
 START_TIMEOUT: Final = 30.0
 """Seconds for the service to listen and to be ready."""
 STOP_TIMEOUT: Final = 15.0
@@ -99,7 +103,7 @@ def _check_packages() -> None:
 async def _cluster(options: DemoOptions) -> AsyncIterator[tuple[str, str]]:
     """Bootstrap servers, and what to call the cluster in the report."""
     if options.bootstrap_servers is not None:
-        yield options.bootstrap_servers, options.bootstrap_servers
+        yield options.bootstrap_servers, f"Kafka at {options.bootstrap_servers}"
         return
     from ..broker import DevBroker
 
@@ -113,8 +117,15 @@ async def _make_topic(servers: str, topic: str) -> None:
 
     async with TopicAdmin(servers) as admin:
         # Flights of 2013: a broker that keeps a week by the records' own time would drop them while we look.
-        with contextlib.suppress(TopicAlreadyExistsError):
-            await admin.create(topic, partitions=PARTITIONS, configs={"retention.ms": "-1"})
+        try:
+            await admin.create(topic, partitions=PARTITIONS, configs=KEPT_FOR_EVER)
+        except TopicAlreadyExistsError:
+            configs = await admin.configs(topic)
+            if KEPT_FOR_EVER.items() - configs.items():
+                raise DemoError(
+                    f"topic {topic} is there already and may drop records as old as these flights: give another"
+                    f" --topic, or delete it with: aiokafkapy topics delete {topic}"
+                ) from None
 
 
 async def _end_offsets(servers: str, topic: str) -> dict[TopicPartition, int]:
@@ -148,7 +159,7 @@ async def _directly(
 ) -> Load:
     from ..producer.producer import KafkaProducer
 
-    async with KafkaProducer(servers) as producer:
+    async with KafkaProducer(servers) as producer, _at_once_when_cancelled(producer):
         before = ledger.acknowledged
         with progress("flights directly", len(flights)) as bar:
             begun = time.perf_counter()
@@ -156,6 +167,16 @@ async def _directly(
             load = Load(ledger.acknowledged - before, time.perf_counter() - begun)
         load.take_metrics(producer.metrics())
     return load
+
+
+@contextlib.asynccontextmanager
+async def _at_once_when_cancelled(producer: KafkaProducer[Any, Any]) -> AsyncIterator[None]:
+    """Ctrl-C twice: what is not delivered yet fails, and nothing is waited for."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        await producer.close(0)
+        raise
 
 
 async def _read_back(servers: str, starts: dict[TopicPartition, int], ledger: Ledger, progress: Progress) -> Load:
@@ -204,8 +225,12 @@ async def _service(servers: str, topic: str) -> AsyncIterator[str]:
         start_new_session=True,
     )
     try:
-        url = await _wait_until_ready(process)
-        yield url
+        yield await _wait_until_ready(process)
+    except BaseException:
+        # Somebody is in a hurry, or nobody will ask it anything more: it need not answer what it has begun.
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()
+        raise
     finally:
         await _stop_process(process)
 
@@ -231,7 +256,8 @@ async def _wait_until_ready(process: asyncio.subprocess.Process) -> str:
 
 async def _stop_process(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
-        process.terminate()
+        with contextlib.suppress(ProcessLookupError):
+            process.terminate()
         try:
             async with asyncio.timeout(STOP_TIMEOUT):
                 await process.wait()

@@ -6,8 +6,8 @@ uvloop, on a port of its own choosing, which it prints. Knows nothing of the rep
 Rules:
 - 200 means that the broker has the record: the answer comes after `await producer.send()`;
 - what the broker refused, or did not answer in time, is 503 with the reason, and says whether the outcome is unknown;
-- the process ends on SIGTERM after the requests in flight were answered, and when its stdin ends: whoever started it
-  has gone then.
+- the process ends on SIGTERM after the requests in flight were answered, and at once when its stdin ends: whoever
+  started it has gone then.
 """
 
 from __future__ import annotations
@@ -107,7 +107,8 @@ def serve(bootstrap_servers: str, topic: str) -> None:
 
     def end_with_parent() -> None:
         sys.stdin.buffer.read()
-        server.should_exit = True
+        # Nobody is there to read the answers that are still to come.
+        server.should_exit = server.force_exit = True
 
     threading.Thread(target=end_with_parent, daemon=True).start()
     print(json.dumps({"port": listener.getsockname()[1]}), flush=True)

@@ -35,7 +35,11 @@ def test_the_code_is_what_the_command_returns(code: int) -> None:
         (CommandError("not so", 2), 2, "error: not so\n"),
         (ConfigurationError("linger_ms=x"), 2, "error: linger_ms=x\n"),
         (KafkaError("no"), 1, "error: no\n"),
-        (MetadataTimeoutError("late"), 1, "error: late; is the broker running, and is --bootstrap-servers right?\n"),
+        (
+            MetadataTimeoutError("no broker"),
+            1,
+            "error: no broker; is the broker running, and is --bootstrap-servers right?\n",
+        ),
         (FileNotFoundError(2, "No such file or directory", "a.csv"), 1, "error: a.csv: No such file or directory\n"),
         (KeyboardInterrupt(), 130, "error: stopped\n"),
     ],

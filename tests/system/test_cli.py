@@ -1,0 +1,256 @@
+"""The commands as users run them: processes, pipes, signals and exit codes, against `aiokafkapy broker`."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PROGRAM = [sys.executable, "-m", "aiokafkapy"]
+TIMEOUT = 60
+
+
+@dataclass(frozen=True)
+class Cluster:
+    servers: str
+
+    def run(self, *arguments: str, given: str | bytes | None = None, code: int = 0) -> subprocess.CompletedProcess[str]:
+        data = given.encode() if isinstance(given, str) else given
+        done = subprocess.run(
+            [*PROGRAM, *arguments], input=data, capture_output=True, env=self.environment, timeout=TIMEOUT, check=False
+        )
+        result = subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
+        assert result.returncode == code, result
+        assert "Traceback" not in result.stderr, result.stderr
+        return result
+
+    def start(self, *arguments: str) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        return subprocess.Popen([*PROGRAM, *arguments], stdin=pipe, stdout=pipe, stderr=pipe, env=self.environment)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "AIOKAFKAPY_BOOTSTRAP_SERVERS": self.servers}
+
+    def read(self, topic: str, *arguments: str) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.run("read", topic, *arguments).stdout.splitlines()]
+
+
+def start_broker(*arguments: str) -> tuple[subprocess.Popen[bytes], str]:
+    process = subprocess.Popen([*PROGRAM, "broker", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    return process, process.stdout.readline().decode().strip()
+
+
+def stop(process: subprocess.Popen[bytes], number: int = signal.SIGTERM) -> tuple[str, str]:
+    if process.poll() is None:
+        process.send_signal(number)
+    try:
+        out, err = process.communicate(timeout=TIMEOUT)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+        raise
+    return out.decode(), err.decode()
+
+
+def read_line(stream: Any) -> bytes:
+    """A line of a pipe, or a failure when none comes."""
+    ready, _, _ = select.select([stream], [], [], TIMEOUT)
+    assert ready, "no line came"
+    line: bytes = stream.readline()
+    return line
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    process, servers = start_broker("--port", "0", "--nodes", "3", "--topic", "made:4")
+    try:
+        yield Cluster(servers)
+    finally:
+        out, err = stop(process, signal.SIGINT)
+    assert out == ""
+    assert process.returncode == 0, err
+    assert "aiokafkapy produce" in err
+    assert "Traceback" not in err
+
+
+def test_lines_from_stdin_are_read_back_as_json_lines(cluster: Cluster) -> None:
+    done = cluster.run("produce", "lines", "--header", "from=cli", given="one\ntwo\nthree\n")
+    assert done.stdout == ""
+    assert "3 records to lines" in done.stderr
+    assert "offsets 0 to 2" in done.stderr
+    records = cluster.read("lines")
+    assert [record["value"] for record in records] == ["one", "two", "three"]
+    assert {record["key"] for record in records} == {None}
+    assert records[0]["headers"] == [["from", "cli"]]
+    assert records[0]["timestamp_ms"] > 1_500_000_000_000
+
+
+def test_bytes_that_are_no_text_go_through(cluster: Cluster) -> None:
+    cluster.run("produce", "bytes", "--key-separator", r"\t", given=b"k\xff\tv\x00\xfe\n")
+    (record,) = cluster.read("bytes")
+    assert record["key"] == {"base64": "a/8="}
+    assert record["value"] == {"base64": "dgD+"}
+
+
+def test_a_csv_has_keys_times_and_headers_and_its_bad_lines_go_to_a_file(cluster: Cluster, tmp_path: Path) -> None:
+    source = tmp_path / "in.csv"
+    source.write_text("id,at,who,text\na,2013-01-01T10:00:00Z,x,NA\nbroken\nb,5,y,yes\n")
+    failed = tmp_path / "failed.jsonl"
+    arguments = ["--key", "id", "--value", "text", "--null", "NA", "--timestamp-field", "at"]
+    arguments += ["--header-field", "who=who", "--failed", str(failed), "--json", "--partition", "1"]
+    done = cluster.run("produce", "made", str(source), *arguments, code=1)
+    summary = json.loads(done.stdout)
+    assert (summary["sent"], summary["failed"]) == (2, 1)
+    assert summary["partitions"]["1"] == {"records": 2, "first_offset": 0, "last_offset": 1}
+    (bad,) = [json.loads(line) for line in failed.read_text().splitlines()]
+    assert (bad["line"], bad["text"], bad["source"]) == (3, "broken", str(source))
+    found = [(one["key"], one["value"], one["timestamp_ms"], one["headers"]) for one in cluster.read("made")]
+    assert found == [("a", None, 1_357_034_400_000, [["who", "x"]]), ("b", "yes", 5, [["who", "y"]])]
+
+
+def test_what_the_producer_refuses_goes_to_the_file_too(cluster: Cluster, tmp_path: Path) -> None:
+    failed = tmp_path / "failed.jsonl"
+    options = ["--config", "max.request.size=200", "--failed", str(failed)]
+    cluster.run("produce", "refused", *options, given="short\n" + "x" * 500 + "\nlast\n", code=1)
+    (bad,) = [json.loads(line) for line in failed.read_text().splitlines()]
+    assert bad["line"] == 2
+    assert "max_request_size" in bad["reason"]
+    assert [record["value"] for record in cluster.read("refused")] == ["short", "last"]
+
+
+def test_a_line_of_a_slow_pipe_is_sent_when_it_comes(cluster: Cluster) -> None:
+    cluster.run("topics", "create", "live")
+    follower = cluster.start("read", "live", "--follow")
+    producer = cluster.start("produce", "live", "--json")
+    assert producer.stdin is not None
+    try:
+        for text in (b"first", b"second"):
+            producer.stdin.write(text + b"\n")
+            producer.stdin.flush()
+            # The pipe stays open: the record is there though the input has not ended.
+            assert json.loads(read_line(follower.stdout))["value"] == text.decode()
+    finally:
+        out, err = stop(producer, signal.SIGINT)
+        _, follower_err = stop(follower, signal.SIGINT)
+    assert producer.returncode == 130, err
+    assert json.loads(out)["sent"] == 2
+    assert "stopped; 2 records" in err
+    assert follower.returncode == 0, follower_err
+    assert "Traceback" not in err + follower_err
+
+
+def test_reading_begins_and_ends_where_it_is_told(cluster: Cluster) -> None:
+    lines = "".join(json.dumps({"n": number, "at": 1_000_000_000_000 + number}) + "\n" for number in range(10))
+    cluster.run("produce", "places", "--format", "jsonl", "--value", "n", "--timestamp-field", "at", given=lines)
+
+    def values(*arguments: str) -> list[int]:
+        return [int(record["value"]) for record in cluster.read("places", *arguments)]
+
+    assert values() == list(range(10))
+    assert values("--from", "7") == [7, 8, 9]
+    assert values("--from", "-2") == [8, 9]
+    assert values("--from", "@1000000000004", "--to", "@1000000000006") == [4, 5]
+    assert values("--from", "2", "--to", "4") == [2, 3]
+    assert values("--max", "3") == [0, 1, 2]
+    assert values("--from", "latest") == []
+    assert values("--partition", "0", "--committed") == list(range(10))
+
+
+def test_a_reader_that_goes_away_is_no_error(cluster: Cluster) -> None:
+    cluster.run("produce", "many", given="".join(f"{number}\n" for number in range(20_000)))
+    reader = cluster.start("read", "many")
+    assert reader.stdout is not None
+    assert reader.stderr is not None
+    read_line(reader.stdout)
+    reader.stdout.close()
+    assert reader.wait(TIMEOUT) == 0
+    assert reader.stderr.read() == b""
+    reader.stderr.close()
+    assert reader.stdin is not None
+    reader.stdin.close()
+
+
+def test_topics_are_made_shown_grown_and_deleted(cluster: Cluster) -> None:
+    cluster.run("topics", "create", "tt", "--partitions", "2", "--topic-config", "retention.ms=1000")
+    again = cluster.run("topics", "create", "tt", code=1)
+    assert again.stderr.startswith("error: topic tt exists already")
+    cluster.run("topics", "create", "tt", "--if-not-exists")
+    cluster.run("topics", "add-partitions", "tt", "--total", "3")
+    fewer = cluster.run("topics", "add-partitions", "tt", "--total", "2", code=1)
+    assert "only get more partitions" in fewer.stderr
+    cluster.run("produce", "tt", "--partition", "2", given="x\n")
+    described = json.loads(cluster.run("topics", "describe", "tt", "--json").stdout)
+    assert described["configs"] == {"retention.ms": "1000"}
+    assert [(one["first_offset"], one["end_offset"]) for one in described["partitions"]] == [(0, 0), (0, 0), (0, 1)]
+    assert "retention.ms=1000" in cluster.run("topics", "describe", "tt").stdout
+    assert "tt" in [one["topic"] for one in json.loads(cluster.run("topics", "list", "--json").stdout)]
+    assert "3 partitions" in cluster.run("topics", "list").stdout
+    cluster.run("topics", "delete", "tt", given="n\n", code=1)
+    cluster.run("topics", "delete", "tt", "--yes")
+    assert "no topic tt" in cluster.run("topics", "describe", "tt", code=1).stderr
+    assert "no topic tt" in cluster.run("read", "tt", code=1).stderr
+
+
+def test_perf_measures_and_says_so_as_json(cluster: Cluster) -> None:
+    found = json.loads(cluster.run("perf", "speed", "-n", "20000", "-s", "50", "--json").stdout)
+    assert (found["records"], found["failed"], found["timed_records"]) == (20_000, 0, 20_000)
+    assert 0 < found["p50_ms"] <= found["p99_ms"] <= found["max_latency_ms"]
+    said = cluster.run("perf", "speed", "-n", "500", "--tasks", "20", "--throughput", "5000").stdout
+    assert said.startswith("500 records sent, ")
+    assert "ms 99th" in said
+    described = json.loads(cluster.run("topics", "describe", "speed", "--json").stdout)
+    assert sum(one["end_offset"] for one in described["partitions"]) == 20_500
+
+
+@pytest.mark.parametrize("command", [["produce", "t"], ["read", "t"], ["topics", "list"], ["perf", "t", "-n", "1"]])
+def test_without_a_broker_the_error_is_one_line_with_the_address(command: list[str]) -> None:
+    done = Cluster("127.0.0.1:1").run(*command, "--timeout", "0.5", given="x\n", code=1)
+    assert "127.0.0.1:1" in done.stderr
+    assert done.stderr.count("error: ") == 1
+
+
+def test_a_file_that_is_not_there_is_one_line(cluster: Cluster) -> None:
+    assert cluster.run("produce", "t", "nothing.csv", code=1).stderr == (
+        "error: nothing.csv: No such file or directory\n"
+    )
+    wrong = cluster.run("produce", "t", "--format", "csv", "--key", "b", given="a,c\n", code=1)
+    assert "has no column 'b'; it has a, c" in wrong.stderr
+
+
+def test_a_broker_keeps_its_records_in_a_data_dir_also_through_kill_9(tmp_path: Path) -> None:
+    process, servers = start_broker("--port", "0", "--data-dir", str(tmp_path / "data"))
+    try:
+        Cluster(servers).run("produce", "kept", given="".join(f"{number}\n" for number in range(100)))
+    finally:
+        process.kill()
+        process.communicate()
+    process, servers = start_broker("--port", "0", "--data-dir", str(tmp_path / "data"))
+    try:
+        assert [int(record["value"]) for record in Cluster(servers).read("kept")] == list(range(100))
+    finally:
+        stop(process)
+    assert process.returncode == 0
+
+
+def test_a_port_that_is_taken_is_said_with_what_to_do(cluster: Cluster) -> None:
+    port = cluster.servers.split(",")[0].rpartition(":")[2]
+    done = cluster.run("broker", "--port", port, code=1)
+    assert done.stderr.startswith(f"error: port {port} is in use: give another --port")
+
+
+def test_an_option_that_does_not_exist_is_a_wrong_command(cluster: Cluster) -> None:
+    done = cluster.run("produce", "t", "--config", "linger.mss=5", given="", code=2)
+    assert "did you mean linger_ms?" in done.stderr
+    done = cluster.run("broker", "--config", "num.partition=5", "--port", "0", code=2)
+    assert "num_partitions" in done.stderr
