@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
+from functools import partial
 
 from ..common import Node
 from ..errors import KafkaConnectionError, KafkaError
@@ -64,7 +65,7 @@ class BrokerConnections:
         name = f"aiokafkapy connect to {node.host}:{node.port}"
         attempt.task = self._loop.create_task(self._connect(node.node_id, state, attempt), name=name)
         self._tasks.add(attempt.task)
-        attempt.task.add_done_callback(self._tasks.discard)
+        attempt.task.add_done_callback(partial(self._on_task_done, node.node_id, attempt))
 
     def adopt(self, connection: BrokerConnection) -> bool:
         """A socket is connected: make it its node's connection, or drop it when its attempt was given up (False)."""
@@ -112,6 +113,14 @@ class BrokerConnections:
                 await asyncio.wait(tuple(self._tasks))
             else:
                 await self._closed_one.wait()
+
+    # asyncio callbacks
+
+    def _on_task_done(self, node_id: int, attempt: _Attempt, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            # By somebody who cancels all tasks, maybe before it began. When we gave the attempt up, this does nothing.
+            self._fail(node_id, attempt, KafkaConnectionError("the attempt to connect was cancelled"))
 
     # internals
 
