@@ -1,0 +1,115 @@
+"""An accumulator on a virtual clock, and what stands in for the Sender in its tests."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from aiokafkapy.common import ExponentialBackoff, TopicPartition
+from aiokafkapy.producer.buffer_pool import BufferPool
+from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.producer.delivery import Delivery
+from aiokafkapy.producer.producer_batch import ProducerBatch
+from aiokafkapy.producer.record_accumulator import ReadyCheckResult, RecordAccumulator
+from aiokafkapy.producer.transaction_manager import TransactionManager
+
+from .sender_fakes import cluster_of
+
+T0 = TopicPartition("t", 0)
+T1 = TopicPartition("t", 1)
+KIB = 1024
+
+
+def ready_manager() -> TransactionManager:
+    """A transaction manager that has its producer id."""
+    manager = TransactionManager(ExponentialBackoff(0.1, 1.0, jitter=0))
+    manager.handle_init_producer_id_sent()
+    manager.handle_init_producer_id(7, 0)
+    return manager
+
+
+class Harness:
+    """An accumulator; topic ``t`` has two partitions on node 1 unless told otherwise. Nothing is in flight by itself."""
+
+    def __init__(
+        self,
+        leaders: dict[str, Sequence[int]] | None = None,
+        *,
+        idempotent: bool = False,
+        reserve: int = 0,
+        **options: Any,
+    ) -> None:
+        options = {"linger_ms": 0, "retry_backoff_ms": 100, "retry_backoff_max_ms": 1000} | options
+        # Not all that is tried here is sensible enough for the whole ProducerConfig.
+        memory = options.pop("buffer_memory", 32 * KIB * KIB)
+        self.config = ProducerConfig(bootstrap_servers="h:1", **options).model_copy(update={"buffer_memory": memory})
+        self.pool = BufferPool(memory, reserve)
+        self.manager = ready_manager() if idempotent else None
+        self.accumulator = RecordAccumulator(self.config, self.pool, self.manager)
+        self.cluster = cluster_of(leaders or {"t": [1, 1]})
+        self.now = 1000.0
+        self.in_flight: dict[int, int] = {}
+        self.wakeups = 0
+        self.accumulator.wakeup = self._on_wakeup
+
+    def _on_wakeup(self) -> None:
+        self.wakeups += 1
+
+    def append(
+        self, value: Any = b"x", partition: int = 0, *, key: Any = None, headers: Any = None, topic: str = "t", at: int = 1
+    ) -> Delivery | None:
+        return self.accumulator.append(topic, partition, at, key, value, headers, self.now, self.cluster)
+
+    def append_ok(self, value: Any = b"x", partition: int = 0, **fields: Any) -> Delivery:
+        delivery = self.append(value, partition, **fields)
+        assert delivery is not None
+        return delivery
+
+    def ready(self) -> ReadyCheckResult:
+        return self.accumulator.ready(self.cluster, self.now, lambda node_id: self.in_flight.get(node_id, 0))
+
+    def drain(self, *node_ids: int, size: int = 1024 * KIB) -> list[ProducerBatch]:
+        """The batches that go to these nodes (1 if none is named) in one round."""
+        drained = self.accumulator.drain(self.cluster, node_ids or (1,), size, self.now)
+        return [batch for batches in drained.values() for batch in batches]
+
+    def drain_all(self, *node_ids: int) -> list[ProducerBatch]:
+        """As many rounds as there are batches."""
+        drained: list[ProducerBatch] = []
+        while batches := self.drain(*node_ids):
+            drained += batches
+        return drained
+
+    def complete(self, batch: ProducerBatch, base_offset: int = 0) -> None:
+        """The broker took ``batch``."""
+        if self.manager is not None:
+            self.manager.handle_completed_batch(batch, base_offset)
+        batch.complete(base_offset)
+        self.accumulator.deallocate(batch, self.now)
+
+    def fail(self, batch: ProducerBatch, error: BaseException | None = None) -> None:
+        """``batch`` is given up."""
+        if self.manager is not None:
+            self.manager.remove_in_flight_batch(batch)
+        batch.fail(error or ValueError("refused"))
+        self.accumulator.deallocate(batch, self.now)
+
+    def check(self) -> None:
+        """What must hold at every moment."""
+        accumulator = self.accumulator
+        assert accumulator.accepted == accumulator.delivered + accumulator.failed + accumulator.pending
+        held = sum(batch.memory + batch.reserved_memory for batch in accumulator.incomplete)
+        assert self.pool.held == held
+        for batch in accumulator.incomplete:
+            assert batch.memory == batch.builder.capacity
+        assert self.pool.held >= 0
+
+
+def values_of(batch: ProducerBatch) -> list[Any]:
+    """The values in a batch, in their order."""
+    return [value for _, _, value, _ in batch.builder.records()]
+
+
+def wire_bytes(batch: ProducerBatch) -> bytes:
+    """The batch as it goes to the broker."""
+    return b"".join(bytes(piece) for piece in batch.buffers())
