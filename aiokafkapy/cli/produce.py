@@ -101,53 +101,71 @@ class Outcome:
         }
 
 
+# What the options are and say; the command's own signature is only their names.
+Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to write to.")]
+Files = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[FILES]...", help="Files to read, or - for stdin, which is the default."),
+]
+Format = Annotated[
+    str | None,
+    typer.Option("--format", help=f"{', '.join(FORMATS)}; otherwise by the file's ending, else lines."),
+]
+Key = Annotated[str | None, typer.Option("--key", "-k", help="The column or field that is the key.")]
+KeySeparator = Annotated[
+    str | None, typer.Option("--key-separator", help="For lines: what stands between key and value.")
+]
+Value = Annotated[
+    str | None, typer.Option("--value", help="The column or field that is the value; otherwise the whole line.")
+]
+Header = Annotated[
+    list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header for every record.")
+]
+HeaderField = Annotated[
+    list[str] | None,
+    typer.Option("--header-field", metavar="NAME=FIELD", help="A header from a column or field of each line."),
+]
+Partition = Annotated[int | None, typer.Option("--partition", min=0, help="Write to this partition.")]
+PartitionField = Annotated[
+    str | None, typer.Option("--partition-field", help="The column or field with the partition's number.")
+]
+TimestampField = Annotated[
+    str | None,
+    typer.Option("--timestamp-field", help="The column or field with the time: milliseconds, or ISO 8601."),
+]
+Null = Annotated[
+    str | None, typer.Option("--null", help="What stands for null, such as NA; a null value is a tombstone.")
+]
+Delimiter = Annotated[str, typer.Option("--delimiter", help=r"Between the columns of a CSV; \t for a tab.")]
+Columns = Annotated[str | None, typer.Option("--columns", help="Names for a CSV that has no header line: a,b,c.")]
+Failed = Annotated[
+    Path | None, typer.Option("--failed", help="Write lines that failed to this file, as JSON with the reason.")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")]
+
+
 def produce(
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to write to.")],
-    files: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[FILES]...", help="Files to read, or - for stdin, which is the default."),
-    ] = None,
+    topic: Topic,
+    files: Files = None,
     bootstrap_servers: BootstrapServers = DEFAULT_SERVERS,
-    kind: Annotated[
-        str | None,
-        typer.Option("--format", help=f"{', '.join(FORMATS)}; otherwise by the file's ending, else lines."),
-    ] = None,
-    key: Annotated[str | None, typer.Option("--key", "-k", help="The column or field that is the key.")] = None,
-    key_separator: Annotated[
-        str | None, typer.Option("--key-separator", help="For lines: what stands between key and value.")
-    ] = None,
-    value: Annotated[
-        str | None, typer.Option("--value", help="The column or field that is the value; otherwise the whole line.")
-    ] = None,
-    header: Annotated[
-        list[str] | None, typer.Option("--header", "-H", metavar="NAME=VALUE", help="A header for every record.")
-    ] = None,
-    header_field: Annotated[
-        list[str] | None,
-        typer.Option("--header-field", metavar="NAME=FIELD", help="A header from a column or field of each line."),
-    ] = None,
-    partition: Annotated[int | None, typer.Option("--partition", min=0, help="Write to this partition.")] = None,
-    partition_field: Annotated[
-        str | None, typer.Option("--partition-field", help="The column or field with the partition's number.")
-    ] = None,
-    timestamp_field: Annotated[
-        str | None,
-        typer.Option("--timestamp-field", help="The column or field with the time: milliseconds, or ISO 8601."),
-    ] = None,
-    null: Annotated[
-        str | None, typer.Option("--null", help="What stands for null, such as NA; a null value is a tombstone.")
-    ] = None,
-    delimiter: Annotated[str, typer.Option("--delimiter", help=r"Between the columns of a CSV; \t for a tab.")] = ",",
-    columns: Annotated[
-        str | None, typer.Option("--columns", help="Names for a CSV that has no header line: a,b,c.")
-    ] = None,
-    failed: Annotated[
-        Path | None, typer.Option("--failed", help="Write lines that failed to this file, as JSON with the reason.")
-    ] = None,
+    kind: Format = None,
+    key: Key = None,
+    key_separator: KeySeparator = None,
+    value: Value = None,
+    header: Header = None,
+    header_field: HeaderField = None,
+    partition: Partition = None,
+    partition_field: PartitionField = None,
+    timestamp_field: TimestampField = None,
+    null: Null = None,
+    delimiter: Delimiter = ",",
+    columns: Columns = None,
+    failed: Failed = None,
     config: ConfigEntries = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")] = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
 ) -> None:
     """Write lines, CSV rows or JSON lines to a topic, from files or stdin.
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import socket
 import sys
 import threading
@@ -107,8 +108,8 @@ def serve(bootstrap_servers: str, topic: str) -> None:
 
     def end_with_parent() -> None:
         sys.stdin.buffer.read()
-        # Nobody is there to read the answers that are still to come.
-        server.should_exit = server.force_exit = True
+        # Nobody is there to read the answers that are still to come, and perhaps no broker to drain the producer to.
+        os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()
     print(json.dumps({"port": listener.getsockname()[1]}), flush=True)
