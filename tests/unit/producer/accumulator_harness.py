@@ -29,7 +29,7 @@ def ready_manager() -> TransactionManager:
 
 
 class Harness:
-    """An accumulator; topic ``t`` has two partitions on node 1 unless told otherwise. Nothing is in flight by itself."""
+    """An accumulator; topic ``t`` has two partitions on node 1 unless told otherwise."""
 
     def __init__(
         self,
@@ -56,7 +56,14 @@ class Harness:
         self.wakeups += 1
 
     def append(
-        self, value: Any = b"x", partition: int = 0, *, key: Any = None, headers: Any = None, topic: str = "t", at: int = 1
+        self,
+        value: Any = b"x",
+        partition: int = 0,
+        *,
+        key: Any = None,
+        headers: Any = None,
+        topic: str = "t",
+        at: int = 1,
     ) -> Delivery | None:
         return self.accumulator.append(topic, partition, at, key, value, headers, self.now, self.cluster)
 

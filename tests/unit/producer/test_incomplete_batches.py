@@ -97,6 +97,7 @@ class TestFlush:
         pieces = [piece for half in halves for piece in half.split(70)]
         assert len(pieces) > len(halves) > 1
         for piece in pieces:
+            assert not flush.is_settled
             assert events == []
             piece.complete(0)
         assert events == ["settled"]
