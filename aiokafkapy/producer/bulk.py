@@ -4,6 +4,9 @@ Owns how an iterable is cut into slices, and the collecting of outcomes. Bytes w
 slice, with one result object per batch instead of one per record; everything else goes the way of ``enqueue``, one by
 one. It knows no sockets and no states. Java has no counterpart.
 
+The outcomes are a sequence that makes a ``RecordMetadata`` when it is looked at: a million of them would cost more than
+the sending.
+
 Rules: no more is taken from the iterable than there is room for, plus one slice; outcomes are collected as they come,
 so that values are not held longer than needed; a record that cannot be sent leaves its error in its place, and the next
 goes on; between two slices others run.
@@ -12,11 +15,12 @@ goes on; between two slices others run.
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from time import time
-from typing import Any, Final
+from typing import Any, Final, overload
 
 from ..errors import KafkaError
 from .admission import PendingRecord
@@ -25,7 +29,7 @@ from .partitioners import UNKNOWN_PARTITION
 from .producer_runtime import ProducerRuntime
 from .records import ProducerRecord, RecordMetadata
 
-__all__ = ["BulkSend"]
+__all__ = ["BulkSend", "Outcomes"]
 
 SLICE_BYTES: Final = 256 * 1024
 LONGEST_SLICE: Final = 2048
@@ -53,10 +57,10 @@ class BulkSend:
         self._is_plain = is_plain
         self._length = FIRST_SLICE
         # Outcomes that are there, and behind them, in order, what is on its way.
-        self._outcomes: list[RecordMetadata | BaseException] = []
+        self._outcomes = Outcomes()
         self._parts: deque[DeliveryList | Delivery | BaseException] = deque()
 
-    async def run(self, items: Iterable[Any]) -> list[RecordMetadata | BaseException]:
+    async def run(self, items: Iterable[Any]) -> Outcomes:
         """Send all and return their outcomes. Raises only what the iterable itself raises, and CancelledError."""
         iterator = iter(items)
         while chunk := self._next_slice(iterator):
@@ -80,8 +84,10 @@ class BulkSend:
     def _next_slice(self, iterator: Iterator[Any]) -> list[Any]:
         """The next records, about SLICE_BYTES of them."""
         chunk = list(islice(iterator, self._length))
-        if chunk and self._is_plain:
-            size = sum(len(item) for item in chunk if item.__class__ is bytes)
+        if not (self._is_plain and _PLAIN.issuperset(map(type, chunk))):
+            self._length = FIRST_SLICE
+        else:
+            size = sum(map(len, filter(None, chunk)))
             self._length = max(1, min(LONGEST_SLICE, 2 * self._length, SLICE_BYTES * len(chunk) // (size + 1)))
         return chunk
 
@@ -128,14 +134,79 @@ class BulkSend:
     def _collect(self) -> None:
         """Move the outcomes at the front that are there, and let go of their values."""
         parts = self._parts
-        while parts:
-            part = parts[0]
+        while parts and (isinstance(parts[0], BaseException) or parts[0].done()):
+            self._outcomes.add(parts.popleft())
+
+
+class Outcomes(Sequence[RecordMetadata | BaseException]):
+    """What became of each record of a ``send_many``, in the order of the input: a ``RecordMetadata`` or an error."""
+
+    __slots__ = ("_length", "_parts", "_starts")
+
+    def __init__(self) -> None:
+        self._parts: list[DeliveryList | Delivery | BaseException] = []
+        # In step with the parts: the position of the first record of each.
+        self._starts: list[int] = []
+        self._length = 0
+
+    def add(self, part: DeliveryList | Delivery | BaseException) -> None:
+        """The next records; every one of them has its answer."""
+        count = 1
+        if isinstance(part, DeliveryList):
+            part.forget_values()
+            count = len(part)
+        if count:
+            self._parts.append(part)
+            self._starts.append(self._length)
+            self._length += count
+
+    def errors(self) -> Iterator[BaseException]:
+        """The errors among the outcomes, in order; costs little when there are none."""
+        for part in self._parts:
             if isinstance(part, BaseException):
-                self._outcomes.append(part)
-            elif not part.done():
-                return
+                yield part
             elif isinstance(part, DeliveryList):
-                self._outcomes.extend(part.results())
+                yield from part.errors()
+            elif (error := part.exception()) is not None:
+                yield error
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> RecordMetadata | BaseException: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[RecordMetadata | BaseException]: ...
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [self[position] for position in range(*index.indices(self._length))]
+        position = index + self._length if index < 0 else index
+        if not 0 <= position < self._length:
+            raise IndexError(f"record {index} of {self._length}")
+        place = bisect_right(self._starts, position) - 1
+        part = self._parts[place]
+        return _outcome_of(part[position - self._starts[place]] if isinstance(part, DeliveryList) else part)
+
+    def __iter__(self) -> Iterator[RecordMetadata | BaseException]:
+        for part in self._parts:
+            if isinstance(part, DeliveryList):
+                yield from part.results()
             else:
-                self._outcomes.append(part.exception() or part.result())
-            parts.popleft()
+                yield _outcome_of(part)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str | bytes):
+            return NotImplemented
+        return list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        failed = sum(1 for _ in self.errors())
+        return f"<outcomes of {self._length} records, {failed} failed>"
+
+
+def _outcome_of(part: Delivery | BaseException) -> RecordMetadata | BaseException:
+    return part if isinstance(part, BaseException) else part.exception() or part.result()

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextvars import Context
@@ -425,6 +426,21 @@ class DeliveryList(Sequence[Delivery]):
                     found.append(delivery.exception() or delivery.result())
         return found
 
+    def errors(self) -> Iterator[BaseException]:
+        """The errors of the records that failed, in order; every record must have an answer."""
+        for start, (result, _, count) in zip(self._starts, self._spans, strict=True):
+            if result.status != SUCCEEDED:
+                for position in range(start, start + count):
+                    error = self._delivery(position).exception()
+                    if error is not None:
+                        yield error
+
+    def forget_values(self) -> None:
+        """Keep only the sizes of keys and values: enough for a list that outlives them."""
+        if not isinstance(self._values, array):
+            self._values = _sizes_of(self._values)
+            self._keys = None if self._keys is None else _sizes_of(self._keys)
+
     def __repr__(self) -> str:
         return f"<DeliveryList of {self._length} {'done' if self.done() else 'pending'}>"
 
@@ -437,9 +453,17 @@ class DeliveryList(Sequence[Delivery]):
         return new_delivery(result, first + position - self._starts[span], self._timestamp_ms, key_size, value_size)
 
     def _sizes(self, position: int) -> tuple[int, int]:
-        value = self._values[position]
         key = None if self._keys is None else self._keys[position]
-        return (-1 if key is None else len(key)), (-1 if value is None else len(value))
+        return _size_of(key), _size_of(self._values[position])
+
+
+def _size_of(data: Any) -> int:
+    """The size of a key or value, which may be told already."""
+    return -1 if data is None else data if data.__class__ is int else len(data)
+
+
+def _sizes_of(data: Sequence[Any]) -> array[int]:
+    return array("q", [_size_of(item) for item in data])
 
 
 def _wake(future: asyncio.Future[None]) -> None:

@@ -31,7 +31,7 @@ from ..observability import RateLimitedLogger, get_logger
 from ..protocol.produce import PartitionProduceResponse
 from .config import ProducerConfig
 from .metrics import SenderMetrics
-from .produce_responses import Decision, Outcome, decide, delivery_timeout_error, no_answer
+from .produce_responses import NO_ERROR, Decision, Outcome, decide, delivery_timeout_error, no_answer
 from .producer_batch import BatchState, ProducerBatch
 from .producer_metadata import ProducerMetadata
 from .record_accumulator import RecordAccumulator
@@ -105,7 +105,10 @@ class InFlightBatches:
             if answer is None:
                 answer = no_answer(topic_partition, NetworkError.code, "the response left the partition out")
             try:
-                self._handle_answer(batch, answer, now, was_sent)
+                if answer.error_code == NO_ERROR:  # what it almost always is
+                    self._complete(batch, answer, now)
+                else:
+                    self._handle_answer(batch, answer, now, was_sent)
             except Exception as error:
                 # A bug of ours must not keep the other partitions from their outcomes.
                 _logger.error("produce.handler_failed", topic=topic_partition.topic, error=repr(error), exc_info=error)

@@ -3,9 +3,10 @@
 Kafka's counterparts are ``SenderMetricsRegistry``, ``Sensor``, ``Rate`` and ``Avg``. It knows no clock: ``now`` is an
 argument. Whoever exports metrics (Prometheus, OpenTelemetry) reads ``KafkaProducer.metrics()`` and needs nothing else.
 
-Rules: nothing is recorded per record, only per batch, request and wake-up, so measuring costs nothing that shows;
-averages, maxima and rates look at the last one to two windows of 30 s, as Kafka's do; totals count from the start.
-Durations are in milliseconds, because Kafka's are.
+Rules: nothing is recorded per record, only per batch, request and wake-up, and what is recorded there is one tuple; the
+arithmetic is done when somebody looks, or when many have gathered. So measuring costs nothing that shows. Averages,
+maxima and rates look at the last one to two windows of 30 s, as Kafka's do; totals count from the start. Durations are
+in milliseconds, because Kafka's are.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ __all__ = ["SenderMetrics", "Window"]
 
 WINDOW: Final = 30.0
 """Seconds; Kafka's metrics.sample.window.ms with its two samples."""
+MOST_SAMPLES: Final = 512
+"""Recorded before they are summed up: a fraction of a millisecond's work."""
 
 
 class Window:
@@ -73,6 +76,10 @@ class SenderMetrics:
     """The numbers of one producer."""
 
     __slots__ = (
+        "_batches",
+        "_lags",
+        "_requests",
+        "_responses",
         "batch_size",
         "batch_splits",
         "batches_sent",
@@ -97,6 +104,11 @@ class SenderMetrics:
     )
 
     def __init__(self, now: float) -> None:
+        # What was recorded and is not in the numbers below yet
+        self._batches: list[tuple[int, int, int, float, float]] = []
+        self._requests: list[tuple[int, float]] = []
+        self._responses: list[tuple[float, int, float]] = []
+        self._lags: list[tuple[float, float]] = []
         # Totals
         self.records_sent = 0
         self.records_retried = 0
@@ -123,24 +135,25 @@ class SenderMetrics:
 
     def record_batch(self, record_count: int, size: int, uncompressed_size: int, queued: float, now: float) -> None:
         """One batch went into a request, ``queued`` seconds after its first record."""
-        self.batches_sent += 1
-        self.records_sent += record_count
-        self.bytes_sent += size
-        self.sends.record(record_count, now)
-        self.batch_size.record(size, now)
-        self.record_size.record(uncompressed_size, now, record_count)
-        self.compression_rate.record(size / uncompressed_size if uncompressed_size else 1.0, now)
-        self.queue_time.record(queued * 1000, now)
+        self._batches.append((record_count, size, uncompressed_size, queued, now))
 
     def record_request(self, record_count: int, now: float) -> None:
         """One Produce request was handed to the network client."""
-        self.requests_sent += 1
-        self.records_per_request.record(record_count, now)
+        self._requests.append((record_count, now))
+        if len(self._batches) >= MOST_SAMPLES or len(self._requests) >= MOST_SAMPLES:
+            self._sum_up()
 
     def record_response(self, latency: float, throttle_time_ms: int, now: float) -> None:
         """One Produce request was answered after ``latency`` seconds."""
-        self.request_latency.record(latency * 1000, now)
-        self.throttle_time.record(throttle_time_ms, now)
+        self._responses.append((latency, throttle_time_ms, now))
+        if len(self._responses) >= MOST_SAMPLES:
+            self._sum_up()
+
+    def record_wake_up(self, lag: float, now: float) -> None:
+        """The Sender runs, ``lag`` seconds after it was woken."""
+        self._lags.append((lag, now))
+        if len(self._lags) >= MOST_SAMPLES:
+            self._sum_up()
 
     def record_retry(self, record_count: int, error: BaseException | None, now: float) -> None:
         """A batch is sent again."""
@@ -156,6 +169,7 @@ class SenderMetrics:
 
     def snapshot(self, now: float) -> dict[str, float]:
         """Kafka's names (group ``producer-metrics``) and ours, with their values at ``now``."""
+        self._sum_up()
         averages = {
             "batch-size": self.batch_size,
             "record-size": self.record_size,
@@ -186,3 +200,33 @@ class SenderMetrics:
         )
         found.update({f"error-total.{name}": count for name, count in self.errors_by_code.items()})
         return found
+
+    def longest_loop_lag(self, now: float) -> float:
+        """The longest time from waking the Sender to its running, in seconds, of the last minute or half of it."""
+        self._sum_up()
+        return self.loop_lag.maximum(now) / 1000
+
+    # internals
+
+    def _sum_up(self) -> None:
+        batches, self._batches = self._batches, []
+        for record_count, size, uncompressed_size, queued, now in batches:
+            self.batches_sent += 1
+            self.records_sent += record_count
+            self.bytes_sent += size
+            self.sends.record(record_count, now)
+            self.batch_size.record(size, now)
+            self.record_size.record(uncompressed_size, now, record_count)
+            self.compression_rate.record(size / uncompressed_size if uncompressed_size else 1.0, now)
+            self.queue_time.record(queued * 1000, now)
+        requests, self._requests = self._requests, []
+        for record_count, now in requests:
+            self.requests_sent += 1
+            self.records_per_request.record(record_count, now)
+        responses, self._responses = self._responses, []
+        for latency, throttle_time_ms, now in responses:
+            self.request_latency.record(latency * 1000, now)
+            self.throttle_time.record(throttle_time_ms, now)
+        lags, self._lags = self._lags, []
+        for lag, now in lags:
+            self.loop_lag.record(lag * 1000, now)

@@ -254,7 +254,7 @@ class KafkaProducer(Generic[K, V]):
         values_or_records: Iterable[V | ProducerRecord | None],
         *,
         return_exceptions: bool = False,
-    ) -> list[RecordMetadata | BaseException]:
+    ) -> Sequence[RecordMetadata | BaseException]:
         """Send values (or ``ProducerRecord``s) of an iterable of any length and wait for all; outcomes in its order.
 
         It takes from the iterable only as fast as there is room. A record that fails does not stop the others: with
@@ -264,14 +264,13 @@ class KafkaProducer(Generic[K, V]):
         is_plain = self._interceptors is None and self._value_serializer is None and self._is_sticky_without_key
         bulk = BulkSend(self._check_usable(), topic, self._accept, self._admitted, is_plain=is_plain)
         outcomes = await bulk.run(values_or_records)
-        if not return_exceptions:
-            failed = [outcome for outcome in outcomes if isinstance(outcome, BaseException)]
-            if failed:
-                failed[0].add_note(
-                    f"{len(failed)} of {len(outcomes)} records of send_many() failed; "
-                    "with return_exceptions=True every record tells its own outcome"
-                )
-                raise failed[0]
+        failed = [] if return_exceptions else list(outcomes.errors())
+        if failed:
+            failed[0].add_note(
+                f"{len(failed)} of {len(outcomes)} records of send_many() failed; "
+                "with return_exceptions=True every record tells its own outcome"
+            )
+            raise failed[0]
         return outcomes
 
     async def flush(self, timeout: float | None = None) -> None:

@@ -280,7 +280,7 @@ class Sender:
         finally:
             self._waiter = None
         now = self._loop.time()
-        self._metrics.loop_lag.record((now - self._woken_at) * 1000, now)
+        self._metrics.record_wake_up(now - self._woken_at, now)
 
     def _release(self) -> None:
         """Leave nothing behind."""

@@ -97,7 +97,7 @@ def statistics_of(runtime: ProducerRuntime | None) -> ProducerStatistics:
         connected_nodes=tuple(node.node_id for node in nodes if runtime.client.is_connection_ready(node.node_id, now)),
         in_flight={node.node_id: runtime.client.in_flight_count(node.node_id) for node in nodes},
         in_flight_batches=len(runtime.sender.in_flight_batches),
-        loop_lag=runtime.metrics.loop_lag.maximum(now) / 1000,
+        loop_lag=runtime.metrics.longest_loop_lag(now),
         wake_ups=runtime.metrics.wake_ups,
         producer_id=manager.producer_id_and_epoch.producer_id if manager is not None else -1,
         producer_epoch=manager.producer_id_and_epoch.epoch if manager is not None else -1,

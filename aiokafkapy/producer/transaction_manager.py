@@ -86,6 +86,10 @@ class ProducerIdAndEpoch(NamedTuple):
         return self.producer_id > NO_PRODUCER_ID
 
 
+# Looked up once: reading a member off its class costs more than all else in some of these methods.
+_UNINITIALIZED: Final = _State.UNINITIALIZED
+_READY: Final = _State.READY
+
 NO_IDENTITY: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
@@ -183,7 +187,7 @@ class TransactionManager:
 
     def time_to_init_producer_id(self, now: float) -> float | None:
         """Seconds until InitProducerId may be sent; None when an id is there or on its way."""
-        if self._state is not _State.UNINITIALIZED:
+        if self._state is not _UNINITIALIZED:
             return None
         return max(0.0, self._retry_at - now)
 
@@ -307,7 +311,7 @@ class TransactionManager:
 
         A used-up epoch drops the producer id instead; the partitions are renumbered when the new id comes.
         """
-        if not self._partitions_to_rewrite or self._state is not _State.READY:
+        if not self._partitions_to_rewrite or self._state is not _READY:
             return False
         if any(map(is_on_the_wire, self._partitions_to_rewrite)):
             return False

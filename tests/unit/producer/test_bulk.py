@@ -136,3 +136,37 @@ async def test_what_the_iterable_raises_is_raised() -> None:
 
     with pytest.raises(LookupError):
         await send(Runtime(), items())
+
+
+class TestOutcomes:
+    """A sequence that is made as it is looked at."""
+
+    async def outcomes(self) -> Any:
+        runtime = Runtime(max_request_size=2000)
+        return await send(runtime, [b"0", None, b"x" * 3000, ProducerRecord("u", b"3", b"k"), *[b"v"] * 100])
+
+    async def test_it_is_aligned_and_can_be_indexed_sliced_and_compared(self) -> None:
+        found = await self.outcomes()
+        assert len(found) == 104
+        assert found[0].serialized_value_size == 1
+        assert found[1].serialized_value_size == -1
+        assert isinstance(found[2], RecordTooLargeError)
+        assert found[3].topic == "u"
+        assert found[-1] == found[103]
+        assert found[4:7] == [found[4], found[5], found[6]]
+        assert [type(each) for each in found] == [type(found[position]) for position in range(104)]
+        assert found != [1, 2]
+        assert found[4:] == list(found)[4:]
+        with pytest.raises(IndexError):
+            found[104]
+        assert repr(found) == "<outcomes of 104 records, 1 failed>"
+
+    async def test_errors_are_found_without_making_the_rest(self) -> None:
+        found = await self.outcomes()
+        assert [type(error) for error in found.errors()] == [RecordTooLargeError]
+
+    async def test_values_are_not_kept(self) -> None:
+        found = await self.outcomes()
+        lists = [part for part in found._parts if hasattr(part, "forget_values")]
+        assert lists
+        assert all(not isinstance(part._values, list) for part in lists)

@@ -267,14 +267,14 @@ def test_a_bug_in_handling_one_batch_is_not_the_others_problem() -> None:
     harness = SenderHarness()
     broken, fine = harness.append(partition=0), harness.append(partition=1)
     request = harness.send()
-    original = harness.sender.in_flight_batches._handle_answer
+    original = harness.sender.in_flight_batches._complete
 
-    def handle(batch: object, *rest: object) -> None:
+    def complete(batch: object, *rest: object) -> None:
         if batch.topic_partition == T0:  # type: ignore[attr-defined]
             raise RuntimeError("a bug")
         original(batch, *rest)  # type: ignore[arg-type]
 
-    harness.sender.in_flight_batches._handle_answer = handle  # type: ignore[method-assign, assignment]
+    harness.sender.in_flight_batches._complete = complete  # type: ignore[method-assign, assignment]
     harness.answer(request, base_offset=2)
     assert str(broken.exception()) == "a bug"
     assert fine.result().offset == 2
