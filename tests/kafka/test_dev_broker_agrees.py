@@ -60,6 +60,9 @@ async def create(client: RawClient, topic: str, partitions: int = 1, **config: s
             metadata = await client.call(ApiKey.METADATA, 9, topics=[{"name": topic}], allow_auto_topic_creation=False)
             if metadata.topics[0].error_code == 0 and all(p.leader_id >= 0 for p in metadata.topics[0].partitions):
                 break
+        # ... and says who the leader is before that one has opened its log.
+        while code == 0 and (await list_offset(client, topic, -1, partition=partitions - 1))[0] != 0:
+            await asyncio.sleep(0)
     return code
 
 
@@ -87,8 +90,10 @@ async def fetch(
     return int(answer.error_code), answer.high_watermark, answer.log_start_offset, batches
 
 
-async def list_offset(client: RawClient, topic: str, timestamp: int, *, version: int = 8, epoch: int = -1) -> Any:
-    wanted = {"partition_index": 0, "timestamp": timestamp, "current_leader_epoch": epoch}
+async def list_offset(
+    client: RawClient, topic: str, timestamp: int, *, version: int = 8, epoch: int = -1, partition: int = 0
+) -> Any:
+    wanted = {"partition_index": partition, "timestamp": timestamp, "current_leader_epoch": epoch}
     topics = [{"name": topic, "partitions": [wanted]}]
     body = await client.call(ApiKey.LIST_OFFSETS, version, replica_id=-1, isolation_level=0, topics=topics)
     answer = body.topics[0].partitions[0]
