@@ -62,7 +62,7 @@ async def create(client: RawClient, topic: str, partitions: int = 1, **config: s
                 break
         # ... and says who the leader is before that one has opened its log.
         while code == 0 and (await list_offset(client, topic, -1, partition=partitions - 1))[0] != 0:
-            await asyncio.sleep(0)
+            pass
     return code
 
 
