@@ -25,7 +25,7 @@ class DeadlineTimer:
         self.deadline = math.inf
         self._loop = loop
         self._on_deadline = on_deadline
-        self._handle: asyncio.TimerHandle | None = None
+        self._handle: asyncio.Handle | None = None
         self._is_cancelled = False
 
     def arm(self, deadline: float) -> None:
@@ -34,7 +34,9 @@ class DeadlineTimer:
             if self._handle is not None:
                 self._handle.cancel()
             self.deadline = deadline
-            self._handle = self._loop.call_at(deadline, self._fire)
+            # Where time stands still (freezegun) a timer for "now" would never fire.
+            is_due = deadline <= self._loop.time()
+            self._handle = self._loop.call_soon(self._fire) if is_due else self._loop.call_at(deadline, self._fire)
 
     def cancel(self) -> None:
         """Never fire again."""

@@ -726,18 +726,19 @@ class TestLoop:
             broker, producer = runner.run(start())
             with pytest.raises(errors.WrongEventLoopError, match="outside of any event loop"):
                 producer.send_nowait("t", b"x")
-            asyncio.run(use(producer)) if False else None
             with asyncio.Runner() as other:
                 other.run(use(producer))
             runner.run(producer.close())
             runner.run(broker.stop())
 
-    async def test_it_works_while_time_is_frozen(self, broker: DevBroker) -> None:
+    @pytest.mark.parametrize("real_asyncio", [True, False])
+    async def test_it_works_while_time_is_frozen(self, broker: DevBroker, real_asyncio: bool) -> None:
         broker.create_topic("t", partitions=1)
-        with freezegun.freeze_time("2024-01-02 03:04:05", real_asyncio=True):
+        with freezegun.freeze_time("2024-01-02 03:04:05", real_asyncio=real_asyncio):
             async with KafkaProducer(broker.bootstrap_servers) as producer:
                 metadata = await producer.send("t", b"x")
                 await producer.send_many("t", numbered(100))
+                await producer.flush()
         assert metadata.timestamp_ms == 1_704_164_645_000
         assert len(values(broker, "t")) == 101
 
