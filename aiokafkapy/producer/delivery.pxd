@@ -15,7 +15,9 @@ cdef class ProduceRequestResult:
     cdef object _errors
     cdef list _starts
     cdef list _moves
-    cdef list _waiters
+    cdef list _waiting_deliveries
+    cdef list _waiting_futures
+    cdef list _callbacks
     cdef Py_ssize_t _prune_at
     cdef list _counters
     cdef public bint is_seen
@@ -24,8 +26,13 @@ cdef class ProduceRequestResult:
 
     cpdef object metadata(self, long long index, long long timestamp_ms, long long key_size, long long value_size)
     cpdef object error(self, long long index)
-    cpdef add_waiter(self, Delivery delivery, object target, object loop, object context)
+    cpdef add_future(self, Delivery delivery, object future)
+    cdef tuple _take_waiters(self)
+    cdef _prune(self)
+    @cython.locals(delivery=Delivery)
+    cpdef move(self, object moves)
     cdef object _error_of(self, long long index)
+    @cython.locals(delivery=Delivery)
     cdef _settle(self, int status)
 
 
@@ -50,6 +57,5 @@ cdef class Delivery:
 cpdef Delivery new_delivery(
     ProduceRequestResult result, long long index, long long timestamp_ms, Py_ssize_t key_size, Py_ssize_t value_size
 )
-cdef _wait_or_tell(Delivery delivery, object target, object loop, object context)
-cdef _tell(Delivery delivery, object target, object loop, object context)
+cdef _resolve(Delivery delivery, object future)
 cdef _call_soon(object loop, object fn, Delivery delivery, object context)

@@ -64,7 +64,7 @@ class Delivery:
         if self.done():
             return _answered(self)
         future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
-        self._result.add_waiter(self, future, None, None)
+        self._result.add_future(self, future)
         return future.__await__()
 
     def done(self) -> bool:
@@ -93,11 +93,11 @@ class Delivery:
         if self.done():
             _call_soon(loop, fn, self, context)
         else:
-            self._result.add_waiter(self, fn, loop, context)
+            self._result.add_callback(self, fn, loop, context)
 
     def remove_done_callback(self, fn: Callable[[Delivery], object]) -> int:
         """Forget ``fn``; returns how many times it had been added through this very object."""
-        return 0 if self.done() else self._result.remove_waiter(self, fn)
+        return 0 if self.done() else self._result.remove_callback(self, fn)
 
     def cancel(self, msg: object = None) -> Literal[False]:
         """Always False: an accepted record is not taken back."""
@@ -160,12 +160,14 @@ class ProduceRequestResult:
 
     __slots__ = (
         "__weakref__",
+        "_callbacks",
         "_counters",
         "_errors",
         "_moves",
         "_prune_at",
         "_starts",
-        "_waiters",
+        "_waiting_deliveries",
+        "_waiting_futures",
         "base_offset",
         "is_seen",
         "log_append_time_ms",
@@ -186,7 +188,11 @@ class ProduceRequestResult:
         self._starts: list[int] | None = None
         self._moves: list[tuple[int, ProduceRequestResult, int]] | None = None
         # Who wants to know
-        self._waiters: list[tuple[Any, Any, Any, Any]] | None = None
+        # Futures stand beside their deliveries in two lists: a tuple for each would be one more object for the cyclic
+        # collector to visit, which is what tens of thousands of awaiting tasks spend their time on.
+        self._waiting_deliveries: list[Delivery] | None = None
+        self._waiting_futures: list[asyncio.Future[RecordMetadata]] | None = None
+        self._callbacks: list[tuple[Delivery, Any, Any, Any]] | None = None
         self._prune_at = FIRST_PRUNE
         self._counters: list[SettlementCounter] | None = None
         # Whether anybody ever asked for an error of the batch
@@ -209,9 +215,17 @@ class ProduceRequestResult:
         self._moves = list(moves)
         self._starts = [first for first, _, _ in self._moves]
         self.status = MOVED
-        waiters, self._waiters = self._waiters, None
-        for delivery, target, loop, context in waiters or ():
-            _wait_or_tell(delivery, target, loop, context)
+        deliveries, futures, callbacks = self._take_waiters()
+        for delivery, future in zip(deliveries, futures, strict=True):
+            if delivery.done():
+                _resolve(delivery, future)
+            else:
+                delivery._result.add_future(delivery, future)
+        for delivery, fn, loop, context in callbacks:
+            if delivery.done():
+                _call_soon(loop, fn, delivery, context)
+            else:
+                delivery._result.add_callback(delivery, fn, loop, context)
         counters, self._counters = self._counters, None
         for counter in counters or ():
             for result in self.successors():
@@ -251,21 +265,27 @@ class ProduceRequestResult:
         self.is_seen = True
         return _fresh(self._error_of(index))
 
-    def add_waiter(self, delivery: Delivery, target: Any, loop: Any, context: Any) -> None:
-        """Remember a future (``loop`` None) or a callback until there is an answer."""
-        if self._waiters is None:
-            self._waiters = []
-        self._waiters.append((delivery, target, loop, context))
-        if len(self._waiters) >= self._prune_at:
-            self._waiters = [waiter for waiter in self._waiters if waiter[2] is not None or not waiter[1].done()]
-            self._prune_at = max(FIRST_PRUNE, 2 * len(self._waiters))
+    def add_future(self, delivery: Delivery, future: asyncio.Future[RecordMetadata]) -> None:
+        """Resolve ``future`` when there is an answer."""
+        if self._waiting_futures is None or self._waiting_deliveries is None:
+            self._waiting_deliveries, self._waiting_futures = [], []
+        self._waiting_deliveries.append(delivery)
+        self._waiting_futures.append(future)
+        if len(self._waiting_futures) >= self._prune_at:
+            self._prune()
 
-    def remove_waiter(self, delivery: Delivery, target: Any) -> int:
+    def add_callback(self, delivery: Delivery, fn: Any, loop: Any, context: Any) -> None:
+        """Call ``fn(delivery)`` on ``loop`` when there is an answer."""
+        if self._callbacks is None:
+            self._callbacks = []
+        self._callbacks.append((delivery, fn, loop, context))
+
+    def remove_callback(self, delivery: Delivery, fn: Any) -> int:
         """Forget a callback; returns how many there were."""
-        waiters = self._waiters or []
-        kept = [waiter for waiter in waiters if not (waiter[0] is delivery and waiter[1] == target)]
-        self._waiters = kept
-        return len(waiters) - len(kept)
+        callbacks = self._callbacks or []
+        kept = [entry for entry in callbacks if not (entry[0] is delivery and entry[1] == fn)]
+        self._callbacks = kept
+        return len(callbacks) - len(kept)
 
     def add_counter(self, counter: SettlementCounter) -> None:
         """Count ``counter`` down when there is an answer; it follows the records when they move."""
@@ -275,7 +295,7 @@ class ProduceRequestResult:
 
     def abandon(self) -> None:
         """There will be no answer: let go of everybody who waits."""
-        self._waiters = None
+        self._take_waiters()
         self._counters = None
 
     def __del__(self) -> None:
@@ -292,12 +312,27 @@ class ProduceRequestResult:
             raise asyncio.InvalidStateError(f"the batch of {self.topic_partition} did not fail")
         return errors(index)
 
+    def _take_waiters(self) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
+        deliveries, self._waiting_deliveries = self._waiting_deliveries, None
+        futures, self._waiting_futures = self._waiting_futures, None
+        callbacks, self._callbacks = self._callbacks, None
+        return deliveries or (), futures or (), callbacks or ()
+
+    def _prune(self) -> None:
+        """Throw out those who gave up."""
+        deliveries, futures = self._waiting_deliveries or [], self._waiting_futures or []
+        kept = [index for index, future in enumerate(futures) if not future.done()]
+        self._waiting_deliveries = [deliveries[index] for index in kept]
+        self._waiting_futures = [futures[index] for index in kept]
+        self._prune_at = max(FIRST_PRUNE, 2 * len(kept))
+
     def _settle(self, status: int) -> None:
         self.status = status
-        waiters, self._waiters = self._waiters, None
-        if waiters is not None:
-            for delivery, target, loop, context in waiters:
-                _tell(delivery, target, loop, context)
+        deliveries, futures, callbacks = self._take_waiters()
+        for delivery, future in zip(deliveries, futures, strict=True):
+            _resolve(delivery, future)
+        for delivery, fn, loop, context in callbacks:
+            _call_soon(loop, fn, delivery, context)
         counters, self._counters = self._counters, None
         if counters is not None:
             for counter in counters:
@@ -479,19 +514,10 @@ def _answered(delivery: Delivery) -> Generator[Any, None, RecordMetadata]:
     return delivery.result()
 
 
-def _wait_or_tell(delivery: Delivery, target: Any, loop: Any, context: Any) -> None:
-    if delivery.done():
-        _tell(delivery, target, loop, context)
-    else:
-        delivery._result.add_waiter(delivery, target, loop, context)
-
-
-def _tell(delivery: Delivery, target: Any, loop: Any, context: Any) -> None:
-    if loop is not None:
-        _call_soon(loop, target, delivery, context)
-    elif not target.done():
+def _resolve(delivery: Delivery, future: asyncio.Future[RecordMetadata]) -> None:
+    if not future.done():
         try:
-            delivery.resolve(target)
+            delivery.resolve(future)
         except RuntimeError:  # its loop is closed, so nobody is left who could be told
             pass
 
