@@ -55,7 +55,7 @@ class KafkaTools:
             )
             watchdog.guard(process.pid)
             try:
-                output, errors = await asyncio.to_thread(process.communicate, stdin, timeout)
+                output, errors = await asyncio.to_thread(_communicate, process, stdin, timeout)
             except subprocess.TimeoutExpired as error:
                 raise KafkaToolError(f"{class_name} did not end within {timeout} s") from error
             finally:
@@ -89,6 +89,16 @@ class KafkaTools:
             options += ["--property", f"{name}={str(value).lower() if isinstance(value, bool) else value}"]
         output = await self.run("org.apache.kafka.tools.consumer.ConsoleConsumer", *options, *arguments)
         return output.removesuffix("\n").split("\n") if output else []
+
+
+def _communicate(process: subprocess.Popen[bytes], stdin: bytes, timeout: float) -> tuple[bytes, bytes]:
+    """Runs in a thread. A process killed from elsewhere ends it, since that ends its pipes."""
+    try:
+        return process.communicate(stdin, timeout)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()  # reads what is left and closes the pipes
+        raise
 
 
 def _reap(process: subprocess.Popen[bytes]) -> None:

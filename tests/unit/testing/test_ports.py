@@ -1,0 +1,25 @@
+import socket
+
+import pytest
+
+from aiokafkapy.testing import ports
+from aiokafkapy.testing.ports import LOOPBACK, free_port
+
+
+def test_a_free_port_can_be_listened_on_and_is_below_those_of_outgoing_connections() -> None:
+    port = free_port()
+    assert 20_000 <= port < 32_000
+    with socket.create_server((LOOPBACK, port)):
+        pass
+
+
+def test_ports_in_use_or_taken_are_not_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as listener:
+        first = free_port()
+        listener.bind((LOOPBACK, first))
+        others = list(range(first + 1, first + 50))
+        monkeypatch.setattr(ports, "_PORTS", range(first, first + 50))
+        assert free_port() in others
+        assert free_port(others[1:]) == others[0] or free_port(others[:1]) in others[1:]
+        with pytest.raises(OSError, match="no free port"):
+            free_port(others)
