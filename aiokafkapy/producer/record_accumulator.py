@@ -255,6 +255,8 @@ class RecordAccumulator:
                 self.accepted += count - 1
                 if partition < 0:
                     self._topics[topic].produced_bytes += batch.builder.size - size
+            if batch.builder.size >= batch.limit:
+                self.wakeup()
         return position
 
     def buffer_exhausted_error(self, topic: str, partition: int = -1) -> BufferExhaustedError:
@@ -421,7 +423,9 @@ class RecordAccumulator:
         self._compressing -= 1
         self._pool.release(batch.reserved_memory)
         batch.reserved_memory = 0
-        if not batch.is_done:
+        if batch.is_done:
+            self._remove(batch)  # it failed where it stood, perhaps because it could not be compressed
+        else:
             self._seal(batch)
         self._grant(now)
         self.wakeup()
@@ -484,6 +488,8 @@ class RecordAccumulator:
 
         Waiting records that fit now are appended, in order.
         """
+        if self._last_batch is batch:
+            self._last_batch = None
         memory, batch.memory = batch.memory, 0
         if memory:
             self._pool.release(memory)
@@ -613,7 +619,7 @@ class RecordAccumulator:
         self._last_batch = batch
         if partition < 0:
             info.produced_bytes += batch.builder.size - size_before
-        if batch.builder.size >= batch.limit:
+        if batch.builder.size >= batch.limit and batch.record_count > 1:  # for its first record, whoever opens it wakes
             self.wakeup()
 
     def _append_slowly(
@@ -681,7 +687,7 @@ class RecordAccumulator:
         self._active.setdefault(queue)
         self._incomplete.add(batch)
         self.next_expiry_time = min(self.next_expiry_time, now + self._delivery_timeout)
-        self.wakeup()
+        self.wakeup()  # only now, when the accounts are right again
         return delivery
 
     def _append_and_settle(
@@ -780,6 +786,11 @@ class RecordAccumulator:
         if queue.batches:
             self._active[queue] = None
 
+    def _remove(self, batch: ProducerBatch) -> None:
+        queue = self._queue(batch.topic_partition)
+        if queue.remove(batch) and not queue.batches:
+            del self._active[queue]
+
     def _enqueue_again(self, batch: ProducerBatch) -> None:
         queue = self._queue(batch.topic_partition)
         queue.insert_in_order(batch)
@@ -806,9 +817,7 @@ class RecordAccumulator:
     ) -> int:
         count = 0
         for batch in batches:
-            queue = self._queue(batch.topic_partition)
-            if queue.remove(batch) and not queue.batches:
-                del self._active[queue]
+            self._remove(batch)
             if batch.abort(error if isinstance(error, BaseException) else error(batch)):
                 count += batch.record_count
             memory, batch.memory = batch.memory, 0
