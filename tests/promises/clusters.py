@@ -42,7 +42,9 @@ class Cluster(abc.ABC):
         """The brokers themselves, past the proxy."""
 
     def producer(self, **options: Any) -> KafkaProducer[Any, Any]:
-        """A producer that is not started."""
+        """A producer that is not started. Records expire within 20 s, so that a test which fails does so soon."""
+        if "delivery_timeout_ms" not in options:
+            options = {"delivery_timeout_ms": 20_000, "request_timeout_ms": 10_000} | options
         return KafkaProducer(self.bootstrap_servers, **options)
 
     @abc.abstractmethod
