@@ -19,9 +19,8 @@ from __future__ import annotations
 
 import heapq
 import logging
-import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -39,7 +38,7 @@ from .transaction_manager import TransactionManager
 
 __all__ = ["InFlightBatches"]
 
-NEVER: Final = math.inf
+SPARE_EXPIRIES: Final = 32
 
 _logger = get_logger(__name__)
 
@@ -64,21 +63,22 @@ class InFlightBatches:
         self._retries = config.retries
         self._delivery_timeout = config.delivery_timeout_ms / 1000
         self._guarantee_message_order = config.guarantee_message_order
-        # What is where. The heap also holds batches that were answered since; they are passed over.
+        # What is where. The heap may also hold batches that were answered since, but not many: they are large.
         self._on_the_wire: Counter[TopicPartition] = Counter()
+        self._count = 0
         self._expiries: list[tuple[float, int, ProducerBatch]] = []
         self._number = 0
         self._in_doubt: set[ProducerBatch] = set()
         self.last_errors: dict[TopicPartition, KafkaError] = {}
 
     def __len__(self) -> int:
-        return self._on_the_wire.total()
+        return self._count
 
     def is_on_the_wire(self, topic_partition: TopicPartition) -> bool:
         """True while a batch of the partition is in a request that has no answer yet."""
         return topic_partition in self._on_the_wire
 
-    def add(self, batches: Iterable[ProducerBatch]) -> None:
+    def add(self, batches: Sequence[ProducerBatch]) -> None:
         """These batches go into a request."""
         for batch in batches:
             self._on_the_wire[batch.topic_partition] += 1
@@ -86,16 +86,21 @@ class InFlightBatches:
             heapq.heappush(self._expiries, (batch.created + self._delivery_timeout, self._number, batch))
             if self._guarantee_message_order:
                 self._accumulator.mute_partition(batch.topic_partition)
+        self._count += len(batches)
+        if len(self._expiries) > 2 * self._count + SPARE_EXPIRIES:
+            self._expiries = [entry for entry in self._expiries if not entry[2].is_done]
+            heapq.heapify(self._expiries)
 
     def handle_answers(
         self,
-        batches: Iterable[ProducerBatch],
+        batches: Sequence[ProducerBatch],
         answers: Mapping[TopicPartition, PartitionProduceResponse],
         now: float,
         *,
         was_sent: bool = True,
     ) -> None:
         """The request with these batches is over. ``was_sent``: a byte of it may have reached the broker."""
+        self._count -= len(batches)
         for batch in batches:
             topic_partition = batch.topic_partition
             self._on_the_wire[topic_partition] -= 1

@@ -279,3 +279,17 @@ def test_a_bug_in_handling_one_batch_is_not_the_others_problem() -> None:
     assert str(broken.exception()) == "a bug"
     assert fine.result().offset == 2
     assert len(harness.sender.in_flight_batches) == 0
+
+
+def test_answered_batches_are_let_go_of_while_an_older_one_is_stuck() -> None:
+    """They hold their bytes: buffer_memory would be no bound otherwise."""
+    harness = SenderHarness({"t": [1, 2]})
+    harness.append(partition=0)
+    harness.send()
+    for _ in range(500):
+        harness.append(partition=1)
+        harness.answer(harness.send())
+    in_flight = harness.sender.in_flight_batches
+    assert len(in_flight) == 1
+    assert len(in_flight._expiries) < 50
+    assert any(batch.topic_partition == T0 for _, _, batch in in_flight._expiries)
