@@ -13,17 +13,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.abc import MetaPathFinder
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
 from importlib.util import find_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Final
+from typing import Final, TypeVar
 
-__all__ = ["INTERPRETED_VARIABLE", "InterpretedFinder", "compiled", "install"]
+__all__ = ["INTERPRETED_VARIABLE", "InterpretedFinder", "cclass", "compiled", "final", "freelist", "install", "no_gc"]
 
 INTERPRETED_VARIABLE: Final = "AIOKAFKAPY_INTERPRETED"
+
+T = TypeVar("T")
 
 _PACKAGE: Final = __name__.rpartition(".")[0]
 
@@ -55,3 +57,19 @@ def install(environment: dict[str, str] | os._Environ[str]) -> bool:
 
 compiled: Final[bool] = not install(os.environ) and find_spec(f"{_PACKAGE}.record._kernel") is not None
 """True when the core runs compiled, False when interpreted (asked for, or not compiled at all)."""
+
+
+# What a compiled module may say of a class, for an interpreter without Cython: nothing of it matters there.
+
+
+def freelist(_size: int) -> Callable[[type[T]], type[T]]:
+    """Stands for ``cython.freelist``."""
+    return cclass
+
+
+def cclass(kind: type[T]) -> type[T]:
+    """Stands for ``cython.cclass``, ``cython.final`` and ``cython.no_gc``."""
+    return kind
+
+
+final = no_gc = cclass

@@ -38,8 +38,6 @@ cdef class ProduceRequestResult:
 
 # Not tracked by the cyclic collector: delivery.py's docstring says why that is safe.
 @cython.final
-@cython.no_gc
-@cython.freelist(4096)
 cdef class Delivery:
     cdef ProduceRequestResult _result
     cdef long long _index

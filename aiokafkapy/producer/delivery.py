@@ -28,6 +28,11 @@ from contextvars import Context
 from functools import partial
 from typing import Any, Final, Literal, overload
 
+try:
+    import cython
+except ImportError:  # interpreted, where there is no Cython
+    from .. import _form as cython
+
 from ..common import TopicPartition
 from ..errors import KafkaError
 from .records import INVALID_OFFSET, RecordMetadata
@@ -45,6 +50,11 @@ FIRST_PRUNE: Final = 64
 RecordErrors = Callable[[int], BaseException]
 
 
+# Here and not in the .pxd, for Cython takes these two from the source only.
+@cython.freelist(4096)
+@cython.no_gc
+@cython.final
+@cython.cclass
 class Delivery:
     """The outcome of one accepted record: await it, or ask ``done()``, ``result()``, ``exception()``.
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from aiokafkapy import compiled
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import KafkaError, NotLeaderOrFollowerError
 from aiokafkapy.producer.delivery import (
@@ -557,3 +558,10 @@ async def _briefly(delivery: Delivery) -> None:
 
 async def _as_completed(deliveries: list[Delivery]) -> list[int]:
     return [(await completed).offset for completed in asyncio.as_completed(deliveries)]
+
+
+@pytest.mark.skipif(not compiled, reason="interpreted objects are always tracked")
+def test_the_cyclic_collector_does_not_see_compiled_deliveries() -> None:
+    """Cython drops ``no_gc`` and ``freelist`` silently when they stand in the .pxd."""
+    _, deliveries = pending(3)
+    assert not any(gc.is_tracked(delivery) for delivery in deliveries)
