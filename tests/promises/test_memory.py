@@ -160,7 +160,7 @@ async def test_no_room_is_an_error_at_once_for_send_nowait_and_in_time_for_other
                 deliveries.append(producer.send_nowait(topic, bytes(1_000)))
         assert 10 <= len(deliveries) <= 20
         started = time.monotonic()
-        with pytest.raises(errors.BufferExhaustedError, match="max_block_ms=300.*20000"):
+        with pytest.raises(errors.BufferExhaustedError, match=r"max_block_ms=300.*20000"):
             while True:  # sealing what was drained may have made a little room
                 started = time.monotonic()
                 deliveries.append(await producer.enqueue(topic, bytes(1_000)))
