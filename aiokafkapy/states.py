@@ -21,16 +21,18 @@ S = TypeVar("S", bound=Enum)
 class StateTable(Generic[S]):
     """The legal changes of one state machine; ``initial`` is where every instance starts."""
 
-    __slots__ = ("initial", "name", "successors")
+    __slots__ = ("_allowed", "initial", "name", "successors")
 
     def __init__(self, name: str, initial: S, successors: Mapping[S, Iterable[S]]) -> None:
         self.name = name
         self.initial = initial
         self.successors: dict[S, frozenset[S]] = {state: frozenset(after) for state, after in successors.items()}
+        # By identity: an enum's hash is a Python call, and batches change their state on the hot path.
+        self._allowed = frozenset((id(old), id(new)) for old, after in self.successors.items() for new in after)
 
     def transition(self, old: S, new: S) -> S:
         """Return ``new``; raises IllegalTransitionError when ``new`` may not follow ``old``."""
-        if new not in self.successors.get(old, ()):
+        if (id(old), id(new)) not in self._allowed:
             allowed = ", ".join(sorted(state.name for state in self.successors.get(old, ()))) or "nothing: it is final"
             raise IllegalTransitionError(
                 f"{self.name}: {old.name} → {new.name} is not allowed (after {old.name}: {allowed})"

@@ -14,6 +14,7 @@ offset, 8 the record errors, 10 the leader hints, 13 topic ids in the place of n
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
@@ -55,6 +56,8 @@ _PARTITION: Final = Struct(">ihqqq")
 _NOTHING_TO_SAY: Final = b"\x01\x00\x00"
 """How most partitions end: no record errors, no message, no tagged fields."""
 _LEADER: Final = Struct(">ii")
+_LONE_ANSWER: Final = Struct(">iBB16sBihqqq3sBiB")
+"""A whole response of the highest version for one partition that has nothing more to say; its varints are one byte."""
 
 
 class PartitionProduceResponse(NamedTuple):
@@ -142,6 +145,10 @@ def encode_produce_request(
 
 def decode_produce_response(version: int, frame: bytes) -> ProduceResponse:
     """Read a response frame (without its size) of a request of `version`; raises MalformedFrameError."""
+    if version == HIGHEST_VERSION and len(frame) == _LONE_ANSWER.size:
+        lone = _decode_lone_answer(frame)
+        if lone is not None:
+            return lone
     flexible = version >= FIRST_FLEXIBLE
     cursor = Cursor(frame)
     try:
@@ -160,6 +167,35 @@ def decode_produce_response(version: int, frame: bytes) -> ProduceResponse:
     return ProduceResponse(correlation_id, throttle_time_ms, partitions, node_endpoints)
 
 
+def _decode_lone_answer(frame: bytes) -> ProduceResponse | None:
+    """The answer to one batch which went well, as a lone awaited send gets it; None for any other of its length."""
+    (
+        correlation_id, header_tags, topics, topic_id, partitions, partition, error_code, base_offset,
+        log_append_time_ms, log_start_offset, nothing_to_say, topic_tags, throttle_time_ms, tags,
+    ) = _LONE_ANSWER.unpack(frame)  # fmt: skip
+    if (topics, partitions, nothing_to_say) != (2, 2, _NOTHING_TO_SAY) or header_tags or topic_tags or tags:
+        return None
+    answer = PartitionProduceResponse(
+        None,
+        _topic_id(topic_id),
+        partition,
+        error_code,
+        base_offset,
+        log_append_time_ms,
+        log_start_offset,
+        (),
+        None,
+        None,
+    )
+    return ProduceResponse(correlation_id, throttle_time_ms, [answer], ())
+
+
+@lru_cache(maxsize=1024)
+def _topic_id(raw: bytes) -> UUID:
+    """A UUID costs more to make than the rest of an answer to read."""
+    return UUID(bytes=raw)
+
+
 def _read_topic(cursor: Cursor, version: int, partitions: list[PartitionProduceResponse]) -> None:
     flexible = version >= FIRST_FLEXIBLE
     topic: str | None = None
@@ -169,7 +205,7 @@ def _read_topic(cursor: Cursor, version: int, partitions: list[PartitionProduceR
         if topic is None:
             raise MalformedFrameError("a topic in a Produce response has no name")
     else:
-        topic_id = UUID(bytes=bytes(cursor.take(16)))
+        topic_id = _topic_id(cursor.take(16))
     count = _read_count(cursor, flexible)
     partitions += [_read_partition(cursor, version, topic, topic_id) for _ in range(count)]
     if flexible:

@@ -19,6 +19,10 @@ from kio.static.primitive import i32Timedelta
 
 from aiokafkapy.common import Node
 from aiokafkapy.errors import MalformedFrameError
+from aiokafkapy.protocol import produce
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.codec import encode_response
+from aiokafkapy.protocol.messages import build_response
 from aiokafkapy.protocol.produce import (
     SMALL_BUFFER,
     PartitionProduceResponse,
@@ -341,3 +345,33 @@ def test_what_kio_reads_is_what_was_written() -> None:
     header, offset = entity_reader(schema.ProduceRequest.__header_schema__)(frame, 0)
     body, _ = entity_reader(schema.ProduceRequest)(frame, offset)
     assert (header.correlation_id, body.topic_data[0].partition_data[0].records) == (7, b"batch")
+
+
+@given(st.integers(0, 61), st.integers(0, 255))
+def test_the_short_cut_for_a_lone_answer_reads_what_the_long_way_reads(position: int, byte: int) -> None:
+    """One changed byte at any place: the same answer, or the same refusal, by both ways."""
+    body = build_response(
+        ApiKey.PRODUCE,
+        13,
+        throttle_time=5,
+        responses=[
+            {
+                "topic_id": uuid.UUID(int=7),
+                "partition_responses": [{"index": 3, "base_offset": 9, "log_append_time": -1, "log_start_offset": 2}],
+            }
+        ],
+    )
+    frame = bytearray(encode_response(body, 4)[4:])
+    assert len(frame) == 62
+    frame[position] = byte
+
+    def read() -> object:
+        try:
+            return produce.decode_produce_response(13, bytes(frame))
+        except MalformedFrameError as error:
+            return str(error)
+
+    by_the_short_cut = read()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(produce, "_decode_lone_answer", lambda _: None)
+        assert read() == by_the_short_cut
