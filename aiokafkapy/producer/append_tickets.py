@@ -4,8 +4,8 @@ Owns the order of those who wait for ``buffer_memory``, and their deadlines. It 
 takes the first ticket whenever memory came back, so a waiter costs nothing until it is its turn and exactly as many are
 served as fit. It has no counterpart in Java, where threads wait on conditions inside ``BufferPool``.
 
-Rules: a ticket ends once, granted, failed or cancelled; cancelling is O(1) in any order; what a ticket held is let go at
-its end. The callbacks are called from within the accumulator: they may cancel other tickets and ask for new ones.
+Rules: a ticket ends once, granted, failed or cancelled; cancelling is O(1) in any order; what a ticket held is let go
+at its end. The callbacks are called from within the accumulator: they may cancel other tickets and ask for new ones.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["AppendTicket", "AppendTickets"]
 
 
 class AppendTicket:
-    """One record's place in the queue. Exactly one of ``on_granted`` and ``on_failed`` is called, unless it is cancelled."""
+    """One record's place in the queue. It calls ``on_granted`` or ``on_failed``, once, unless it is cancelled."""
 
     __slots__ = (
         "_queue",
@@ -150,8 +150,8 @@ class AppendTickets:
         self._drop_ended()
         return self._deadlines[0][0] if self._deadlines else float("inf")
 
-    def pop_expired(self, now: float) -> AppendTicket | None:
-        """A ticket whose deadline has come, still queued, or None."""
+    def first_expired(self, now: float) -> AppendTicket | None:
+        """A ticket whose deadline has come, or None; it stays queued until it ends."""
         self._drop_ended()
         if self._deadlines and self._deadlines[0][0] <= now:
             return self._deadlines[0][2]

@@ -47,7 +47,7 @@ class BufferPool:
         return True
 
     def charge(self, size: int) -> None:
-        """Count ``size`` bytes that are held already."""
+        """Count ``size`` bytes that are held already; what shrank is negative."""
         self._add(size)
 
     def release(self, size: int) -> None:

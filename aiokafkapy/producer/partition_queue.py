@@ -1,9 +1,9 @@
 # cython: annotation_typing=False
 """The batches of one partition in their order, and what the accumulator knows of one topic.
 
-Owns the order within a partition: batches are sent as they were filled, and those that come back find their old place.
-It knows no memory, no time and no broker. Kafka's counterparts are the ``Deque<ProducerBatch>`` and ``TopicInfo`` inside
-``RecordAccumulator``.
+Owns the order within a partition: batches are sent as they were filled, and those that come back find their old
+place. It knows no memory, no time and no broker. Kafka's counterparts are the ``Deque<ProducerBatch>`` and
+``TopicInfo`` inside ``RecordAccumulator``.
 """
 
 from __future__ import annotations
@@ -20,7 +20,16 @@ __all__ = ["PartitionQueue", "TopicInfo"]
 class PartitionQueue:
     """One partition's batches that are not in a request, oldest first; only the last one may be open."""
 
-    __slots__ = ("batches", "cluster", "is_muted", "leader", "leader_epoch", "next_order", "open_batch", "topic_partition")
+    __slots__ = (
+        "batches",
+        "cluster",
+        "is_muted",
+        "leader",
+        "leader_epoch",
+        "next_order",
+        "open_batch",
+        "topic_partition",
+    )
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition

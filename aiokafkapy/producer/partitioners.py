@@ -1,8 +1,9 @@
 """Which partition a record goes to.
 
 Owns the choice for records that name none: by their key, as Java does it bit for bit, else the sticky partition of
-``BuiltInPartitioner`` (KIP-480, KIP-794), else a partitioner of the user's. It knows no batches: queue lengths are asked
-for through a function. Kafka's counterparts are ``Partitioner``, ``BuiltInPartitioner`` and ``RoundRobinPartitioner``.
+``BuiltInPartitioner`` (KIP-480, KIP-794), else a partitioner of the user's. It knows no batches: queue lengths are
+asked for through a function. Kafka's counterparts are ``Partitioner``, ``BuiltInPartitioner`` and
+``RoundRobinPartitioner``.
 
 Rules:
 
@@ -43,7 +44,7 @@ UNKNOWN_PARTITION: Final = -1
 """To ``RecordAccumulator.append``: the sticky partition, whichever it is at that moment."""
 
 PARTITIONS_PER_LOOK: Final = 64
-"""Queue lengths are looked at again after a switch for each 64 partitions, which keeps a switch cheap with thousands."""
+"""Queue lengths are looked at again after a switch for each 64 partitions: so a switch is cheap with thousands."""
 
 
 class Partitioner(Protocol):
@@ -56,7 +57,7 @@ class Partitioner(Protocol):
 
 
 class DefaultPartitioner:
-    """By key as Java; the sticky partition without one, or always with ``ignore_keys`` (``partitioner_ignore_keys``)."""
+    """By key as Java; the sticky partition without one, or always with ``ignore_keys``."""
 
     __slots__ = ("ignore_keys",)
 
@@ -107,12 +108,14 @@ class CallablePartitioner:
             return None
         count = cluster.partition_count(topic)
         if not isinstance(chosen, int) or not 0 <= chosen < count:
-            raise ValueError(f"the partitioner chose {chosen!r} for topic {topic!r}, which has partitions 0 to {count - 1}")
+            raise ValueError(
+                f"the partitioner chose {chosen!r} for topic {topic!r}, which has partitions 0 to {count - 1}"
+            )
         return chosen
 
 
 def partitioner_for(partitioner: Any, ignore_keys: bool = False) -> Partitioner:
-    """The partitioner that a configuration asks for: None, an object with ``partition``, a class of such, a function."""
+    """What a configuration asks for: None, an object with ``partition``, a class of such, or a function."""
     if partitioner is None:
         return DefaultPartitioner(ignore_keys)
     if isinstance(partitioner, type):
@@ -129,7 +132,16 @@ def partitioner_for(partitioner: Any, ignore_keys: bool = False) -> Partitioner:
 class BuiltInPartitioner:
     """Chooses one topic's next sticky partition. ``is_adaptive`` is ``partitioner_adaptive_partitioning_enable``."""
 
-    __slots__ = ("_candidates", "_cumulative", "_looked_for", "_partition_ids", "_random", "_round", "is_adaptive", "topic")
+    __slots__ = (
+        "_candidates",
+        "_cumulative",
+        "_looked_for",
+        "_partition_ids",
+        "_random",
+        "_round",
+        "is_adaptive",
+        "topic",
+    )
 
     def __init__(self, topic: str, is_adaptive: bool = True, random_source: random.Random | None = None) -> None:
         self.topic = topic

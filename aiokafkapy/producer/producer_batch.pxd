@@ -44,6 +44,7 @@ cdef class ProducerBatch:
     cpdef Py_ssize_t append_run(
         self, long long timestamp_ms, object values, object keys, Py_ssize_t start, Py_ssize_t stop
     ) except -1
+    cpdef Py_ssize_t settle_memory(self)
     cpdef bint is_backing_off(self, double now) except -1
     cpdef maybe_update_leader_epoch(self, int leader_epoch)
     cpdef bint _take(self, long long timestamp_ms, object key, object value, object headers) except -1

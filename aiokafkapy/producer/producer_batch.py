@@ -31,7 +31,14 @@ from ..states import StateTable
 from .delivery import Delivery, ProduceRequestResult, new_delivery
 from .incomplete_batches import IncompleteBatches
 
-__all__ = ["BATCH_STATES", "INLINE_COMPRESSION_LIMIT", "NO_SEQUENCE", "RECORDS_PER_ORDER", "BatchState", "ProducerBatch"]
+__all__ = [
+    "BATCH_STATES",
+    "INLINE_COMPRESSION_LIMIT",
+    "NO_SEQUENCE",
+    "RECORDS_PER_ORDER",
+    "BatchState",
+    "ProducerBatch",
+]
 
 NO_SEQUENCE: Final = -1
 RECORDS_PER_ORDER: Final = 1 << 24
@@ -71,7 +78,7 @@ BATCH_STATES: Final = StateTable(
 
 
 class ProducerBatch:
-    """A batch of one partition. Make one with a builder, append, ``close``, ``seal``, send ``buffers()``, then settle it."""
+    """A batch of one partition. Make one with a builder, append, ``close``, ``seal``, send ``buffers()``, settle it."""
 
     __slots__ = (
         "_compressed",
@@ -155,11 +162,9 @@ class ProducerBatch:
 
     # --- filling ---
 
-    def try_append(
-        self, timestamp_ms: int, key: Any, value: Any, headers: Headers | None
-    ) -> Delivery | None:
-        """Encode one record (bytes-like or None) and return its delivery; None when the batch is full or closed, or when
-        it needs more memory than its builder's ``allowance``, which ``wanted`` then tells.
+    def try_append(self, timestamp_ms: int, key: Any, value: Any, headers: Headers | None) -> Delivery | None:
+        """Encode one record (bytes-like or None) and return its delivery; None when the batch is full or closed, or
+        when it needs more memory than its builder's ``allowance``, which ``wanted`` then tells.
 
         An empty batch takes a record of any size. Raises what the builder raises for a key, value or header that has
         no bytes; the batch is then as it was.
@@ -205,6 +210,13 @@ class ProducerBatch:
     def size(self) -> int:
         """Bytes on the wire, the batch's header included; before ``seal()``, as if it were not compressed."""
         return self.builder.size
+
+    def settle_memory(self) -> int:
+        """Note in ``memory`` what the builder really holds, and allow it no more; returns by how much it has grown."""
+        capacity = self.builder.capacity
+        grown: int = capacity - self.memory
+        self.memory = self.builder.allowance = capacity
+        return grown
 
     def close(self) -> None:
         """Take no more records. May be called again."""
@@ -340,7 +352,7 @@ class ProducerBatch:
         return True
 
     def fail(self, error: BaseException | Callable[[int], BaseException]) -> bool:
-        """The batch failed: one error for all its records, or one for each index. False when it had an outcome already."""
+        """The batch failed: one error for all its records, or one for each index. False when it had an outcome."""
         return self._fail(BatchState.FAILED, error)
 
     def abort(self, error: BaseException) -> bool:
@@ -396,7 +408,8 @@ class ProducerBatch:
         return rest
 
     def __repr__(self) -> str:
-        return f"<ProducerBatch {self.topic_partition} {self.state.name}, records={self.record_count}, size={self.size}>"
+        place, state = self.topic_partition, self.state.name
+        return f"<ProducerBatch {place} {state}, records={self.record_count}, size={self.size}>"
 
     # internals
 
@@ -442,7 +455,6 @@ class ProducerBatch:
         for batch in batches:
             batch.seal()
             batch._incomplete = self._incomplete
-            batch.produce_result.on_unseen_failure = self.produce_result.on_unseen_failure
             if self.has_sequence:
                 batch.set_producer_state(self.producer_id, self.producer_epoch, sequence, self.is_transactional)
                 sequence = (sequence + batch.record_count) & 0x7FFFFFFF

@@ -1,8 +1,8 @@
 """What a record costs the client: the producer's core with a sink in the place of the network.
 
-Run it with ``python -m benchmarks.micro.null_sink``, once more with ``AIOKAFKAPY_INTERPRETED=1``. Every figure is the best
-of several rounds, in microseconds of this process's CPU for each record; the sink completes each batch at once, as a
-broker without a network would. Nothing else may run on the machine meanwhile.
+Run it with ``python -m benchmarks.micro.null_sink``, once more with ``AIOKAFKAPY_INTERPRETED=1``. Every figure is the
+best of several rounds, in microseconds of this process's CPU for each record; the sink completes each batch at once, as
+a broker without a network would. Nothing else may run on the machine meanwhile.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ class TestRoom:
         assert not second.done()
         oldest.close()
         oldest.complete(0)
-        harness.accumulator._queue(oldest.topic_partition).remove(oldest)
+        harness.accumulator._queues.queue(oldest.topic_partition).remove(oldest)
         harness.accumulator.deallocate(oldest, harness.clock.time())
         assert second.done()
         assert third.done()

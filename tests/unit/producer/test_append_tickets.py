@@ -87,9 +87,9 @@ def test_deadlines_are_met_in_their_order_and_not_in_that_of_the_line(line: Line
     line.add(2)
     line.add(3, deadline=20.0)
     assert line.tickets.next_deadline == 10.0
-    assert line.tickets.pop_expired(9.999) is None
+    assert line.tickets.first_expired(9.999) is None
     expired = []
-    while (ticket := line.tickets.pop_expired(20.0)) is not None:
+    while (ticket := line.tickets.first_expired(20.0)) is not None:
         expired.append(ticket.partition)
         ticket.failed(TimeoutError())
     assert expired == [1, 3]
@@ -129,7 +129,7 @@ def test_any_history_keeps_the_line_in_order(steps: list[tuple[str, int]]) -> No
             delivery: Any = object()
             first.granted(delivery)
         elif step == "expire":
-            while (expired := line.tickets.pop_expired(float(argument))) is not None:
+            while (expired := line.tickets.first_expired(float(argument))) is not None:
                 assert waiting.pop(expired.partition)[1] <= argument
                 expired.failed(TimeoutError())
             assert all(deadline > argument for _, deadline, _ in waiting.values())

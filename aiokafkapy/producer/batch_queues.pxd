@@ -1,0 +1,33 @@
+# Types of batch_queues.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+from aiokafkapy.producer.partition_queue cimport PartitionQueue, TopicInfo
+from aiokafkapy.producer.producer_batch cimport ProducerBatch
+
+
+@cython.final
+cdef class BatchQueues:
+    cdef Py_ssize_t _batch_size
+    cdef bint _is_adaptive
+    cdef double _availability_timeout
+    cdef dict _node_latencies
+    cdef dict _topics
+    cdef readonly dict active
+    cdef public object cluster
+    cdef readonly double delivery_timeout
+    cdef public double next_expiry_time
+
+    @cython.locals(info=TopicInfo)
+    cpdef TopicInfo topic(self, str topic)
+    cpdef PartitionQueue queue(self, object topic_partition)
+    @cython.locals(queue=PartitionQueue)
+    cpdef PartitionQueue sticky_queue(self, TopicInfo info, object cluster)
+    cpdef PartitionQueue switch_partition(self, TopicInfo info, object cluster)
+    cpdef add_open(self, PartitionQueue queue, ProducerBatch batch)
+    @cython.locals(queue=PartitionQueue)
+    cpdef put_back(self, ProducerBatch batch)
+    cpdef ProducerBatch take_first(self, PartitionQueue queue)
+    @cython.locals(queue=PartitionQueue)
+    cpdef remove(self, ProducerBatch batch)
+    cdef _activate(self, PartitionQueue queue, ProducerBatch batch)

@@ -1,0 +1,73 @@
+"""``BatchSealer``: makes closed batches' bytes final, compressing small ones at once and leaving large ones to threads.
+
+Owns which batches are with a thread, and the memory that this takes. It starts no thread: the Sender takes batches
+from here, has them compressed, and tells when that has ended. Java has no counterpart: it compresses as it appends.
+
+Rules: a thread's work is paid for beforehand, with as many bytes as the records have; when there is no memory for that
+and no batch is with a thread either, the batch is compressed at drain, however large. What sealing saves is given back.
+"""
+
+from __future__ import annotations
+
+from .buffer_pool import BufferPool
+from .partition_queue import PartitionQueue
+from .producer_batch import ProducerBatch
+
+__all__ = ["BatchSealer"]
+
+
+class BatchSealer:
+    """Seals the batches of one accumulator."""
+
+    __slots__ = ("_compressing", "_pool", "_waiting")
+
+    def __init__(self, pool: BufferPool) -> None:
+        self._pool = pool
+        # Batches for a thread to compress, and how many are with one, these included
+        self._waiting: list[ProducerBatch] = []
+        self._compressing = 0
+
+    def seal(self, batch: ProducerBatch) -> None:
+        """Make the batch's bytes final, now."""
+        if not batch.is_sealed:
+            batch.seal()
+            self._pool.charge(batch.settle_memory())
+
+    def must_wait(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
+        """True when ``batch``, the first of ``queue``, cannot be sent yet, for a thread has it or must have it.
+
+        Then it takes no more records.
+        """
+        if batch.is_being_compressed:
+            return True
+        if not batch.needs_compression:
+            return False
+        if queue.open_batch is batch:
+            queue.open_batch = None
+        batch.close()
+        return self.hand_over(batch)
+
+    def hand_over(self, batch: ProducerBatch) -> bool:
+        """Queue a closed batch for a thread; False when it is to be compressed at drain."""
+        size = batch.builder.records_size
+        if not self._pool.try_acquire_reserved(size):
+            return self._compressing > 0  # its turn comes when one of those ends
+        batch.reserved_memory = size
+        batch.is_being_compressed = True
+        self._compressing += 1
+        self._waiting.append(batch)
+        return True
+
+    def take(self) -> list[ProducerBatch]:
+        """The batches to be compressed in a thread."""
+        taken, self._waiting = self._waiting, []
+        return taken
+
+    def ended(self, batch: ProducerBatch) -> None:
+        """A thread's work on ``batch`` is over, well or not."""
+        batch.is_being_compressed = False
+        self._compressing -= 1
+        self._pool.release(batch.reserved_memory)
+        batch.reserved_memory = 0
+        if not batch.is_done:
+            self.seal(batch)

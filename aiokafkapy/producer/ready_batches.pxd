@@ -1,0 +1,26 @@
+# Types of ready_batches.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+from aiokafkapy.producer.batch_queues cimport BatchQueues
+from aiokafkapy.producer.partition_queue cimport PartitionQueue
+from aiokafkapy.producer.producer_batch cimport ProducerBatch
+
+
+@cython.final
+cdef class ReadyBatches:
+    cdef BatchQueues _queues
+    cdef object _sealer
+    cdef object _transaction_manager
+    cdef bint _is_linger_adaptive
+    cdef double _linger
+
+    @cython.locals(
+        queue=PartitionQueue, batch=ProducerBatch, leader=int, next_ready=double, next_expiry=double,
+        lingers_until=double,
+    )
+    cpdef object ready(self, object cluster, double now, object in_flight, bint is_hurried)
+    @cython.locals(queue=PartitionQueue, batch=ProducerBatch)
+    cpdef dict drain(self, object cluster, object node_ids, Py_ssize_t max_request_size, double now)
+    cdef bint _must_stay(self, PartitionQueue queue, ProducerBatch batch) except -1
+    cdef _stamp(self, ProducerBatch batch)

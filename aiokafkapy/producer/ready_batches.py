@@ -1,0 +1,162 @@
+# cython: annotation_typing=False
+"""``ReadyBatches``: which batches are ready, to which nodes, and their way into requests.
+
+Owns linger, back-off, hurry and the round of partitions; and stamps a batch's identity and sequence when it leaves. It
+knows nothing of how batches are filled. Kafka's counterparts are ``RecordAccumulator.ready`` and ``drain``.
+
+Rules:
+
+- Linger is measured from the first record of a batch. With ``linger`` None a batch is ready as soon as its leader has
+  no Produce request in flight, and otherwise gathers for at most ``ADAPTIVE_LINGER``.
+- What is ready at ``ready`` is taken by ``drain`` (but for its size bound), and what is not has its time in
+  ``next_ready_check_delay``: call ``ready`` again after each drain and at that time, and never in between.
+- Only the first batch of a partition is looked at, so whatever it waits for, those behind it wait too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ..common import NO_LEADER
+from .batch_queues import BatchQueues
+from .batch_sealer import BatchSealer
+from .partition_queue import PartitionQueue
+from .producer_batch import ProducerBatch
+
+if TYPE_CHECKING:
+    from ..cluster.cluster import Cluster
+    from .transaction_manager import TransactionManager
+
+__all__ = ["ADAPTIVE_LINGER", "ReadyBatches", "ReadyCheckResult"]
+
+ADAPTIVE_LINGER: Final = 0.005
+"""Seconds that a batch gathers behind a request in flight, with ``linger_ms=None``."""
+
+_NEVER: Final = float("inf")
+
+
+class ReadyCheckResult(NamedTuple):
+    """What ``ready`` found: node ids to send to, seconds until something else is ready (or infinity), topics to look
+    up.
+    """
+
+    ready_nodes: set[int]
+    next_ready_check_delay: float
+    unknown_leader_topics: set[str]
+
+
+class ReadyBatches:
+    """The way out of the accumulator."""
+
+    __slots__ = ("_is_linger_adaptive", "_linger", "_queues", "_sealer", "_transaction_manager")
+
+    def __init__(
+        self,
+        queues: BatchQueues,
+        sealer: BatchSealer,
+        transaction_manager: TransactionManager | None,
+        linger: float | None,
+    ) -> None:
+        self._queues = queues
+        self._sealer = sealer
+        self._transaction_manager = transaction_manager
+        self._is_linger_adaptive = linger is None
+        self._linger = ADAPTIVE_LINGER if linger is None else linger
+
+    def ready(
+        self, cluster: Cluster, now: float, in_flight: Callable[[int], int], is_hurried: bool
+    ) -> ReadyCheckResult:
+        """The nodes that can be sent something now; ``in_flight`` tells how many Produce requests a node has.
+
+        ``is_hurried``: nothing lingers. Batches that are ready but too large to compress here go to the sealer's
+        threads. Also sets the queues' ``next_expiry_time``.
+        """
+        ready_nodes: set[int] = set()
+        idle_nodes: dict[int, bool] = {}
+        unknown_leader_topics: set[str] = set()
+        next_ready = next_expiry = _NEVER
+        for queue in list(self._queues.active):
+            batch = queue.batches[0]
+            next_expiry = min(next_expiry, batch.created + self._queues.delivery_timeout)
+            queue.update_leader(cluster)
+            leader = queue.leader
+            if leader == NO_LEADER:
+                unknown_leader_topics.add(queue.topic_partition[0])
+                continue
+            if queue.is_muted:
+                continue
+            batch.maybe_update_leader_epoch(queue.leader_epoch)
+            if batch.is_backing_off(now):
+                next_ready = min(next_ready, batch.retry_at)
+                continue
+            if leader in ready_nodes and not batch.needs_compression:
+                continue
+            if not (is_hurried or batch.attempts or batch.is_full or len(queue.batches) > 1):
+                lingers_until = batch.created + self._linger
+                if now < lingers_until:
+                    if self._is_linger_adaptive and leader not in idle_nodes:
+                        idle_nodes[leader] = in_flight(leader) == 0
+                    if not idle_nodes.get(leader):
+                        next_ready = min(next_ready, lingers_until)
+                        continue
+            if not self._must_stay(queue, batch):
+                ready_nodes.add(leader)
+        self._queues.next_expiry_time = next_expiry
+        return ReadyCheckResult(ready_nodes, max(0.0, next_ready - now), unknown_leader_topics)
+
+    def drain(
+        self, cluster: Cluster, node_ids: Iterable[int], max_request_size: int, now: float
+    ) -> dict[int, list[ProducerBatch]]:
+        """Take the first batch of each sendable partition of these nodes, for one request to each node.
+
+        A node's batches stay within ``max_request_size`` bytes, but for a first one that alone is larger. Who was
+        visited goes to the back of the round. The batches are sealed, stamped, and in flight.
+        """
+        drained: dict[int, list[ProducerBatch]] = {node_id: [] for node_id in node_ids}
+        sizes = dict.fromkeys(drained, 0)
+        for queue in list(self._queues.active) if drained else ():
+            queue.update_leader(cluster)
+            leader = queue.leader
+            batches = drained.get(leader)
+            if batches is None or sizes[leader] < 0 or queue.is_muted:
+                continue
+            batch = queue.batches[0]
+            batch.maybe_update_leader_epoch(queue.leader_epoch)
+            if batch.is_backing_off(now) or self._must_stay(queue, batch):
+                continue
+            if batch.compression:
+                if queue.open_batch is batch:
+                    queue.open_batch = None
+                self._sealer.seal(batch)  # only then its size is known
+            if batches and sizes[leader] + batch.size > max_request_size:
+                sizes[leader] = -1  # full: this partition will be the first of the next round
+                continue
+            self._sealer.seal(batch)
+            sizes[leader] += batch.size
+            self._queues.take_first(queue)
+            self._stamp(batch)
+            batch.drained(now)
+            batches.append(batch)
+        return drained
+
+    # internals
+
+    def _must_stay(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
+        manager = self._transaction_manager
+        if manager is not None and manager.should_stop_drain_batches_for_partition(queue.topic_partition, batch):
+            return True
+        return batch.compression != 0 and self._sealer.must_wait(queue, batch)
+
+    def _stamp(self, batch: ProducerBatch) -> None:
+        """Give a batch its place in the partition's sequence; a retry keeps what it has, or it would be another one."""
+        manager = self._transaction_manager
+        if manager is None or batch.has_sequence:
+            return
+        topic_partition = batch.topic_partition
+        manager.maybe_update_producer_id_and_epoch(topic_partition)
+        producer_id, epoch = manager.producer_id_and_epoch
+        sequence = manager.sequence_number(topic_partition)
+        batch.set_producer_state(producer_id, epoch, sequence, manager.is_transactional)
+        manager.increment_sequence_number(topic_partition, batch.record_count)
+        manager.add_in_flight_batch(batch)
