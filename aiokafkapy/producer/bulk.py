@@ -24,7 +24,8 @@ from typing import Any, Final, overload
 
 from ..errors import KafkaError
 from .admission import PendingRecord
-from .delivery import Delivery, DeliveryList
+from .delivery import Delivery
+from .delivery_list import DeliveryList
 from .partitioners import UNKNOWN_PARTITION
 from .producer_runtime import ProducerRuntime
 from .records import ProducerRecord, RecordMetadata

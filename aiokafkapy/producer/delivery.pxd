@@ -20,8 +20,6 @@ cdef class ProduceRequestResult:
     cdef list _callbacks
     cdef Py_ssize_t _prune_at
     cdef list _counters
-    cdef public bint is_seen
-    cdef public object on_unseen_failure
     cdef object __weakref__
 
     cpdef object metadata(self, long long index, long long timestamp_ms, long long key_size, long long value_size)

@@ -21,12 +21,10 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextvars import Context
-from functools import partial
-from typing import Any, Final, Literal, overload
+from typing import Any, Final, Literal
 
 try:
     import cython
@@ -37,7 +35,7 @@ from ..common import TopicPartition
 from ..errors import KafkaError
 from .records import INVALID_OFFSET, RecordMetadata
 
-__all__ = ["Delivery", "DeliveryList", "ProduceRequestResult", "SettlementCounter", "new_delivery"]
+__all__ = ["Delivery", "ProduceRequestResult", "SettlementCounter", "new_delivery"]
 
 # What a result's ``status`` says. Small ints: the compiled form compares them in C.
 PENDING: Final = 0
@@ -58,8 +56,8 @@ RecordErrors = Callable[[int], BaseException]
 class Delivery:
     """The outcome of one accepted record: await it, or ask ``done()``, ``result()``, ``exception()``.
 
-    Works with ``asyncio.gather``, ``wait``, ``wait_for``, ``shield``, ``ensure_future`` and ``as_completed``. Cancelling
-    a task that awaits it stops the waiting only: the record stays on its way.
+    Works with ``asyncio.gather``, ``wait``, ``wait_for``, ``shield``, ``ensure_future`` and ``as_completed``.
+    Cancelling a task that awaits it stops the waiting only: the record stays on its way.
     """
 
     __slots__ = ("_index", "_key_size", "_result", "_timestamp_ms", "_value_size")
@@ -84,7 +82,7 @@ class Delivery:
         return self._result.status != PENDING
 
     def result(self) -> RecordMetadata:
-        """Where the record is; raises the record's error, or ``asyncio.InvalidStateError`` when there is no answer yet."""
+        """Where the record is; raises the record's error, or ``asyncio.InvalidStateError`` without an answer."""
         if not self.done():
             raise asyncio.InvalidStateError("the record is still on its way: await it")
         if self._result.status == FAILED:
@@ -166,7 +164,9 @@ def new_delivery(
 
 
 class ProduceRequestResult:
-    """What became of one batch, told once. ``status`` is PENDING, SUCCEEDED, FAILED or MOVED (its records live on in others)."""
+    """What became of one batch, told once. ``status`` is PENDING, SUCCEEDED, FAILED or MOVED: its records live on in
+    others.
+    """
 
     __slots__ = (
         "__weakref__",
@@ -179,9 +179,7 @@ class ProduceRequestResult:
         "_waiting_deliveries",
         "_waiting_futures",
         "base_offset",
-        "is_seen",
         "log_append_time_ms",
-        "on_unseen_failure",
         "record_count",
         "status",
         "topic_partition",
@@ -205,9 +203,6 @@ class ProduceRequestResult:
         self._callbacks: list[tuple[Delivery, Any, Any, Any]] | None = None
         self._prune_at = FIRST_PRUNE
         self._counters: list[SettlementCounter] | None = None
-        # Whether anybody ever asked for an error of the batch
-        self.is_seen = False
-        self.on_unseen_failure: Callable[[TopicPartition, int, BaseException], None] | None = None
 
     def succeed(self, base_offset: int, log_append_time_ms: int) -> None:
         """The broker has the batch; -1 for an offset it did not tell, and for create time."""
@@ -255,6 +250,11 @@ class ProduceRequestResult:
         return list({id(result): result for _, result, _ in self._moves or ()}.values())
 
     @property
+    def has_succeeded(self) -> bool:
+        """True when the broker has the batch, whole."""
+        return self.status == SUCCEEDED
+
+    @property
     def is_settled(self) -> bool:
         """True when every record has its answer, wherever it went."""
         if self.status == MOVED:
@@ -272,7 +272,6 @@ class ProduceRequestResult:
 
     def error(self, index: int) -> BaseException:
         """A copy of record ``index``'s error for one waiter."""
-        self.is_seen = True
         return _fresh(self._error_of(index))
 
     def add_future(self, delivery: Delivery, future: asyncio.Future[RecordMetadata]) -> None:
@@ -307,10 +306,6 @@ class ProduceRequestResult:
         """There will be no answer: let go of everybody who waits."""
         self._take_waiters()
         self._counters = None
-
-    def __del__(self) -> None:
-        if self.status == FAILED and not self.is_seen and self.on_unseen_failure is not None:
-            self.on_unseen_failure(self.topic_partition, self.record_count, self._error_of(0))
 
     # internals
 
@@ -350,7 +345,7 @@ class ProduceRequestResult:
 
 
 class SettlementCounter:
-    """Calls ``on_settled`` once, when every result it watches has an answer: what ``flush`` and ``send_many`` wait for."""
+    """Calls ``on_settled`` once every result it watches has an answer: what ``flush`` and ``send_many`` wait for."""
 
     __slots__ = ("on_settled", "remaining")
 
@@ -378,145 +373,6 @@ class SettlementCounter:
     def is_settled(self) -> bool:
         """True when nothing is being waited for."""
         return self.remaining == 0
-
-
-class DeliveryList(Sequence[Delivery]):
-    """The outcomes of one bulk call, in the order of its input, without an object for each record.
-
-    ``await`` it for all of them: it never raises a record's error, see ``results()``. A ``Delivery`` is made for each
-    record that is asked for by its position.
-    """
-
-    __slots__ = ("_keys", "_length", "_spans", "_starts", "_timestamp_ms", "_values")
-
-    def __init__(
-        self, values: Sequence[Any], keys: Sequence[Any] | None = None, timestamp_ms: int = -1
-    ) -> None:
-        # Kept for their sizes, which RecordMetadata tells.
-        self._values = values
-        self._keys = keys
-        self._timestamp_ms = timestamp_ms
-        self._length = 0
-        # (result, first index there, how many) and, in step, the position of its first record
-        self._spans: list[tuple[ProduceRequestResult, int, int]] = []
-        self._starts: list[int] = []
-
-    def add_span(self, result: ProduceRequestResult, first_index: int, count: int) -> None:
-        """The next ``count`` records are those of ``result`` from ``first_index`` on."""
-        if count <= 0:
-            return
-        self._length += count
-        if self._spans:
-            last, first, last_count = self._spans[-1]
-            if last is result and first + last_count == first_index:
-                self._spans[-1] = (result, first, last_count + count)
-                return
-        self._starts.append(self._length - count)
-        self._spans.append((result, first_index, count))
-
-    def add_failed(self, error: BaseException) -> None:
-        """The next record was not accepted."""
-        result = ProduceRequestResult(TopicPartition("", -1))
-        result.record_count = 1
-        result.fail(error)
-        self.add_span(result, 0, 1)
-
-    def __len__(self) -> int:
-        return self._length
-
-    @overload
-    def __getitem__(self, index: int) -> Delivery: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Delivery]: ...
-
-    def __getitem__(self, index: Any) -> Any:
-        if isinstance(index, slice):
-            return [self._delivery(position) for position in range(*index.indices(self._length))]
-        position = index + self._length if index < 0 else index
-        if not 0 <= position < self._length:
-            raise IndexError(f"record {index} of {self._length}")
-        return self._delivery(position)
-
-    def __iter__(self) -> Iterator[Delivery]:
-        return (self._delivery(position) for position in range(self._length))
-
-    def done(self) -> bool:
-        """True when every record has an answer."""
-        return all(result.is_settled for result, _, _ in self._spans)
-
-    def __await__(self) -> Generator[Any, None, DeliveryList]:
-        counter = SettlementCounter()
-        for result, _, _ in self._spans:
-            counter.watch(result)
-        if not counter.is_settled:
-            future = asyncio.get_running_loop().create_future()
-            counter.on_settled = partial(_wake, future)
-            yield from future.__await__()
-        return self
-
-    def results(self) -> list[RecordMetadata | BaseException]:
-        """Each record's metadata or error, in order of the input; every record must have an answer."""
-        found: list[RecordMetadata | BaseException] = []
-        for start, (result, first, count) in zip(self._starts, self._spans, strict=True):
-            if result.status == SUCCEEDED:
-                metadata = result.metadata
-                timestamp = self._timestamp_ms
-                for offset in range(count):
-                    key_size, value_size = self._sizes(start + offset)
-                    found.append(metadata(first + offset, timestamp, key_size, value_size))
-            else:
-                for position in range(start, start + count):
-                    delivery = self._delivery(position)
-                    found.append(delivery.exception() or delivery.result())
-        return found
-
-    def errors(self) -> Iterator[BaseException]:
-        """The errors of the records that failed, in order; every record must have an answer."""
-        for start, (result, _, count) in zip(self._starts, self._spans, strict=True):
-            if result.status != SUCCEEDED:
-                for position in range(start, start + count):
-                    error = self._delivery(position).exception()
-                    if error is not None:
-                        yield error
-
-    def forget_values(self) -> None:
-        """Keep only the sizes of keys and values: enough for a list that outlives them."""
-        if not isinstance(self._values, array):
-            self._values = _sizes_of(self._values)
-            self._keys = None if self._keys is None else _sizes_of(self._keys)
-
-    def __repr__(self) -> str:
-        return f"<DeliveryList of {self._length} {'done' if self.done() else 'pending'}>"
-
-    # internals
-
-    def _delivery(self, position: int) -> Delivery:
-        span = bisect_right(self._starts, position) - 1
-        result, first, _ = self._spans[span]
-        key_size, value_size = self._sizes(position)
-        return new_delivery(result, first + position - self._starts[span], self._timestamp_ms, key_size, value_size)
-
-    def _sizes(self, position: int) -> tuple[int, int]:
-        key = None if self._keys is None else self._keys[position]
-        return _size_of(key), _size_of(self._values[position])
-
-
-def _size_of(data: Any) -> int:
-    """The size of a key or value, which may be told already."""
-    return -1 if data is None else data if data.__class__ is int else len(data)
-
-
-def _sizes_of(data: Sequence[Any]) -> array[int]:
-    return array("q", [_size_of(item) for item in data])
-
-
-def _wake(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        try:
-            future.set_result(None)
-        except RuntimeError:  # its loop is closed
-            pass
 
 
 def _answered(delivery: Delivery) -> Generator[Any, None, RecordMetadata]:

@@ -27,7 +27,8 @@ from .append_tickets import AppendTicket, AppendTickets
 from .batch_queues import BatchQueues
 from .batch_sealer import BatchSealer
 from .buffer_pool import BufferPool
-from .delivery import Delivery, DeliveryList
+from .delivery import Delivery
+from .delivery_list import DeliveryList
 from .incomplete_batches import IncompleteBatches
 from .partition_queue import PartitionQueue, TopicInfo
 from .producer_batch import RECORDS_PER_ORDER, ProducerBatch
@@ -217,7 +218,7 @@ class RecordAppender:
                         ticket.topic, ticket.partition, ticket.timestamp_ms,
                         ticket.key, ticket.value, ticket.headers, now, None,
                     )  # fmt: skip
-                except Exception as error:  # whatever is wrong with a record is its own, and the next one goes on
+                except Exception as error:  # what is wrong with a record is its own; the next one goes on
                     ticket.failed(error)
                     continue
                 if delivery is None:
@@ -247,8 +248,8 @@ class RecordAppender:
         """The error for a record that found no room, saying what is full."""
         pool = self._pool
         return BufferExhaustedError(
-            f"no room for a record of topic {topic!r}: buffer_memory is full ({pool.held} of {pool.limit} bytes held by "
-            f"{len(self._incomplete)} batches, {self.waiting} records waiting)",
+            f"no room for a record of topic {topic!r}: buffer_memory is full ({pool.held} of {pool.limit} bytes held "
+            f"by {len(self._incomplete)} batches, {self.waiting} records waiting)",
             topic=topic,
             partition=None if partition < 0 else partition,
         )

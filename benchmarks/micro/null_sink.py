@@ -16,7 +16,7 @@ import aiokafkapy
 from aiokafkapy.cluster.cluster import Cluster, TopicMetadata
 from aiokafkapy.common import Node, PartitionInfo
 from aiokafkapy.producer.config import ProducerConfig
-from aiokafkapy.producer.delivery import DeliveryList
+from aiokafkapy.producer.delivery_list import DeliveryList
 from aiokafkapy.producer.record_accumulator import RecordAccumulator
 
 RECORDS = 200_000

@@ -8,7 +8,6 @@ import gc
 import traceback
 import tracemalloc
 import weakref
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -19,7 +18,6 @@ from aiokafkapy.errors import KafkaError, NotLeaderOrFollowerError
 from aiokafkapy.producer.delivery import (
     FIRST_PRUNE,
     Delivery,
-    DeliveryList,
     ProduceRequestResult,
     SettlementCounter,
     new_delivery,
@@ -347,39 +345,6 @@ class TestMoving:
             result_of().locate(0)
 
 
-class TestUnseenFailures:
-    def test_one_that_nobody_asked_for_is_told_once_a_batch(self) -> None:
-        told: list[Any] = []
-        result, deliveries = pending(3)
-        result.on_unseen_failure = lambda *arguments: told.append(arguments)
-        error = KafkaError("no")
-        result.fail(error)
-        assert told == []
-        del result, deliveries
-        gc.collect()
-        assert told == [(T0, 3, error)]
-
-    @pytest.mark.parametrize("look", [Delivery.exception, lambda delivery: _error_of(delivery)])
-    def test_one_look_at_any_of_the_batch_is_enough(self, look: Callable[[Delivery], object]) -> None:
-        told: list[Any] = []
-        result, deliveries = pending(3)
-        result.on_unseen_failure = lambda *arguments: told.append(arguments)
-        result.fail(KafkaError("no"))
-        look(deliveries[1])
-        del result, deliveries
-        gc.collect()
-        assert told == []
-
-    def test_a_success_is_told_to_nobody(self) -> None:
-        told: list[Any] = []
-        result, deliveries = pending(3)
-        result.on_unseen_failure = lambda *arguments: told.append(arguments)
-        result.succeed(0, -1)
-        del result, deliveries
-        gc.collect()
-        assert told == []
-
-
 class TestMemory:
     def test_a_hundred_thousand_pending_deliveries_are_freed_when_they_are_let_go(self) -> None:
         result = result_of(100_000)
@@ -464,71 +429,6 @@ class TestSettlementCounter:
         assert late.is_settled
 
 
-class TestDeliveryList:
-    def test_it_is_aligned_with_its_input(self) -> None:
-        first, second = result_of(3), result_of(2)
-        listed = DeliveryList([b"a", None, b"ccc", b"d", b"e"], [None, b"kk", None, None, None], 9)
-        listed.add_span(first, 1, 2)
-        listed.add_span(first, 3, 1)
-        listed.add_span(second, 0, 2)
-        assert len(listed) == 5
-        assert len(listed._spans) == 2
-        assert not listed.done()
-        first.succeed(10, -1)
-        second.succeed(20, -1)
-        assert listed.done()
-        expected = [
-            RecordMetadata("t", 0, 11, 9, -1, 1),
-            RecordMetadata("t", 0, 12, 9, 2, -1),
-            RecordMetadata("t", 0, 13, 9, -1, 3),
-            RecordMetadata("t", 0, 20, 9, -1, 1),
-            RecordMetadata("t", 0, 21, 9, -1, 1),
-        ]
-        assert listed.results() == expected
-        assert [delivery.result() for delivery in listed] == expected
-        assert [delivery.result() for delivery in listed[1:4]] == expected[1:4]
-        assert listed[-1].result() == expected[-1]
-        for index in (5, -6):
-            with pytest.raises(IndexError, match="of 5"):
-                listed[index]
-
-    def test_errors_stand_in_their_places(self) -> None:
-        good, bad = result_of(1), result_of(1)
-        listed = DeliveryList([b"a", b"b", b"c"])
-        listed.add_span(good, 0, 1)
-        listed.add_failed(KafkaError("too large"))
-        listed.add_span(bad, 0, 1)
-        good.succeed(1, -1)
-        bad.fail(KafkaError("no"))
-        outcomes = listed.results()
-        assert isinstance(outcomes[0], RecordMetadata)
-        assert [str(outcome) for outcome in outcomes[1:]] == ["too large", "no"]
-
-    async def test_it_is_awaited_for_all_and_raises_for_none(self) -> None:
-        first, second = result_of(2), result_of(1)
-        listed = DeliveryList([b"a", b"b", b"c"])
-        listed.add_span(first, 0, 2)
-        listed.add_span(second, 0, 1)
-        task = asyncio.ensure_future(listed)
-        given_up = asyncio.ensure_future(listed)
-        await turns()
-        given_up.cancel()
-        first.succeed(0, -1)
-        await turns()
-        assert not task.done()
-        halves = result_of(1)
-        second.move([(0, halves, 0)])
-        halves.fail(KafkaError("no"))
-        assert await task is listed
-        assert await listed is listed
-        assert [type(outcome) for outcome in listed.results()] == [RecordMetadata, RecordMetadata, KafkaError]
-
-    def test_an_empty_one_is_done(self) -> None:
-        listed = DeliveryList([])
-        assert listed.done()
-        assert listed.results() == list(listed) == []
-
-
 @pytest.fixture
 async def no_loop_errors() -> list[Any]:
     """What the loop's exception handler was told."""
@@ -540,11 +440,6 @@ async def no_loop_errors() -> list[Any]:
 def test_a_topic_partition_is_what_it_says() -> None:
     delivery = new_delivery(ProduceRequestResult(TopicPartition("other", 3)), 0, 1, -1, -1)
     assert delivery.topic_partition == TopicPartition("other", 3)
-
-
-def _error_of(delivery: Delivery) -> None:
-    with pytest.raises(KafkaError):
-        delivery.result()
 
 
 async def _await(delivery: Delivery) -> RecordMetadata:

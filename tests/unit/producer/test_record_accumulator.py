@@ -22,7 +22,8 @@ from aiokafkapy.errors import (
     RecordTooLargeError,
 )
 from aiokafkapy.producer.append_tickets import AppendTicket
-from aiokafkapy.producer.delivery import Delivery, DeliveryList
+from aiokafkapy.producer.delivery import Delivery
+from aiokafkapy.producer.delivery_list import DeliveryList
 from aiokafkapy.producer.producer_batch import INLINE_COMPRESSION_LIMIT, ProducerBatch
 from aiokafkapy.producer.record_accumulator import ADAPTIVE_LINGER, RecordAccumulator
 from aiokafkapy.record.batch import RecordBatch
