@@ -88,3 +88,7 @@ class ProducerMetadata(Metadata):
         # too late: the listeners must find the topics settled.
         self._new_topics.difference_update(topic.name for topic in response.topics)
         super().update(request_version, response, is_partial, now)
+        if self._new_topics and not self.need_partial_update:
+            # The answer left a topic out, without an error for it either. Nobody else would ask again.
+            self.need_partial_update = True
+            self._tell_request()

@@ -1,0 +1,326 @@
+"""Promise 8: metadata requests stay within outage / back-off + 1, whatever the number of records and partitions;
+exponential back-off with jitter; about ten log lines a minute per broker; recovery within back-off + 1 round trip;
+leader hints in Produce responses are used."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import datetime
+import logging
+import re
+import time
+from collections import Counter
+from typing import Any
+
+import pytest
+from confluent_kafka import ElectionType, TopicPartition
+from confluent_kafka.admin import AdminClient
+
+from aiokafkapy import errors
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.codec import encode_response
+from aiokafkapy.protocol.messages import build_response
+
+from .clusters import Cluster, DevCluster, KafkaCluster
+from .frame_proxy import Answer, Request, decoded
+from .observing import assert_accounts_balance
+
+BACKOFF = 0.1
+"""retry_backoff_ms, and its default."""
+
+
+def lines_in(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What an operator sees."""
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+async def outage(seconds: float) -> None:
+    """The time that an outage takes."""
+    await asyncio.sleep(seconds)
+
+
+@pytest.mark.parametrize("error", [errors.NotLeaderOrFollowerError, errors.UnknownTopicOrPartitionError])
+async def test_metadata_requests_do_not_grow_with_records_and_partitions(
+    cluster: Cluster, error: type[errors.KafkaError]
+) -> None:
+    """Every Produce request of 24 partitions in 3 topics is refused for stale metadata, for two seconds."""
+    topics = [await cluster.create_topic(partitions=8) for _ in range(3)]
+    async with cluster.producer(retry_backoff_ms=100, retry_backoff_max_ms=100, linger_ms=0) as producer:
+        for topic in topics:
+            await producer.send(topic, b"first", partition=0)
+        cluster.net.fail_produce(error.code, times=10**6)
+        mark, started = cluster.net.mark(), time.monotonic()
+        tasks = [
+            asyncio.create_task(producer.send(topic, b"%d" % n, partition=n % 8))
+            for topic in topics
+            for n in range(1_000)
+        ]
+        await outage(2)
+        seconds = time.monotonic() - started
+        asked = cluster.net.count(ApiKey.METADATA, mark)
+        produced = cluster.net.count(ApiKey.PRODUCE, mark)
+        cluster.net.on(ApiKey.PRODUCE, None)
+        await asyncio.gather(*tasks)
+    assert 1 <= asked <= seconds / BACKOFF + 1
+    assert produced <= 24 * (seconds / (0.8 * BACKOFF) + 2), "retries back off too"
+
+
+async def test_metadata_requests_back_off_while_there_is_no_leader(dev_cluster: DevCluster) -> None:
+    """Exponentially, to a second. Dev broker only: Apache Kafka leaves no partition leaderless at a test's word."""
+    topic = await dev_cluster.create_topic(partitions=30)
+    async with dev_cluster.producer() as producer:
+        await asyncio.gather(*(producer.send(topic, b"", partition=n) for n in range(30)))
+        for n in range(30):
+            dev_cluster.broker.controls.set_leader(topic, n, None)
+        mark, started = dev_cluster.net.mark(), time.monotonic()
+        tasks = [asyncio.create_task(producer.send(topic, b"", partition=n % 30)) for n in range(3_000)]
+        await outage(2.5)
+        seconds = time.monotonic() - started
+        asked = dev_cluster.net.requests_of(ApiKey.METADATA, mark)
+        for n in range(30):
+            dev_cluster.broker.controls.set_leader(topic, n, 1)
+        recovered = time.monotonic()
+        await asyncio.gather(*tasks)
+        assert time.monotonic() - recovered < 1.2 + 0.7, "the largest back-off, its jitter, and a busy machine"
+    assert 2 <= len(asked) <= seconds / BACKOFF + 1
+    assert len(asked) <= 14, "it slows down"
+
+
+async def test_metadata_requests_for_a_topic_that_is_not_there_stay_few(cluster3: Cluster) -> None:
+    await cluster3.create_topic()
+    async with cluster3.producer() as producer:
+        mark, started = cluster3.net.mark(), time.monotonic()
+        tasks = [
+            asyncio.create_task(producer.send(f"promise-missing-{n % 20}", b"", partition=n % 7)) for n in range(2_000)
+        ]
+        await outage(1.5)
+        asked = cluster3.net.count(ApiKey.METADATA, mark)
+        assert 2 <= asked <= (time.monotonic() - started) / BACKOFF + 1
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+
+
+async def test_metadata_that_fails_is_asked_for_with_back_off(cluster: Cluster) -> None:
+    """Answers to Metadata are lost, one connection after the other."""
+    topic = await cluster.create_topic()
+    async with cluster.producer(reconnect_backoff_ms=10, reconnect_backoff_max_ms=10) as producer:
+        await producer.send(topic, b"")
+        cluster.net.lose_answers(ApiKey.METADATA, times=10**6)
+        mark, started = cluster.net.mark(), time.monotonic()
+        tasks = [asyncio.create_task(producer.send("promise-other", b"")) for _ in range(500)]
+        await outage(1.5)
+        seconds = time.monotonic() - started
+        asked = cluster.net.count(ApiKey.METADATA, mark)
+        cluster.net.on(ApiKey.METADATA, None)
+        await asyncio.gather(*tasks)
+    assert 2 <= asked <= seconds / (0.8 * BACKOFF) + 1
+
+
+async def test_reconnects_back_off_exponentially_with_jitter(cluster: Cluster) -> None:
+    """50 ms, doubling to 400 ms, each up to 20 % more or less; seen where connections are accepted and cut."""
+    topic = await cluster.create_topic()
+    options: dict[str, Any] = {"reconnect_backoff_ms": 50, "reconnect_backoff_max_ms": 400}
+    async with cluster.producer(**options) as producer:
+        await producer.send(topic, b"")
+        (node,) = cluster.net.nodes.values()
+        cluster.net.on(ApiKey.API_VERSIONS, lambda _: Answer(forward=False, lose=True, cut=True))
+        cluster.net.cut()
+        before = len(node.connected_at)
+        task = asyncio.create_task(producer.send(topic, b""))
+        await cluster.net.until(lambda: len(node.connected_at) >= before + 14)
+        cluster.net.on(ApiKey.API_VERSIONS, None)
+        await task
+    # The leader's connection and the bootstrap one are tried side by side: each has its own back-off.
+    gaps = [after - at for at, after in zip(node.connected_at[before:], node.connected_at[before + 2 :], strict=False)]
+    assert max(gaps) < 0.4 * 1.2 + 0.3
+    assert min(gaps) >= 0.05 * 0.8 * 0.9
+    late = gaps[-5:]
+    assert min(late) > 0.15, "it grows"
+    assert max(late) - min(late) > 0.001, "jitter"
+
+
+async def test_recovery_comes_within_the_back_off(cluster: Cluster) -> None:
+    topic = await cluster.create_topic(partitions=3)
+    options: dict[str, Any] = {"reconnect_backoff_max_ms": 300, "retry_backoff_max_ms": 300}
+    async with cluster.producer(**options) as producer:
+        await producer.send(topic, b"")
+        for seconds in (0.2, 1.0, 2.0):
+            cluster.net.go_down()
+            tasks = [asyncio.create_task(producer.send(topic, b"", partition=n % 3)) for n in range(100)]
+            await outage(seconds)
+            assert not any(task.done() for task in tasks)
+            await cluster.net.come_back()
+            back = time.monotonic()
+            await asyncio.gather(*tasks)
+            assert time.monotonic() - back < 0.3 * 1.2 * 2 + 0.5, "a back-off to connect, one to retry, a busy machine"
+
+
+async def test_a_leader_hint_is_used_without_asking_for_metadata(cluster3: Cluster) -> None:
+    """KIP-951. No answer to a Metadata request comes; the record is delivered all the same, at once."""
+    topic = await cluster3.create_topic(partitions=1)
+    await _prepare_to_move_the_leader(cluster3, topic)
+    async with cluster3.producer(linger_ms=0, retry_backoff_ms=5_000, retry_backoff_max_ms=5_000) as producer:
+        await producer.send(topic, b"first")
+        old = await cluster3.leader_of(topic)
+        await _move_the_leader(cluster3, topic)
+        new = await cluster3.leader_of(topic)
+        assert new != old
+        hold = cluster3.net.hold_answers(ApiKey.METADATA)
+        mark, started = cluster3.net.mark(), time.monotonic()
+        assert (await asyncio.wait_for(producer.send(topic, b"moved"), 4)).offset == 1
+        assert time.monotonic() - started < 2, "neither metadata nor the back-off was waited for"
+        assert [request.node_id for request in cluster3.net.requests_of(ApiKey.PRODUCE, mark)] == [old, new]
+        hold.release()
+    assert await cluster3.log(topic) == [b"first", b"moved"]
+
+
+async def _prepare_to_move_the_leader(cluster: Cluster, topic: str) -> None:
+    """On Apache Kafka: let a node lead that is not the preferred one, so that an election changes it."""
+    if isinstance(cluster, KafkaCluster):
+        preferred = await cluster.leader_of(topic)
+        await cluster.kafka.stop(preferred)
+        await cluster.kafka.start(preferred)
+        admin = cluster.kafka.admin
+        await asyncio.to_thread(
+            admin.wait_until, lambda: preferred in admin.partitions(topic)[0].in_sync_replicas, 20, "it is not in sync"
+        )
+
+
+async def _move_the_leader(cluster: Cluster, topic: str) -> None:
+    """Another node leads the partition, and nobody tells the producer."""
+    leader = await cluster.leader_of(topic)
+    if isinstance(cluster, DevCluster):
+        cluster.broker.controls.set_leader(topic, 0, 1 + leader % 3)
+        return
+    assert isinstance(cluster, KafkaCluster)
+    foreign = AdminClient({"bootstrap.servers": cluster.direct_servers})
+    election = foreign.elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic, 0)])
+    await asyncio.to_thread(election.result, 20)
+    admin = cluster.kafka.admin
+    await asyncio.to_thread(
+        admin.wait_until, lambda: admin.partitions(topic)[0].leader not in (-1, leader), 20, "nobody else leads"
+    )
+
+
+async def test_a_connection_that_died_silently_costs_one_request_timeout(cluster: Cluster) -> None:
+    """A load balancer forgot it while it was idle: bytes go nowhere, nobody says so. A new one works."""
+    topic = await cluster.create_topic()
+    async with cluster.producer(request_timeout_ms=800, linger_ms=0) as producer:
+        await producer.send(topic, b"first")
+        links = cluster.net.requests[-1].link
+        cluster.net.on(
+            ApiKey.PRODUCE,
+            lambda request: Answer(forward=False, lose=True) if request.link <= links else None,
+        )
+        cluster.net.on(
+            ApiKey.METADATA,
+            lambda request: Answer(forward=False, lose=True) if request.link <= links else None,
+        )
+        started = time.monotonic()
+        assert (await producer.send(topic, b"second")).offset == 1
+        assert time.monotonic() - started < 0.8 + 1
+    assert await cluster.log(topic) == [b"first", b"second"]
+
+
+@pytest.mark.parametrize("trouble", ["down", "cut at once", "errors"])
+async def test_an_outage_fills_no_log(cluster: Cluster, caplog: pytest.LogCaptureFixture, trouble: str) -> None:
+    """Back-offs of 10 ms make in three seconds as many failures as the defaults in minutes."""
+    caplog.set_level(logging.INFO)
+    topic = await cluster.create_topic(partitions=5)
+    quick = dict.fromkeys(
+        ("retry_backoff_ms", "retry_backoff_max_ms", "reconnect_backoff_ms", "reconnect_backoff_max_ms"), 10
+    )
+    async with cluster.producer(**quick, linger_ms=0) as producer:
+        await producer.send(topic, b"")
+        if trouble == "down":
+            cluster.net.go_down()
+        elif trouble == "cut at once":
+            cluster.net.on(ApiKey.API_VERSIONS, lambda _: Answer(forward=False, lose=True, cut=True))
+            cluster.net.cut()
+        else:
+            cluster.net.fail_produce(errors.NotLeaderOrFollowerError.code, times=10**6)
+        tasks = [asyncio.create_task(producer.send(topic, b"", partition=n % 5)) for n in range(1_000)]
+        await outage(3)
+        before = lines_in(caplog)
+        await cluster.net.come_back()
+        cluster.net.on(ApiKey.API_VERSIONS, None)
+        cluster.net.on(ApiKey.PRODUCE, None)
+        await asyncio.gather(*tasks)
+    by_event = Counter(line.split()[0] for line in before)
+    assert before, "an outage is told"
+    assert len(before) <= 16, by_event
+    assert all(count <= 8 for count in by_event.values()), by_event
+    infos = [record.getMessage() for record in caplog.records if record.levelno >= logging.INFO]
+    if trouble != "errors":
+        assert any(re.search(r"connection\.ready.*suppressed=\d\d", line) for line in infos), (
+            "its end is told, and how much was not"
+        )
+
+
+async def test_ordinary_life_is_silent(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
+    topic = await cluster.create_topic(partitions=3)
+    caplog.set_level(logging.DEBUG)
+    async with cluster.producer() as producer:
+        await asyncio.gather(*(producer.send(topic, b"", partition=n % 3) for n in range(2_000)))
+        await producer.flush()
+    assert lines_in(caplog) == []
+    assert len([record for record in caplog.records if record.name.startswith("aiokafkapy")]) < 30, (
+        "per connection at most"
+    )
+
+
+async def test_brokers_that_all_vanish_are_found_again_through_the_bootstrap_addresses(cluster: Cluster) -> None:
+    """Metadata names a node that is not there any more; the bootstrap address still answers."""
+    topic = await cluster.create_topic()
+    async with cluster.producer(metadata_recovery_rebootstrap_trigger_ms=500, reconnect_backoff_max_ms=100) as producer:
+        await producer.send(topic, b"first")
+
+        def elsewhere(request: Request, frame: bytes) -> bytes:
+            body = build_response(
+                ApiKey.METADATA,
+                request.version,
+                brokers=[{"node_id": 77, "host": "127.0.0.1", "port": 1}],
+                topics=[],
+                controller_id=77,
+            )
+            return encode_response(body, request.correlation_id)
+
+        cluster.net.next(ApiKey.METADATA, Answer(forward=False, replace=elsewhere))
+        await producer.partitions_for(await cluster.create_topic())
+        assert (await producer.send(topic, b"second")).offset == 1
+
+
+async def test_records_of_a_quiet_partition_survive_its_brokers_restart(cluster: Cluster) -> None:
+    """The broker is gone and back while nobody sends."""
+    topic = await cluster.create_topic()
+    async with cluster.producer() as producer:
+        await producer.send(topic, b"before")
+        await cluster.crash(1)
+        await cluster.restart(1)
+        assert (await producer.send(topic, b"after")).offset == 1
+        assert_accounts_balance(producer, settled=True)
+    assert await cluster.log(topic) == [b"before", b"after"]
+
+
+async def test_throttling_is_obeyed_by_the_client(cluster: Cluster) -> None:
+    """A broker that says so is left alone for as long; others would not be."""
+    topic = await cluster.create_topic()
+    async with cluster.producer(linger_ms=0) as producer:
+        await producer.send(topic, b"")
+
+        def throttled(request: Request, frame: bytes) -> bytes:
+            return _with_throttle_time(request, frame, 700)
+
+        cluster.net.next(ApiKey.PRODUCE, Answer(replace=throttled))
+        await producer.send(topic, b"")
+        mark, started = cluster.net.mark(), time.monotonic()
+        await producer.send(topic, b"")
+        assert cluster.net.requests_of(ApiKey.PRODUCE, mark)[0].at - started > 0.6
+        assert time.monotonic() - started < 0.7 + 0.7
+
+
+def _with_throttle_time(request: Request, frame: bytes, ms: int) -> bytes:
+    body = dataclasses.replace(decoded(request, frame), throttle_time=datetime.timedelta(milliseconds=ms))
+    return encode_response(body, request.correlation_id)
