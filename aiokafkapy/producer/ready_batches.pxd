@@ -3,6 +3,7 @@
 cimport cython
 
 from aiokafkapy.producer.batch_queues cimport BatchQueues
+from aiokafkapy.producer.batch_sealer cimport BatchSealer
 from aiokafkapy.producer.partition_queue cimport PartitionQueue
 from aiokafkapy.producer.producer_batch cimport ProducerBatch
 
@@ -10,7 +11,7 @@ from aiokafkapy.producer.producer_batch cimport ProducerBatch
 @cython.final
 cdef class ReadyBatches:
     cdef BatchQueues _queues
-    cdef object _sealer
+    cdef BatchSealer _sealer
     cdef object _transaction_manager
     cdef bint _is_linger_adaptive
     cdef double _linger

@@ -3,6 +3,8 @@
 cimport cython
 
 from aiokafkapy.producer.batch_queues cimport BatchQueues
+from aiokafkapy.producer.batch_sealer cimport BatchSealer
+from aiokafkapy.producer.buffer_pool cimport BufferPool
 from aiokafkapy.producer.delivery cimport Delivery
 from aiokafkapy.producer.partition_queue cimport PartitionQueue, TopicInfo
 from aiokafkapy.producer.producer_batch cimport ProducerBatch
@@ -12,8 +14,8 @@ from aiokafkapy.record._kernel cimport RecordBatchBuilder as KernelBuilder
 @cython.final
 cdef class RecordAppender:
     cdef BatchQueues _queues
-    cdef object _pool
-    cdef object _sealer
+    cdef BufferPool _pool
+    cdef BatchSealer _sealer
     cdef object _incomplete
     cdef Py_ssize_t _batch_size
     cdef Py_ssize_t _max_record_size

@@ -1,0 +1,18 @@
+# Types of batch_sealer.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+from aiokafkapy.producer.buffer_pool cimport BufferPool
+from aiokafkapy.producer.partition_queue cimport PartitionQueue
+from aiokafkapy.producer.producer_batch cimport ProducerBatch
+
+
+@cython.final
+cdef class BatchSealer:
+    cdef BufferPool _pool
+    cdef list _waiting
+    cdef Py_ssize_t _compressing
+
+    cpdef seal(self, ProducerBatch batch)
+    cpdef bint must_wait(self, PartitionQueue queue, ProducerBatch batch) except -1
+    cpdef bint hand_over(self, ProducerBatch batch) except -1

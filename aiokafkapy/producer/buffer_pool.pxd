@@ -1,0 +1,17 @@
+# Types of buffer_pool.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+
+@cython.final
+cdef class BufferPool:
+    cdef readonly Py_ssize_t limit
+    cdef readonly Py_ssize_t reserve
+    cdef readonly Py_ssize_t held
+    cdef readonly Py_ssize_t most_held
+
+    cpdef bint try_acquire(self, Py_ssize_t size) except -1
+    cpdef bint try_acquire_reserved(self, Py_ssize_t size) except -1
+    cpdef charge(self, Py_ssize_t size)
+    cpdef release(self, Py_ssize_t size)
+    cdef _add(self, Py_ssize_t size)
