@@ -198,10 +198,14 @@ async def _move_the_leader(cluster: Cluster, topic: str) -> None:
     foreign = AdminClient({"bootstrap.servers": cluster.direct_servers})
     election = foreign.elect_leaders(ElectionType.PREFERRED, [TopicPartition(topic, 0)])
     await asyncio.to_thread(election.result, 20)
-    admin = cluster.kafka.admin
-    await asyncio.to_thread(
-        admin.wait_until, lambda: admin.partitions(topic)[0].leader not in (-1, leader), 20, "nobody else leads"
-    )
+    admin, addresses = cluster.kafka.admin, [cluster.kafka.address_of(node) for node in cluster.kafka.node_ids]
+
+    def all_know() -> bool:
+        leaders = {admin.partitions(topic, address)[0].leader for address in addresses}
+        return len(leaders) == 1 and not leaders & {-1, leader}
+
+    await asyncio.to_thread(admin.wait_until, all_know, 20, "not all know that another one leads")
+    await cluster.log(topic)  # it answers as the leader
 
 
 async def test_a_connection_that_died_silently_costs_one_request_timeout(cluster: Cluster) -> None:
