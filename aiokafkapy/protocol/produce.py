@@ -205,7 +205,7 @@ def _read_topic(cursor: Cursor, version: int, partitions: list[PartitionProduceR
         if topic is None:
             raise MalformedFrameError("a topic in a Produce response has no name")
     else:
-        topic_id = _topic_id(cursor.take(16))
+        topic_id = _topic_id(bytes(cursor.take(16)))
     count = _read_count(cursor, flexible)
     partitions += [_read_partition(cursor, version, topic, topic_id) for _ in range(count)]
     if flexible:
