@@ -22,6 +22,7 @@ import math
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from functools import partial
+from itertools import islice
 from typing import Any, Final
 
 from ..cluster.cluster import Cluster
@@ -36,6 +37,7 @@ from ..errors import (
 )
 from .append_tickets import AppendTicket
 from .delivery import Delivery
+from .outcome_teller import COST_OF_ERROR, OutcomeTeller
 from .producer_metadata import ProducerMetadata
 from .record_accumulator import RecordAccumulator
 
@@ -131,10 +133,12 @@ class Admission:
         metadata: ProducerMetadata,
         accumulator: RecordAccumulator,
         choose_partition: Callable[[str, Any, Any, Any, Any, Cluster], int],
+        teller: OutcomeTeller | None = None,
         *,
         max_block: float,
     ) -> None:
         self._loop = loop
+        self._teller = teller if teller is not None else OutcomeTeller(loop)
         self._metadata = metadata
         self._accumulator = accumulator
         self._choose_partition = choose_partition
@@ -230,10 +234,14 @@ class Admission:
         for state in self._queues:
             state.waiting = None
         for record in refused:
-            if record.ticket is not None:
-                record.ticket.cancel()
-                record.ticket = None
-            record.refuse(make_error(record.topic))
+            record.ticket = None
+        self._accumulator.drop_waiters()  # not one by one, for each would try to let the next one in
+        refusals = map(partial(_refuse, make_error), refused)
+        if self._teller.may_tell_now(len(refused), COST_OF_ERROR):
+            for _ in refusals:
+                pass
+        else:
+            self._teller.tell_later(refusals, COST_OF_ERROR)
         for handle in (self._timer, self._pump_handle):
             if handle is not None:
                 handle.cancel()
@@ -248,8 +256,8 @@ class Admission:
     def _on_timer(self) -> None:
         self._timer = None
         now = self._loop.time()
-        while self._by_deadline:
-            record = next(iter(self._by_deadline))
+        # A slice; the rest at the next turns, for their time is over already.
+        for record in list(islice(self._by_deadline, SLICE // COST_OF_ERROR)):
             if record.deadline > now:
                 break
             self.expire(record)
@@ -434,3 +442,8 @@ class Admission:
     def _rearm(self) -> None:
         if self._by_deadline and self._timer is None:
             self._timer = self._loop.call_at(next(iter(self._by_deadline)).deadline, self._on_timer)
+
+
+def _refuse(make_error: Callable[[str], BaseException], record: PendingRecord) -> None:
+    if not record.done():
+        record.refuse(make_error(record.topic))

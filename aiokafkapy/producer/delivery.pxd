@@ -31,7 +31,7 @@ cdef class ProduceRequestResult:
     cpdef move(self, object moves)
     cdef object _error_of(self, long long index)
     @cython.locals(delivery=Delivery)
-    cdef _settle(self, int status)
+    cdef _settle(self, int status, object teller)
 
 
 # Not tracked by the cyclic collector: delivery.py's docstring says why that is safe.
@@ -53,5 +53,5 @@ cdef class Delivery:
 cpdef Delivery new_delivery(
     ProduceRequestResult result, long long index, long long timestamp_ms, Py_ssize_t key_size, Py_ssize_t value_size
 )
-cdef _resolve(Delivery delivery, object future)
+cpdef _resolve(Delivery delivery, object future)
 cdef _call_soon(object loop, object fn, Delivery delivery, object context)

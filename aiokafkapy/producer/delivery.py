@@ -33,6 +33,7 @@ except ImportError:  # interpreted, where there is no Cython
 
 from ..common import TopicPartition
 from ..errors import KafkaError
+from .outcome_teller import COST_OF_ERROR, OutcomeTeller
 from .records import INVALID_OFFSET, RecordMetadata
 
 __all__ = ["Delivery", "ProduceRequestResult", "SettlementCounter", "new_delivery"]
@@ -204,16 +205,19 @@ class ProduceRequestResult:
         self._prune_at = FIRST_PRUNE
         self._counters: list[SettlementCounter] | None = None
 
-    def succeed(self, base_offset: int, log_append_time_ms: int) -> None:
-        """The broker has the batch; -1 for an offset it did not tell, and for create time."""
+    def succeed(self, base_offset: int, log_append_time_ms: int, teller: OutcomeTeller | None = None) -> None:
+        """The broker has the batch; -1 for an offset it did not tell, and for create time.
+
+        Many waiters are told a slice at a time by ``teller``; all at once without one.
+        """
         self.base_offset = base_offset
         self.log_append_time_ms = log_append_time_ms
-        self._settle(SUCCEEDED)
+        self._settle(SUCCEEDED, teller)
 
-    def fail(self, errors: BaseException | RecordErrors) -> None:
-        """The batch failed: one error for all, or a function from a record's index to its error."""
+    def fail(self, errors: BaseException | RecordErrors, teller: OutcomeTeller | None = None) -> None:
+        """The batch failed: one error for all, or a function from a record's index to its error. As ``succeed``."""
         self._errors = errors
-        self._settle(FAILED)
+        self._settle(FAILED, teller)
 
     def move(self, moves: Sequence[tuple[int, ProduceRequestResult, int]]) -> None:
         """The records live on elsewhere: (first index, its new result, its index there), ascending from index 0."""
@@ -331,11 +335,15 @@ class ProduceRequestResult:
         self._waiting_futures = [futures[index] for index in kept]
         self._prune_at = max(FIRST_PRUNE, 2 * len(kept))
 
-    def _settle(self, status: int) -> None:
+    def _settle(self, status: int, teller: Any) -> None:
         self.status = status
         deliveries, futures, callbacks = self._take_waiters()
-        for delivery, future in zip(deliveries, futures, strict=True):
-            _resolve(delivery, future)
+        cost = COST_OF_ERROR if status == FAILED else 1
+        if teller is None or not futures or teller.may_tell_now(len(futures), cost):
+            for delivery, future in zip(deliveries, futures, strict=True):
+                _resolve(delivery, future)
+        else:
+            teller.tell_later(map(_resolve, deliveries, futures), cost)
         for delivery, fn, loop, context in callbacks:
             _call_soon(loop, fn, delivery, context)
         counters, self._counters = self._counters, None

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from .delivery import SettlementCounter
 
 if TYPE_CHECKING:
+    from .outcome_teller import OutcomeTeller
     from .producer_batch import ProducerBatch
 
 __all__ = ["Flush", "IncompleteBatches"]
@@ -23,12 +24,14 @@ __all__ = ["Flush", "IncompleteBatches"]
 class IncompleteBatches:
     """The batches without an outcome, oldest first."""
 
-    __slots__ = ("_batches", "delivered", "failed")
+    __slots__ = ("_batches", "delivered", "failed", "teller")
 
     def __init__(self) -> None:
         self._batches: dict[ProducerBatch, None] = {}
         self.delivered = 0
         self.failed = 0
+        # Who tells the waiters of a batch; nobody in particular as long as there is no loop.
+        self.teller: OutcomeTeller | None = None
 
     def add(self, batch: ProducerBatch) -> None:
         """``batch`` is being filled, or came out of a split."""

@@ -346,9 +346,11 @@ class ProducerBatch:
         """The broker has the batch. False when it had an outcome already, which stays."""
         if not self._finish(BatchState.SUCCEEDED):
             return False
+        teller = None
         if self._incomplete is not None:
             self._incomplete.settled(self, self.record_count, 0)
-        self.produce_result.succeed(base_offset, log_append_time_ms)
+            teller = self._incomplete.teller
+        self.produce_result.succeed(base_offset, log_append_time_ms, teller)
         return True
 
     def fail(self, error: BaseException | Callable[[int], BaseException]) -> bool:
@@ -424,9 +426,11 @@ class ProducerBatch:
     def _fail(self, outcome: BatchState, error: BaseException | Callable[[int], BaseException]) -> bool:
         if not self._finish(outcome):
             return False
+        teller = None
         if self._incomplete is not None:
             self._incomplete.settled(self, 0, self.record_count)
-        self.produce_result.fail(error)
+            teller = self._incomplete.teller
+        self.produce_result.fail(error, teller)
         return True
 
     def _successor(self, limit: int, first_index: int) -> ProducerBatch:

@@ -36,6 +36,7 @@ from ..observability import RateLimitedLogger, get_logger
 from .admission import Admission
 from .config import ProducerConfig
 from .metrics import SenderMetrics
+from .outcome_teller import OutcomeTeller
 from .producer_batch import ProducerBatch
 from .producer_metadata import ProducerMetadata
 from .record_accumulator import RecordAccumulator
@@ -82,7 +83,8 @@ class ProducerRuntime:
             allow_auto_topic_creation=config.allow_auto_create_topics,
         )
         self.transaction_manager = TransactionManager(config.retry_backoff) if config.enable_idempotence else None
-        self.accumulator = RecordAccumulator(config, None, self.transaction_manager)
+        self.teller = OutcomeTeller(loop)
+        self.accumulator = RecordAccumulator(config, None, self.transaction_manager, self.teller)
         self.client = NetworkClient(config, self.metadata, loop=loop, wakeup=self._wakeup)
         self.sender = Sender(
             config,
@@ -95,7 +97,9 @@ class ProducerRuntime:
             on_crash=self._on_sender_crash,
         )
         self.accumulator.wakeup = self.sender.wakeup
-        self.admission = Admission(loop, self.metadata, self.accumulator, choose_partition, max_block=self.max_block)
+        self.admission = Admission(
+            loop, self.metadata, self.accumulator, choose_partition, self.teller, max_block=self.max_block
+        )
         self.metadata.add_listener(self._on_metadata_change)
         # For the fast path
         self.topics = self.admission.topics
@@ -176,6 +180,7 @@ class ProducerRuntime:
             self.abort(partial(self._close_error, self.loop.time() - started))
         await self.client.close()
         await asyncio.wait([self.sender_task])
+        await self.teller.told_all()
         _logger.info("producer.closed", delivered=self.accumulator.delivered, failed=self.accumulator.failed)
 
     def abort(self, make_error: Callable[[TopicPartition | str, int], KafkaError] | None = None) -> None:

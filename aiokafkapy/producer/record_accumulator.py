@@ -35,6 +35,7 @@ from .record_appender import RecordAppender
 
 if TYPE_CHECKING:
     from ..cluster.cluster import Cluster
+    from .outcome_teller import OutcomeTeller
     from .transaction_manager import TransactionManager
 
 __all__ = ["ADAPTIVE_LINGER", "AccumulatorConfig", "ReadyCheckResult", "RecordAccumulator"]
@@ -76,6 +77,7 @@ class RecordAccumulator:
         "append_later",
         "append_many",
         "buffer_exhausted_error",
+        "drop_waiters",
         "expire_waiters",
     )
 
@@ -84,6 +86,7 @@ class RecordAccumulator:
         config: AccumulatorConfig,
         buffer_pool: BufferPool | None = None,
         transaction_manager: TransactionManager | None = None,
+        teller: OutcomeTeller | None = None,
     ) -> None:
         compression, compression_level = _codec_of(config)
         # A batch that could not be sent in one request, or not be paid for, would be of no use.
@@ -95,6 +98,7 @@ class RecordAccumulator:
         # Parts
         self._pool = buffer_pool if buffer_pool is not None else _make_pool(config.buffer_memory, compression)
         self._incomplete = IncompleteBatches()
+        self._incomplete.teller = teller
         self._sealer = BatchSealer(self._pool)
         self._queues = BatchQueues(
             batch_size,
@@ -119,6 +123,7 @@ class RecordAccumulator:
         self.append_later = self._appender.append_later
         self.append_many = self._appender.append_many
         self.expire_waiters = self._appender.expire_waiters
+        self.drop_waiters = self._appender.drop_waiters
         self.buffer_exhausted_error = self._appender.buffer_exhausted_error
 
     @property

@@ -254,6 +254,12 @@ class RecordAppender:
             partition=None if partition < 0 else partition,
         )
 
+    def drop_waiters(self) -> None:
+        """Take every waiting record out of the line and tell nobody: whoever put them there does."""
+        while (ticket := self._tickets.first) is not None:
+            self._tickets.remove(ticket)
+        self.waiting = 0
+
     # --- end ---
 
     def forget(self, batch: ProducerBatch) -> None:

@@ -24,14 +24,16 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy import KafkaProducer, ProducerRecord, errors
+from aiokafkapy import KafkaProducer, ProducerRecord, compiled, errors
 from aiokafkapy.testing import ApacheKafka
 
 from .clusters import Cluster
 from .conftest import BOTH
 from .observing import CallbackLog, callbacks
 
-LIMIT = 0.010
+# Three times the promise: a busy sibling of a hyperthread alone doubles a callback's CPU time. What is not spread over
+# the loop's turns takes 50 ms and more here. Interpreted, each step of a slice takes two to three times as long.
+LIMIT = 0.030 if compiled else 0.060
 
 
 @dataclass

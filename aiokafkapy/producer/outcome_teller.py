@@ -1,0 +1,84 @@
+"""``OutcomeTeller``: tells those who wait what became of their records, a slice at each turn of the loop.
+
+A broker that was away for a moment answers for tens of thousands of awaited records at once, and a close or an expiry
+fails as many: to resolve all their futures in one callback would hold the loop for longer than a heartbeat may lag.
+The outcomes themselves are settled at once (``Delivery.done()``, the accounting); only the telling is spread. It knows
+neither records nor batches: what it is given are jobs, each an iterator that tells one waiter at each step. Java has
+no counterpart: its callers' threads wake by themselves.
+
+Rules: first come, first told, so nobody is told while earlier jobs wait; a few are told at once, without a turn of the
+loop, for that is a lone awaited send; ``told_all()`` is what ``close()`` waits for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterator
+from itertools import islice
+from typing import Final
+
+__all__ = ["COST_OF_ERROR", "OutcomeTeller"]
+
+SLICE: Final = 1_000
+"""Waiters that are told in one go: one or two milliseconds' worth, interpreted."""
+COST_OF_ERROR: Final = 4
+"""As many results can be told in the time of one error, which every waiter gets a copy of."""
+WINDOW: Final = 0.005
+"""Seconds in which no more than a slice is told at once; a turn of the loop is seldom longer."""
+
+
+class OutcomeTeller:
+    """The jobs that wait for their turn, on one event loop."""
+
+    __slots__ = ("_jobs", "_left", "_loop", "_told_all", "_window_ends")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._jobs: deque[tuple[Iterator[object], int]] = deque()
+        self._left = SLICE
+        self._window_ends = 0.0
+        self._told_all: list[asyncio.Future[None]] = []
+
+    def may_tell_now(self, count: int, cost: int = 1) -> bool:
+        """True when ``count`` waiters may be told by the caller, here and now; they are then counted as told."""
+        if self._jobs:
+            return False
+        now = self._loop.time()
+        if now >= self._window_ends:
+            self._window_ends = now + WINDOW
+            self._left = SLICE
+        if count * cost > self._left:
+            return False
+        self._left -= count * cost
+        return True
+
+    def tell_later(self, job: Iterator[object], cost: int = 1) -> None:
+        """Take steps of ``job`` at the coming turns of the loop, after all earlier jobs."""
+        self._jobs.append((job, cost))
+        if len(self._jobs) == 1:
+            self._loop.call_soon(self._on_turn)
+
+    async def told_all(self) -> None:
+        """Return when every job is done."""
+        while self._jobs:
+            future: asyncio.Future[None] = self._loop.create_future()
+            self._told_all.append(future)
+            await future
+
+    def _on_turn(self) -> None:
+        left = SLICE
+        while self._jobs and left > 0:
+            job, cost = self._jobs[0]
+            steps = max(1, left // cost)
+            taken = sum(1 for _ in islice(job, steps))
+            left -= max(1, taken) * cost
+            if taken < steps:
+                self._jobs.popleft()
+        if self._jobs:
+            self._loop.call_soon(self._on_turn)
+            return
+        futures, self._told_all = self._told_all, []
+        for future in futures:
+            if not future.done():
+                future.set_result(None)
