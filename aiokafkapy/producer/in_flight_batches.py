@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import heapq
 import logging
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Final
@@ -64,7 +63,7 @@ class InFlightBatches:
         self._delivery_timeout = config.delivery_timeout_ms / 1000
         self._guarantee_message_order = config.guarantee_message_order
         # What is where. The heap may also hold batches that were answered since, but not many: they are large.
-        self._on_the_wire: Counter[TopicPartition] = Counter()
+        self._on_the_wire: dict[TopicPartition, int] = {}
         self._count = 0
         self._expiries: list[tuple[float, int, ProducerBatch]] = []
         self._number = 0
@@ -81,7 +80,7 @@ class InFlightBatches:
     def add(self, batches: Sequence[ProducerBatch]) -> None:
         """These batches go into a request."""
         for batch in batches:
-            self._on_the_wire[batch.topic_partition] += 1
+            self._on_the_wire[batch.topic_partition] = self._on_the_wire.get(batch.topic_partition, 0) + 1
             self._number += 1
             heapq.heappush(self._expiries, (batch.created + self._delivery_timeout, self._number, batch))
             if self._guarantee_message_order:
@@ -103,9 +102,9 @@ class InFlightBatches:
         self._count -= len(batches)
         for batch in batches:
             topic_partition = batch.topic_partition
-            self._on_the_wire[topic_partition] -= 1
-            if not self._on_the_wire[topic_partition]:
-                del self._on_the_wire[topic_partition]
+            count = self._on_the_wire.pop(topic_partition) - 1
+            if count:
+                self._on_the_wire[topic_partition] = count
             answer = answers.get(topic_partition)
             if answer is None:
                 answer = no_answer(topic_partition, NetworkError.code, "the response left the partition out")

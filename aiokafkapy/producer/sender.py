@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
 from functools import partial
@@ -78,7 +77,7 @@ class Sender:
         self._on_crash = on_crash
         # Requests
         self.in_flight_batches = InFlightBatches(config, metadata, accumulator, transaction_manager, metrics)
-        self.in_flight_requests: Counter[int] = Counter()
+        self.in_flight_requests: dict[int, int] = {}
         self._acks = config.required_acks
         self._min_version = FIRST_PRODUCE_WITH_ZSTD if config.compression is Compression.ZSTD else None
         self._producer_id_requests: ProducerIdRequests | None = None
@@ -153,7 +152,7 @@ class Sender:
         """Send what is ready to the nodes that are; expire what is too old. Returns as ``run_once``."""
         accumulator = self._accumulator
         cluster = self._metadata.cluster
-        result = accumulator.ready(cluster, now, self.in_flight_requests.__getitem__)
+        result = accumulator.ready(cluster, now, self._in_flight_count)
         for batch in accumulator.take_compressions():
             self._start_compression(batch)
         if result.unknown_leader_topics:
@@ -170,6 +169,9 @@ class Sender:
                 delay = 0.0  # more may be ready behind what was drained
         self.in_flight_batches.expire(now)
         return min(delay, result.next_ready_check_delay, self.in_flight_batches.time_to_expiry(now))
+
+    def _in_flight_count(self, node_id: int) -> int:
+        return self.in_flight_requests.get(node_id, 0)
 
     def _ready_nodes(self, node_ids: set[int], now: float) -> tuple[list[int], float]:
         """Those that can be sent a request now, and the seconds until the clock lets another one be tried."""
@@ -211,7 +213,7 @@ class Sender:
             callback=partial(self._handle_produce_response, batches, names),
         )
         self.in_flight_batches.add(batches)
-        self.in_flight_requests[node_id] += 1
+        self.in_flight_requests[node_id] = self._in_flight_count(node_id) + 1
         self._metrics.record_request(records, now)
         self._client.send(request, now)
 
@@ -220,9 +222,9 @@ class Sender:
     ) -> None:
         now = self._loop.time()
         node_id = response.request.node_id
-        self.in_flight_requests[node_id] -= 1
-        if not self.in_flight_requests[node_id]:
-            del self.in_flight_requests[node_id]
+        count = self.in_flight_requests.pop(node_id) - 1
+        if count:
+            self.in_flight_requests[node_id] = count
         body = response.body
         if body is not None:
             self._metrics.record_response(response.latency, body.throttle_time_ms, now)
