@@ -15,10 +15,11 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable
 from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from ..errors import KafkaConnectionError
 from .config import ClientConfig
@@ -108,11 +109,20 @@ class Connector:
         try:
             sock.setblocking(False)
             self._set_options(sock)
-            await self._loop.sock_connect(sock, socket_address)
+            await self._sock_connect(sock, socket_address)
             await self._loop.create_connection(protocol_factory, sock=sock)
         except BaseException:
             sock.close()
             raise
+
+    async def _sock_connect(self, sock: socket.socket, address: Any) -> None:
+        try:
+            await self._loop.sock_connect(sock, address)
+        except OSError as error:
+            if error.errno is None or error.errno <= 0:
+                raise
+            # asyncio says "Connect call failed" of all of them; the system knows better.
+            raise OSError(error.errno, os.strerror(error.errno)) from error
 
     def _set_options(self, sock: socket.socket) -> None:
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

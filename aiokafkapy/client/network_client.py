@@ -449,6 +449,7 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
         self._log.violated_protocol(node_id, connection.address, error, now)
         lost = DisconnectedError(f"the connection to node {node_id} at {connection.address} was closed: {error}")
         lost.__cause__ = error
+        self._metadata.note_address_failure(connection.address, error)
         self._handle_disconnection(node_id, now, lost)
 
     def _maybe_throttle(self, entry: InFlightRequest, body: Any, now: float) -> None:

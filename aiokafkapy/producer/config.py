@@ -139,7 +139,9 @@ class ProducerConfig(ClientConfig):
             values["compression_type"] = values["compression_type"].lower()
         if isinstance(values.get("linger_ms"), str) and values["linger_ms"].strip().lower() in ("", "none", "adaptive"):
             values["linger_ms"] = None
-        if "enable_idempotence" not in values and _idempotence_conflict(values) is not None:
+        # More in flight do not turn idempotence off by themselves: order would go with it (an error in Kafka 4 too).
+        chosen = {name: values[name] for name in ("acks", "retries") if name in values}
+        if "enable_idempotence" not in values and _idempotence_conflict(chosen) is not None:
             values["enable_idempotence"] = False
         _lengthen_delivery_timeout(cls, values)
         return values

@@ -390,6 +390,7 @@ class _Link:
             if request.expects_answer:
                 self.expected.put_nowait((request, answer))
             if answer is None or answer.forward:
+                frame = request.frame  # which the rule may have replaced
                 self.broker_writer.writelines((_SIZE.pack(len(frame)), frame))
                 await self.broker_writer.drain()
 

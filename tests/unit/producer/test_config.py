@@ -44,9 +44,15 @@ def test_other_acks_are_refused(given: Any) -> None:
         config(acks=given)
 
 
-@pytest.mark.parametrize(
-    "option", [{"acks": 1}, {"acks": 0}, {"retries": 0}, {"max_in_flight_requests_per_connection": 6}]
-)
+def test_more_than_five_in_flight_take_a_word_on_idempotence() -> None:
+    """As in Kafka 4: order and duplicates are not given away in silence."""
+    with pytest.raises(ConfigurationError, match=r"max_in_flight_requests_per_connection=6: write 5 or less"):
+        config(max_in_flight_requests_per_connection=6)
+    assert not config(max_in_flight_requests_per_connection=6, enable_idempotence=False).enable_idempotence
+    assert not config(max_in_flight_requests_per_connection=6, acks=1).enable_idempotence
+
+
+@pytest.mark.parametrize("option", [{"acks": 1}, {"acks": 0}, {"retries": 0}])
 def test_idempotence_left_to_its_default_gives_way_and_asked_for_is_an_error(option: dict[str, Any]) -> None:
     assert not config(**option).enable_idempotence
     assert not config(enable_idempotence=False, **option).enable_idempotence
