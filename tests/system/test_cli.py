@@ -19,6 +19,12 @@ PROGRAM = [sys.executable, "-m", "aiokafkapy"]
 TIMEOUT = 60
 
 
+@pytest.fixture(autouse=True)
+def _no_debug_mode_in_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """asyncio's debug mode writes of slow callbacks to standard error, which is compared here."""
+    monkeypatch.delenv("PYTHONASYNCIODEBUG", raising=False)
+
+
 @dataclass(frozen=True)
 class Cluster:
     servers: str

@@ -26,6 +26,13 @@ from aiokafkapy.protocol.api import ApiKey
 PROGRAM = [sys.executable, "-m", "aiokafkapy", "demo"]
 TIMEOUT = 120
 
+
+@pytest.fixture(autouse=True)
+def _no_debug_mode_in_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """asyncio's debug mode writes of slow callbacks to standard error, which is compared here."""
+    monkeypatch.delenv("PYTHONASYNCIODEBUG", raising=False)
+
+
 COLUMNS = [
     *("year", "month", "day", "dep_time", "sched_dep_time", "dep_delay", "arr_time", "sched_arr_time", "arr_delay"),
     *("carrier", "flight", "tailnum", "origin", "dest", "air_time", "distance", "hour", "minute", "time_hour"),
