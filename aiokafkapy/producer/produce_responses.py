@@ -1,4 +1,4 @@
-"""What follows from a partition's answer to a Produce request: KAFKA.md's "Produce outcomes", as one pure function.
+"""What follows from a partition's answer to a Produce request: every outcome, as one pure function.
 
 ``decide`` looks at an answer and a batch and says what the Sender must do; it does none of it. Kafka's counterpart is
 ``Sender.completeBatch`` with ``canRetry`` and ``failBatch``. It knows no clock (``now`` is an argument), no accumulator
