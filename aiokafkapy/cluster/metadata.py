@@ -290,10 +290,16 @@ class Metadata:
             errors = "; ".join(f"{address}: {_describe(error)}" for address, error in self._address_errors.items())
             causes.append(("no broker is reachable: " if self.cluster.is_bootstrap else "unreachable: ") + errors)
         if not causes:
-            causes.append("no broker has answered yet" if self.cluster.is_bootstrap else "no error was reported")
+            causes.append(self._describe_silence())
         return "; ".join(causes)
 
     # internals
+
+    def _describe_silence(self) -> str:
+        if not self.cluster.is_bootstrap:
+            return "no error was reported"
+        asked = ", ".join(f"{node.host}:{node.port}" for node in self._bootstrap_nodes)
+        return f"no answer came yet from {asked}" if asked else "no broker has answered yet"
 
     def _handle_metadata_response(self, response: Any, is_partial: bool, now: float) -> None:
         """Decide what of the answer counts, then replace or merge."""

@@ -351,7 +351,8 @@ class TestBootstrap:
 
 class TestCauses:
     def test_nothing_said_yet(self, metadata: Metadata):
-        assert metadata.describe_failure() == "no broker has answered yet"
+        asked = ", ".join(f"{node.host}:{node.port}" for node in metadata.bootstrap_nodes)
+        assert metadata.describe_failure() == f"no answer came yet from {asked}"
 
     def test_every_address_with_its_last_error(self, metadata: Metadata):
         metadata.note_address_failure("a:1", OSError("first"))
