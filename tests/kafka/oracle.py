@@ -6,10 +6,11 @@ Tests compare what the producer was told with what stands here.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 __all__ = ["ReadBack", "read_back"]
 
@@ -43,7 +44,7 @@ def _read_back(bootstrap_servers: str, topic: str, timeout: float) -> Mapping[in
     )
     try:
         partitions = sorted(consumer.list_topics(topic, timeout=timeout).topics[topic].partitions)
-        ends = {p: consumer.get_watermark_offsets(TopicPartition(topic, p), timeout=timeout) for p in partitions}
+        ends = {p: _watermarks(consumer, TopicPartition(topic, p), timeout) for p in partitions}
         consumer.assign([TopicPartition(topic, p, low) for p, (low, _) in ends.items()])
         found: dict[int, list[ReadBack]] = {p: [] for p in partitions}
         missing = sum(high - low for low, high in ends.values())
@@ -68,3 +69,18 @@ def _read_back(bootstrap_servers: str, topic: str, timeout: float) -> Mapping[in
         return found
     finally:
         consumer.close()
+
+
+def _watermarks(consumer: Consumer, partition: TopicPartition, timeout: float) -> tuple[int, int]:
+    """First and last offset; a leader that has just been elected does not know them at once."""
+    deadline = time.monotonic() + timeout
+    while True:
+        try:
+            low, high = consumer.get_watermark_offsets(partition, timeout=timeout)
+        except KafkaException as error:
+            if not error.args[0].retriable() and error.args[0].name() != "OFFSET_NOT_AVAILABLE":
+                raise
+            if time.monotonic() > deadline:
+                raise
+        else:
+            return low, high

@@ -116,8 +116,8 @@ async def test_flipped_bytes_end_in_an_outcome_for_each_record(
 ) -> None:
     """A flipped byte may be undetectable, and mean another error or offset. It never means a crash, or no outcome.
 
-    Two things are left out, for they must be believed: Metadata, where a leader epoch of two thousand million means that
-    nothing newer ever comes, and throttling, where a month of it is possible.
+    Two things are left out, for they must be believed: Metadata, where a leader epoch of two thousand million means
+    that nothing newer ever comes, and throttling, where a month of it is possible.
     """
     monkeypatch.setattr("aiokafkapy.client.network_client.throttle_seconds", lambda *_: 0.0)
     chance = random.Random(seed)
