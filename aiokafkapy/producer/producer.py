@@ -163,16 +163,17 @@ class KafkaProducer(Generic[K, V]):
         Idempotent, also when called twice at once (the earlier deadline counts) and before ``start()``. Returns at the
         deadline, and does not raise for records that fail: each of them tells. Being cancelled, it closes at once.
         """
-        if self._state is ProducerState.FORKED:
-            return  # nothing of it belongs to this process
+        if self._state in (ProducerState.FORKED, ProducerState.CLOSED):
+            return  # of a forked one nothing belongs to this process
+        runtime = self._runtime_of_last_start
+        # What lived on a loop that is closed has ended with it.
+        is_alive = runtime is not None and not runtime.loop.is_closed()
+        if runtime is not None and is_alive and runtime.loop is not _get_running_loop():
+            raise WrongEventLoopError("close() was called on another event loop than start()")
         self._runtime = _NO_RUNTIME
         if PRODUCER_STATES.can_follow(self._state, ProducerState.CLOSING):
             self._state = PRODUCER_STATES.transition(self._state, ProducerState.CLOSING)
-        runtime = self._runtime_of_last_start
-        # What lived on a loop that is closed has ended with it.
-        if runtime is not None and not runtime.loop.is_closed():
-            if runtime.loop is not _get_running_loop():
-                raise WrongEventLoopError("close() was called on another event loop than start()")
+        if runtime is not None and is_alive:
             await runtime.close(math.inf if timeout is None else runtime.now() + max(0.0, timeout))
         if self._state is ProducerState.CLOSING:
             self._state = PRODUCER_STATES.transition(self._state, ProducerState.CLOSED)
