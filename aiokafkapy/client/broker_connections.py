@@ -69,11 +69,12 @@ class BrokerConnections:
 
     def adopt(self, connection: BrokerConnection) -> bool:
         """A socket is connected: make it its node's connection, or drop it when its attempt was given up (False)."""
-        self._open.add(connection)
         attempt = self._attempts.get(connection.node_id)
         if attempt is None or attempt.connection is not connection:
+            # Not one of ours to wait for: uvloop never calls connection_lost of what is aborted in connection_made.
             connection.abort()
             return False
+        self._open.add(connection)
         del self._attempts[connection.node_id]
         self.current[connection.node_id] = connection
         return True

@@ -125,3 +125,22 @@ async def test_idleness(setting: Setting):
     assert setting.sockets.idle_connections(began) == setting.made
     setting.sockets.drop(1)
     await setting.sockets.wait_closed()
+
+
+async def test_a_connection_that_comes_after_its_attempt_was_given_up_is_not_waited_for(setting: Setting):
+    """uvloop never says that a transport is closed which was aborted in ``connection_made``."""
+
+    class SilentTransport(Transport):
+        aborted = False
+
+        def abort(self) -> None:
+            self.aborted = True
+
+    setting.hangs = True
+    await setting.begin()
+    setting.sockets.drop(NODE.node_id)
+    late: Any = BrokerConnection(NODE.node_id, setting, 0.0, "one:1")  # type: ignore[arg-type]
+    transport = SilentTransport(late)
+    late.connection_made(transport)
+    assert transport.aborted
+    await asyncio.wait_for(setting.sockets.wait_closed(), 2)
