@@ -478,10 +478,8 @@ def _admit(
         raise IllegalStateError("send_nowait() cannot wait for an async serializer: await enqueue() or send()")
     if state.waiting is None and state.partition_count and (partition or 0) < state.partition_count:
         raise runtime.accumulator.buffer_exhausted_error(topic, UNKNOWN_PARTITION if partition is None else partition)
-    raise MetadataNotReadyError(
-        f"topic {topic!r}: send_nowait() cannot wait for its metadata: await producer.partitions_for({topic!r}) first",
-        topic=topic,
-    )
+    text = f"topic {topic!r}: send_nowait() cannot wait for its metadata: await producer.partitions_for({topic!r}) first"
+    raise MetadataNotReadyError(text, topic=topic)
 
 
 def _build_ping(version: int) -> Any:
