@@ -478,7 +478,7 @@ def _admit(
         raise IllegalStateError("send_nowait() cannot wait for an async serializer: await enqueue() or send()")
     if state.waiting is None and state.partition_count and (partition or 0) < state.partition_count:
         raise runtime.accumulator.buffer_exhausted_error(topic, UNKNOWN_PARTITION if partition is None else partition)
-    text = f"topic {topic!r}: send_nowait() cannot wait for its metadata: await producer.partitions_for({topic!r}) first"
+    text = f"topic {topic!r}: send_nowait() cannot wait for metadata: await producer.partitions_for({topic!r}) first"
     raise MetadataNotReadyError(text, topic=topic)
 
 
