@@ -313,6 +313,32 @@ async def test_an_idle_producer_runs_nothing(cluster: Cluster) -> None:
         await producer.send(topic, b"and it wakes up")
 
 
+async def test_idle_connections_are_closed_and_opened_again_when_needed(cluster: Cluster) -> None:
+    topic = await cluster.create_topic()
+    async with cluster.producer(connections_max_idle_ms=400) as producer:
+        await producer.send(topic, b"")
+        assert producer.statistics().connected_nodes
+        watch = Stopwatch()
+        await cluster.net.until(lambda: not any(node.open_connections for node in cluster.net.nodes.values()))
+        assert 0.3 < watch.seconds < 0.4 + SLACK
+        wake_ups, mark = producer.statistics().wake_ups, cluster.net.mark()
+        await asyncio.sleep(0.8)  # the time that is watched
+        assert producer.statistics().wake_ups == wake_ups, "and nobody opens one to close it again"
+        assert cluster.net.mark() == mark
+        assert (await producer.send(topic, b"")).offset == 1
+
+
+async def test_metadata_grows_no_older_than_it_may(cluster: Cluster) -> None:
+    """The one thing that an idle producer does, and no oftener than it is told to."""
+    topic = await cluster.create_topic()
+    async with cluster.producer(metadata_max_age_ms=400) as producer:
+        await producer.send(topic, b"")
+        mark = cluster.net.mark()
+        await asyncio.sleep(2.1)  # the time that is watched
+        assert {request.api_key for request in cluster.net.requests[mark:]} == {ApiKey.METADATA}
+        assert 3 <= cluster.net.count(ApiKey.METADATA, mark) <= 6
+
+
 async def test_a_slow_partition_delays_no_other(cluster3: Cluster) -> None:
     """One node answers nothing; partitions on the others go on at full speed."""
     topic = await cluster3.create_topic(partitions=3)
