@@ -303,10 +303,12 @@ async def test_clean_in_asyncios_debug_mode(cluster: Cluster, caplog: pytest.Log
 
 async def test_the_loops_lag_is_told(cluster: Cluster) -> None:
     topic = await cluster.create_topic()
+    started = time.monotonic()
     async with cluster.producer() as producer:
         await producer.send(topic, b"")
-        assert producer.statistics().loop_lag < 0.25
+        before = producer.statistics().loop_lag
         producer.send_nowait(topic, b"")
         time.sleep(0.3)  # noqa: ASYNC251 - somebody else's code holds the loop
         await producer.flush()
-        assert producer.statistics().loop_lag >= 0.3
+        longest = max(before, 0.3 - 0.001)  # uvloop's clock counts whole milliseconds
+        assert longest <= producer.statistics().loop_lag <= time.monotonic() - started
