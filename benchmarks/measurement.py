@@ -1,0 +1,205 @@
+"""What is measured, what comes out, and which function does it.
+
+A ``Measurement`` is one row of the table: a workload, a client, how much, and with which options. Its ``Figures`` are
+plain numbers by name. How a workload's name becomes a function is said by two decorators:
+
+* ``@workload("name")`` is ``async def f(client, topic, measurement) -> Figures``. It runs in a process of its own, on
+  uvloop, with an open client, first with a share of the count as a warm-up. It times itself by a ``Stopwatch``, so
+  that making the values does not count, and returns ``watch.figures`` with whatever else it found.
+* ``@entry("name")`` is ``async def f(measurement, bootstrap_servers, topic) -> Figures``. It runs in the command's own
+  process and starts its processes itself: the Java tool, a web service with its load. ``seconds`` and ``written`` must
+  be among its figures.
+
+Figures that every measurement has in the end: ``messages``, ``written`` (warm-up included: what is read back must be as
+many), ``seconds``, ``rate``, ``cpu_us`` (microseconds of CPU per message of the client's process, all threads),
+``peak_rss_mb``. Where single sends are awaited: ``p50_ms``, ``p99_ms``, ``p999_ms``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import resource
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final, Self
+
+__all__ = [
+    "Entry",
+    "Figures",
+    "Measurement",
+    "MeasurementError",
+    "SkippedError",
+    "Stopwatch",
+    "Workload",
+    "entry",
+    "find_entry",
+    "find_workload",
+    "percentiles",
+    "run_in_process",
+    "workload",
+]
+
+Figures = dict[str, float]
+"""Numbers by name; see the module's docstring for the names that every measurement has."""
+
+# Where workloads and entries are defined; each registers what it has when it is imported.
+WORKLOAD_MODULES: Final = ("benchmarks.macro.workloads", "benchmarks.macro.peer_workloads", "benchmarks.macro.special")
+ENTRY_MODULES: Final = ("benchmarks.clients.java", "benchmarks.web.load", "benchmarks.macro.special")
+
+PROCESS_TIMEOUT: Final = 300.0
+SKIPPED: Final = "skipped: "
+"""How a worker's last line of standard error begins when there is nothing to measure; its exit status is 3."""
+SKIPPED_STATUS: Final = 3
+
+
+class MeasurementError(Exception):
+    """A measurement that failed; the message has what its process wrote."""
+
+
+class SkippedError(Exception):
+    """There is nothing to measure here: a method or a program that is not there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measurement:
+    """One row: ``count`` records of ``size`` bytes by ``client``.
+
+    ``variant`` tells rows of one client and workload apart in words ("128 KiB"); ``options`` are what the client's
+    adapter or the workload understands, and must be JSON. ``partitions`` is the topic's.
+    """
+
+    group: str
+    workload: str
+    client: str
+    count: int
+    size: int = 100
+    partitions: int = 6
+    variant: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def label(self) -> str:
+        """The row's name, the same in every run whatever the count."""
+        size = f"{self.size // 1024} KiB" if self.size >= 1024 else f"{self.size} B"
+        name = f"{self.client}, {self.variant}" if self.variant else self.client
+        return f"{self.group} · {self.workload} · {size} · {name}"
+
+    def to_json(self) -> str:
+        """For a worker's command line."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """What ``to_json`` wrote."""
+        return cls(**json.loads(text))
+
+
+Workload = Callable[[Any, str, Measurement], Awaitable[Figures]]
+Entry = Callable[[Measurement, str, str], Awaitable[Figures]]
+
+_workloads: dict[tuple[str, str], Workload] = {}
+_entries: dict[tuple[str, str], Entry] = {}
+
+
+def workload(name: str, *clients: str) -> Callable[[Workload], Workload]:
+    """Register what runs in a worker under ``name``; for these clients only, when any are named."""
+
+    def register(function: Workload) -> Workload:
+        _workloads.update({(name, client): function for client in clients or ("",)})
+        return function
+
+    return register
+
+
+def entry(name: str, *clients: str) -> Callable[[Entry], Entry]:
+    """Register what runs in the command's process under ``name``; for these clients only, when any are named."""
+
+    def register(function: Entry) -> Entry:
+        _entries.update({(name, client): function for client in clients or ("",)})
+        return function
+
+    return register
+
+
+def find_workload(measurement: Measurement) -> Workload:
+    """The function of a measurement that runs in a worker."""
+    _import(WORKLOAD_MODULES)
+    return _found(_workloads, measurement)
+
+
+def find_entry(measurement: Measurement) -> Entry:
+    """The function that does a measurement as a whole: its own, or ``run_in_process``."""
+    _import(ENTRY_MODULES)
+    found = _entries.get((measurement.workload, measurement.client)) or _entries.get((measurement.workload, ""))
+    return found or run_in_process
+
+
+class Stopwatch:
+    """Time and CPU of a ``with`` block, of this process with all its threads, and the highest resident memory so far."""
+
+    __slots__ = ("_cpu", "_start", "figures")
+
+    def __init__(self) -> None:
+        self.figures: Figures = {}
+
+    def __enter__(self) -> Self:
+        self._cpu = _cpu_seconds()
+        self._start = time.perf_counter()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        seconds = time.perf_counter() - self._start
+        self.figures = {"seconds": seconds, "cpu_seconds": _cpu_seconds() - self._cpu}
+
+
+def percentiles(seconds: Iterable[float]) -> Figures:
+    """Latency figures of many single sends."""
+    ordered = sorted(seconds)
+    shares = {"p50_ms": 0.5, "p99_ms": 0.99, "p999_ms": 0.999}
+    return {name: ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1e3 for name, share in shares.items()}
+
+
+async def run_in_process(measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
+    """A measurement in a worker process; raises MeasurementError with what it wrote, or SkippedError."""
+    command = [sys.executable, "-m", "benchmarks.macro.worker", measurement.to_json(), bootstrap_servers, topic]
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+    try:
+        output, errors = await asyncio.wait_for(process.communicate(), PROCESS_TIMEOUT)
+    except TimeoutError:
+        raise MeasurementError(f"no end within {PROCESS_TIMEOUT:.0f} s") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    said = errors.decode(errors="replace").strip()
+    if process.returncode == SKIPPED_STATUS:
+        raise SkippedError(said.rpartition(SKIPPED)[2])
+    if process.returncode != 0:
+        raise MeasurementError(f"exit status {process.returncode}\n{said}")
+    figures: Figures = json.loads(output)
+    return figures
+
+
+# internals
+
+
+def _import(modules: Iterable[str]) -> None:
+    for name in modules:
+        importlib.import_module(name)
+
+
+def _found(registered: Mapping[tuple[str, str], Workload], measurement: Measurement) -> Workload:
+    found = registered.get((measurement.workload, measurement.client)) or registered.get((measurement.workload, ""))
+    if found is None:
+        raise MeasurementError(f"no workload {measurement.workload!r} for {measurement.client}")
+    return found
+
+
+def _cpu_seconds() -> float:
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
