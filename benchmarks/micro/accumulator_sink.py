@@ -1,0 +1,65 @@
+"""What a record costs the producer's core: the accumulator, with a sink in the place of the Sender.
+
+The sink drains and completes each batch at once, so nothing is measured here but encoding, batches and queues. Each
+function does one kind of work on a fresh ``AccumulatorSink`` and is timed by ``null_sink``.
+"""
+
+from __future__ import annotations
+
+from aiokafkapy.cluster.cluster import Cluster, TopicMetadata
+from aiokafkapy.common import Node, PartitionInfo
+from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.producer.delivery_list import DeliveryList
+from aiokafkapy.producer.record_accumulator import RecordAccumulator
+
+__all__ = ["AccumulatorSink", "append", "append_many", "lone"]
+
+SLICE = 2048
+TIMESTAMP_MS = 1_700_000_000_000
+
+
+class AccumulatorSink:
+    """An accumulator, and the Sender's part of the work."""
+
+    def __init__(self) -> None:
+        self.accumulator = RecordAccumulator(ProducerConfig(bootstrap_servers="h:1", linger_ms=0))
+        partitions = [PartitionInfo("t", number, 1, 1) for number in range(6)]
+        self.cluster = Cluster([Node(1, "h", 1)], {"t": TopicMetadata("t", partitions)})
+
+    def send(self) -> None:
+        """Drain and complete everything."""
+        accumulator = self.accumulator
+        while accumulator.ready(self.cluster, 1.0, lambda _: 0).ready_nodes:
+            for batch in accumulator.drain(self.cluster, [1], 1024 * 1024, 1.0)[1]:
+                batch.buffers()
+                batch.complete(0)
+                accumulator.deallocate(batch, 1.0)
+
+
+def append(sink: AccumulatorSink, value: bytes, count: int, *, key: bytes | None = None, is_kept: bool = False) -> None:
+    """One record a call, as ``send_nowait`` does it."""
+    append_one, cluster = sink.accumulator.append, sink.cluster
+    kept = []
+    for start in range(0, count, SLICE):
+        for _ in range(start, min(count, start + SLICE)):
+            delivery = append_one("t", -1 if key is None else 3, TIMESTAMP_MS, key, value, None, 1.0, cluster)
+            if is_kept:
+                kept.append(delivery)
+        sink.send()
+
+
+def append_many(sink: AccumulatorSink, value: bytes, count: int) -> None:
+    """A slice of records a call, as ``send_many`` does it."""
+    values = [value] * SLICE
+    for start in range(0, count, SLICE):
+        stop = min(SLICE, count - start)
+        deliveries = DeliveryList(values, None, 1)
+        sink.accumulator.append_many(deliveries, "t", -1, TIMESTAMP_MS, values, None, 0, stop, 1.0, sink.cluster)
+        sink.send()
+
+
+def lone(sink: AccumulatorSink, value: bytes, count: int) -> None:
+    """One record, one batch, one request: the accumulator's part of a lone ``await send()``."""
+    for _ in range(count):
+        sink.accumulator.append("t", -1, TIMESTAMP_MS, None, value, None, 1.0, sink.cluster)
+        sink.send()
