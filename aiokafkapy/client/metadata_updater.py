@@ -93,7 +93,7 @@ class MetadataUpdater:
 
     def is_update_due(self, now: float) -> bool:
         """True when a request should be sent before anything else is."""
-        return self._in_progress is None and self._metadata.time_to_next_update(now) <= 0
+        return self._in_progress is None and self._metadata.is_update_due(now)
 
     def maybe_update(self, now: float) -> float:
         """Step 1: send a metadata request, or do what is needed before one can be sent.

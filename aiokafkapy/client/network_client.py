@@ -168,18 +168,22 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
         Raises IllegalStateError when the node is not ready: ask ``ready`` first.
         """
         future: asyncio.Future[ClientResponse] = self._loop.create_future()
+        self.post(request, now, future)
+        return future
+
+    def post(self, request: ClientRequest, now: float, future: asyncio.Future[ClientResponse] | None = None) -> None:
+        """As ``send``, for a request whose callback is all that is told: no future is made."""
         if self._state is not _S.ACTIVE:
             self._pipeline.abort_send(request, future, DisconnectedError("the network client is closed"))
-            return future
+            return
         if not self.can_send_request(request.node_id, now):
             raise IllegalStateError(f"a request for node {request.node_id}, which is not ready")
         try:
             version = self._pipeline.usable_version(request)
         except UnsupportedVersionError as error:
             self._pipeline.abort_send(request, future, error)
-            return future
+            return
         self._pipeline.write(self._connections[request.node_id], request, version, now, request.timeout, future)
-        return future
 
     async def send_and_wait(
         self,
@@ -223,7 +227,7 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
         if not self._in_flight.is_empty(node.node_id):
             # A broker works on one request of a connection at a time: this one may have to wait for a slow Produce.
             timeout = self._request_timeout
-        self._pipeline.write(self._connections[node.node_id], internal, version, now, timeout)
+        self._pipeline.write(self._connections[node.node_id], internal, version, now, timeout, is_internal=True)
         self._notify()  # the update is not due any more: what waited for it may go
         return None
 
@@ -389,7 +393,7 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
         """Step 7: ask what the broker speaks; the time-out is that of setting a connection up."""
         timeout = min(self._request_timeout, self._states.setup_timeout(connection.node_id))
         request = ClientRequest(connection.node_id, ApiKey.API_VERSIONS, build_api_versions_request)
-        self._pipeline.write(connection, request, version, now, timeout)
+        self._pipeline.write(connection, request, version, now, timeout, is_internal=True)
 
     def _handle_timed_out_connections(self, now: float) -> None:
         """Step 8: give up the attempts that took too long."""

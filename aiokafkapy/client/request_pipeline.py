@@ -84,8 +84,9 @@ class RequestPipeline:
         now: float,
         timeout: float | None = None,
         future: asyncio.Future[ClientResponse] | None = None,
+        is_internal: bool = False,
     ) -> None:
-        """Make the request's bytes, note it as in flight, write it. Without a ``future`` it is one of our own."""
+        """Make the request's bytes, note it as in flight, write it. ``is_internal``: it is one of our own."""
         buffers: list[Buffer] = []
         if now - connection.last_received >= _PROBE_AFTER_SILENCE and self._in_flight.is_empty(request.node_id):
             self._add_probe(connection, now, buffers)
@@ -95,7 +96,7 @@ class RequestPipeline:
         elif request.build is not None:
             buffers.append(encode_request(request.build(version), correlation_id, self._client_id))
         deadline = now + (self._request_timeout if timeout is None else timeout)
-        entry = InFlightRequest(request, version, correlation_id, future, now, deadline, future is None)
+        entry = InFlightRequest(request, version, correlation_id, future, now, deadline, is_internal)
         self._in_flight.add(entry)
         connection.last_used = now
         connection.write(buffers)
@@ -106,7 +107,9 @@ class RequestPipeline:
                 self._loop.call_soon(self.complete_responses)
         self._timer.arm(deadline)
 
-    def abort_send(self, request: ClientRequest, future: asyncio.Future[ClientResponse], error: KafkaError) -> None:
+    def abort_send(
+        self, request: ClientRequest, future: asyncio.Future[ClientResponse] | None, error: KafkaError
+    ) -> None:
         """Complete a request that cannot be sent, before any I/O, in the next turn of the loop."""
         disconnected = isinstance(error, DisconnectedError)
         response = ClientResponse(request, -1, error=error, disconnected=disconnected, was_sent=False)

@@ -149,6 +149,12 @@ class Metadata:
         to_expire = 0.0 if self.is_update_requested else self.last_successful_refresh + self._max_age - now
         return max(to_expire, self._allowed_at - now, 0.0)
 
+    def is_update_due(self, now: float) -> bool:
+        """True when ``time_to_next_update`` is 0: cheaper, for it is asked before every request."""
+        return (
+            self.need_full_update or self.need_partial_update or now - self.last_successful_refresh >= self._max_age
+        ) and self._allowed_at <= now
+
     def new_request(self, now: float) -> MetadataRequestAndVersion:
         """The request to send now: a partial one when only new topics are wanted and the rest is young enough."""
         is_partial = not self.need_full_update and self.last_successful_refresh + self._max_age > now

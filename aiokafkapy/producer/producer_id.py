@@ -53,7 +53,7 @@ class SenderClient(Protocol):
     def ready(self, node: Node, now: float) -> bool:
         """True when a request can be sent to ``node``; connects otherwise."""
 
-    def send(self, request: ClientRequest, now: float) -> object:
+    def post(self, request: ClientRequest, now: float) -> None:
         """Send; the request's callback gets the response, always."""
 
     def least_loaded_node(self, now: float) -> Node | None:
@@ -104,7 +104,7 @@ class ProducerIdRequests:
             return self._client.connection_delay(node, now)
         request = ClientRequest(node.node_id, ApiKey.INIT_PRODUCER_ID, _build, callback=self._handle_response)
         manager.handle_init_producer_id_sent()
-        self._client.send(request, now)
+        self._client.post(request, now)
         return NEVER
 
     # internals

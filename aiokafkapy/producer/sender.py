@@ -136,15 +136,18 @@ class Sender:
     def run_once(self, now: float) -> float:
         """Do what can be done now; returns the seconds until the clock gives more to do (infinity: nothing will)."""
         self._metrics.wake_ups += 1
-        delay = NEVER
         manager = self._transaction_manager
-        if manager is not None and self._producer_id_requests is not None:
-            manager.maybe_resolve_sequences(self.in_flight_batches.is_on_the_wire)
-            if manager.bump_epoch_if_needed(self.in_flight_batches.is_on_the_wire):
-                self._metrics.epoch_bumps += 1
-                _logger.info("producer_id.bumped", epoch=manager.producer_id_and_epoch.epoch)
-            delay = self._producer_id_requests.maybe_send(now)
-        return min(delay, self.send_producer_data(now))
+        if manager is not None and manager.needs_attention:
+            return min(self._tend_identity(manager, now), self.send_producer_data(now))
+        return self.send_producer_data(now)
+
+    def _tend_identity(self, manager: TransactionManager, now: float) -> float:
+        """Settle sequences, bump the epoch, ask for a producer id: whichever is due. Returns as ``run_once``."""
+        manager.maybe_resolve_sequences(self.in_flight_batches.is_on_the_wire)
+        if manager.bump_epoch_if_needed(self.in_flight_batches.is_on_the_wire):
+            self._metrics.epoch_bumps += 1
+            _logger.info("producer_id.bumped", epoch=manager.producer_id_and_epoch.epoch)
+        return NEVER if self._producer_id_requests is None else self._producer_id_requests.maybe_send(now)
 
     # --- Produce requests ---
 
@@ -215,7 +218,7 @@ class Sender:
         self.in_flight_batches.add(batches)
         self.in_flight_requests[node_id] = self._in_flight_count(node_id) + 1
         self._metrics.record_request(records, now)
-        self._client.send(request, now)
+        self._client.post(request, now)
 
     def _handle_produce_response(
         self, batches: list[ProducerBatch], topic_names: dict[UUID | None, str], response: ClientResponse

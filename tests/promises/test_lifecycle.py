@@ -12,9 +12,9 @@ import subprocess
 import sys
 import textwrap
 import threading
-import weakref
 import time
 import warnings
+import weakref
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any

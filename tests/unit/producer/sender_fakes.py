@@ -109,7 +109,7 @@ class FakeClient:
     def ready(self, node: Node, now: float) -> bool:
         return node.node_id not in self.not_ready
 
-    def send(self, request: ClientRequest, now: float) -> None:
+    def post(self, request: ClientRequest, now: float) -> None:
         self.sent.append(request)
 
     def least_loaded_node(self, now: float) -> Node | None:

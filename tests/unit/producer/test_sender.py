@@ -293,8 +293,8 @@ class TestTask:
         harness.accumulator.append("t", 0, 1, None, b"x" * 100_000, None, now, harness.metadata.cluster)
         task = asyncio.create_task(sender.run())
         sent = asyncio.Event()
-        send = harness.client.send
-        harness.client.send = lambda request, now: (send(request, now), sent.set())  # type: ignore
+        send = harness.client.post
+        harness.client.post = lambda request, now: (send(request, now), sent.set())  # type: ignore
         await asyncio.wait_for(sent.wait(), 10)
         (request,) = harness.take()
         assert request.api_key == ApiKey.PRODUCE
