@@ -178,7 +178,7 @@ def _encode_lone_request(
     if size <= SMALL_BUFFER:
         return [b"".join((head, encoded_id, middle, records_size, *buffers, _LONE_TAIL))]
     pieces: list[bytes | memoryview] = [b"".join((head, encoded_id, middle, records_size, buffers[0]))]
-    pieces += buffers[1:]
+    pieces += [bytes(buffer) if isinstance(buffer, bytearray) else buffer for buffer in buffers[1:]]
     pieces.append(_LONE_TAIL)
     return pieces
 
