@@ -1,0 +1,125 @@
+"""Processes of measurements that need more than a worker: one that measures and ends, one that helps until let go.
+
+Owns how they are started, talked to and ended. Both kinds are modules run by ``python -m``.
+
+* ``measure_in`` runs a module that takes (measurement, bootstrap servers, topic) and prints its figures as JSON; a
+  module's ``main`` for that is ``print_figures``.
+* ``helper`` runs a module that prints one line of JSON when it is ready, takes words on its standard input, one a
+  line, and ends when that is closed. So it cannot outlive whoever started it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.measurement import PROCESS_TIMEOUT, Figures, Measurement, MeasurementError
+
+__all__ = ["Helper", "commands", "cpu_seconds_of", "helper", "measure_in", "print_figures"]
+
+START_TIMEOUT: Final = 60.0
+STOP_TIMEOUT: Final = 30.0
+TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+Measure = Callable[[Measurement, str, str], Awaitable[Figures]]
+
+
+async def measure_in(module: str, measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
+    """The figures that ``python -m module`` prints; raises MeasurementError with what it wrote instead."""
+    command = [sys.executable, "-m", module, measurement.to_json(), bootstrap_servers, topic]
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+    try:
+        output, errors = await asyncio.wait_for(process.communicate(), PROCESS_TIMEOUT)
+    except TimeoutError:
+        raise MeasurementError(f"{module}: no end within {PROCESS_TIMEOUT:.0f} s") from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode != 0:
+        raise MeasurementError(f"{module}: exit status {process.returncode}\n{errors.decode(errors='replace').strip()}")
+    figures: Figures = json.loads(output)
+    return figures
+
+
+def print_figures(measure: Measure, run: Callable[[Any], Figures]) -> None:
+    """The ``main`` of a module for ``measure_in``; ``run`` runs a coroutine, as ``asyncio.run`` does."""
+    measurement, bootstrap_servers, topic = sys.argv[1:]
+    print(json.dumps(run(measure(Measurement.from_json(measurement), bootstrap_servers, topic))))
+
+
+class Helper:
+    """A process that helps; ``hello`` is what it said when it was ready."""
+
+    def __init__(self, process: asyncio.subprocess.Process, hello: dict[str, Any]) -> None:
+        self._process = process
+        self.hello = hello
+        self.pid = process.pid
+
+    async def ask(self, word: str) -> dict[str, Any]:
+        """Say a word, and return what it answers."""
+        if self._process.stdin is None:
+            raise RuntimeError("the helper was started without a standard input")
+        self._process.stdin.write(f"{word}\n".encode())
+        return await self._read()
+
+    async def _read(self) -> dict[str, Any]:
+        if self._process.stdout is None:
+            raise RuntimeError("the helper was started without a standard output")
+        line = await self._process.stdout.readline()
+        if not line:
+            raise MeasurementError("a helper process ended")
+        said: dict[str, Any] = json.loads(line)
+        return said
+
+
+@asynccontextmanager
+async def helper(module: str, *arguments: object) -> AsyncIterator[Helper]:
+    """A helper process, ready; ended when the block is left."""
+    command = [sys.executable, "-m", module, *map(str, arguments)]
+    pipe = asyncio.subprocess.PIPE
+    with tempfile.TemporaryFile() as errors:
+        process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=errors)
+        started = Helper(process, {})
+        try:
+            started.hello = await asyncio.wait_for(started._read(), START_TIMEOUT)
+            yield started
+        except MeasurementError as error:
+            errors.seek(0)
+            raise MeasurementError(f"{module}: {error}\n{errors.read().decode(errors='replace').strip()}") from None
+        finally:
+            await _end(process)
+
+
+async def commands(hello: dict[str, Any], answer: Callable[[str], dict[str, Any]]) -> None:
+    """A helper's side: say hello, answer words, return when nobody is there any more."""
+    loop = asyncio.get_running_loop()
+    reader = asyncio.StreamReader()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    print(json.dumps(hello), flush=True)
+    while line := await reader.readline():
+        print(json.dumps(answer(line.decode().strip())), flush=True)
+
+
+def cpu_seconds_of(pid: int) -> float:
+    """User and system time of another process so far, all its threads."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICKS
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.stdin is not None:
+        process.stdin.close()
+    try:
+        await asyncio.wait_for(process.wait(), STOP_TIMEOUT)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
