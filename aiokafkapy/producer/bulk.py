@@ -111,6 +111,8 @@ class BulkSend:
                 except KafkaError as error:
                     position = len(deliveries) + 1
                     self._parts.append(error)
+                # Their bytes are in batches now, and those are all the memory that waiting for the answers may hold.
+                deliveries.forget_values()
             if position < len(values):
                 # No room, or no metadata: this one waits for it, and keeps the order.
                 await self._send_one(values[position])

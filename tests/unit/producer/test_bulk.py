@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from typing import Any
 
 import pytest
@@ -116,6 +117,21 @@ async def test_a_full_buffer_is_waited_for() -> None:
     assert taken == 3000
     # The records that waited for room were appended by the line for room; none is missing and none twice.
     assert sorted(outcome.offset for outcome in outcomes) == list(range(3000))
+
+
+async def test_values_are_let_go_when_they_are_in_a_batch() -> None:
+    runtime = Runtime()
+    value = bytes(1000)
+    references = sys.getrefcount(value)
+    bulk = BulkSend(runtime, "t", runtime.accept, runtime.admitted, is_plain=True)  # type: ignore[arg-type]
+    sending = asyncio.create_task(bulk.run(value for _ in range(3)))
+    while runtime.accumulator.accepted < 3:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)  # nobody has answered, and nobody will
+    assert not sending.done()
+    assert sys.getrefcount(value) == references
+    sending.cancel()
+    await asyncio.wait([sending])
 
 
 async def test_slices_have_a_size_in_bytes() -> None:
