@@ -1,156 +1,77 @@
-"""``python -m benchmarks [--rounds N] [--quick]``: the core's figures, interleaved with aiokafka's on one real
-Kafka.
+"""``python -m benchmarks``: every client against one real Kafka, interleaved; a table, the goals, and a file.
+
+``python -m benchmarks check`` measures the client's own CPU without a broker and fails when it got worse.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import datetime
-import importlib.metadata
-import json
-import os
-import platform
-import statistics
-import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import aiokafkapy
-from aiokafkapy.testing import ApacheKafka
+from .charts import draw
+from .goals import answers
+from .report import compare, full_markdown, goals_text, put_into_readme, readme_section, table
+from .results import Results
+from .runner import Runner
+from .suite import everything, quick, select
 
+ROOT = Path(__file__).parents[1]
 RESULTS = Path(__file__).parent / "results"
-# workload, client, messages, bytes of a value
-MEASUREMENTS = [
-    ("lone_await", "aiokafkapy", 3_000, 100),
-    ("lone_await", "aiokafka", 3_000, 100),
-    ("gather", "aiokafkapy", 1_000, 1_000),
-    ("gather", "aiokafkapy", 32_000, 1_000),
-    ("gather", "aiokafka", 1_000, 1_000),
-]
+ROUNDS = 3
 
 
-def machine() -> dict[str, Any]:
-    """What the figures were measured on."""
-    model = next(
-        (line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line),
-        "",
-    )
-    packages = ("uvloop", "aiokafka", "kio", "cramjam")
-    return {
-        "cpu": model,
-        "cores": os.cpu_count(),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "compiled": aiokafkapy.compiled,
-        **{name: importlib.metadata.version(name) for name in packages},
-    }
+def main() -> int:
+    """Run what the command line asks for; 1 when a measurement failed."""
+    if sys.argv[1:2] == ["check"]:
+        from .micro.check import main as check
+
+        return check(sys.argv[2:]) or 0
+    arguments = _parser().parse_args()
+    measurements = select(quick() if arguments.quick else everything(), arguments.only)
+    if arguments.list:
+        print("\n".join(f"{m.label} · {m.count:,}" for m in measurements))
+        return 0
+    if not measurements:
+        print(f"no measurement is called {arguments.only!r}: see --list", file=sys.stderr)
+        return 2
+    old = Results.read(arguments.compare) if arguments.compare else None
+    rounds = arguments.rounds or (1 if arguments.quick else ROUNDS)
+    runner = Runner(measurements, rounds, uncounted=0 if arguments.quick else 1)
+    try:
+        results = asyncio.run(runner.run())
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    found = answers(results)
+    print(table(results), goals_text(found), sep="\n\n")
+    if old is not None:
+        print(f"\n{compare(results, old)}")
+    is_whole = not arguments.quick and arguments.only is None
+    if is_whole or arguments.out:
+        directory = arguments.out or RESULTS
+        results.write(directory / f"{results.date}.json", [answer.to_dict() for answer in found])
+        (directory / f"{results.date}.md").write_text(full_markdown(results, found))
+        charts = draw(results, directory)
+        if arguments.readme:
+            put_into_readme(ROOT / "README.md", readme_section(results, charts, ROOT))
+    for label, failures in results.failures.items():
+        print(f"\nFAILED {label}\n" + "\n".join(failures), file=sys.stderr)
+    return 1 if results.failures else 0
 
 
-def run_one(measurement: tuple[str, str, int, int], bootstrap_servers: str, topic: str) -> dict[str, Any]:
-    """One measurement in a process of its own."""
-    workload, client, count, size = measurement
-    command = [
-        sys.executable,
-        "-m",
-        "benchmarks.macro.worker",
-        workload,
-        client,
-        bootstrap_servers,
-        topic,
-        str(count),
-        str(size),
-    ]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300).stdout
-    figures: dict[str, Any] = json.loads(printed)
-    return figures
-
-
-def label(measurement: tuple[str, str, int, int]) -> str:
-    """A row's name."""
-    workload, client, count, size = measurement
-    return f"{workload} {count:,} of {size} B · {client}"
-
-
-def summarise(rounds: dict[str, list[dict[str, Any]]]) -> dict[str, dict[str, Any]]:
-    """Median and range of each figure of each row."""
-    return {
-        row: {
-            name: {
-                "median": statistics.median(run[name] for run in runs),
-                "min": min(run[name] for run in runs),
-                "max": max(run[name] for run in runs),
-            }
-            for name in runs[0]
-        }
-        for row, runs in rounds.items()
-    }
-
-
-def print_table(summary: dict[str, dict[str, Any]]) -> None:
-    """The rows with medians and ranges."""
-    columns = {
-        "rate /s": "rate",
-        "µs/msg": "us_per_message",
-        "CPU µs": "cpu_us_per_message",
-        "p50 ms": "p50_ms",
-        "p99 ms": "p99_ms",
-    }
-    print(f"{'workload · client':44}" + "".join(f"{name:>12}" for name in columns) + "   range of the rate")
-    for row, figures in summary.items():
-        cells = "".join(
-            f"{figures[name]['median']:12,.3f}" if name in figures else " " * 12 for name in columns.values()
-        )
-        print(f"{row:44}{cells}   {figures['rate']['min']:,.0f} to {figures['rate']['max']:,.0f}")
-
-
-def ratios(summary: dict[str, dict[str, Any]]) -> dict[str, float]:
-    """What is claimed, as ratios of medians of one run."""
-
-    def median(row: int, figure: str) -> float:
-        return float(summary[label(MEASUREMENTS[row])][figure]["median"])
-
-    return {
-        "lone await, p50: ours / aiokafka's": median(0, "p50_ms") / median(1, "p50_ms"),
-        "gather, time per record: 32,000 sends / 1,000 sends": median(3, "us_per_message")
-        / median(2, "us_per_message"),
-        "gather of 1,000, time per record: ours / aiokafka's": median(2, "us_per_message")
-        / median(4, "us_per_message"),
-    }
-
-
-async def run(rounds: int) -> dict[str, list[dict[str, Any]]]:
-    """All measurements in turn, ``rounds`` times, after one round that is not counted."""
-    found: dict[str, list[dict[str, Any]]] = {label(m): [] for m in MEASUREMENTS}
-    async with ApacheKafka() as kafka:
-        await kafka.create_topic("benchmark", partitions=6)
-        for number in range(rounds + 1):
-            for measurement in MEASUREMENTS:
-                figures = await asyncio.to_thread(run_one, measurement, kafka.bootstrap_servers, "benchmark")
-                if number:
-                    found[label(measurement)].append(figures)
-            print(f"round {number} of {rounds}" if number else "warm-up done", file=sys.stderr)
-    return found
-
-
-def main() -> None:
-    """Measure, print, keep."""
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("--rounds", type=int, default=5, help="counted rounds, interleaved (default 5)")
-    parser.add_argument("--quick", action="store_true", help="one round, nothing kept")
-    arguments = parser.parse_args()
-    summary = summarise(asyncio.run(run(1 if arguments.quick else arguments.rounds)))
-    print_table(summary)
-    claims = ratios(summary)
-    for name, ratio in claims.items():
-        print(f"{name}: {ratio:.2f}")
-    if not arguments.quick:
-        RESULTS.mkdir(exist_ok=True)
-        day = datetime.datetime.now(datetime.UTC).date().isoformat()
-        kept = {"date": day, "machine": machine(), "ratios": claims, "figures": summary}
-        (RESULTS / f"{day}-core.json").write_text(json.dumps(kept, indent=1) + "\n")
+    parser.add_argument("--quick", action="store_true", help="about a minute: fewer rows and records, one round")
+    parser.add_argument("--rounds", type=int, metavar="N", help=f"counted rounds (default {ROUNDS}, quick 1)")
+    parser.add_argument("--only", metavar="PATTERN", help="measurements whose name contains or matches this")
+    parser.add_argument("--compare", type=Path, metavar="FILE", help="print ratios to an earlier run's JSON")
+    parser.add_argument("--list", action="store_true", help="name the measurements and measure nothing")
+    parser.add_argument("--readme", action="store_true", help="put the table and the charts into README.md")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where results go (a part of the suite: only if given)")
+    return parser
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -20,6 +20,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import os
 import resource
 import sys
 import time
@@ -51,8 +52,10 @@ WORKLOAD_MODULES: Final = ("benchmarks.macro.workloads", "benchmarks.macro.peer_
 ENTRY_MODULES: Final = ("benchmarks.clients.java", "benchmarks.web.load", "benchmarks.macro.special")
 
 PROCESS_TIMEOUT: Final = 300.0
+INTERPRETED: Final = "AIOKAFKAPY_INTERPRETED"
+"""The environment's variable that asks for the pure Python form; ``options["interpreted"]`` sets it."""
 SKIPPED: Final = "skipped: "
-"""How a worker's last line of standard error begins when there is nothing to measure; its exit status is 3."""
+"""How a worker's last line of standard error begins when there is nothing to measure, and its exit status then."""
 SKIPPED_STATUS: Final = 3
 
 
@@ -139,7 +142,7 @@ def find_entry(measurement: Measurement) -> Entry:
 
 
 class Stopwatch:
-    """Time and CPU of a ``with`` block, of this process with all its threads, and the highest resident memory so far."""
+    """Time of a ``with`` block, and CPU of this process with all its threads meanwhile."""
 
     __slots__ = ("_cpu", "_start", "figures")
 
@@ -166,8 +169,13 @@ def percentiles(seconds: Iterable[float]) -> Figures:
 async def run_in_process(measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
     """A measurement in a worker process; raises MeasurementError with what it wrote, or SkippedError."""
     command = [sys.executable, "-m", "benchmarks.macro.worker", measurement.to_json(), bootstrap_servers, topic]
+    environment = {name: value for name, value in os.environ.items() if name != INTERPRETED}
+    if measurement.options.get("interpreted"):
+        environment[INTERPRETED] = "1"
     pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=environment
+    )
     try:
         output, errors = await asyncio.wait_for(process.communicate(), PROCESS_TIMEOUT)
     except TimeoutError:
@@ -190,7 +198,11 @@ async def run_in_process(measurement: Measurement, bootstrap_servers: str, topic
 
 def _import(modules: Iterable[str]) -> None:
     for name in modules:
-        importlib.import_module(name)
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if not (error.name or "").startswith("benchmarks."):
+                raise
 
 
 def _found(registered: Mapping[tuple[str, str], Workload], measurement: Measurement) -> Workload:

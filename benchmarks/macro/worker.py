@@ -1,129 +1,74 @@
-"""One measurement in a process of its own: ``python -m benchmarks.macro.worker WORKLOAD CLIENT BOOTSTRAP TOPIC
-COUNT SIZE``.
+"""One measurement in a process of its own: ``python -m benchmarks.macro.worker MEASUREMENT BOOTSTRAP TOPIC``.
 
-Prints one line of JSON: messages, seconds, rate, CPU microseconds per message (user and system, all threads), latency
-percentiles in milliseconds where single sends are awaited, peak resident memory. Warm-up is not counted.
+Opens the client, runs the workload with a share of the count as a warm-up, runs it in full, closes, and prints one line
+of JSON: the figures that ``measurement`` describes. Everything runs on uvloop.
 """
 
 from __future__ import annotations
 
-import asyncio
+import gc
 import json
-import resource
 import sys
-import time
-from collections.abc import Awaitable, Callable
-from typing import Any
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
 
-WARM_UP = 200
+import uvloop
 
+from benchmarks.clients import make_client
+from benchmarks.measurement import SKIPPED, SKIPPED_STATUS, Figures, Measurement, SkippedError, find_workload
 
-def percentile(ordered: list[float], share: float) -> float:
-    """The value below which ``share`` of the ordered values lie."""
-    return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
+__all__ = ["measure"]
 
-
-class Ours:
-    """aiokafkapy on its defaults."""
-
-    async def open(self, bootstrap_servers: str) -> None:
-        from aiokafkapy import KafkaProducer
-
-        self.producer = KafkaProducer(bootstrap_servers)
-        await self.producer.start()
-
-    async def send(self, topic: str, value: bytes) -> None:
-        await self.producer.send(topic, value)
-
-    async def close(self) -> None:
-        await self.producer.close()
+WARM_UP_SHARE: Final = 0.1
+"""Of the count; ``options["warm_up"]`` says otherwise."""
 
 
-class Aiokafka:
-    """aiokafka, idempotent and acks=all as ours is by default."""
-
-    async def open(self, bootstrap_servers: str) -> None:
-        from aiokafka import AIOKafkaProducer
-
-        self.producer = AIOKafkaProducer(bootstrap_servers=bootstrap_servers, acks="all", enable_idempotence=True)
-        await self.producer.start()
-
-    async def send(self, topic: str, value: bytes) -> None:
-        await self.producer.send_and_wait(topic, value)
-
-    async def close(self) -> None:
-        await self.producer.stop()
-
-
-CLIENTS: dict[str, Callable[[], Any]] = {"aiokafkapy": Ours, "aiokafka": Aiokafka}
-
-
-async def lone_await(client: Any, topic: str, count: int, value: bytes) -> list[float]:
-    """One awaited send after the other."""
-    latencies = []
-    for _ in range(count):
-        before = time.perf_counter()
-        await client.send(topic, value)
-        latencies.append(time.perf_counter() - before)
-    return latencies
-
-
-async def gather(client: Any, topic: str, count: int, value: bytes) -> list[float]:
-    """``count`` sends at once."""
-    await asyncio.gather(*[client.send(topic, value) for _ in range(count)])
-    return []
-
-
-WORKLOADS: dict[str, Callable[[Any, str, int, bytes], Awaitable[list[float]]]] = {
-    "lone_await": lone_await,
-    "gather": gather,
-}
-
-
-def cpu_seconds() -> float:
-    """User and system time of this process so far."""
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    return usage.ru_utime + usage.ru_stime
-
-
-async def measure(
-    workload: str, client_name: str, bootstrap_servers: str, topic: str, count: int, size: int
-) -> dict[str, Any]:
-    """Run one workload and return its figures."""
-    client, value = CLIENTS[client_name](), b"x" * size
-    await client.open(bootstrap_servers)
+async def measure(measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
+    """Open, warm up, measure, close."""
+    run = find_workload(measurement)
+    share = float(measurement.options.get("warm_up", WARM_UP_SHARE))
+    first = replace(measurement, count=int(measurement.count * share))
+    client = make_client(measurement.client)
+    await client.open(bootstrap_servers, measurement)
     try:
-        await lone_await(client, topic, WARM_UP, value)
-        await gather(client, topic, WARM_UP, value)
-        cpu, start = cpu_seconds(), time.perf_counter()
-        latencies = sorted(await WORKLOADS[workload](client, topic, count, value))
-        seconds, cpu = time.perf_counter() - start, cpu_seconds() - cpu
+        written = 0.0
+        if first.count:
+            written = _messages(await run(client, topic, first), first)
+            gc.collect()
+        figures = await run(client, topic, measurement)
     finally:
         await client.close()
-    figures: dict[str, Any] = {
-        "messages": count,
-        "seconds": seconds,
-        "rate": count / seconds,
-        "us_per_message": seconds / count * 1e6,
-        "cpu_us_per_message": cpu / count * 1e6,
-        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+    messages = _messages(figures, measurement)
+    return {
+        "messages": messages,
+        "written": written + messages,
+        "rate": messages / figures["seconds"],
+        "cpu_us": figures.pop("cpu_seconds") / messages * 1e6,
+        "peak_rss_mb": _peak_resident_mb(),
+        **figures,
     }
-    for name, share in (("p50_ms", 0.5), ("p99_ms", 0.99), ("p999_ms", 0.999)):
-        if latencies:
-            figures[name] = percentile(latencies, share) * 1e3
-    return figures
 
 
 def main() -> None:
-    """Read the arguments, run on uvloop where it is installed, print the figures."""
-    workload, client, bootstrap_servers, topic, count, size = sys.argv[1:]
+    """Measure and print; exit status 3 when there is nothing to measure."""
+    text, bootstrap_servers, topic = sys.argv[1:]
     try:
-        import uvloop
+        figures = uvloop.run(measure(Measurement.from_json(text), bootstrap_servers, topic))
+    except SkippedError as error:
+        print(f"{SKIPPED}{error}", file=sys.stderr)
+        sys.exit(SKIPPED_STATUS)
+    print(json.dumps(figures))
 
-        run: Any = uvloop.run
-    except ImportError:
-        run = asyncio.run
-    print(json.dumps(run(measure(workload, client, bootstrap_servers, topic, int(count), int(size)))))
+
+def _messages(figures: Figures, measurement: Measurement) -> float:
+    return figures.get("messages", measurement.count)
+
+
+def _peak_resident_mb() -> float:
+    """Of this program alone: getrusage's figure begins with what the parent had before it became this program."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 1024
 
 
 if __name__ == "__main__":

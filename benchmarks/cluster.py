@@ -1,0 +1,137 @@
+"""The broker that everything is measured against: one node of a real Kafka, its logs on tmpfs.
+
+Owns topics (a fresh one for each measurement, deleted after; very large ones are kept, for they take long to make), and
+the reading back: what a measurement wrote is counted by librdkafka's consumer and by the broker's own offsets, not by
+the client that wrote it. Knows nothing of workloads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+
+from aiokafkapy.testing import ApacheKafka
+
+from .clients.java import KAFKA_VERSION, SCRIPT_JVM
+from .measurement import MeasurementError
+
+__all__ = ["BenchmarkCluster", "Offsets"]
+
+BROKER_JVM: Final = ("-Xms1g", "-Xmx1g", *SCRIPT_JVM)
+"""As ``kafka-server-start.sh`` has it."""
+CONFIG: Final = {
+    # Kafka's defaults; what a measurement wrote is there until it is read.
+    "log.segment.bytes": 1024**3,
+    "log.retention.bytes": -1,
+    "log.cleaner.enable": "false",
+}
+KEPT_FROM: Final = 100
+"""Partitions; a topic of so many is made once."""
+BULK: Final = 10_000
+SILENCE: Final = 20.0
+"""Seconds without a message after which reading gives up."""
+
+Offsets = dict[int, int]
+"""Of each partition, the offset that the next record gets."""
+
+
+class BenchmarkCluster:
+    """Use it in ``async with``; nothing of it is left after."""
+
+    def __init__(self) -> None:
+        self._kafka = ApacheKafka(version=KAFKA_VERSION, config=CONFIG, jvm_options=BROKER_JVM)
+        self._kept: set[str] = set()
+        self._made = 0
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where it is."""
+        return self._kafka.bootstrap_servers
+
+    async def __aenter__(self) -> Self:
+        await self._kafka.__aenter__()
+        self._admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 2})
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self._kafka.__aexit__(exc_type, exc, traceback)
+
+    async def topic(self, partitions: int) -> tuple[str, Offsets]:
+        """A topic of so many partitions, a new one or the kept one, and where it ends now."""
+        name = f"benchmark-{partitions}"
+        if name in self._kept:
+            return name, await self.offsets(name, partitions)
+        if partitions >= KEPT_FROM:
+            self._kept.add(name)
+        else:
+            self._made += 1
+            name += f"-{self._made}"
+        await self._kafka.create_topic(name, partitions)
+        return name, dict.fromkeys(range(partitions), 0)
+
+    async def discard(self, topic: str) -> None:
+        """Delete a topic, unless it is kept."""
+        if topic not in self._kept:
+            await self._kafka.delete_topic(topic)
+
+    async def offsets(self, topic: str, partitions: int) -> Offsets:
+        """Where the topic ends now."""
+        return await asyncio.to_thread(self._offsets, topic, partitions)
+
+    async def read_back(self, topic: str, start: Offsets, expected: int) -> None:
+        """Raise MeasurementError unless exactly ``expected`` messages were written since ``start``."""
+        end = await self.offsets(topic, len(start))
+        written = sum(end.values()) - sum(start.values())
+        if written != expected:
+            raise MeasurementError(f"{expected:,} messages were to be written, the broker has {written:,}")
+        count = await asyncio.to_thread(self._consume, topic, start, end)
+        if count != expected:
+            raise MeasurementError(f"{expected:,} messages were to be written, {count:,} could be read")
+
+    def bytes_of(self, topic: str, partitions: int) -> int:
+        """The size of the topic's segments on disk."""
+        folders = (self._kafka.log_directory(1, topic, partition) for partition in range(partitions))
+        return sum(path.stat().st_size for folder in folders for path in Path(folder).glob("*.log"))
+
+    # internals
+
+    def _offsets(self, topic: str, partitions: int) -> Offsets:
+        asked = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(partitions)}
+        answers = self._admin.list_offsets(asked, request_timeout=30)
+        return {place.partition: answer.result().offset for place, answer in answers.items()}
+
+    def _consume(self, topic: str, start: Offsets, end: Offsets) -> int:
+        """Read all messages between two states of a topic and return how many there are."""
+        consumer = Consumer(
+            {
+                "bootstrap.servers": self.bootstrap_servers,
+                "group.id": "benchmarks",
+                "enable.auto.commit": False,
+                "fetch.message.max.bytes": 4 * 1024**2,
+                "queued.min.messages": 1_000_000,  # it fetches ahead
+                "queued.max.messages.kbytes": 64 * 1024,
+                "log_level": 2,
+            }
+        )
+        try:
+            places = [TopicPartition(topic, p, start[p]) for p in start if end[p] > start[p]]
+            consumer.assign(places)
+            count, expected = 0, sum(end.values()) - sum(start.values())
+            while count < expected:
+                messages = consumer.consume(min(BULK, expected - count), SILENCE)
+                if not messages:
+                    return count
+                for message in messages:
+                    if message.error() is not None:
+                        raise KafkaException(message.error())
+                count += len(messages)
+            return count
+        finally:
+            consumer.close()

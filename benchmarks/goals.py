@@ -1,0 +1,186 @@
+"""The goals: ratios of figures of one run, with their limits, as data.
+
+A goal compares our row with the best of one or more peers' rows; or, without a peer, a figure with an absolute limit.
+A goal whose rows were not measured has no answer.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from .results import Results
+from .suite import CODECS, DEFAULT_BATCH, LARGE_BATCH
+
+__all__ = ["GOALS", "Answer", "Goal", "answers"]
+
+HIGHER_IS_BETTER: Final = {"rate"}
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """``figure`` of the row ``ours`` over that of the best of ``theirs``; ``sense`` says on which side of ``limit``.
+
+    Only rows of peers whose figure ``alike`` is within ``ALIKE`` of ours count, when that is given.
+    """
+
+    text: str
+    figure: str
+    ours: str
+    theirs: tuple[str, ...]
+    sense: Literal["at least", "at most"]
+    limit: float
+    alike: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of a goal: the ratio, or the figure itself; None when something was not measured."""
+
+    goal: Goal
+    value: float | None
+
+    @property
+    def is_met(self) -> bool | None:
+        """None when there is no answer."""
+        if self.value is None:
+            return None
+        return self.value >= self.goal.limit if self.goal.sense == "at least" else self.value <= self.goal.limit
+
+    def to_dict(self) -> dict[str, Any]:
+        """For the results."""
+        return {
+            "goal": self.goal.text,
+            "sense": self.goal.sense,
+            "limit": self.goal.limit,
+            "value": self.value,
+            "met": self.is_met,
+        }
+
+
+ALIKE: Final = 0.05
+"""How far, as a share of ours, a peer's figure may be away and still be called equal."""
+
+
+def answers(results: Results, goals: tuple[Goal, ...] | None = None) -> list[Answer]:
+    """Every goal's answer."""
+    return [Answer(goal, _value(goal, results)) for goal in (GOALS if goals is None else goals)]
+
+
+def _value(goal: Goal, results: Results) -> float | None:
+    ours = _median(results, goal.ours, goal.figure)
+    if ours is None or not goal.theirs:
+        return ours
+    theirs = [
+        value
+        for label in goal.theirs
+        if (value := _median(results, label, goal.figure)) and _is_alike(goal, label, results)
+    ]
+    if not theirs:
+        return None
+    return ours / (max(theirs) if goal.figure in HIGHER_IS_BETTER else min(theirs))
+
+
+def _is_alike(goal: Goal, label: str, results: Results) -> bool:
+    if not goal.alike:
+        return True
+    ours, theirs = _median(results, goal.ours, goal.alike), _median(results, label, goal.alike)
+    return ours is not None and theirs is not None and abs(theirs - ours) <= ALIKE * ours
+
+
+def _median(results: Results, label: str, figure: str) -> float | None:
+    row = results.rows.get(label)
+    return None if row is None else row.median(figure)
+
+
+# The goals themselves
+
+
+def _label(group: str, workload: str, client: str, size: str = "100 B") -> str:
+    return f"{group} · {workload} · {size} · {client}"
+
+
+_LONE: Final = _label("await", "lone await", "aiokafkapy")
+_LONE_CONFLUENT: Final = _label("await", "lone await", "confluent-kafka")
+_LONE_AIOKAFKA: Final = _label("await", "lone await", "aiokafka")
+_TASKS: Final = _label("tasks", "1,000 tasks", "aiokafkapy")
+_TASKS_SMALL: Final = _label("tasks", "1,000 tasks", f"aiokafka, {DEFAULT_BATCH}")
+_TASKS_LARGE: Final = _label("tasks", "1,000 tasks", f"aiokafka, {LARGE_BATCH}")
+_PIPE: Final = _label("pipelined", "pipelined", "aiokafkapy")
+_PIPE_PURE: Final = _label("pipelined", "pipelined", "aiokafkapy, pure Python")
+_PIPE_AIOKAFKA: Final = (
+    _label("pipelined", "pipelined", f"aiokafka, {DEFAULT_BATCH}"),
+    _label("pipelined", "pipelined", f"aiokafka, {LARGE_BATCH}"),
+)
+_PIPE_CONFLUENT: Final = _label("pipelined", "pipelined", "confluent-kafka")
+_JAVA: Final = _label("pipelined", "pipelined", "Java")
+_NOWAIT: Final = _label("send_nowait", "send_nowait", "aiokafkapy")
+_MANY: Final = _label("bulk", "send_many", "aiokafkapy")
+_PRODUCE_BATCH: Final = _label("bulk", "produce_batch", "confluent-kafka")
+_ARROW: Final = _label("arrow", "send_arrow", "aiokafkapy")
+
+
+def _kib(workload: str, client: str) -> str:
+    return _label("1 KiB", workload, client, "1 KiB")
+
+
+def _keyed(partitions: str) -> str:
+    return _label("keyed partitions", "keyed", f"aiokafkapy, {partitions} partitions")
+
+
+def _codec(codec: str, client: str) -> str:
+    return _label("codecs", codec, client, "1 KiB")
+
+
+_CODEC_GOALS: Final = tuple(
+    Goal(
+        f"{name}: rate against the faster peer at an equal ratio",
+        "rate",
+        _codec(codec, ours),
+        (_codec(codec, "aiokafka"), _codec(codec, "confluent-kafka")),
+        "at least",
+        1.0,
+        alike="ratio",
+    )
+    for name, codec, ours in [*((c, c, "aiokafkapy") for c in CODECS), ("lz4, level 1", "lz4", "aiokafkapy, level 1")]
+)
+
+GOALS: Final[tuple[Goal, ...]] = (
+    Goal("lone await: p50 of confluent's produce + flush", "p50_ms", _LONE, (_LONE_CONFLUENT,), "at most", 0.95),
+    Goal("lone await: p50 of aiokafka's", "p50_ms", _LONE, (_LONE_AIOKAFKA,), "at most", 0.6),
+    Goal("lone await: CPU of aiokafka's", "cpu_us", _LONE, (_LONE_AIOKAFKA,), "at most", 0.3),
+    Goal("1,000 tasks: rate of aiokafka's, 16 KiB", "rate", _TASKS, (_TASKS_SMALL,), "at least", 5.0),
+    Goal("1,000 tasks: rate of aiokafka's, 128 KiB", "rate", _TASKS, (_TASKS_LARGE,), "at least", 4.5),
+    Goal("1,000 tasks: CPU of aiokafka's", "cpu_us", _TASKS, (_TASKS_SMALL, _TASKS_LARGE), "at most", 1 / 6),
+    Goal("pipelined: rate of aiokafka's", "rate", _PIPE, _PIPE_AIOKAFKA, "at least", 8.0),
+    Goal("pipelined: rate of confluent's with callbacks", "rate", _PIPE, (_PIPE_CONFLUENT,), "at least", 1.7),
+    Goal("pipelined: rate of Java's", "rate", _PIPE, (_JAVA,), "at least", 1.0),
+    Goal("pipelined: CPU of aiokafka's", "cpu_us", _PIPE, _PIPE_AIOKAFKA, "at most", 1 / 8),
+    Goal("pipelined: CPU of confluent's with callbacks", "cpu_us", _PIPE, (_PIPE_CONFLUENT,), "at most", 0.6),
+    Goal("send_nowait: rate of aiokafka's pipelined", "rate", _NOWAIT, _PIPE_AIOKAFKA, "at least", 12.0),
+    Goal("send_nowait: rate of confluent's with callbacks", "rate", _NOWAIT, (_PIPE_CONFLUENT,), "at least", 2.3),
+    Goal("send_many: rate of confluent's produce_batch", "rate", _MANY, (_PRODUCE_BATCH,), "at least", 3.0),
+    Goal("send_many: rate of Java's", "rate", _MANY, (_JAVA,), "at least", 2.5),
+    Goal("send_many: µs of CPU", "cpu_us", _MANY, (), "at most", 0.10),
+    Goal("send_arrow: rate of Java's", "rate", _ARROW, (_JAVA,), "at least", 2.5),
+    Goal("send_arrow: µs of CPU", "cpu_us", _ARROW, (), "at most", 0.07),
+    Goal("pure Python, pipelined: rate of aiokafka's", "rate", _PIPE_PURE, _PIPE_AIOKAFKA, "at least", 2.8),
+    Goal(
+        "1 KiB, pipelined: CPU of confluent's",
+        "cpu_us",
+        _kib("pipelined", "aiokafkapy"),
+        (_kib("pipelined", "confluent-kafka"),),
+        "at most",
+        0.5,
+    ),
+    Goal(
+        "1 KiB, send_many: CPU of confluent's produce_batch",
+        "cpu_us",
+        _kib("send_many", "aiokafkapy"),
+        (_kib("produce_batch", "confluent-kafka"),),
+        "at most",
+        0.5,
+    ),
+    Goal("10,000 partitions: CPU of 6", "cpu_us", _keyed("10,000"), (_keyed("6"),), "at most", 2.0),
+    *_CODEC_GOALS,
+)

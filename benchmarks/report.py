@@ -1,0 +1,209 @@
+"""What is printed of a run: the table with medians and ranges, the goals, the comparison with an earlier run; and what
+goes into the README, between its markers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Final
+
+from . import machine
+from .goals import Answer
+from .results import Results, Row, Spread
+
+__all__ = ["FOOTNOTE", "compare", "full_markdown", "goals_text", "put_into_readme", "readme_section", "table"]
+
+FOOTNOTE: Final = """\
+Medians of the rounds; ranges in parentheses. Every measurement in a process of its own, interleaved with its peers; CPU
+is user and system time of that process, all threads, per message. acks=all and idempotence everywhere, uvloop for
+asyncio. aiokafkapy is on its defaults. The peers: linger 5 ms, none for a lone await; aiokafka with batches of 16 KiB
+(its default) and 128 KiB; confluent-kafka with librdkafka's own batches of up to 1 MB, a queue of a million messages
+and murmur2 for keys, polled in the sending loop, "lone await" is produce + flush; AIOProducer with a task that polls
+beside it and the buffer that suits the workload (1 for a lone await, a tenth of the tasks up to 1,000, else 1,000);
+kafka-python and Java (ProducerPerformance, JVM as Kafka's scripts set it up, its warm-up not in the rate but in the
+CPU) with batches of 128 KiB. What each wrote was read back by librdkafka's consumer and counted."""
+
+README_BEGIN: Final = "<!-- benchmarks -->"
+README_END: Final = "<!-- /benchmarks -->"
+
+# Name, figure, digits after the point.
+_COLUMNS: Final = (
+    ("rate /s", "rate", 0),
+    ("CPU µs", "cpu_us", 3),
+    ("p50 ms", "p50_ms", 3),
+    ("p99 ms", "p99_ms", 2),
+    ("p99.9 ms", "p999_ms", 2),
+    ("RSS MB", "peak_rss_mb", 0),
+)
+_RANGED: Final = {"rate", "cpu_us"}
+# Figures that a table of all groups has no column for.
+_EXTRAS: Final = {
+    "ratio": ("ratio", 2),
+    "growth_ratio": ("growth / buffer_memory", 2),
+    "lag_p99_ms": ("lag p99 ms", 2),
+    "lag_max_ms": ("lag max ms", 2),
+    "held_max_ms": ("held max ms", 2),
+    "lone_cpu_us": ("CPU µs of a single send", 1),
+}
+
+# The README's table: a line for each workload, a cell for each client that has it.
+_README_CLIENTS: Final = ("aiokafkapy", "aiokafka", "confluent-kafka", "AIOProducer", "kafka-python", "Java")
+_README_ROWS: Final = (
+    ("`await send()`, one at a time", "await", ("lone await",)),
+    ("1,000 tasks that each await", "tasks", ("1,000 tasks",)),
+    ("10,000 tasks that each await", "tasks", ("10,000 tasks",)),
+    ("pipelined, every outcome checked", "pipelined", ("pipelined",)),
+    ("`send_nowait()`", "send_nowait", ("send_nowait",)),
+    ("`send_many()` · `produce_batch()`", "bulk", ("send_many", "produce_batch")),
+    ("`send_arrow()`", "arrow", ("send_arrow",)),
+    ("pipelined, 1 KiB", "1 KiB", ("pipelined",)),
+    ("web service, requests", "web", ("request",)),
+)
+
+
+def table(results: Results) -> str:
+    """All rows, by group."""
+    width = max((len(_name(row)) for row in results.rows.values()), default=0)
+    lines = [f"{'':{width}}" + "".join(f"{name:>{_width(figure)}}" for name, figure, _ in _COLUMNS)]
+    for group, rows in groupby(results.rows.values(), lambda row: row.measurement.group):
+        lines += ["", group]
+        for row in rows:
+            lines.append(f"{_name(row):{width}}" + _cells(row))
+    return "\n".join([*lines, "", FOOTNOTE])
+
+
+def goals_text(answers: Iterable[Answer]) -> str:
+    """Each goal with its ratio, met or missed."""
+    lines = []
+    for answer in answers:
+        goal, word = answer.goal, {True: "met", False: "MISSED", None: "-"}[answer.is_met]
+        value = "not measured" if answer.value is None else f"{answer.value:.3g}"
+        lines.append(f"{word:7} {goal.text}: {value} ({goal.sense} {goal.limit:.3g})")
+    return "\n".join(lines)
+
+
+def compare(new: Results, old: Results) -> str:
+    """New over old of each row that both have; an asterisk where the ranges do not even touch."""
+    lines = [f"new / old ({old.date}, commit {old.machine.get('commit') or 'unknown'}); * outside both ranges"]
+    width = max((len(label) for label in new.rows), default=0)
+    for label, row in new.rows.items():
+        cells = []
+        for name, figure, _ in _COLUMNS[:4]:
+            before = old.rows[label].spread(figure) if label in old.rows else None
+            after = row.spread(figure)
+            if before is not None and after is not None and before.median:
+                mark = "*" if _is_apart(after, before) else " "
+                cells.append(f"{name.split()[0]} {after.median / before.median:5.2f}{mark}")
+        lines.append(f"{label:{width}}  {'  '.join(cells) or 'not in both'}")
+    return "\n".join(lines)
+
+
+def full_markdown(results: Results, answers: Sequence[Answer]) -> str:
+    """Everything, for the page beside the JSON."""
+    head = "| | " + " | ".join(name for name, *_ in _COLUMNS) + " | |"
+    lines = [f"# {results.date}", "", machine.in_words(results.machine) + f". {results.rounds} rounds.", ""]
+    for group, rows in groupby(results.rows.values(), lambda row: row.measurement.group):
+        lines += [f"## {group}", "", head, "|---" * (len(_COLUMNS) + 2) + "|"]
+        for row in rows:
+            cells = [_cell(row, figure, digits) for _, figure, digits in _COLUMNS]
+            lines.append(f"| {_name(row)} | " + " | ".join(cells) + f" | {_extras(row)} |")
+        lines.append("")
+    lines += ["## Goals", "", "| | | limit | |", "|---|---|---|---|"]
+    for answer in answers:
+        value = "" if answer.value is None else f"{answer.value:.3g}"
+        word = {True: "met", False: "**missed**", None: "not measured"}[answer.is_met]
+        lines.append(f"| {answer.goal.text} | {value} | {answer.goal.sense} {answer.goal.limit:.3g} | {word} |")
+    return "\n".join([*lines, "", FOOTNOTE, ""])
+
+
+def readme_section(results: Results, charts: Sequence[Path], root: Path) -> str:
+    """The README's part: one line for each workload, the charts, where the rest is."""
+    clients = [client for client in _README_CLIENTS if any(_cell_of(results, row, client) for row in _README_ROWS)]
+    lines = [
+        f"One run of `python -m benchmarks`, {results.rounds} interleaved rounds, values of 100 B, acks=all, idempotence:",
+        f"{machine.in_words(results.machine)}. Medians of messages/s and of CPU per message:",
+        "",
+        "| | " + " | ".join(clients) + " |",
+        "|---" * (len(clients) + 1) + "|",
+    ]
+    for row in _README_ROWS:
+        cells = [_cell_of(results, row, client) for client in clients]
+        if any(cells):
+            lines.append(f"| {row[0]} | " + " | ".join(cells) + " |")
+    kept = f"benchmarks/results/{results.date}"
+    lines += ["", f"Each peer at its best setting; all rows, ranges, settings and goals are in [{kept}.md]({kept}.md)."]
+    lines += ["", *(f"![{path.stem.replace('-', ' ')}]({path.relative_to(root)})" for path in charts)]
+    return "\n".join(lines)
+
+
+def put_into_readme(readme: Path, section: str) -> None:
+    """Replace what is between the markers. Raises ValueError when they are not there."""
+    before, begin, rest = readme.read_text().partition(README_BEGIN)
+    _, end, after = rest.partition(README_END)
+    if not begin or not end:
+        raise ValueError(f"{readme} has no {README_BEGIN} ... {README_END}")
+    readme.write_text(f"{before}{begin}\n{section}\n{end}{after}")
+
+
+# internals
+
+
+def _name(row: Row) -> str:
+    return row.measurement.label.partition(" · ")[2]
+
+
+def _width(figure: str) -> int:
+    return {"rate": 36, "cpu_us": 28}.get(figure, 11)
+
+
+def _cells(row: Row) -> str:
+    if not row.rounds:
+        return "  failed" if row.failures else f"  skipped: {row.skipped}" if row.skipped else "  not measured"
+    cells = "".join(f"{_cell(row, figure, digits):>{_width(figure)}}" for _, figure, digits in _COLUMNS)
+    return f"{cells}  {_extras(row)}" + (f"  failed {len(row.failures)} times" if row.failures else "")
+
+
+def _cell(row: Row, figure: str, digits: int) -> str:
+    spread = row.spread(figure)
+    if spread is None:
+        return ""
+    text = f"{spread.median:,.{digits}f}"
+    if figure in _RANGED:
+        text += f" ({spread.low:,.{digits}f}-{spread.high:,.{digits}f})"
+    return text
+
+
+def _extras(row: Row) -> str:
+    found = ((words, digits, row.median(figure)) for figure, (words, digits) in _EXTRAS.items())
+    return ", ".join(f"{words} {value:.{digits}f}" for words, digits, value in found if value is not None)
+
+
+def _is_apart(one: Spread, other: Spread) -> bool:
+    return one.low > other.high or one.high < other.low
+
+
+def _cell_of(results: Results, row: tuple[str, str, tuple[str, ...]], client: str) -> str:
+    """Rate and CPU of the client's best variant (of ours: the compiled form); p50 with it where a single one waits."""
+    _, group, workloads = row
+    candidates = [
+        found
+        for found in results.rows.values()
+        if (found.measurement.group, found.measurement.client) == (group, client)
+        and found.measurement.workload in workloads
+        and not found.measurement.options.get("interpreted")
+        and found.measurement.options.get("callback", True)
+        and found.rounds
+    ]
+    if not candidates:
+        return ""
+    best = max(candidates, key=lambda found: found.median("rate") or 0.0)
+    text = f"{_short(best.median('rate') or 0.0)}/s · {best.median('cpu_us') or 0.0:.3g} µs"
+    if best.measurement.workload == "lone await":
+        text += f" · p50 {best.median('p50_ms') or 0.0:.3f} ms"
+    return f"**{text}**" if client == "aiokafkapy" else text
+
+
+def _short(rate: float) -> str:
+    return f"{rate / 1e6:.2f} M" if rate >= 999_500 else f"{rate:,.0f}"

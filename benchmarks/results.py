@@ -1,0 +1,104 @@
+"""What a run found: the figures of each row, round by round, and how that is kept in a file.
+
+Owns medians, ranges and the JSON form. Knows neither goals nor tables.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from .measurement import Figures, Measurement
+
+__all__ = ["Results", "Row", "Spread"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """One figure over all rounds."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: list[float]) -> Self:
+        """The spread of some values, at least one."""
+        return cls(statistics.median(values), min(values), max(values))
+
+
+@dataclass(slots=True)
+class Row:
+    """A measurement, the figures of each round that it was counted in, and what went wrong in others."""
+
+    measurement: Measurement
+    rounds: list[Figures] = field(default_factory=list)
+    failures: list[str] = field(default_factory=list)
+    skipped: str = ""
+
+    def spread(self, figure: str) -> Spread | None:
+        """A figure over the rounds; None when this row has no such figure."""
+        values = [found[figure] for found in self.rounds if figure in found]
+        return Spread.of(values) if values else None
+
+    def median(self, figure: str) -> float | None:
+        """The figure's median; None when this row has no such figure."""
+        spread = self.spread(figure)
+        return None if spread is None else spread.median
+
+
+@dataclass(slots=True)
+class Results:
+    """A whole run: where, when, and all rows by label."""
+
+    date: str
+    machine: dict[str, Any]
+    rows: dict[str, Row] = field(default_factory=dict)
+
+    @property
+    def failures(self) -> dict[str, list[str]]:
+        """By label, what went wrong."""
+        return {label: row.failures for label, row in self.rows.items() if row.failures}
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds were counted."""
+        return max((len(row.rounds) for row in self.rows.values()), default=0)
+
+    def write(self, path: Path, goals: list[dict[str, Any]]) -> None:
+        """Keep it, with what became of the goals."""
+        rows = {
+            label: {
+                "measurement": asdict(row.measurement),
+                "figures": {
+                    name: asdict(spread)
+                    for name in sorted({name for figures in row.rounds for name in figures})
+                    if (spread := row.spread(name)) is not None
+                },
+                "rounds": row.rounds,
+                **({"failures": row.failures} if row.failures else {}),
+                **({"skipped": row.skipped} if row.skipped else {}),
+            }
+            for label, row in self.rows.items()
+        }
+        kept = {"date": self.date, "machine": self.machine, "goals": goals, "rows": rows}
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(kept, indent=1) + "\n")
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """What ``write`` kept."""
+        kept = json.loads(path.read_text())
+        rows = {
+            label: Row(
+                Measurement(**row["measurement"]),
+                row["rounds"],
+                row.get("failures", []),
+                row.get("skipped", ""),
+            )
+            for label, row in kept["rows"].items()
+        }
+        return cls(kept["date"], kept["machine"], rows)

@@ -1,0 +1,211 @@
+"""Which measurements there are, and which of them share a cluster.
+
+Counts are chosen so that one takes one to four seconds on two cores; the quick form takes a part of the rows and of the
+counts. Rows of one phase are interleaved on one broker; a phase with very many partitions has a broker of its own.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import importlib
+import importlib.util
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Final
+
+from .measurement import Measurement
+
+__all__ = ["everything", "phases", "quick", "select"]
+
+DEFAULT_BATCH: Final = "16 KiB batches"
+LARGE_BATCH: Final = "128 KiB batches"
+_LARGE: Final = {"producer": {"max_batch_size": 131_072}}
+_NO_LINGER: Final = {"producer": {"linger_ms": 0}}
+_NO_LINGER_RDKAFKA: Final = {"producer": {"linger.ms": 0}}
+
+APART: Final = {"keyed partitions": "many partitions"}
+"""Groups that are not measured on the broker of all others."""
+SPECIAL_MODULE: Final = "benchmarks.macro.special"
+
+CODECS: Final = ("gzip", "snappy", "lz4", "zstd")
+
+
+def everything() -> list[Measurement]:
+    """The full suite."""
+    return [*_awaited(), *_pipelined(), *_bulk(), *_kibibyte(), *_codecs(), *_keyed(), *_special()]
+
+
+def quick() -> list[Measurement]:
+    """What takes about a minute."""
+    groups = ("await", "tasks", "pipelined", "send_nowait", "bulk", "arrow")
+    left_out = ("10,000 tasks", "kafka-python", "1 KiB")
+    found = []
+    for measurement in everything():
+        if measurement.group in groups and not any(words in measurement.label for words in left_out):
+            share = 4 if measurement.workload == "lone await" else 10
+            found.append(replace(measurement, count=max(500, measurement.count // share)))
+    return found
+
+
+def select(measurements: Iterable[Measurement], pattern: str | None) -> list[Measurement]:
+    """Those whose label contains ``pattern``, or matches it when it has wildcards."""
+    if pattern is None:
+        return list(measurements)
+    if not set("*?[") & set(pattern):
+        pattern = f"*{pattern}*"
+    return [m for m in measurements if fnmatch.fnmatch(m.label.lower(), pattern.lower())]
+
+
+def phases(measurements: Iterable[Measurement]) -> list[list[Measurement]]:
+    """The measurements by the broker that they share."""
+    found: dict[str, list[Measurement]] = {}
+    for measurement in measurements:
+        found.setdefault(APART.get(measurement.group, ""), []).append(measurement)
+    return list(found.values())
+
+
+# The groups
+
+
+def _awaited() -> list[Measurement]:
+    def lone(client: str, count: int, **options: Any) -> Measurement:
+        return Measurement(group="await", workload="lone await", client=client, count=count, options=options)
+
+    def tasks(number: int, client: str, count: int, variant: str = "", **options: Any) -> Measurement:
+        return Measurement(
+            group="tasks",
+            workload=f"{number:,} tasks",
+            client=client,
+            count=count,
+            variant=variant,
+            options={"tasks": number, **options},
+        )
+
+    found = [
+        lone("aiokafkapy", 10_000),
+        lone("aiokafka", 6_000, **_NO_LINGER),
+        lone("confluent-kafka", 10_000, **_NO_LINGER_RDKAFKA),
+        lone("AIOProducer", 2_000, **_NO_LINGER_RDKAFKA, batch=1),
+        lone("kafka-python", 3_000, **_NO_LINGER),
+    ]
+    for number in (1_000, 10_000):
+        found += [
+            tasks(number, "aiokafkapy", 600_000),
+            tasks(number, "aiokafka", 120_000, DEFAULT_BATCH),
+            tasks(number, "aiokafka", 120_000, LARGE_BATCH, **_LARGE),
+            tasks(number, "AIOProducer", 100_000, batch=min(1000, number // 10)),
+        ]
+    return found
+
+
+def _pipelined() -> list[Measurement]:
+    def row(client: str, count: int, variant: str = "", **options: Any) -> Measurement:
+        return Measurement(
+            group="pipelined", workload="pipelined", client=client, count=count, variant=variant, options=options
+        )
+
+    return [
+        row("aiokafkapy", 1_500_000),
+        row("aiokafkapy", 600_000, "pure Python", interpreted=True),
+        row("aiokafka", 200_000, DEFAULT_BATCH),
+        row("aiokafka", 200_000, LARGE_BATCH, **_LARGE),
+        row("confluent-kafka", 1_000_000),
+        row("confluent-kafka", 1_500_000, "no callback", callback=False),
+        row("AIOProducer", 200_000),
+        row("kafka-python", 60_000),
+        row("Java", 2_000_000),
+    ]
+
+
+def _bulk() -> list[Measurement]:
+    return [
+        Measurement(group="send_nowait", workload="send_nowait", client="aiokafkapy", count=2_000_000),
+        Measurement(group="bulk", workload="send_many", client="aiokafkapy", count=4_000_000),
+        Measurement(group="bulk", workload="produce_batch", client="confluent-kafka", count=1_500_000),
+        Measurement(group="arrow", workload="send_arrow", client="aiokafkapy", count=4_000_000),
+    ]
+
+
+def _kibibyte() -> list[Measurement]:
+    def row(workload: str, client: str, count: int, variant: str = "", **options: Any) -> Measurement:
+        return Measurement(
+            group="1 KiB",
+            workload=workload,
+            client=client,
+            count=count,
+            size=1024,
+            variant=variant,
+            options=options,
+        )
+
+    return [
+        row("lone await", "aiokafkapy", 10_000),
+        row("lone await", "aiokafka", 6_000, **_NO_LINGER),
+        row("lone await", "confluent-kafka", 10_000, **_NO_LINGER_RDKAFKA),
+        row("1,000 tasks", "aiokafkapy", 300_000, tasks=1000),
+        row("1,000 tasks", "aiokafka", 60_000, LARGE_BATCH, **_LARGE, tasks=1000),
+        row("pipelined", "aiokafkapy", 400_000),
+        row("pipelined", "aiokafka", 80_000, LARGE_BATCH, **_LARGE),
+        row("pipelined", "confluent-kafka", 400_000),
+        row("pipelined", "confluent-kafka", 400_000, "no callback", callback=False),
+        row("pipelined", "Java", 600_000),
+        row("send_nowait", "aiokafkapy", 400_000),
+        row("send_many", "aiokafkapy", 500_000),
+        row("produce_batch", "confluent-kafka", 400_000),
+        row("send_arrow", "aiokafkapy", 500_000),
+    ]
+
+
+def _codecs() -> list[Measurement]:
+    def row(client: str, count: int, codec: str, variant: str, **producer: Any) -> Measurement:
+        options = {"json": True, "producer": producer}
+        return Measurement(
+            group="codecs",
+            workload=codec,
+            client=client,
+            count=count,
+            size=1024,
+            variant=variant,
+            options=options,
+        )
+
+    found = []
+    for codec in CODECS:
+        count = 60_000 if codec == "gzip" else 150_000
+        found += [
+            row("aiokafkapy", count, codec, "", compression_type=codec),
+            row("aiokafka", count // 2, codec, "", compression_type=codec, max_batch_size=131_072),
+            row("confluent-kafka", count, codec, "", **{"compression.type": codec}),
+        ]
+    # Java's default level, 9, is ours; librdkafka's and cramjam's own defaults are quicker ones.
+    found.append(row("aiokafkapy", 150_000, "lz4", "level 1", compression_type="lz4", compression_lz4_level=1))
+    return found
+
+
+def _keyed() -> list[Measurement]:
+    found = []
+    for partitions in (6, 1_000, 10_000):
+        for client, count, options in (
+            ("aiokafkapy", 500_000, {}),
+            ("aiokafka", 60_000, _LARGE),
+            ("confluent-kafka", 300_000, {}),
+        ):
+            found.append(
+                Measurement(
+                    group="keyed partitions",
+                    workload="keyed",
+                    client=client,
+                    count=count,
+                    partitions=partitions,
+                    variant=f"{partitions:,} partitions",
+                    options=options,
+                )
+            )
+    return found
+
+
+def _special() -> list[Measurement]:
+    """Web service, round trip, flat, memory, loop."""
+    if importlib.util.find_spec(SPECIAL_MODULE) is None:
+        return []
+    return list(importlib.import_module(SPECIAL_MODULE).measurements())
