@@ -1,0 +1,256 @@
+"""What must not make a send dearer: many sends at once, many topics, an hour of metadata ages.
+
+A process of its own (see ``processes.measure_in``). Workloads, with their option:
+
+* ``gathered``, ``at_once``: so many sends gathered, over and over, ``count`` in all, on the real cluster. With the
+  client ``bare asyncio`` nothing is sent: each coroutine awaits a future that the loop resolves later, all of them
+  together, which is what so many tasks cost by themselves.
+* ``topics``, ``topics`` and ``known``: single sends, then gathered ones, all to one topic of so many. ``one``: the
+  producer has only ever heard of this one; ``all``: it knows all; ``used``: it has sent to all.
+* ``ages``, ``hours``: the same after so many hours in which one topic was sent to all the time and the others once. The
+  loop's clock jumps, so an hour takes no time.
+
+``topics`` and ``ages`` run against the dev broker in a process of its own (this module again, as a helper): a real
+Kafka takes minutes to make ten thousand topics, and only the client's own CPU is looked at. Figures: ``cpu_us`` per
+gathered send, ``lone_cpu_us`` per single one, ``learn_seconds`` until all topics were known, ``refresh_held_ms`` for
+which a metadata answer held the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import sys
+import time
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+import uvloop
+
+from aiokafkapy import KafkaProducer
+from benchmarks.macro.processes import commands, helper, print_figures
+from benchmarks.measurement import Figures, Measurement, Stopwatch
+
+__all__ = ["JumpingLoop", "measure"]
+
+TOPIC: Final = "topic-{}"
+LONE: Final = 2_000
+GATHERED: Final = 1_000
+METADATA_AGE: Final = 300.0
+"""Seconds, of both `metadata_max_age_ms` and `metadata_max_idle_ms` on their defaults."""
+BATCH_OF_TASKS: Final = 1_000
+REFRESHES: Final = 5
+AGE_TIMEOUT: Final = 10.0
+
+
+class JumpingLoop(asyncio.SelectorEventLoop):
+    """An event loop whose clock can be put forward."""
+
+    jumped = 0.0
+
+    def time(self) -> float:
+        """Seconds, with all jumps."""
+        return super().time() + self.jumped
+
+
+async def measure(measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
+    """Whatever the measurement names."""
+    if measurement.workload == "gathered":
+        if measurement.client == "bare asyncio":
+            return await _gathered_futures(measurement)
+        return await _gathered(measurement, bootstrap_servers, topic)
+    topics = int(measurement.options["topics"])
+    work = _ages if measurement.workload == "ages" else _topics
+    async with (
+        helper("benchmarks.macro.flat", topics) as broker,
+        KafkaProducer(broker.hello["bootstrap_servers"]) as producer,
+    ):
+        figures = await work(producer, measurement, topics)
+    # Nothing was written to the cluster that is read back.
+    return figures | {"messages": float(measurement.count), "written": 0.0}
+
+
+# many at once
+
+
+async def _gathered(measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
+    at_once, count, value = int(measurement.options["at_once"]), measurement.count, bytes(measurement.size)
+    async with _sender(measurement.client, bootstrap_servers) as send:
+
+        async def gather(number: int) -> None:
+            await asyncio.gather(*[send(topic, value) for _ in range(number)])
+
+        await gather(at_once)
+        await gather(1_000)
+        gc.collect()
+        with (watch := Stopwatch()):
+            for _ in range(max(1, count // at_once)):
+                await gather(at_once)
+    sent = at_once * max(1, count // at_once)
+    return _per_message(watch.figures, sent) | {"written": float(sent + at_once + 1_000)}
+
+
+async def _gathered_futures(measurement: Measurement) -> Figures:
+    at_once = int(measurement.options["at_once"])
+    loop = asyncio.get_running_loop()
+
+    async def gather() -> None:
+        futures = [loop.create_future() for _ in range(at_once)]
+
+        async def wait(future: asyncio.Future[None]) -> None:
+            await future
+
+        def resolve() -> None:
+            for future in futures:
+                future.set_result(None)
+
+        loop.call_later(0.005, resolve)
+        await asyncio.gather(*[wait(future) for future in futures])
+
+    await gather()
+    gc.collect()
+    rounds = max(1, measurement.count // at_once)
+    with (watch := Stopwatch()):
+        for _ in range(rounds):
+            await gather()
+    return _per_message(watch.figures, at_once * rounds) | {"written": 0.0}
+
+
+@contextlib.asynccontextmanager
+async def _sender(client: str, bootstrap_servers: str) -> AsyncIterator[Any]:
+    """The client's method that sends one record and waits for its outcome."""
+    if client == "aiokafkapy":
+        async with KafkaProducer(bootstrap_servers) as ours:
+            yield ours.send
+    else:
+        from aiokafka import AIOKafkaProducer
+
+        theirs = AIOKafkaProducer(bootstrap_servers=bootstrap_servers, acks="all", enable_idempotence=True)
+        async with theirs:
+            yield theirs.send_and_wait
+
+
+# many topics
+
+
+async def _topics(producer: KafkaProducer[bytes, bytes], measurement: Measurement, topics: int) -> Figures:
+    known = measurement.options["known"]
+    await producer.send(TOPIC.format(0), b"first")
+    with (learning := Stopwatch()):
+        if known in ("all", "used"):
+            await _use_all(producer, topics, known == "used")
+    figures = await _send_cost(producer, measurement)
+    return figures | {
+        "learn_seconds": learning.figures["seconds"],
+        "learn_cpu_seconds": learning.figures["cpu_seconds"],
+        "refresh_held_ms": await _refresh_cost(producer) * 1e3,
+    }
+
+
+async def _use_all(producer: KafkaProducer[bytes, bytes], topics: int, is_sent_to: bool) -> None:
+    """Ask for, or send to, every topic but the first."""
+    names = [TOPIC.format(number) for number in range(1, topics)]
+    for start in range(0, len(names), BATCH_OF_TASKS):
+        some = names[start : start + BATCH_OF_TASKS]
+        if is_sent_to:
+            await asyncio.gather(*(producer.send(name, b"once") for name in some))
+        else:
+            await asyncio.gather(*(producer.partitions_for(name) for name in some))
+
+
+async def _refresh_cost(producer: KafkaProducer[bytes, bytes]) -> float:
+    """Seconds of this thread's CPU for the longest callback while all metadata is asked for again."""
+    metadata: Any = producer._runtime.metadata  # there is no public way to ask for all of it
+    longest = 0.0
+    for _ in range(REFRESHES):
+        version = metadata.request_update()
+        while metadata.update_version <= version:
+            before = time.thread_time()
+            await asyncio.sleep(0)
+            longest = max(longest, time.thread_time() - before)
+    return longest
+
+
+async def _send_cost(producer: KafkaProducer[bytes, bytes], measurement: Measurement) -> Figures:
+    """CPU per record of single sends and of gathered ones, to the first topic."""
+    topic, value = TOPIC.format(0), bytes(measurement.size)
+    gathers = max(1, measurement.count // GATHERED)
+
+    async def single(count: int) -> None:
+        for _ in range(count):
+            await producer.send(topic, value)
+
+    async def gathered(count: int) -> None:
+        for _ in range(count):
+            await asyncio.gather(*[producer.send(topic, value) for _ in range(GATHERED)])
+
+    await single(LONE // 4)
+    await gathered(max(1, gathers // 4))
+    gc.collect()
+    with (lone := Stopwatch()):
+        await single(LONE)
+    with (watch := Stopwatch()):
+        await gathered(gathers)
+    figures = _per_message(watch.figures, gathers * GATHERED)
+    return figures | {"lone_cpu_us": lone.figures["cpu_seconds"] / LONE * 1e6}
+
+
+# an hour
+
+
+async def _ages(producer: KafkaProducer[bytes, bytes], measurement: Measurement, topics: int) -> Figures:
+    loop: Any = asyncio.get_running_loop()
+    metadata: Any = producer._runtime.metadata
+    await producer.send(TOPIC.format(0), b"first")
+    await _use_all(producer, topics, is_sent_to=True)
+    ages = int(measurement.options["hours"] * 3600 // METADATA_AGE)
+    for _ in range(ages):
+        version = metadata.update_version
+        # In four steps, none longer than a topic may be unused.
+        for _ in range(4):
+            loop.jumped += METADATA_AGE / 4 + 0.1
+            await asyncio.gather(*(producer.send(TOPIC.format(0), b"now and then") for _ in range(10)))
+        deadline = time.monotonic() + AGE_TIMEOUT
+        while metadata.update_version == version and time.monotonic() < deadline:  # noqa: ASYNC110 - only told of here
+            await asyncio.sleep(0.001)
+    figures = await _send_cost(producer, measurement)
+    return figures | {"ages": float(ages), "topics_known": float(len(metadata.cluster.topics))}
+
+
+# internals
+
+
+def _per_message(figures: Figures, messages: int) -> Figures:
+    return figures | {
+        "messages": float(messages),
+        "us_per_message": figures["seconds"] / messages * 1e6,
+        "cpu_us": figures["cpu_seconds"] / messages * 1e6,
+    }
+
+
+async def _dev_broker(topics: int) -> None:
+    """The helper: a dev broker with so many topics."""
+    from aiokafkapy.broker import DevBroker
+
+    async with DevBroker() as broker:
+        for number in range(topics):
+            broker.create_topic(TOPIC.format(number), partitions=1)
+        await commands({"bootstrap_servers": broker.bootstrap_servers}, lambda word: {})
+
+
+def _run(main: Any) -> Figures:
+    """On uvloop, but for the measurement that needs a clock that jumps."""
+    if Measurement.from_json(sys.argv[1]).workload != "ages":
+        found: Figures = uvloop.run(main)
+        return found
+    with asyncio.Runner(loop_factory=JumpingLoop) as runner:
+        figures: Figures = runner.run(main)
+        return figures
+
+
+if __name__ == "__main__":
+    if len(sys.argv) == 2:
+        uvloop.run(_dev_broker(int(sys.argv[1])))
+    else:
+        print_figures(measure, _run)
