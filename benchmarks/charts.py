@@ -1,12 +1,15 @@
-"""Charts of a run, as small PNGs: rate and CPU per message by workload and client, and latencies of awaited sends."""
+"""Charts of a run, as small PNGs: rate and CPU per message, and how long an awaited send takes.
+
+Each workload has its own axis, from zero, with every client's best variant; whiskers are the range of the rounds.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from .results import Results, Row
+from .results import Results, Row, best_rows
 
 __all__ = ["draw"]
 
@@ -18,14 +21,23 @@ COLOURS: Final = {
     "kafka-python": "#b05c7a",
     "Java": "#777777",
 }
-# What a group of bars is called, its rows' group and its workloads.
+# What an axis is called, its rows' group and its workloads.
 THROUGHPUT: Final = (
-    ("1,000 tasks\nthat await", "tasks", ("1,000 tasks",)),
-    ("pipelined", "pipelined", ("pipelined",)),
-    ("bulk", "bulk", ("send_many", "produce_batch")),
-    ("pipelined,\n1 KiB", "1 KiB", ("pipelined",)),
+    ("1,000 tasks that await", "tasks", ("1,000 tasks",)),
+    ("pipelined, outcomes checked", "pipelined", ("pipelined",)),
+    ("send_many, produce_batch", "bulk", ("send_many", "produce_batch")),
+    ("pipelined, 1 KiB", "1 KiB", ("pipelined",)),
+)
+LATENCY: Final = (
+    ("lone await", "await", ("lone await",)),
+    ("1,000 tasks that await", "tasks", ("1,000 tasks",)),
+    ("web service, 64 connections", "web", ("request",)),
 )
 DPI: Final = 110
+HEIGHT: Final = 2.1
+WIDTH: Final = 9.6
+
+Panel = tuple[str, dict[str, Row]]
 
 
 def draw(results: Results, directory: Path) -> list[Path]:
@@ -34,89 +46,67 @@ def draw(results: Results, directory: Path) -> list[Path]:
 
     mpl.use("Agg")
     directory.mkdir(parents=True, exist_ok=True)
-    drawn = [
-        _bars(results, "rate", "messages/s (log)", directory / f"{results.date}-rate.png"),
-        _bars(results, "cpu_us", "CPU µs per message (log)", directory / f"{results.date}-cpu.png"),
-        _latencies(results, directory / f"{results.date}-latency.png"),
-    ]
-    return [path for path in drawn if path is not None]
+    throughput, latency = _panels(results, THROUGHPUT), _panels(results, LATENCY)
+    paths = []
+    for name, title, panels, bar in (
+        ("rate", "messages/s", throughput, _rate),
+        ("cpu", "µs of CPU per message (less is better)", throughput, _cpu),
+        ("latency", "ms until delivered: p50, and p99 lighter (less is better)", latency, _latency),
+    ):
+        if panels:
+            paths.append(directory / f"{results.date}-{name}.png")
+            _draw(panels, title, bar, paths[-1])
+    return paths
 
 
-def _bars(results: Results, figure: str, title: str, path: Path) -> Path | None:
+def _panels(results: Results, wanted: Sequence[tuple[str, str, Sequence[str]]]) -> list[Panel]:
+    panels = []
+    for title, group, workloads in wanted:
+        rows = {client: row for client, row in best_rows(results, group, workloads).items() if client in COLOURS}
+        if rows:
+            panels.append((title, rows))
+    return panels
+
+
+def _draw(panels: Sequence[Panel], title: str, bar: Callable[[Any, int, str, Row], None], path: Path) -> None:
     from matplotlib import pyplot
 
-    groups = [(name, _best(results, group, workloads)) for name, group, workloads in THROUGHPUT]
-    groups = [(name, rows) for name, rows in groups if rows]
-    if not groups:
-        return None
-    drawing, axes = pyplot.subplots(figsize=(8, 3.4))
-    left, places, names = 0.0, [], []
-    for name, rows in groups:
-        for number, (client, row) in enumerate(rows.items()):
-            spread = row.spread(figure)
-            if spread is not None:
-                errors = [[spread.median - spread.low], [spread.high - spread.median]]
-                axes.bar(left + number, spread.median, yerr=errors, color=COLOURS[client], label=client, width=0.9)
-                text = f"{spread.median / 1e3:,.0f}k" if figure == "rate" else f"{spread.median:.2g}"
-                axes.annotate(text, (left + number, spread.high), ha="center", va="bottom", fontsize=7)
-        places.append(left + (len(rows) - 1) / 2)
-        names.append(name)
-        left += len(rows) + 1
-    axes.set_yscale("log")
-    axes.margins(y=0.15)
-    axes.set_xticks(places, names)
-    _finish(drawing, axes, title, path)
-    return path
-
-
-def _latencies(results: Results, path: Path) -> Path | None:
-    from matplotlib import pyplot
-
-    rows = _best(results, "await", ("lone await",))
-    if not rows:
-        return None
-    drawing, axes = pyplot.subplots(figsize=(8, 2.4))
-    for number, (client, row) in enumerate(rows.items()):
-        middle, high = row.median("p50_ms"), row.median("p99_ms")
-        if middle is not None and high is not None:
-            axes.barh(number, middle, color=COLOURS[client], label=client)
-            axes.barh(number, high - middle, left=middle, color=COLOURS[client], alpha=0.4)
-            axes.annotate(f" {middle:.2f} / {high:.2f}", (high, number), va="center", fontsize=7)
-    axes.set_yticks([])
-    axes.invert_yaxis()
-    axes.set_xscale("log")
-    axes.margins(x=0.15)
-    _finish(drawing, axes, "lone await: p50 and p99, ms (log)", path)
-    return path
-
-
-def _finish(drawing: Any, axes: Any, title: str, path: Path) -> None:
-    from matplotlib import pyplot
-
-    axes.set_title(title, fontsize=9, loc="left")
-    axes.spines[["top", "right"]].set_visible(False)
-    handles, labels = axes.get_legend_handles_labels()
-    unique = dict(zip(labels, handles, strict=True))
-    axes.legend(unique.values(), unique.keys(), fontsize=7, frameon=False, ncols=3)
+    drawing, found = pyplot.subplots(1, len(panels), figsize=(WIDTH, HEIGHT), squeeze=False)
+    for axes, (name, rows) in zip(found[0], panels, strict=True):
+        for place, (client, row) in enumerate(rows.items()):
+            bar(axes, place, COLOURS[client], row)
+        axes.set_title(name, fontsize=8, loc="left")
+        axes.set_yticks(range(len(rows)), list(rows), fontsize=7)
+        axes.set_xticks([])
+        axes.set_xlim(0, axes.get_xlim()[1] * 1.25)  # room for the numbers
+        axes.invert_yaxis()
+        axes.spines[["top", "right", "bottom"]].set_visible(False)
+    drawing.suptitle(title, fontsize=9, x=0.01, ha="left")
     drawing.tight_layout()
-    # No date and no version in the file: the same figures give the same bytes.
+    # No version in the file: the same figures give the same bytes.
     drawing.savefig(path, dpi=DPI, metadata={"Software": None})
     pyplot.close(drawing)
 
 
-def _best(results: Results, group: str, workloads: Sequence[str]) -> dict[str, Row]:
-    """Of each client, in the order of ``COLOURS``, its row with the highest rate."""
-    found: dict[str, Row] = {}
-    for client in COLOURS:
-        rows = [
-            row
-            for row in results.rows.values()
-            if row.rounds
-            and (row.measurement.group, row.measurement.client) == (group, client)
-            and row.measurement.workload in workloads
-            and not row.measurement.options.get("interpreted")
-            and row.measurement.options.get("callback", True)
-        ]
-        if rows:
-            found[client] = max(rows, key=lambda row: row.median("rate") or 0.0)
-    return found
+def _rate(axes: Any, place: int, colour: str, row: Row) -> None:
+    _bar(axes, place, colour, row, "rate", lambda rate: f"{rate / 1e6:.2f}M" if rate >= 1e6 else f"{rate / 1e3:.0f}k")
+
+
+def _cpu(axes: Any, place: int, colour: str, row: Row) -> None:
+    _bar(axes, place, colour, row, "cpu_us", lambda microseconds: f"{microseconds:.2g}")
+
+
+def _bar(axes: Any, place: int, colour: str, row: Row, figure: str, words: Callable[[float], str]) -> None:
+    spread = row.spread(figure)
+    if spread is not None:
+        whiskers = [[spread.median - spread.low], [spread.high - spread.median]]
+        axes.barh(place, spread.median, xerr=whiskers, color=colour, ecolor="#444444", error_kw={"linewidth": 0.8})
+        axes.annotate(f" {words(spread.median)}", (spread.high, place), va="center", fontsize=7)
+
+
+def _latency(axes: Any, place: int, colour: str, row: Row) -> None:
+    middle, high = row.median("p50_ms"), row.median("p99_ms")
+    if middle is not None and high is not None:
+        axes.barh(place, high, color=colour, alpha=0.4)
+        axes.barh(place, middle, color=colour)
+        axes.annotate(f" {middle:.3g} / {high:.3g}", (high, place), va="center", fontsize=7)

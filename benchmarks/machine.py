@@ -43,7 +43,7 @@ def in_words(machine: dict[str, Any]) -> str:
     return (
         f"{machine['cpu'] or 'unknown processor'}, {machine['cores']} cores shared with the broker (Apache Kafka "
         f"{machine['kafka']}, one node, logs on tmpfs), Linux {machine['kernel']}, Python {machine['python']}, "
-        f"uvloop {machine['uvloop']}; {peers}"
+        f"uvloop {machine['uvloop']}, {peers}"
     )
 
 

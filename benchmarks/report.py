@@ -4,6 +4,7 @@ goes into the README, between its markers.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Final
 
 from . import machine
 from .goals import Answer
-from .results import Results, Row, Spread
+from .results import Results, Row, Spread, best_rows
 
 __all__ = ["FOOTNOTE", "compare", "full_markdown", "goals_text", "put_into_readme", "readme_section", "table"]
 
@@ -103,7 +104,7 @@ def compare(new: Results, old: Results) -> str:
 def full_markdown(results: Results, answers: Sequence[Answer]) -> str:
     """Everything, for the page beside the JSON."""
     head = "| | " + " | ".join(name for name, *_ in _COLUMNS) + " | |"
-    lines = [f"# {results.date}", "", machine.in_words(results.machine) + f". {results.rounds} rounds.", ""]
+    lines = [f"# {results.date}", "", machine.in_words(results.machine) + f". {_rounds(results)}.", ""]
     for group, rows in groupby(results.rows.values(), lambda row: row.measurement.group):
         lines += [f"## {group}", "", head, "|---" * (len(_COLUMNS) + 2) + "|"]
         for row in rows:
@@ -120,21 +121,24 @@ def full_markdown(results: Results, answers: Sequence[Answer]) -> str:
 
 def readme_section(results: Results, charts: Sequence[Path], root: Path) -> str:
     """The README's part: one line for each workload, the charts, where the rest is."""
-    clients = [client for client in _README_CLIENTS if any(_cell_of(results, row, client) for row in _README_ROWS)]
+    found = [(name, best_rows(results, group, workloads)) for name, group, workloads in _README_ROWS]
+    clients = [client for client in _README_CLIENTS if any(client in best for _, best in found)]
     lines = [
-        f"One run of `python -m benchmarks`, {results.rounds} interleaved rounds, values of 100 B, acks=all, idempotence:",
-        f"{machine.in_words(results.machine)}. Medians of messages/s and of CPU per message:",
+        textwrap.fill(
+            f"One run of `python -m benchmarks`, {_rounds(results)}, 100-byte values, acks=all and idempotence, uvloop: "
+            f"{machine.in_words(results.machine)}. Medians of messages/s and of CPU per message:",
+            width=120,
+        ),
         "",
         "| | " + " | ".join(clients) + " |",
         "|---" * (len(clients) + 1) + "|",
     ]
-    for row in _README_ROWS:
-        cells = [_cell_of(results, row, client) for client in clients]
-        if any(cells):
-            lines.append(f"| {row[0]} | " + " | ".join(cells) + " |")
+    for name, best in found:
+        if best:
+            lines.append(f"| {name} | " + " | ".join(_readme_cell(best, client) for client in clients) + " |")
     kept = f"benchmarks/results/{results.date}"
     lines += ["", f"Each peer at its best setting; all rows, ranges, settings and goals are in [{kept}.md]({kept}.md)."]
-    lines += ["", *(f"![{path.stem.replace('-', ' ')}]({path.relative_to(root)})" for path in charts)]
+    lines += ["", *(f"![{path.stem.rpartition('-')[2]} by client]({path.relative_to(root)})" for path in charts)]
     return "\n".join(lines)
 
 
@@ -148,6 +152,10 @@ def put_into_readme(readme: Path, section: str) -> None:
 
 
 # internals
+
+
+def _rounds(results: Results) -> str:
+    return "one round" if results.rounds == 1 else f"{results.rounds} interleaved rounds"
 
 
 def _name(row: Row) -> str:
@@ -184,24 +192,14 @@ def _is_apart(one: Spread, other: Spread) -> bool:
     return one.low > other.high or one.high < other.low
 
 
-def _cell_of(results: Results, row: tuple[str, str, tuple[str, ...]], client: str) -> str:
-    """Rate and CPU of the client's best variant (of ours: the compiled form); p50 with it where a single one waits."""
-    _, group, workloads = row
-    candidates = [
-        found
-        for found in results.rows.values()
-        if (found.measurement.group, found.measurement.client) == (group, client)
-        and found.measurement.workload in workloads
-        and not found.measurement.options.get("interpreted")
-        and found.measurement.options.get("callback", True)
-        and found.rounds
-    ]
-    if not candidates:
+def _readme_cell(best: dict[str, Row], client: str) -> str:
+    """Rate and CPU; p50 with it where a single send is awaited."""
+    row = best.get(client)
+    if row is None:
         return ""
-    best = max(candidates, key=lambda found: found.median("rate") or 0.0)
-    text = f"{_short(best.median('rate') or 0.0)}/s · {best.median('cpu_us') or 0.0:.3g} µs"
-    if best.measurement.workload == "lone await":
-        text += f" · p50 {best.median('p50_ms') or 0.0:.3f} ms"
+    text = f"{_short(row.median('rate') or 0.0)}/s · {row.median('cpu_us') or 0.0:.3g} µs"
+    if row.measurement.workload == "lone await":
+        text += f" · p50 {row.median('p50_ms') or 0.0:.3f} ms"
     return f"**{text}**" if client == "aiokafkapy" else text
 
 

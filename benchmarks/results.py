@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import statistics
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
 from .measurement import Figures, Measurement
 
-__all__ = ["Results", "Row", "Spread"]
+__all__ = ["Results", "Row", "Spread", "best_rows"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,3 +103,16 @@ class Results:
             for label, row in kept["rows"].items()
         }
         return cls(kept["date"], kept["machine"], rows)
+
+
+def best_rows(results: Results, group: str, workloads: Sequence[str]) -> dict[str, Row]:
+    """By client, the row with the highest rate; of compiled forms, and of those that look at every outcome."""
+    found: dict[str, Row] = {}
+    for row in results.rows.values():
+        measurement, options = row.measurement, row.measurement.options
+        is_wanted = measurement.group == group and measurement.workload in workloads and bool(row.rounds)
+        if is_wanted and not options.get("interpreted") and options.get("callback", True):
+            best = found.get(measurement.client)
+            if best is None or (row.median("rate") or 0.0) > (best.median("rate") or 0.0):
+                found[measurement.client] = row
+    return found
