@@ -40,26 +40,12 @@ from .delivery import Delivery
 from .outcome_teller import COST_OF_ERROR, OutcomeTeller
 from .producer_metadata import ProducerMetadata
 from .record_accumulator import RecordAccumulator
+from .topic_state import TopicState
 
-__all__ = ["Admission", "PendingRecord", "TopicState"]
+__all__ = ["Admission", "PendingRecord"]
 
 SLICE: Final = 512
 """Records let in before other callbacks of the loop get their turn; about half a millisecond of work."""
-
-
-class TopicState:
-    """What is needed to append to a topic, found with one look-up. ``waiting`` is its queue while it has one."""
-
-    __slots__ = ("cluster", "partition_count", "renew_at", "topic", "waiting")
-
-    def __init__(self, topic: str) -> None:
-        self.topic = topic
-        # The view that the count is from; another one may have another count.
-        self.cluster: Cluster | None = None
-        self.partition_count = 0
-        # When the topic's expiry in the metadata must be moved on.
-        self.renew_at = 0.0
-        self.waiting: deque[PendingRecord] | None = None
 
 
 class PendingRecord(asyncio.Future[Delivery]):

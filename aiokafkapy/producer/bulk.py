@@ -39,8 +39,8 @@ FIRST_SLICE: Final = 64
 
 _PLAIN: Final = frozenset((bytes, type(None)))
 
-Accept = Callable[..., Delivery | PendingRecord]
-Admitted = Callable[[PendingRecord], Awaitable[Delivery]]
+Accept = Callable[..., Delivery | PendingRecord | None]
+Admitted = Callable[[PendingRecord | Delivery | None], Awaitable[Delivery]]
 
 
 class BulkSend:
@@ -127,7 +127,7 @@ class BulkSend:
             partition, timestamp_ms, headers = item.partition, item.timestamp_ms, item.headers
         try:
             accepted = self._accept(topic, value, key, partition, timestamp_ms, headers)
-            if isinstance(accepted, PendingRecord):
+            if not isinstance(accepted, Delivery):
                 accepted = await self._admitted(accepted)
         except Exception as error:
             self._parts.append(error)

@@ -1,14 +1,12 @@
 """``KafkaProducer``: the public face.
 
-Owns the calls' arguments, serializers, partitioner and interceptors, the state of the producer, and the fast path from
-a call to the accumulator. All that lives on the event loop is in ``ProducerRuntime``, made by ``start()``. Kafka's
-counterpart has the same name; ``send`` waits for the outcome here, ``enqueue`` is Java's ``send``.
+Owns the calls' arguments and the state of the producer. What is done to a record in its call is ``RecordIntake``'s; all
+that lives on the event loop is in ``ProducerRuntime``, made by ``start()``. Kafka's counterpart has the same name;
+``send`` waits for the outcome here, ``enqueue`` is Java's ``send``.
 
 Rules:
 
 * A producer is made anywhere, without a loop or I/O; ``start()`` binds it to the running loop.
-* The fast path (topic known, nobody waiting, room) is one function: no task, lock, log line or exception per record.
-  What cannot go that way goes through ``Admission``, in the same step, so that calls keep their order.
 * One check tells whether the producer may be used: the loop it is bound to is the running one. A producer that is not
   started, closed, crashed or forked is bound to none; which of these it is matters only for the error.
 
@@ -24,35 +22,27 @@ import warnings
 from asyncio import _get_running_loop
 from collections.abc import Iterable, Sequence
 from functools import partial
-from inspect import isawaitable
 from time import perf_counter, time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, cast
 
-from ..cluster.cluster import Cluster
 from ..common import Headers, PartitionInfo
-from ..errors import (
-    IllegalStateError,
-    InvalidTopicError,
-    KafkaError,
-    MetadataNotReadyError,
-    ProducerClosedError,
-    WrongEventLoopError,
-)
+from ..errors import KafkaError, ProducerClosedError, WrongEventLoopError
 from ..observability import RateLimitedLogger, get_logger
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_request
 from . import forks
-from .admission import PendingRecord, TopicState
+from .admission import PendingRecord
 from .bulk import BulkSend
 from .config import ProducerConfig, make_config
 from .delivery import Delivery
 from .interceptors import ProducerInterceptors
-from .partitioners import UNKNOWN_PARTITION, DefaultPartitioner, Partitioner, partitioner_for
+from .partitioners import partitioner_for
 from .producer_runtime import UNBOUND, ProducerRuntime
 from .producer_state import PRODUCER_STATES, ProducerState, why_unusable
+from .record_intake import RecordIntake, choose_partition
 from .records import ProducerRecord, RecordMetadata
-from .serializers import Serializer, check_record, discard, finish_serializing, prepare, serialize
+from .serializers import Serializer, finish_serializing, prepare
 from .statistics import ProducerHealth, ProducerStatistics, health_of, metrics_of, statistics_of
 
 if TYPE_CHECKING:
@@ -70,8 +60,6 @@ __all__ = ["KafkaProducer"]
 
 YIELD_AFTER: Final = 256 * 1024
 """Bytes accepted by ``enqueue`` before it lets others run, so that a tight loop starves nobody."""
-RECORD_COST: Final = 100
-"""What a record counts for besides its value: tiny ones take their time too."""
 
 _logger = get_logger(__name__)
 
@@ -86,15 +74,10 @@ class KafkaProducer(Generic[K, V]):
     __slots__ = (
         "__weakref__",
         "_config",
-        "_interceptors",
-        "_is_sticky_without_key",
-        "_key_serializer",
-        "_partitioner",
+        "_intake",
         "_runtime",
         "_runtime_of_last_start",
         "_state",
-        "_unyielded",
-        "_value_serializer",
     )
 
     def __init__(
@@ -110,18 +93,19 @@ class KafkaProducer(Generic[K, V]):
         options |= {"key_serializer": key_serializer, "value_serializer": value_serializer}
         self._config = make_config(bootstrap_servers, config, options)
         # What is done to a record
-        self._key_serializer = prepare(self._config.key_serializer)
-        self._value_serializer = prepare(self._config.value_serializer)
-        self._partitioner = partitioner_for(self._config.partitioner, self._config.partitioner_ignore_keys)
-        self._is_sticky_without_key = isinstance(self._partitioner, DefaultPartitioner)
-        self._interceptors: ProducerInterceptors | None = None
+        interceptors: ProducerInterceptors | None = None
         if self._config.interceptors:
             log = RateLimitedLogger(_logger)
-            self._interceptors = ProducerInterceptors(self._config.interceptors, partial(_log_interceptor_error, log))
+            interceptors = ProducerInterceptors(self._config.interceptors, partial(_log_interceptor_error, log))
+        self._intake = RecordIntake(
+            prepare(self._config.key_serializer),
+            prepare(self._config.value_serializer),
+            partitioner_for(self._config.partitioner, self._config.partitioner_ignore_keys),
+            interceptors,
+        )
         # The life on a loop: `_runtime` is bound to none unless the producer can be used.
         self._runtime: ProducerRuntime = _NO_RUNTIME
         self._runtime_of_last_start: ProducerRuntime | None = None
-        self._unyielded = 0
 
     # --- life ---
 
@@ -137,7 +121,7 @@ class KafkaProducer(Generic[K, V]):
         if self._state is not ProducerState.NEW:
             raise self._why_unusable()
         self._state = PRODUCER_STATES.transition(self._state, ProducerState.STARTING)
-        choose = partial(_choose_partition, self._partitioner)
+        choose = partial(choose_partition, self._intake.partitioner)
         runtime = ProducerRuntime(self._config, choose, asyncio.get_running_loop())
         self._runtime_of_last_start = runtime
         forks.watch(self)
@@ -154,6 +138,7 @@ class KafkaProducer(Generic[K, V]):
             raise
         self._state = PRODUCER_STATES.transition(self._state, ProducerState.RUNNING)
         self._runtime = runtime
+        self._intake.bind(runtime)
         _logger.info("producer.started", client_id=self._config.client_id, nodes=len(runtime.metadata.cluster.nodes))
 
     async def close(self, timeout: float | None = None) -> None:
@@ -171,14 +156,15 @@ class KafkaProducer(Generic[K, V]):
         if runtime is not None and is_alive and runtime.loop is not _get_running_loop():
             raise WrongEventLoopError("close() was called on another event loop than start()")
         self._runtime = _NO_RUNTIME
+        self._intake.unbind()
         if PRODUCER_STATES.can_follow(self._state, ProducerState.CLOSING):
             self._state = PRODUCER_STATES.transition(self._state, ProducerState.CLOSING)
         if runtime is not None and is_alive:
             await runtime.close(math.inf if timeout is None else runtime.now() + max(0.0, timeout))
         if self._state is ProducerState.CLOSING:
             self._state = PRODUCER_STATES.transition(self._state, ProducerState.CLOSED)
-            if self._interceptors is not None:
-                self._interceptors.close()
+            if self._intake.interceptors is not None:
+                self._intake.interceptors.close()
         forks.forget(self)
 
     async def __aenter__(self) -> Self:
@@ -207,9 +193,9 @@ class KafkaProducer(Generic[K, V]):
         ``value`` None is a tombstone. ``timestamp_ms`` None is now. Cancelling before the record is accepted takes it
         back; afterwards it stays on its way.
         """
-        accepted = self._accept(topic, value, key, partition, timestamp_ms, headers)
+        accepted = self._intake.accept(topic, value, key, partition, timestamp_ms, headers)
         if accepted.__class__ is not Delivery:
-            accepted = await self._admitted(cast(PendingRecord, accepted))
+            accepted = await self._admitted(accepted)
         return await accepted
 
     async def enqueue(
@@ -226,11 +212,12 @@ class KafkaProducer(Generic[K, V]):
 
         Waits for room, metadata and an async serializer, ``max_block_ms`` at most, and lets others run now and then.
         """
-        accepted = self._accept(topic, value, key, partition, timestamp_ms, headers)
+        intake = self._intake
+        accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
         if accepted.__class__ is not Delivery:
-            accepted = await self._admitted(cast(PendingRecord, accepted))
-        if self._unyielded > YIELD_AFTER:
-            self._unyielded = 0
+            accepted = await self._admitted(accepted)
+        if intake.unyielded > YIELD_AFTER:
+            intake.unyielded = 0
             await asyncio.sleep(0)
         return accepted
 
@@ -247,7 +234,10 @@ class KafkaProducer(Generic[K, V]):
         """As ``enqueue``, but never wait: raises BufferExhaustedError when there is no room, MetadataNotReadyError when
         the topic is not known yet (await ``partitions_for(topic)`` first), IllegalStateError with an async serializer.
         """
-        return cast(Delivery, self._accept(topic, value, key, partition, timestamp_ms, headers, may_wait=False))
+        delivery = self._intake.accept(topic, value, key, partition, timestamp_ms, headers, False)
+        if delivery is None:
+            raise self._why_unusable()
+        return cast(Delivery, delivery)
 
     async def send_many(
         self,
@@ -262,8 +252,8 @@ class KafkaProducer(Generic[K, V]):
         ``return_exceptions`` its error stands in its place, otherwise the first error is raised once all have an
         outcome, with a note of how many failed. Cancelling stops taking; what was accepted stays on its way.
         """
-        is_plain = self._interceptors is None and self._value_serializer is None and self._is_sticky_without_key
-        bulk = BulkSend(self._check_usable(), topic, self._accept, self._admitted, is_plain=is_plain)
+        intake = self._intake
+        bulk = BulkSend(self._check_usable(), topic, intake.accept, self._admitted, is_plain=intake.takes_plain_values)
         outcomes = await bulk.run(values_or_records)
         failed = [] if return_exceptions else list(outcomes.errors())
         if failed:
@@ -345,85 +335,12 @@ class KafkaProducer(Generic[K, V]):
 
     # --- internals ---
 
-    def _accept(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        timestamp_ms: int | None,
-        headers: Headers | None,
-        may_wait: bool = True,
-        is_intercepted: bool = False,
-    ) -> Delivery | PendingRecord:
-        """The fast path: append; or, when that is not possible yet, take a place in the queue, in the same step."""
-        runtime = self._runtime
-        if runtime.bound_loop is not _get_running_loop():
-            raise self._why_unusable()
-        if self._interceptors is not None and not is_intercepted:
-            return self._accept_intercepted(topic, value, key, partition, timestamp_ms, headers, may_wait)
-        now = runtime.now()
-        cluster = runtime.metadata.cluster
-        state = runtime.topics.get(topic)
-        if state is None or state.cluster is not cluster or now >= state.renew_at:
-            state = _look_up(runtime, topic, now)
-        if timestamp_ms is None:
-            timestamp_ms = int(time() * 1000)
-        original_key, original_value = key, value
-        if key is not None and self._key_serializer is not None:
-            key = serialize("key", self._key_serializer, topic, key)
-        if value is not None and self._value_serializer is not None:
-            value = serialize("value", self._value_serializer, topic, value)
-        try:
-            self._unyielded += RECORD_COST if value is None else RECORD_COST + len(value)
-            if state.waiting is None and 0 <= (partition or 0) < state.partition_count:
-                if partition is not None:
-                    chosen = partition
-                elif key is None and self._is_sticky_without_key:
-                    chosen = UNKNOWN_PARTITION
-                else:
-                    chosen = _choose_partition(
-                        self._partitioner, topic, key, value, original_key, original_value, cluster
-                    )
-                delivery = runtime.append(topic, chosen, timestamp_ms, key, value, headers, now, cluster)
-                if delivery is not None:
-                    return delivery
-        except (TypeError, ValueError, AttributeError, OverflowError):
-            if not (isawaitable(key) or isawaitable(value)):
-                check_record(topic, key, value, headers)  # says what is wrong, if it is that
-                raise
-        record = PendingRecord(
-            runtime.admission, topic, key, value, partition, timestamp_ms, headers, loop=runtime.loop
-        )
-        record.original = (original_key, original_value)
-        return _admit(runtime, record, state, now, may_wait)
-
-    def _accept_intercepted(
-        self,
-        topic: str,
-        value: Any,
-        key: Any,
-        partition: int | None,
-        timestamp_ms: int | None,
-        headers: Headers | None,
-        may_wait: bool,
-    ) -> Delivery | PendingRecord:
-        """As ``_accept``, with interceptors before and, where one wants it, told of the outcome."""
-        interceptors = cast(ProducerInterceptors, self._interceptors)
-        record = interceptors.on_send(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
-        try:
-            accepted = self._accept(
-                record.topic, record.value, record.key, record.partition, record.timestamp_ms, record.headers,
-                may_wait, is_intercepted=True,
-            )  # fmt: skip
-        except Exception as error:
-            interceptors.on_acknowledgement(None, error, record.headers)
-            raise
-        interceptors.watch(accepted, record.headers)
-        return accepted
-
-    async def _admitted(self, record: PendingRecord) -> Delivery:
+    async def _admitted(self, record: PendingRecord | Delivery | None) -> Delivery:
         """Wait until a record is accepted, awaiting its serializers in the caller's own task."""
+        if record is None:
+            raise self._why_unusable()
+        if isinstance(record, Delivery):
+            return record
         if not record.is_serialized:
             await finish_serializing(record)
         return await record
@@ -444,42 +361,8 @@ class KafkaProducer(Generic[K, V]):
         if PRODUCER_STATES.can_follow(self._state, ProducerState.FORKED):
             self._state = PRODUCER_STATES.transition(self._state, ProducerState.FORKED)
             self._runtime = _NO_RUNTIME
+            self._intake.unbind()
         return runtime
-
-
-def _look_up(runtime: ProducerRuntime, topic: str, now: float) -> TopicState:
-    if not isinstance(topic, str) or not topic:
-        raise InvalidTopicError(f"{topic!r} is not a topic: write its name", topic=str(topic))
-    return runtime.admission.refresh(topic, now)
-
-
-def _choose_partition(
-    partitioner: Partitioner, topic: str, key: Any, value: Any, original_key: Any, original_value: Any, cluster: Cluster
-) -> int:
-    chosen = partitioner.partition(topic, key, value, original_key, original_value, cluster)
-    return UNKNOWN_PARTITION if chosen is None else chosen
-
-
-def _admit(
-    runtime: ProducerRuntime, record: PendingRecord, state: TopicState, now: float, may_wait: bool
-) -> PendingRecord:
-    """Give ``record`` its place in the queue, or say why it cannot have one."""
-    topic, partition = record.topic, record.partition
-    if partition is not None and partition < 0:
-        raise ValueError(f"partition {partition} of topic {topic!r}: write 0 or more, or None to have one chosen")
-    record.is_serialized = not (isawaitable(record.key) or isawaitable(record.value))
-    if record.is_serialized:
-        check_record(topic, record.key, record.value, record.headers)
-    if may_wait:
-        runtime.admission.enter(record, now)
-        return record
-    if not record.is_serialized:
-        discard(record.key, record.value)
-        raise IllegalStateError("send_nowait() cannot wait for an async serializer: await enqueue() or send()")
-    if state.waiting is None and state.partition_count and (partition or 0) < state.partition_count:
-        raise runtime.accumulator.buffer_exhausted_error(topic, UNKNOWN_PARTITION if partition is None else partition)
-    text = f"topic {topic!r}: send_nowait() cannot wait for metadata: await producer.partitions_for({topic!r}) first"
-    raise MetadataNotReadyError(text, topic=topic)
 
 
 def _build_ping(version: int) -> Any:

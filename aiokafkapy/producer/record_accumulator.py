@@ -127,6 +127,11 @@ class RecordAccumulator:
         self.buffer_exhausted_error = self._appender.buffer_exhausted_error
 
     @property
+    def appender(self) -> RecordAppender:
+        """The way in, for whoever calls it once a record."""
+        return self._appender
+
+    @property
     def wakeup(self) -> Callable[[], object]:
         """Called when there may be something new to send; does nothing until it is set."""
         return self._appender.wakeup

@@ -1,0 +1,12 @@
+# Types of topic_state.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+
+@cython.final
+cdef class TopicState:
+    cdef readonly str topic
+    cdef public object cluster
+    cdef public int partition_count
+    cdef public double renew_at
+    cdef public object waiting

@@ -1,0 +1,131 @@
+"""What a record meets in its caller's step. Most of it is tested through the producer, in test_producer."""
+
+from __future__ import annotations
+
+import asyncio
+from enum import StrEnum
+from typing import Any, cast
+
+import pytest
+
+from aiokafkapy.errors import InvalidTopicError
+from aiokafkapy.producer.delivery import Delivery
+from aiokafkapy.producer.partitioners import DefaultPartitioner
+from aiokafkapy.producer.producer_runtime import ProducerRuntime
+from aiokafkapy.producer.record_intake import RECORD_COST, RecordIntake, choose_partition
+from aiokafkapy.record.murmur2 import partition_for_key
+
+from .sender_fakes import cluster_of
+
+
+class Topic(StrEnum):
+    ORDERS = "orders"
+
+
+@pytest.fixture
+def runtime() -> Any:
+    """A runtime by hand: what an intake needs of it."""
+
+    class Runtime:
+        def __init__(self) -> None:
+            from aiokafkapy.producer.admission import Admission
+            from aiokafkapy.producer.config import ProducerConfig
+            from aiokafkapy.producer.producer_metadata import ProducerMetadata
+            from aiokafkapy.producer.record_accumulator import RecordAccumulator
+
+            self.loop = asyncio.get_running_loop()
+            self.now = self.loop.time
+            self.is_bound = True
+            self.metadata = ProducerMetadata()
+            self.metadata.cluster = cluster_of({"orders": [-1] * 6})
+            self.metadata.add("orders", self.now())
+            self.accumulator = RecordAccumulator(ProducerConfig(bootstrap_servers="h:1"))
+            self.admission = Admission(self.loop, self.metadata, self.accumulator, _no_partition, max_block=1.0)
+            self.topics = self.admission.topics
+
+        def end(self) -> None:
+            self.is_bound = False
+            self.admission.close(lambda topic: AssertionError(topic))
+
+    return lambda: cast(ProducerRuntime, Runtime())
+
+
+def _no_partition(*_: Any) -> int:
+    raise AssertionError("nobody waits here")
+
+
+def intake() -> RecordIntake:
+    return RecordIntake(None, None, DefaultPartitioner(), None)
+
+
+def accept(taker: RecordIntake, topic: Any = "orders", key: bytes | None = None) -> Any:
+    return taker.accept(topic, b"value", key, None, None, None)
+
+
+async def test_takes_nothing_while_it_is_bound_to_no_runtime(runtime: Any) -> None:
+    taker = intake()
+    assert accept(taker) is None
+    taker.bind(runtime())
+    assert isinstance(accept(taker), Delivery)
+    taker.unbind()
+    assert accept(taker) is None
+
+
+def test_takes_nothing_where_no_loop_runs(runtime: Any) -> None:
+    taker = intake()
+
+    async def bind() -> None:
+        taker.bind(runtime())
+        assert accept(taker) is not None
+
+    asyncio.run(bind())
+    assert accept(taker) is None
+
+    async def elsewhere() -> None:
+        assert accept(taker) is None
+
+    asyncio.run(elsewhere())
+
+
+async def test_takes_nothing_once_the_runtime_has_ended(runtime: Any) -> None:
+    taker, life = intake(), runtime()
+    taker.bind(life)
+    assert accept(taker) is not None
+    life.end()
+    assert accept(taker) is None
+
+
+async def test_a_key_goes_where_java_sends_it(runtime: Any) -> None:
+    taker = intake()
+    taker.bind(runtime())
+    for key in (b"", b"a", bytearray(b"ab"), memoryview(b"abc"), b"abcdefgh"):
+        assert accept(taker, key=cast(bytes, key)).topic_partition == ("orders", partition_for_key(key, 6))
+
+
+async def test_a_topic_may_be_a_member_of_an_enum(runtime: Any) -> None:
+    taker = intake()
+    taker.bind(runtime())
+    delivery = accept(taker, Topic.ORDERS)
+    assert type(delivery.topic_partition.topic) is str
+    assert delivery.topic_partition.topic == "orders"
+
+
+async def test_a_topic_that_is_none_is_refused(runtime: Any) -> None:
+    taker = intake()
+    taker.bind(runtime())
+    for topic in ("", None, 1, b"orders"):
+        with pytest.raises(InvalidTopicError, match="write its name"):
+            accept(taker, topic)
+
+
+async def test_counts_what_it_took(runtime: Any) -> None:
+    taker = intake()
+    taker.bind(runtime())
+    accept(taker)
+    taker.accept("orders", None, b"key", None, None, None)
+    assert taker.unyielded == 2 * RECORD_COST + len(b"value")
+
+
+def test_a_partitioner_that_does_not_choose_means_the_sticky_partition() -> None:
+    cluster = cluster_of({"orders": [-1]})
+    assert choose_partition(DefaultPartitioner(), "orders", None, b"", None, b"", cluster) == -1

@@ -1,0 +1,60 @@
+"""aiokafkapy.producer.running_loop: asyncio's own answer, whatever loops and threads come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+
+import pytest
+
+from aiokafkapy.producer.running_loop import running_loop
+
+
+async def asked() -> bool:
+    return running_loop() is asyncio.get_running_loop() is running_loop()
+
+
+def test_is_none_where_no_loop_runs() -> None:
+    assert running_loop() is None
+
+
+def test_is_the_loop_that_runs_one_after_the_other() -> None:
+    assert asyncio.run(asked())
+    assert running_loop() is None
+    first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
+    try:
+        for loop in (first, second, first, first):
+            assert loop.run_until_complete(asked())
+            assert running_loop() is None
+    finally:
+        first.close()
+        second.close()
+
+
+async def test_is_another_one_in_another_thread() -> None:
+    assert await asked()
+    found: list[object] = []
+
+    def elsewhere() -> None:
+        found.append(running_loop())
+        found.append(asyncio.run(asked()))
+        found.append(running_loop())
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    while thread.is_alive():
+        assert running_loop() is asyncio.get_running_loop()
+        await asyncio.sleep(0)
+    thread.join()
+    assert found == [None, True, None]
+    assert await asked()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+async def test_is_what_asyncio_says_in_a_forked_child() -> None:
+    assert await asked()
+    child = os.fork()
+    if not child:
+        os._exit(0 if running_loop() is asyncio._get_running_loop() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
