@@ -57,4 +57,4 @@ async def test_is_what_asyncio_says_in_a_forked_child() -> None:
     child = os.fork()
     if not child:
         os._exit(0 if running_loop() is asyncio._get_running_loop() else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0  # noqa: ASYNC222
