@@ -15,4 +15,4 @@ cdef class BatchSealer:
 
     cpdef seal(self, ProducerBatch batch)
     cpdef bint must_wait(self, PartitionQueue queue, ProducerBatch batch) except -1
-    cpdef bint hand_over(self, ProducerBatch batch) except -1
+    cpdef hand_over(self, ProducerBatch batch)

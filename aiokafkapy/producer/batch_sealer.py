@@ -4,8 +4,9 @@
 Owns which batches are with a thread, and the memory that this takes. It starts no thread: the Sender takes batches
 from here, has them compressed, and tells when that has ended. Java has no counterpart: it compresses as it appends.
 
-Rules: a thread's work is paid for beforehand, with as many bytes as the records have; when there is no memory for that
-and no batch is with a thread either, the batch is compressed at drain, however large. What sealing saves is given back.
+Rules: a thread's work is paid for beforehand, with as many bytes as the records have. When there is no memory for that,
+the batch waits for one that is with a thread; when there is none, it goes without paying, so that a pool full of
+records empties, and the loop never compresses a large batch itself. What sealing saves is given back.
 """
 
 from __future__ import annotations
@@ -46,18 +47,19 @@ class BatchSealer:
         if queue.open_batch is batch:
             queue.open_batch = None
         batch.close()
-        return self.hand_over(batch)
+        self.hand_over(batch)
+        return True
 
-    def hand_over(self, batch: ProducerBatch) -> bool:
-        """Queue a closed batch for a thread; False when it is to be compressed at drain."""
+    def hand_over(self, batch: ProducerBatch) -> None:
+        """Queue a closed batch for a thread, unless its memory has to come back from another first."""
         size = batch.builder.records_size
-        if not self._pool.try_acquire_reserved(size):
-            return self._compressing > 0  # its turn comes when one of those ends
-        batch.reserved_memory = size
+        if self._pool.try_acquire_reserved(size):
+            batch.reserved_memory = size
+        elif self._compressing:
+            return  # its turn comes when one of those ends
         batch.is_being_compressed = True
         self._compressing += 1
         self._waiting.append(batch)
-        return True
 
     def take(self) -> list[ProducerBatch]:
         """The batches to be compressed in a thread."""

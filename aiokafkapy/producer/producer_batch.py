@@ -26,14 +26,13 @@ from typing import Any, Final
 from ..common import NO_LEADER_EPOCH, NO_TIMESTAMP, Headers, TopicPartition
 from ..errors import IllegalStateError
 from ..record.builder import RecordBatchBuilder
-from ..record.compression import Compression, compress
+from ..record.compression import Compression, compress, inline_limit
 from ..states import StateTable
 from .delivery import Delivery, ProduceRequestResult, new_delivery
 from .incomplete_batches import IncompleteBatches
 
 __all__ = [
     "BATCH_STATES",
-    "INLINE_COMPRESSION_LIMIT",
     "NO_SEQUENCE",
     "RECORDS_PER_ORDER",
     "BatchState",
@@ -43,9 +42,6 @@ __all__ = [
 NO_SEQUENCE: Final = -1
 RECORDS_PER_ORDER: Final = 1 << 24
 """``order`` leaves room for this many records in a batch: more than 100 MB of the smallest ones."""
-
-INLINE_COMPRESSION_LIMIT: Final = 32 * 1024
-"""Records of up to this many bytes are compressed at drain: below, the way to a thread costs as much as the work."""
 
 _logger = logging.getLogger(__name__)
 
@@ -240,9 +236,9 @@ class ProducerBatch:
         """True when compressing the records would hold the loop, and is yet to be done."""
         return (
             self.compression != 0
-            and self.builder.records_size > INLINE_COMPRESSION_LIMIT
             and not self.builder.is_sealed
             and self._compressed is None
+            and self.builder.records_size > inline_limit(self.compression, self.compression_level)
         )
 
     @property

@@ -1,15 +1,15 @@
 """The codecs of record batches, in the framing and with the levels that Java's client has.
 
-Owns the framing (Kafka's snappy is xerial's, its lz4 the frame format with independent blocks), the levels, and the
-bound on what is decompressed. Knows nothing of batches. The codecs themselves are cramjam's and, for gzip, zlib's
-(faster at the default level, and it stops where it is told).
+Owns the framing (Kafka's snappy is xerial's, its lz4 the frame format with independent blocks), the levels, what each
+costs, and the bound on what is decompressed. Knows nothing of batches. The codecs themselves are cramjam's and, for
+gzip, zlib's (faster at the default level, and it stops where it is told).
 
 Kafka counterparts: `Compression`, `CompressionType`, `Lz4BlockOutputStream`, `SnappyOutputStream`.
 
 Rules:
 - Whatever comes from a peer is decompressed into at most `max_size` bytes; a length that a peer states is not believed
   before it is checked against what the codec can make of the bytes that are there.
-- Only the calls of the libraries that release the GIL are used; cramjam's stream objects do not.
+- Only the calls of the libraries that release the GIL are used, so that a thread that compresses holds nobody up.
 - Bytes that are no such stream raise CorruptMessageError, and nothing else.
 """
 
@@ -17,13 +17,14 @@ from __future__ import annotations
 
 import zlib
 from enum import IntEnum
+from functools import cache
 from typing import Final, TypeAlias
 
 import cramjam
 
 from ..errors import ConfigurationError, CorruptMessageError
 
-__all__ = ["Compression", "compress", "decompress"]
+__all__ = ["Compression", "compress", "decompress", "inline_limit"]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -41,6 +42,8 @@ LZ4_IS_RAW: Final = 0x80000000
 LZ4_END: Final = bytes(4)
 LZ4_HIGHEST: Final = 12
 """The library's highest level of the high compressor; Java's 13 to 17 are the same."""
+LZ4_FRAME_BLOCK: Final = 7
+"""Where the size of the first block stands in a frame of the library's stream compressor."""
 
 FIRST_OUTPUT: Final = 64 * 1024
 OUTPUT_GROWTH: Final = 8
@@ -51,6 +54,8 @@ SNAPPY_MOST_EXPANSION: Final = 22
 
 GZIP_WINDOW: Final = 31
 """zlib's way to say: 32 KiB window, gzip header and trailer."""
+GZIP_DEFAULT: Final = 6
+"""What zlib takes level -1 for."""
 GZIP_MOST_MEMBERS: Final = 100
 """What is left of the input is copied at each; writers make one."""
 
@@ -99,6 +104,13 @@ class Compression(IntEnum):
 _LEVELS: Final = {Compression.GZIP: range(1, 10), Compression.LZ4: range(1, 18), Compression.ZSTD: range(-131072, 23)}
 _DEFAULT_LEVELS: Final = {Compression.GZIP: -1, Compression.LZ4: 9, Compression.ZSTD: 3}
 
+_INLINE_LIMITS: Final = {
+    Compression.GZIP: ((3, 6 * 1024), (6, 2 * 1024), (9, 1024)),
+    Compression.LZ4: ((17, 1024),),
+    Compression.ZSTD: ((-1, 24 * 1024), (2, 16 * 1024), (4, 10 * 1024), (7, 4 * 1024), (9, 2 * 1024), (22, 1024)),
+}
+"""For each codec with levels: the limit up to each level; of lz4 the high compressor, whose every call is slow."""
+
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
     """Compress a records section as Java's client would; `level` None is the codec's default, as in Java.
@@ -117,6 +129,25 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
     if codec is Compression.LZ4:
         return _compress_lz4(data, chosen)
     return bytes(cramjam.zstd.compress(data, level=chosen))
+
+
+@cache
+def inline_limit(codec: int, level: int | None = None) -> int:
+    """The most bytes whose compression costs an event loop no more than handing them to a thread and back.
+
+    That way takes some 20 to 40 µs, on a busy machine more, and 13 µs of the loop's own CPU. The limits are where 40 µs
+    are reached with JSON (`benchmarks/micro/codecs.py` prints it), or 1 KiB where a call alone takes that long: a lone
+    record is not worth a thread. `level` None is the codec's default.
+    """
+    codec = Compression(codec)
+    chosen = codec.default_level if level is None else level
+    if chosen is None or (codec is Compression.LZ4 and chosen == codec.default_level):
+        return 32 * 1024
+    if codec is Compression.GZIP and chosen == _DEFAULT_LEVELS[codec]:
+        chosen = GZIP_DEFAULT
+    if codec is Compression.ZSTD and chosen == 0:
+        chosen = _DEFAULT_LEVELS[codec]  # what the library takes it for
+    return next(limit for highest, limit in _INLINE_LIMITS[codec] if chosen <= highest)
 
 
 def decompress(codec: int, data: Buffer, max_size: int) -> bytes | bytearray:
@@ -164,12 +195,14 @@ def _compress_lz4(data: Buffer, level: int) -> bytes:
 
 
 def _lz4_high(block: memoryview, level: int) -> memoryview:
-    # The library has the high compressor for whole frames only, and links their blocks, which Java refuses: so one
-    # frame for each block, of which the block is taken. Below level 2 the library would take the fast compressor.
-    frame = memoryview(cramjam.lz4.compress(block, level=min(max(level, 2), LZ4_HIGHEST)))
-    has_content_size = frame[4] & 0x08
-    start = 19 if has_content_size else 11
-    size = int.from_bytes(frame[start - 4 : start], "little")
+    # The library has the high compressor for frames only, whose blocks are up to 4 MiB where Java makes 64 KiB: so one
+    # frame for each block, of which the block is taken. Its stream compressor, since the plain function adds a checksum
+    # and, from level 10 on, makes more bytes in more time. Below level 2 it would be the fast compressor.
+    stream = cramjam.lz4.Compressor(level=min(max(level, 2), LZ4_HIGHEST), content_checksum=False, block_linked=False)
+    stream.compress(bytes(block))
+    frame = memoryview(stream.finish())
+    size = int.from_bytes(frame[LZ4_FRAME_BLOCK : LZ4_FRAME_BLOCK + 4], "little")
+    start = LZ4_FRAME_BLOCK + 4
     return block if size & LZ4_IS_RAW else frame[start : start + size]
 
 

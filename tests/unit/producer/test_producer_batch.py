@@ -12,14 +12,13 @@ from aiokafkapy.errors import IllegalStateError, IllegalTransitionError, KafkaEr
 from aiokafkapy.producer.delivery import Delivery
 from aiokafkapy.producer.producer_batch import (
     BATCH_STATES,
-    INLINE_COMPRESSION_LIMIT,
     NO_SEQUENCE,
     BatchState,
     ProducerBatch,
 )
 from aiokafkapy.record.batch import RecordBatch
 from aiokafkapy.record.builder import BATCH_HEADER_SIZE, RecordBatchBuilder
-from aiokafkapy.record.compression import Compression
+from aiokafkapy.record.compression import Compression, inline_limit
 
 from .accumulator_harness import KIB, T0, values_of, wire_bytes
 
@@ -149,7 +148,7 @@ class TestSealing:
 
     def test_only_large_records_need_a_thread(self) -> None:
         assert not batch_of(b"x" * 100, compression=Compression.ZSTD)[0].needs_compression
-        large = b"x" * (INLINE_COMPRESSION_LIMIT + 1)
+        large = b"x" * (inline_limit(Compression.ZSTD) + 1)
         assert not batch_of(large)[0].needs_compression
         batch, _ = batch_of(large, compression=Compression.ZSTD)
         assert batch.needs_compression

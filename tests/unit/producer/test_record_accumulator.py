@@ -24,7 +24,7 @@ from aiokafkapy.errors import (
 from aiokafkapy.producer.append_tickets import AppendTicket
 from aiokafkapy.producer.delivery import Delivery
 from aiokafkapy.producer.delivery_list import DeliveryList
-from aiokafkapy.producer.producer_batch import INLINE_COMPRESSION_LIMIT, ProducerBatch
+from aiokafkapy.producer.producer_batch import ProducerBatch
 from aiokafkapy.producer.record_accumulator import ADAPTIVE_LINGER, RecordAccumulator
 from aiokafkapy.record.batch import RecordBatch
 from aiokafkapy.record.compression import Compression
@@ -32,7 +32,8 @@ from aiokafkapy.record.compression import Compression
 from .accumulator_harness import KIB, T0, T1, Harness, values_of, wire_bytes
 from .sender_fakes import cluster_of
 
-LARGE = b"x" * (INLINE_COMPRESSION_LIMIT + 1000)
+# More than any codec compresses on the loop
+LARGE = b"x" * (32 * KIB + 1000)
 
 
 class Waiters:
@@ -914,7 +915,7 @@ class TestComingBack:
         assert harness.pool.held == 0
         assert harness.accumulator.delivered == 40
 
-    @pytest.mark.parametrize("codec", ["none", "gzip", "zstd"])
+    @pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
     @pytest.mark.parametrize("largest", [90, 200, 700, 5000])
     def test_halving_goes_on_until_all_fit_or_stand_alone(self, codec: str, largest: int) -> None:
         """A broker that takes batches of so many bytes only."""
@@ -1036,7 +1037,7 @@ class TestExpiry:
 
 class TestCompression:
     def test_small_batches_are_compressed_at_drain_and_give_memory_back(self) -> None:
-        harness = Harness(compression_type="gzip")
+        harness = Harness(compression_type="lz4")
         for _ in range(100):
             harness.append_ok(b"x" * 100)
         held = harness.pool.held
@@ -1055,7 +1056,7 @@ class TestCompression:
         harness.append_ok(b"y" * 10_000)
         assert harness.ready().ready_nodes == set()
         first, second = harness.accumulator.take_compressions()
-        assert first.reserved_memory > INLINE_COMPRESSION_LIMIT
+        assert first.reserved_memory > len(LARGE)
         assert harness.accumulator.take_compressions() == []
         harness.check()
         second.compress()
@@ -1091,14 +1092,22 @@ class TestCompression:
         assert harness.ready().ready_nodes == {1}
         assert [batch.topic_partition for batch in harness.drain_all()] == [T1]
 
-    def test_without_memory_for_a_thread_it_is_done_at_drain(self) -> None:
-        harness = Harness(compression_type="zstd", batch_size=64 * KIB, buffer_memory=50 * KIB)
-        harness.append_ok(LARGE)
-        assert harness.ready().ready_nodes == {1}
-        assert harness.accumulator.take_compressions() == []
-        (batch,) = harness.drain()
-        assert batch.size < 1000
-        harness.complete(batch)
+    def test_without_memory_for_a_thread_one_goes_there_all_the_same(self) -> None:
+        harness = Harness({"t": [1] * 2}, compression_type="zstd", batch_size=64 * KIB, buffer_memory=90 * KIB)
+        harness.append_ok(LARGE, 0)
+        harness.append_ok(LARGE, 1)
+        assert harness.ready().ready_nodes == set()
+        for reserved in (0, len(LARGE)):  # the first has given enough back for the second to pay
+            (batch,) = harness.accumulator.take_compressions()
+            assert batch.reserved_memory >= reserved
+            assert bool(batch.reserved_memory) == bool(reserved)
+            harness.ready()
+            assert harness.accumulator.take_compressions() == []
+            batch.compress()
+            harness.accumulator.compressed(batch, harness.now)
+            assert harness.drain() == [batch]
+            harness.complete(batch)
+            harness.ready()
         assert harness.pool.held == 0
 
     def test_the_next_waits_for_the_memory_of_one_that_is_compressed(self) -> None:

@@ -21,6 +21,7 @@ from aiokafkapy.record.compression import (
     Compression,
     compress,
     decompress,
+    inline_limit,
 )
 
 CODECS = [codec for codec in Compression if codec]
@@ -76,6 +77,13 @@ class TestLevels:
             codec.check_level(level)
         with pytest.raises(ConfigurationError):
             compress(codec, b"", level)
+
+    def test_of_lz4s_high_compressor_make_fewer_bytes_the_higher_they_are(self) -> None:
+        words = random.Random(1)
+        data = " ".join(words.choice(("kafka", "record", "batch", "offset", "leader")) for _ in range(20_000)).encode()
+        sizes = [len(compress(Compression.LZ4, data, level)) for level in (2, 3, 8, 10, 12)]
+        assert sizes == sorted(sizes, reverse=True)
+        assert len(compress(Compression.LZ4, data)) > sizes[1]
 
     def test_do_not_exist_for_snappy(self) -> None:
         with pytest.raises(ConfigurationError, match="snappy has no compression levels"):
@@ -218,3 +226,26 @@ class TestHostileStreams:
                 decompress(codec, stream, 10_000)
             except CorruptMessageError:
                 pass
+
+
+class TestInlineLimit:
+    def test_is_smaller_the_slower_the_level(self) -> None:
+        for codec, levels in (
+            (Compression.GZIP, (1, 3, 6, 9)),
+            (Compression.ZSTD, (-131072, -1, 1, 3, 5, 9, 12, 22)),
+            (Compression.LZ4, (9, 1, 8, 17)),  # 9 is the fast one
+        ):
+            limits = [inline_limit(codec, level) for level in levels]
+            assert limits == sorted(limits, reverse=True)
+            assert limits[0] > limits[-1] >= 1024
+
+    def test_knows_every_level_that_there_is(self) -> None:
+        for codec, level in LEVELS:
+            assert inline_limit(codec, level) <= 32 * 1024
+
+    def test_of_no_level_is_that_of_the_default(self) -> None:
+        for codec in (Compression.GZIP, Compression.LZ4, Compression.ZSTD):
+            assert inline_limit(codec) == inline_limit(codec, codec.default_level)
+        assert inline_limit(Compression.GZIP) == inline_limit(Compression.GZIP, 6)
+        assert inline_limit(Compression.ZSTD, 0) == inline_limit(Compression.ZSTD, 3)
+        assert inline_limit(Compression.SNAPPY) == 32 * 1024
