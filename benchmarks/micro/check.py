@@ -4,9 +4,9 @@ What is compared are the figures of ``null_sink`` in both forms of the core, as 
 a slower moment of the machine is no regression. A figure that looks bad is measured again, each time in a new process,
 and only fails when it never comes out well: what disturbs a measurement makes it slower, never faster.
 
-Recorded figures are in ``benchmarks/results/null-sink.json``, by machine: processor, cores, Python and form. ``--record``
-writes them, from several processes. A machine that is not in there has nothing to compare with: that is said, and is no
-failure. Exit code 1 means worse, 0 everything else.
+Recorded figures are in ``benchmarks/results/null-sink.json``, by machine: processor, cores, Python and form.
+``--record`` writes them, from several processes. A machine that is not in there has nothing to compare with: that is
+said, and is no failure. Exit code 1 means worse, 0 everything else.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=ROUNDS, help=f"rounds of a measurement (default {ROUNDS})")
     parser.add_argument("--file", type=Path, default=RESULTS, help="where figures are recorded")
     options = parser.parse_args(arguments)
-    forms = FORMS if options.form is None else (options.form,)
+    forms: tuple[str, ...] = FORMS if options.form is None else (options.form,)
     if not aiokafkapy.compiled:
         forms = tuple(form for form in forms if form == "interpreted")
 
