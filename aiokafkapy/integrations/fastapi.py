@@ -67,8 +67,11 @@ def kafka_lifespan(
     return lifespan
 
 
-def get_producer(connection: HTTPConnection) -> KafkaProducer[Any, Any]:
-    """The application's producer, for requests and web sockets."""
+async def get_producer(connection: HTTPConnection) -> KafkaProducer[Any, Any]:
+    """The application's producer, for requests and web sockets.
+
+    A coroutine function, though it waits for nothing: FastAPI calls any other kind in a thread, for every request.
+    """
     producer = getattr(connection.app.state, "kafka_producer", None)
     if not isinstance(producer, KafkaProducer):
         raise ProducerNotStartedError(
