@@ -36,7 +36,7 @@ from typing import Any, Final
 import uvloop
 
 from benchmarks.macro.processes import print_figures
-from benchmarks.measurement import Figures, Measurement, MeasurementError, Stopwatch
+from benchmarks.measurement import Figures, Measurement, MeasurementError, SkippedError, Stopwatch
 
 __all__ = ["Heartbeat", "json_like", "measure"]
 
@@ -144,9 +144,9 @@ async def _beside(client: Any, measurement: Measurement, topic: str) -> Figures:
     await client.start()
     try:
         await asyncio.gather(*(client.send(topic, b"warm-up") for _ in range(WARM_UP)))
+        prepared = client.prepare(measurement.workload, value, count)
         warm_up = max(LARGE_AT_ONCE, count // 20)
         await load(topic, value, warm_up)
-        prepared = client.prepare(measurement.workload, value, count)
         gc.collect()
         heartbeat, watch = Heartbeat(), Stopwatch()
         async with heartbeat.beating():
@@ -198,6 +198,8 @@ class _Ours:
 
     def prepare(self, load: str, value: bytes, count: int) -> Any:
         """What is made before the clock runs."""
+        if load == "arrow" and not hasattr(self._producer, "send_arrow"):
+            raise SkippedError("KafkaProducer has no send_arrow")
         return _table(value, count) if load == "arrow" else None
 
     async def bulk(self, topic: str, value: bytes, count: int, prepared: Any = None) -> None:

@@ -3,7 +3,7 @@
 Owns how they are started, talked to and ended. Both kinds are modules run by ``python -m``.
 
 * ``measure_in`` runs a module that takes (measurement, bootstrap servers, topic) and prints its figures as JSON; a
-  module's ``main`` for that is ``print_figures``.
+  module's ``main`` for that is ``print_figures``, which ends as a worker does when there is nothing to measure.
 * ``helper`` runs a module that prints one line of JSON when it is ready, takes words on its standard input, one a
   line, and ends when that is closed. So it cannot outlive whoever started it.
 """
@@ -20,7 +20,15 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.measurement import PROCESS_TIMEOUT, Figures, Measurement, MeasurementError
+from benchmarks.measurement import (
+    PROCESS_TIMEOUT,
+    SKIPPED,
+    SKIPPED_STATUS,
+    Figures,
+    Measurement,
+    MeasurementError,
+    SkippedError,
+)
 
 __all__ = ["Helper", "commands", "cpu_seconds_of", "helper", "measure_in", "print_figures"]
 
@@ -44,8 +52,11 @@ async def measure_in(module: str, measurement: Measurement, bootstrap_servers: s
         if process.returncode is None:
             process.kill()
             await process.wait()
+    said = errors.decode(errors="replace").strip()
+    if process.returncode == SKIPPED_STATUS:
+        raise SkippedError(said.rpartition(SKIPPED)[2])
     if process.returncode != 0:
-        raise MeasurementError(f"{module}: exit status {process.returncode}\n{errors.decode(errors='replace').strip()}")
+        raise MeasurementError(f"{module}: exit status {process.returncode}\n{said}")
     figures: Figures = json.loads(output)
     return figures
 
@@ -53,7 +64,12 @@ async def measure_in(module: str, measurement: Measurement, bootstrap_servers: s
 def print_figures(measure: Measure, run: Callable[[Any], Figures]) -> None:
     """The ``main`` of a module for ``measure_in``; ``run`` runs a coroutine, as ``asyncio.run`` does."""
     measurement, bootstrap_servers, topic = sys.argv[1:]
-    print(json.dumps(run(measure(Measurement.from_json(measurement), bootstrap_servers, topic))))
+    try:
+        figures = run(measure(Measurement.from_json(measurement), bootstrap_servers, topic))
+    except SkippedError as error:
+        print(f"{SKIPPED}{error}", file=sys.stderr)
+        sys.exit(SKIPPED_STATUS)
+    print(json.dumps(figures))
 
 
 class Helper:

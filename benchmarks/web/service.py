@@ -7,7 +7,8 @@ and how many clients left before theirs was read, and ends as on SIGTERM.
 
 The handler is the same for every client but for the call itself. All are on acks=all and idempotence and otherwise on
 their defaults; OPTIONS (JSON) are added to the client's own configuration, in its own names. For AIOProducer the
-options ``batch_size`` and ``buffer_timeout`` are those of its constructor.
+options ``batch_size`` and ``buffer_timeout`` are those of its constructor, and ``poll`` adds a task that polls: by
+itself it learns of deliveries only when it hands over its next batch.
 """
 
 # No `from __future__ import annotations`: FastAPI reads a handler's annotations, and some of the names are local.
@@ -29,6 +30,8 @@ __all__ = ["CLIENTS"]
 
 LOOPBACK: Final = "127.0.0.1"
 BACKLOG: Final = 2048
+POLL: Final = 0.1
+"""Seconds that a poll waits in its thread; it returns as soon as there is a delivery to tell."""
 
 
 def with_aiokafkapy(bootstrap_servers: str, topic: str, options: dict[str, Any]) -> FastAPI:
@@ -70,13 +73,21 @@ def with_confluent(bootstrap_servers: str, topic: str, options: dict[str, Any]) 
     from confluent_kafka.aio import AIOProducer
 
     own = {name: value for name, value in options.items() if name in ("batch_size", "buffer_timeout")}
-    settings = {"bootstrap.servers": bootstrap_servers, "acks": "all", "enable.idempotence": True}
-    settings |= {name: value for name, value in options.items() if name not in own}
+    settings = {"bootstrap.servers": bootstrap_servers, "acks": "all", "enable.idempotence": True, "log_level": 3}
+    settings |= {name: value for name, value in options.items() if name not in own and name != "poll"}
+
+    async def poll(producer: AIOProducer) -> None:
+        while True:
+            await producer.poll(POLL)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AIOProducer(settings, **own) as app.state.producer:
+            poller = asyncio.create_task(poll(app.state.producer)) if options.get("poll") else None
             yield
+            if poller is not None:
+                poller.cancel()
+                await asyncio.wait([poller])
 
     app = FastAPI(lifespan=lifespan)
 
@@ -155,7 +166,8 @@ class Counter:
         return {name: getattr(self, name) for name in ("answered", "failed", "left", "in_progress")}
 
 
-def _producer_of(request: Request) -> Any:
+async def _producer_of(request: Request) -> Any:
+    # A coroutine function, as our own: FastAPI would call any other kind in a thread.
     return request.app.state.producer
 
 
