@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .producer.records import ProducerRecord, RecordMetadata
     from .producer.serializers import Serializer, json_serializer, string_serializer
     from .producer.statistics import ProducerHealth, ProducerStatistics
+    from .producer.table_metadata import PartitionMetadata, TableMetadata
 
 __all__ = [
     "KafkaProducer",
@@ -39,12 +40,14 @@ __all__ = [
     "Headers",
     "Node",
     "PartitionInfo",
+    "PartitionMetadata",
     "Partitioner",
     "ProducerHealth",
     "ProducerInterceptor",
     "ProducerStatistics",
     "RoundRobinPartitioner",
     "Serializer",
+    "TableMetadata",
     "compiled",
     "json_serializer",
     "string_serializer",
@@ -61,6 +64,7 @@ _HOMES = {
     "KafkaProducer": "producer.producer",
     "Node": "common",
     "PartitionInfo": "common",
+    "PartitionMetadata": "producer.table_metadata",
     "Partitioner": "producer.partitioners",
     "ProducerConfig": "producer.config",
     "ProducerHealth": "producer.statistics",
@@ -70,6 +74,7 @@ _HOMES = {
     "RecordMetadata": "producer.records",
     "RoundRobinPartitioner": "producer.partitioners",
     "Serializer": "producer.serializers",
+    "TableMetadata": "producer.table_metadata",
     "TopicPartition": "common",
     "json_serializer": "producer.serializers",
     "string_serializer": "producer.serializers",

@@ -53,5 +53,6 @@ cdef class Delivery:
 cpdef Delivery new_delivery(
     ProduceRequestResult result, long long index, long long timestamp_ms, Py_ssize_t key_size, Py_ssize_t value_size
 )
+cpdef tuple place_of(Delivery delivery)
 cpdef _resolve(Delivery delivery, object future)
 cdef _call_soon(object loop, object fn, Delivery delivery, object context)

@@ -36,7 +36,7 @@ from ..errors import KafkaError
 from .outcome_teller import COST_OF_ERROR, OutcomeTeller
 from .records import INVALID_OFFSET, RecordMetadata
 
-__all__ = ["Delivery", "ProduceRequestResult", "SettlementCounter", "new_delivery"]
+__all__ = ["Delivery", "ProduceRequestResult", "SettlementCounter", "new_delivery", "place_of"]
 
 # What a result's ``status`` says. Small ints: the compiled form compares them in C.
 PENDING: Final = 0
@@ -164,6 +164,11 @@ def new_delivery(
     return delivery
 
 
+def place_of(delivery: Delivery) -> tuple[ProduceRequestResult, int]:
+    """The result that a delivery reads, and the record's index there."""
+    return delivery._result, delivery._index
+
+
 class ProduceRequestResult:
     """What became of one batch, told once. ``status`` is PENDING, SUCCEEDED, FAILED or MOVED: its records live on in
     others.
@@ -257,6 +262,11 @@ class ProduceRequestResult:
     def has_succeeded(self) -> bool:
         """True when the broker has the batch, whole."""
         return self.status == SUCCEEDED
+
+    @property
+    def is_moved(self) -> bool:
+        """True when the records live on elsewhere, see ``locate``."""
+        return self.status == MOVED
 
     @property
     def is_settled(self) -> bool:

@@ -31,8 +31,10 @@ from ..errors import KafkaError, ProducerClosedError, WrongEventLoopError
 from ..observability import RateLimitedLogger, get_logger
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_request
+from ..record.arrow import ColumnNames
 from . import forks
 from .admission import PendingRecord
+from .arrow_send import ArrowSend
 from .bulk import BulkSend
 from .config import ProducerConfig, make_config
 from .delivery import Delivery
@@ -44,6 +46,7 @@ from .record_intake import RecordIntake, choose_partition
 from .records import ProducerRecord, RecordMetadata
 from .serializers import Serializer, finish_serializing, prepare
 from .statistics import ProducerHealth, ProducerStatistics, health_of, metrics_of, statistics_of
+from .table_metadata import TableMetadata
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -263,6 +266,30 @@ class KafkaProducer(Generic[K, V]):
             )
             raise failed[0]
         return outcomes
+
+    async def send_arrow(
+        self,
+        topic: str | None,
+        table_or_batch: Any,
+        *,
+        key_column: str | None = "key",
+        value_column: str = "value",
+        headers_column: str | None = "headers",
+        topic_column: str | None = "topic",
+        partition_column: str | None = "partition",
+        timestamp_column: str | None = "timestamp",
+        return_exceptions: bool = False,
+    ) -> TableMetadata:
+        """Send the rows of a pyarrow Table, or of whatever has the Arrow PyCapsule interface, and wait for all.
+
+        ``topic`` None takes it from its column; a column that is missing is not used, unless it is the value's or its
+        name was chosen. Errors and cancellation are as in ``send_many``; the result tells of partitions, and of rows.
+        """
+        names = ColumnNames(value_column, key_column, headers_column, topic_column, partition_column, timestamp_column)
+        send = ArrowSend(self._check_usable, self._intake, self._admitted)
+        send.open(topic, table_or_batch, names)
+        del table_or_batch  # its buffers are let go as they are encoded
+        return await send.run(return_exceptions)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Send everything now, without waiting out linger, and wait for the outcome of what was sent before the call.

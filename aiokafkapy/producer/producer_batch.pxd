@@ -3,6 +3,7 @@
 cimport cython
 
 from aiokafkapy.producer.delivery cimport Delivery, ProduceRequestResult, new_delivery
+from aiokafkapy.record._arrow_kernel cimport ArrowRows as KernelRows
 from aiokafkapy.record._kernel cimport RecordBatchBuilder as KernelBuilder
 
 
@@ -44,6 +45,7 @@ cdef class ProducerBatch:
     cpdef Py_ssize_t append_run(
         self, long long timestamp_ms, object values, object keys, Py_ssize_t start, Py_ssize_t stop
     ) except -1
+    cpdef Py_ssize_t append_rows(self, KernelRows rows, Py_ssize_t stop, long long most_bytes) except -1
     cpdef Py_ssize_t settle_memory(self)
     cpdef bint is_backing_off(self, double now) except -1
     cpdef maybe_update_leader_epoch(self, int leader_epoch)

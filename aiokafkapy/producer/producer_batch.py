@@ -25,6 +25,7 @@ from typing import Any, Final
 
 from ..common import NO_LEADER_EPOCH, NO_TIMESTAMP, Headers, TopicPartition
 from ..errors import IllegalStateError
+from ..record.arrow_rows import ArrowRows
 from ..record.builder import RecordBatchBuilder
 from ..record.compression import Compression, compress, inline_limit
 from ..states import StateTable
@@ -196,6 +197,13 @@ class ProducerBatch:
             self.record_count += 1
             position += 1
         return position
+
+    def append_rows(self, rows: ArrowRows, stop: int, most_bytes: int) -> int:
+        """Append rows of a table as ``ArrowRows.append_run`` does; returns the memory wanted for more, or 0."""
+        before = self.builder.count
+        wanted = rows.append_run(self.builder, stop, most_bytes)
+        self.record_count += self.builder.count - before
+        return wanted
 
     @property
     def is_full(self) -> bool:

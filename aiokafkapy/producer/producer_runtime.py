@@ -145,6 +145,13 @@ class ProducerRuntime:
                 self.metadata.forget(topic)
                 raise MetadataTimeoutError(f"topic {topic!r}: no metadata within {self._limit}: {cause}", topic=topic)
 
+    async def metadata_refreshed(self) -> None:
+        """Ask for the metadata of all topics in use again, and wait for the answer, up to ``max_block_ms``."""
+        deadline = self.loop.time() + self.max_block
+        self.metadata.request_update(reset_backoff=True)
+        while self.metadata.need_full_update and await self._metadata_change(deadline):
+            pass
+
     # --- flush and close ---
 
     async def flush(self, deadline: float) -> None:

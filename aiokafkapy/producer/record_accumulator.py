@@ -76,9 +76,11 @@ class RecordAccumulator:
         "append",
         "append_later",
         "append_many",
+        "append_rows",
         "buffer_exhausted_error",
         "drop_waiters",
         "expire_waiters",
+        "sticky_partition",
     )
 
     def __init__(
@@ -122,6 +124,8 @@ class RecordAccumulator:
         self.append = self._appender.append
         self.append_later = self._appender.append_later
         self.append_many = self._appender.append_many
+        self.append_rows = self._appender.append_rows
+        self.sticky_partition = self._appender.sticky_partition
         self.expire_waiters = self._appender.expire_waiters
         self.drop_waiters = self._appender.drop_waiters
         self.buffer_exhausted_error = self._appender.buffer_exhausted_error

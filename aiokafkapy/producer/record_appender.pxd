@@ -8,6 +8,8 @@ from aiokafkapy.producer.buffer_pool cimport BufferPool
 from aiokafkapy.producer.delivery cimport Delivery
 from aiokafkapy.producer.partition_queue cimport PartitionQueue, TopicInfo
 from aiokafkapy.producer.producer_batch cimport ProducerBatch
+from aiokafkapy.producer.row_places cimport RowPlaces as CompiledPlaces
+from aiokafkapy.record._arrow_kernel cimport ArrowRows as KernelRows
 from aiokafkapy.record._kernel cimport RecordBatchBuilder as KernelBuilder
 
 
@@ -41,6 +43,14 @@ cdef class RecordAppender:
         self, object deliveries, str topic, int partition, long long timestamp_ms, object values, object keys,
         Py_ssize_t start, Py_ssize_t stop, double now, object cluster=*,
     ) except -1
+    @cython.locals(
+        info=TopicInfo, queue=PartitionQueue, batch=ProducerBatch, last=ProducerBatch, partition=int, lane=int,
+        end=Py_ssize_t, encoded=Py_ssize_t,
+    )
+    cpdef bint append_rows(
+        self, KernelRows rows, CompiledPlaces places, str topic, int first_lane, int last_lane,
+        long long most_bytes, double now, object cluster=*,
+    ) except -1
     cpdef grant(self, double now)
     cpdef forget(self, ProducerBatch batch)
     @cython.locals(info=TopicInfo, queue=PartitionQueue, batch=ProducerBatch, size_before=Py_ssize_t, delivery=Delivery)
@@ -49,6 +59,11 @@ cdef class RecordAppender:
         double now, object cluster,
     )
     cdef int _appended(self, TopicInfo info, ProducerBatch batch, int partition, Py_ssize_t size_before) except -1
+    @cython.locals(wanted=Py_ssize_t, first=Py_ssize_t, size=Py_ssize_t, count=Py_ssize_t)
+    cdef bint _append_rows(
+        self, TopicInfo info, ProducerBatch batch, int partition, KernelRows rows, CompiledPlaces places,
+        Py_ssize_t stop, long long most_bytes,
+    ) except -1
     @cython.locals(batch=ProducerBatch, delivery=Delivery)
     cdef Delivery _append_slowly(
         self, TopicInfo info, PartitionQueue queue, int partition, tuple record, double now, object cluster

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..common import Headers
 from ..errors import BufferExhaustedError, ProducerClosedError, RecordTooLargeError
+from ..record.arrow_rows import ArrowRows
 from ..record.builder import RecordBatchBuilder, record_size_upper_bound
 from .append_tickets import AppendTicket, AppendTickets
 from .batch_queues import BatchQueues
@@ -32,6 +33,7 @@ from .delivery_list import DeliveryList
 from .incomplete_batches import IncompleteBatches
 from .partition_queue import PartitionQueue, TopicInfo
 from .producer_batch import RECORDS_PER_ORDER, ProducerBatch
+from .row_places import RowPlaces
 
 if TYPE_CHECKING:
     from ..cluster.cluster import Cluster
@@ -200,6 +202,53 @@ class RecordAppender:
                 self.wakeup()
         return position
 
+    def append_rows(
+        self,
+        rows: ArrowRows,
+        places: RowPlaces,
+        topic: str,
+        first_lane: int,
+        last_lane: int,
+        most_bytes: int,
+        now: float,
+        cluster: Cluster | None = None,
+    ) -> bool:
+        """Accept the planned rows of one topic, whose lanes these are, until ``rows.encoded_bytes`` is ``most_bytes``.
+
+        Returns False when it ended for want of memory, or because others wait. Those accepted are added to ``places``,
+        and ``rows.position`` is behind them, also when the next raises, as ``append`` does, or SerializationError.
+        """
+        info = self._queues.topic(topic)
+        while rows.position < rows.planned and rows.encoded_bytes < most_bytes:
+            lane = rows.lane_at(rows.position)
+            if lane > last_lane:
+                break
+            if self.waiting:
+                return False
+            partition = lane - first_lane - 1
+            queue = self._queues.sticky_queue(info, cluster) if partition < 0 else info.queue(partition)
+            batch = queue.open_batch
+            if batch is not None and not self.is_closed:
+                end = rows.end_of_lane(rows.position)
+                if self._append_rows(info, batch, partition, rows, places, end, most_bytes):
+                    continue
+            # The first of each batch goes the ordinary way, which makes room, opens batches and switches partitions.
+            encoded = 0 if batch is None else batch.builder.records_size
+            timestamp_ms, key, value, headers = rows.record(rows.row_at(rows.position))
+            if self._append(topic, partition, timestamp_ms, key, value, headers, now, cluster) is None:
+                return False
+            last = self._last_batch
+            rows.encoded_bytes += last.builder.records_size - (encoded if last is batch else 0)
+            rows.position += 1
+            places.add_span(last.produce_result, last.record_count - 1, 1)
+        return True
+
+    def sticky_partition(self, topic: str, produced_bytes: int, cluster: Cluster) -> int:
+        """Where records without a partition go now, ``produced_bytes`` after this was asked last."""
+        info = self._queues.topic(topic)
+        info.produced_bytes += produced_bytes
+        return self._queues.sticky_queue(info, cluster).topic_partition.partition
+
     # --- waiters ---
 
     def grant(self, now: float) -> None:
@@ -305,6 +354,35 @@ class RecordAppender:
             info.produced_bytes += batch.builder.size - size_before
         if batch.builder.size >= batch.limit and batch.record_count > 1:  # a new batch is told of in any case
             self.wakeup()
+
+    def _append_rows(
+        self,
+        info: TopicInfo,
+        batch: ProducerBatch,
+        partition: int,
+        rows: ArrowRows,
+        places: RowPlaces,
+        stop: int,
+        most_bytes: int,
+    ) -> bool:
+        """Append rows to an open batch, which may grow; False when it took none."""
+        first, size = batch.record_count, batch.builder.size
+        wanted = batch.append_rows(rows, stop, most_bytes)
+        while wanted and self._pool.try_acquire(wanted - batch.memory):
+            batch.memory = batch.builder.allowance = wanted
+            wanted = batch.append_rows(rows, stop, most_bytes)
+        self._pool.charge(batch.settle_memory())
+        count = batch.record_count - first
+        if not count:
+            return False
+        self.accepted += count
+        self._last_batch = batch
+        if partition < 0:
+            info.produced_bytes += batch.builder.size - size
+        if batch.builder.size >= batch.limit:
+            self.wakeup()
+        places.add_span(batch.produce_result, first, count)
+        return True
 
     def _append_slowly(
         self, info: TopicInfo, queue: PartitionQueue, partition: int, record: Record, now: float, cluster: Any

@@ -1,9 +1,11 @@
-# C interface of the byte kernel, for the other compiled modules (producer_batch, record_accumulator).
+# C interface of the byte kernel, for the other compiled modules (producer_batch, record_appender, _arrow_kernel).
 #
 # `cimport` RecordBatchBuilder to call `try_append` without a Python call and to read its counters as C fields.
 # The fields are readonly for everybody but the kernel itself. Keep the Python twin, _kernel_py.py, in step.
 
 cimport cython
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.string cimport memcpy
 
 
 cdef class RecordBlock:
@@ -44,7 +46,7 @@ cdef class RecordBatchBuilder:
         const unsigned char *value, Py_ssize_t value_size,
         object headers,
     ) except -1
-    cdef Py_ssize_t _next_block_size(self, Py_ssize_t record_size) noexcept
+    cdef Py_ssize_t _next_block_size(self, Py_ssize_t record_size, Py_ssize_t expected) noexcept
     cdef int _open_block(self, Py_ssize_t added) except -1
     cdef void _fill_block_before(self, Py_ssize_t record_size) noexcept
     cdef void _settle(self) noexcept
@@ -52,3 +54,74 @@ cdef class RecordBatchBuilder:
 
 cpdef Py_ssize_t record_size_upper_bound(object key, object value, object headers) except -1
 cpdef int murmur2(object data) except? -1
+cdef int32_t hash_bytes(const unsigned char *data, Py_ssize_t length) noexcept nogil
+
+
+# How a record is written: for whoever has its parts as addresses and sizes, -1 for null.
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define AIOKAFKAPY_VARINT_SIZE(zigzag) ((63 - __builtin_clzll((zigzag) | 1)) / 7 + 1)
+    #else
+    static int AIOKAFKAPY_VARINT_SIZE(unsigned long long zigzag) {
+        int size = 1;
+        while (zigzag > 0x7f) { zigzag >>= 7; size++; }
+        return size;
+    }
+    #endif
+    """
+    int varint_size "AIOKAFKAPY_VARINT_SIZE"(uint64_t zigzag) nogil
+
+
+cdef inline uint64_t zigzag_of(int64_t number) noexcept nogil:
+    return (<uint64_t>number << 1) ^ <uint64_t>(number >> 63)
+
+
+cdef inline Py_ssize_t size_field(Py_ssize_t size) noexcept nogil:
+    return 1 if size < 0 else varint_size(<uint64_t>size << 1) + size
+
+
+cdef inline int64_t size_body(
+    uint64_t timestamp_delta, uint64_t offset_delta, Py_ssize_t key_size, Py_ssize_t value_size,
+    Py_ssize_t header_count, Py_ssize_t headers_size,
+) noexcept nogil:
+    """Of a record without its own length; the deltas are zigzag."""
+    return (
+        1 + varint_size(timestamp_delta) + varint_size(offset_delta)
+        + size_field(key_size) + size_field(value_size)
+        + varint_size(zigzag_of(header_count)) + headers_size
+    )
+
+
+cdef inline unsigned char *write_varint(unsigned char *out, uint64_t zigzag) noexcept nogil:
+    while zigzag > 0x7F:
+        out[0] = <unsigned char>(zigzag & 0x7F | 0x80)
+        out += 1
+        zigzag >>= 7
+    out[0] = <unsigned char>zigzag
+    return out + 1
+
+
+cdef inline unsigned char *write_field(unsigned char *out, const unsigned char *data, Py_ssize_t size) noexcept nogil:
+    if size < 0:
+        out[0] = 1  # -1: null
+        return out + 1
+    out = write_varint(out, <uint64_t>size << 1)
+    memcpy(out, data, size)
+    return out + size
+
+
+cdef inline unsigned char *write_body(
+    unsigned char *out, int64_t body_size, uint64_t timestamp_delta, uint64_t offset_delta,
+    const unsigned char *key, Py_ssize_t key_size, const unsigned char *value, Py_ssize_t value_size,
+    Py_ssize_t header_count,
+) noexcept nogil:
+    """All of a record but its headers, which are to follow."""
+    out = write_varint(out, zigzag_of(body_size))
+    out[0] = 0  # attributes: none is in use
+    out = write_varint(out + 1, timestamp_delta)
+    out = write_varint(out, offset_delta)
+    out = write_field(out, key, key_size)
+    out = write_field(out, value, value_size)
+    return write_varint(out, zigzag_of(header_count))

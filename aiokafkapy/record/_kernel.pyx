@@ -34,20 +34,6 @@ cdef extern from "Python.h":
     void *PyMem_RawMalloc(size_t size) nogil
     void PyMem_RawFree(void *memory) nogil
 
-cdef extern from *:
-    """
-    #if defined(__GNUC__)
-    #define AIOKAFKAPY_VARINT_SIZE(zigzag) ((63 - __builtin_clzll((zigzag) | 1)) / 7 + 1)
-    #else
-    static int AIOKAFKAPY_VARINT_SIZE(unsigned long long zigzag) {
-        int size = 1;
-        while (zigzag > 0x7f) { zigzag >>= 7; size++; }
-        return size;
-    }
-    #endif
-    """
-    int varint_size "AIOKAFKAPY_VARINT_SIZE"(uint64_t zigzag) nogil
-
 cdef enum:
     BATCH_HEADER_SIZE = 61
     MAX_RECORD_OVERHEAD = 21
@@ -286,10 +272,8 @@ cdef class RecordBatchBuilder:
             header_count = len(<tuple>headers)
             headers_size = size_headers(<tuple>headers)
         cdef uint64_t offset_delta = zigzag_of(self.count)
-        cdef int64_t body_size = (
-            1 + varint_size(timestamp_delta) + varint_size(offset_delta)
-            + size_field(key_size) + size_field(value_size)
-            + varint_size(zigzag_of(header_count)) + headers_size
+        cdef int64_t body_size = size_body(
+            timestamp_delta, offset_delta, key_size, value_size, header_count, headers_size
         )
         cdef int64_t record_size = body_size + varint_size(zigzag_of(body_size))
         cdef int64_t size = self.size + record_size
@@ -304,18 +288,14 @@ cdef class RecordBatchBuilder:
         cdef bint opens_block = self._stop - self._next < record_size
         cdef Py_ssize_t added
         if opens_block:
-            added = self._next_block_size(record_size)
+            added = self._next_block_size(record_size, 0)
             if self.capacity + added > self.allowance:
                 return -(self.capacity + added)
             self._open_block(added)
         cdef unsigned char *out = self._next
-        out = write_varint(out, zigzag_of(body_size))
-        out[0] = 0  # attributes: none is in use
-        out = write_varint(out + 1, timestamp_delta)
-        out = write_varint(out, offset_delta)
-        out = write_field(out, key, key_size)
-        out = write_field(out, value, value_size)
-        out = write_varint(out, zigzag_of(header_count))
+        out = write_body(
+            out, body_size, timestamp_delta, offset_delta, key, key_size, value, value_size, header_count
+        )
         if header_count:
             out = write_headers(out, <tuple>headers)
         self._next = out
@@ -330,11 +310,16 @@ cdef class RecordBatchBuilder:
         self.records_size += record_size
         return record_size
 
-    cdef Py_ssize_t _next_block_size(self, Py_ssize_t record_size) noexcept:
-        """The size of the block to add for a record that the last one has no room for."""
+    cdef Py_ssize_t _next_block_size(self, Py_ssize_t record_size, Py_ssize_t expected) noexcept:
+        """The size of the block to add for a record that the last one has no room for.
+
+        `expected` is how many bytes are known to come, this record included, or 0: then small steps would save nothing.
+        """
         cdef Py_ssize_t rest = self.limit - self.size
         cdef Py_ssize_t added = FIRST_BLOCK
-        while added < LARGEST_BLOCK and added * (2 if self.capacity < SMALL_STORAGE else 8) <= self.capacity:
+        while added < LARGEST_BLOCK and (
+            added * (2 if self.capacity < SMALL_STORAGE else 8) <= self.capacity or added < expected
+        ):
             added *= 2
         while added > FIRST_BLOCK and added // 2 >= rest:
             added //= 2  # nothing past the limit will be asked for
@@ -560,32 +545,6 @@ cdef unsigned char *write_headers(unsigned char *out, tuple headers) except NULL
         else:
             out = write_field(out, <const unsigned char *>PyBytes_AS_STRING(content), PyBytes_GET_SIZE(content))
     return out
-
-
-cdef inline uint64_t zigzag_of(int64_t number) noexcept nogil:
-    return (<uint64_t>number << 1) ^ <uint64_t>(number >> 63)
-
-
-cdef inline Py_ssize_t size_field(Py_ssize_t size) noexcept nogil:
-    return 1 if size < 0 else varint_size(<uint64_t>size << 1) + size
-
-
-cdef inline unsigned char *write_varint(unsigned char *out, uint64_t zigzag) noexcept nogil:
-    while zigzag > 0x7F:
-        out[0] = <unsigned char>(zigzag & 0x7F | 0x80)
-        out += 1
-        zigzag >>= 7
-    out[0] = <unsigned char>zigzag
-    return out + 1
-
-
-cdef inline unsigned char *write_field(unsigned char *out, const unsigned char *data, Py_ssize_t size) noexcept nogil:
-    if size < 0:
-        out[0] = 1  # -1: null
-        return out + 1
-    out = write_varint(out, <uint64_t>size << 1)
-    memcpy(out, data, size)
-    return out + size
 
 
 cdef inline void write_big_endian(unsigned char *out, uint64_t number, int width) noexcept nogil:

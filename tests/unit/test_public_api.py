@@ -15,9 +15,9 @@ from aiokafkapy import KafkaProducer, ProducerConfig, ProducerRecord, RecordMeta
 
 NAMES = {
     "ConsumedRecord", "DefaultPartitioner", "Delivery", "Headers", "KafkaProducer", "Node", "PartitionInfo",
-    "Partitioner", "ProducerConfig", "ProducerHealth", "ProducerInterceptor", "ProducerRecord", "ProducerStatistics",
-    "RecordMetadata", "RoundRobinPartitioner", "Serializer", "TopicPartition", "compiled", "errors", "json_serializer",
-    "string_serializer",
+    "PartitionMetadata", "Partitioner", "ProducerConfig", "ProducerHealth", "ProducerInterceptor", "ProducerRecord",
+    "ProducerStatistics", "RecordMetadata", "RoundRobinPartitioner", "Serializer", "TableMetadata", "TopicPartition",
+    "compiled", "errors", "json_serializer", "string_serializer",
 }  # fmt: skip
 
 
@@ -39,7 +39,9 @@ def test_those_of_the_design_are_what_they_should_be() -> None:
     assert issubclass(errors.KafkaError, Exception)
 
 
-@pytest.mark.parametrize("name", ["start", "close", "send", "enqueue", "send_many", "flush", "partitions_for", "ping"])
+@pytest.mark.parametrize(
+    "name", ["start", "close", "send", "enqueue", "send_many", "send_arrow", "flush", "partitions_for", "ping"]
+)
 def test_what_is_awaited_is_a_coroutine_function(name: str) -> None:
     assert inspect.iscoroutinefunction(getattr(KafkaProducer, name))
 

@@ -1,0 +1,208 @@
+# cython: annotation_typing=False
+"""``RowPlaces``: where the rows of a table went, and what became of them, without an object for each row.
+
+Owns the way from a row's number to its place in a batch and back. It knows no batches, only their results, and neither
+tables nor topics. Java has no counterpart.
+
+Rows are sent by windows, and within a window in the order of their lanes (``record/arrow_rows``); a *place* is a
+number in the order of sending. What is kept: for each window its rows' lanes, a byte or two a row, or nothing when all
+went to one; for each run of places in one batch its result, and the first index there. The rest is found by looking.
+
+Rules: every row of a window gets a place, also one that was never accepted; those have a result of their own, which has
+failed already.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final
+
+from ..common import TopicPartition
+from .delivery import ProduceRequestResult, SettlementCounter
+
+__all__ = ["RowPlaces"]
+
+FIRST_PRUNE: Final = 256
+"""Results to wait for before those that have their answer are thrown out."""
+NOWHERE: Final = TopicPartition("", -1)
+
+
+class RowPlaces:
+    """The places of one call's rows."""
+
+    __slots__ = (
+        "_firsts",
+        "_kept_order",
+        "_kept_window",
+        "_last",
+        "_next_index",
+        "_prune_at",
+        "_results",
+        "_starts",
+        "_unsettled",
+        "_window_lanes",
+        "_window_rows",
+        "count",
+        "has_failures",
+        "row_count",
+    )
+
+    def __init__(self) -> None:
+        # Runs: the result, the index there of the first record, and its place
+        self._results: list[ProduceRequestResult] = []
+        self._firsts = array("q")
+        self._starts = array("q")
+        self.count = 0
+        self._last: Any = None
+        self._next_index = 0
+        # Windows: the first row, which is also the first place, and the lanes
+        self._window_rows = array("q")
+        self._window_lanes: list[Sequence[int] | None] = []
+        self.row_count = 0
+        # What is still on its way
+        self._unsettled: dict[ProduceRequestResult, None] = {}
+        self._prune_at = FIRST_PRUNE
+        self.has_failures = False
+        # The order of the window that was looked at last
+        self._kept_window = -1
+        self._kept_order: tuple[Sequence[int], Sequence[int]] = ((), ())
+
+    # --- filling ---
+
+    def begin_window(self, count: int, lanes: Sequence[int] | None) -> None:
+        """The next ``count`` rows will be sent in the order of these lanes, or as they are."""
+        is_plain = lanes is None
+        if not (is_plain and self._window_lanes and self._window_lanes[-1] is None):
+            self._window_rows.append(self.row_count)
+            self._window_lanes.append(lanes)
+        self.row_count += count
+
+    def add_span(self, result: ProduceRequestResult, first_index: int, count: int) -> None:
+        """The next ``count`` places are those of ``result`` from ``first_index`` on."""
+        if self._last is not result or self._next_index != first_index:
+            self._begin_run(result, first_index)
+        self._next_index = first_index + count
+        self.count += count
+
+    def add_failed(self, count: int, error: BaseException | Callable[[int], BaseException]) -> None:
+        """The next ``count`` places are rows that were not accepted: one error for all, or one for each index."""
+        if count:
+            result = ProduceRequestResult(NOWHERE)
+            result.record_count = count
+            result.fail(error)
+            self.add_span(result, 0, count)
+
+    def prune(self) -> None:
+        """Wait no longer for what has its answer."""
+        unsettled: dict[ProduceRequestResult, None] = {}
+        for result in self._unsettled:
+            if not result.is_settled:
+                unsettled[result] = None
+            elif not result.has_succeeded:
+                self.has_failures = True
+        self._unsettled = unsettled
+        self._prune_at = 2 * len(unsettled) + FIRST_PRUNE
+
+    async def settled(self) -> None:
+        """Wait until every row has its outcome; raises none of their errors."""
+        self.prune()
+        counter = SettlementCounter()
+        for result in self._unsettled:
+            counter.watch(result)
+        if not counter.is_settled:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            counter.on_settled = partial(_wake, future)
+            await future
+        self.prune()
+
+    # --- looking; every row must have its outcome ---
+
+    def locate(self, row: int) -> tuple[ProduceRequestResult, int]:
+        """The result of a row, and its index there."""
+        window = bisect_right(self._window_rows, row) - 1
+        place = row
+        if self._window_lanes[window] is not None:
+            first = self._window_rows[window]
+            place = first + self._order(window)[1][row - first]
+        run = bisect_right(self._starts, place) - 1
+        return _follow(self._results[run], self._firsts[run] + place - self._starts[run])
+
+    def failed_rows(self) -> list[int]:
+        """The rows that failed, in their order."""
+        rows: list[int] = []
+        if self.has_failures:
+            for number, result in enumerate(self._results):
+                if not result.has_succeeded:
+                    rows.extend(self._failed_of(number))
+            rows.sort()
+        return rows
+
+    def delivered(self) -> Iterator[tuple[ProduceRequestResult, int, int]]:
+        """The runs of delivered rows: result, first index there, how many."""
+        for number, result in enumerate(self._results):
+            first = self._firsts[number]
+            count = self._end_of(number) - self._starts[number]
+            if result.has_succeeded:
+                yield result, first, count
+            elif not result.is_settled or result.is_moved:
+                for index in range(first, first + count):
+                    there, index_there = _follow(result, index)
+                    if there.has_succeeded:
+                        yield there, index_there, 1
+
+    # --- internals ---
+
+    def _begin_run(self, result: ProduceRequestResult, first_index: int) -> None:
+        self._last = result
+        self._results.append(result)
+        self._firsts.append(first_index)
+        self._starts.append(self.count)
+        self._unsettled[result] = None
+        if len(self._unsettled) >= self._prune_at:
+            self.prune()
+
+    def _end_of(self, run: int) -> int:
+        return self._starts[run + 1] if run + 1 < len(self._starts) else self.count
+
+    def _failed_of(self, run: int) -> Iterator[int]:
+        start = self._starts[run]
+        for place in range(start, self._end_of(run)):
+            result, _ = _follow(self._results[run], self._firsts[run] + place - start)
+            if not result.has_succeeded:
+                yield self._row_of(place)
+
+    def _row_of(self, place: int) -> int:
+        window = bisect_right(self._window_rows, place) - 1
+        if self._window_lanes[window] is None:
+            return place
+        first = self._window_rows[window]
+        return first + self._order(window)[0][place - first]
+
+    def _order(self, window: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Of a window with lanes: the row at each place, and the place of each row."""
+        if self._kept_window != window:
+            lanes = self._window_lanes[window] or ()
+            order = sorted(range(len(lanes)), key=lanes.__getitem__)
+            places = [0] * len(lanes)
+            for place, row in enumerate(order):
+                places[row] = place
+            self._kept_window, self._kept_order = window, (order, places)
+        return self._kept_order
+
+
+def _follow(result: Any, index: int) -> tuple[ProduceRequestResult, int]:
+    while result.is_moved:
+        result, index = result.locate(index)
+    return result, index
+
+
+def _wake(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        try:
+            future.set_result(None)
+        except RuntimeError:  # its loop is closed
+            pass

@@ -1,0 +1,346 @@
+"""Tables in: what `send_arrow` takes, checked and brought into the form of `columns`.
+
+Owns all that is known of pyarrow: the types that a column may have, where the buffers are, and how a table is read a
+record batch at a time. It knows no Kafka but the names of a record's parts. Java has no counterpart; the columns are
+those of Spark's Kafka sink.
+
+Rules:
+- A table's columns and their types are checked before the first row is read.
+- What is common is taken from its buffers as it is; what is rare is cast, a window of rows at a time.
+- Nothing is kept of a batch but what its reader hands out, and pyarrow is imported when a table comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, NamedTuple
+
+from ..errors import SerializationError
+from .columns import BytesColumn, Columns, HeadersColumn, Layout, NumberColumn
+
+__all__ = ["BatchReader", "ColumnNames", "RecordTable", "TableSchema", "open_table"]
+
+
+class ColumnNames(NamedTuple):
+    """Which column is which part of a record; None for a part that is not to be looked for."""
+
+    value: str = "value"
+    key: str | None = "key"
+    headers: str | None = "headers"
+    topic: str | None = "topic"
+    partition: str | None = "partition"
+    timestamp: str | None = "timestamp"
+
+
+_BYTES: Final = "binary or string (large_, _view, fixed_size_binary and dictionary-encoded ones too)"
+EXPECTED: Final = {
+    "value": _BYTES,
+    "key": _BYTES,
+    "headers": "list<struct<key: string, value: binary>> or map<string, binary>",
+    "topic": "string",
+    "partition": "int32",
+    "timestamp": "timestamp, or int64 of milliseconds",
+}
+"""The types a part's column may have, for messages."""
+
+_UNITS: Final = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
+"""A time stamp's unit → what makes milliseconds of it: multiply, divide."""
+
+
+class RecordTable(NamedTuple):
+    """A table as it is sent. ``row_count`` is None for a stream, whose reading may take its time."""
+
+    schema: Any
+    batches: Iterator[Any]
+    row_count: int | None
+
+
+def open_table(data: Any) -> RecordTable:
+    """What a pyarrow Table or RecordBatch has, or whatever speaks the Arrow PyCapsule interface.
+
+    Raises TypeError for anything else, and ModuleNotFoundError without pyarrow.
+    """
+    pa = _pyarrow()
+    if isinstance(data, pa.Table):
+        return RecordTable(data.schema, _taken(data.to_batches()), data.num_rows)
+    if isinstance(data, pa.RecordBatch):
+        return RecordTable(data.schema, _taken([data]), data.num_rows)
+    if hasattr(data, "__arrow_c_stream__"):
+        try:
+            reader = pa.RecordBatchReader.from_stream(data)
+        except pa.ArrowInvalid as error:
+            raise TypeError(f"send_arrow() takes a table, not a {type(data).__name__}: {error}") from error
+        return RecordTable(reader.schema, iter(reader), None)
+    if hasattr(data, "__arrow_c_array__"):
+        batch = pa.record_batch(data)
+        return RecordTable(batch.schema, _taken([batch]), batch.num_rows)
+    raise TypeError(
+        f"send_arrow() takes a pyarrow Table or RecordBatch, or what has the Arrow PyCapsule interface (polars, "
+        f"pandas 2.2), not a {type(data).__name__}"
+    )
+
+
+class TableSchema:
+    """A table's columns, found and checked: each part's column number. Raises SerializationError for what is wrong.
+
+    A column whose name is the part's own may be missing; one of another name was asked for, and must be there.
+    """
+
+    def __init__(self, schema: Any, names: ColumnNames, topic: str | None) -> None:
+        self.indices: dict[str, int] = {}
+        self.multiplier = self.divisor = 1
+        for part, name in names._asdict().items():
+            if name is None or (part == "topic" and topic is not None and name == part):
+                continue
+            found = schema.get_all_field_indices(name)
+            if len(found) > 1:
+                raise SerializationError(f"the table has {len(found)} columns named {name!r}: expected one")
+            if found:
+                kind = schema.field(found[0]).type
+                if not _CHECKS[part](_plain_type(kind)):
+                    raise SerializationError(f"column {name!r} ({part}) is {kind}: expected {EXPECTED[part]}")
+                if not (part == "topic" and topic is not None):
+                    self.indices[part] = found[0]
+            elif part == "value" or name != part:
+                raise SerializationError(
+                    f"the table has no column {name!r} ({part}): expected one of {EXPECTED[part]}; "
+                    f"it has {', '.join(map(repr, schema.names)) or 'no column at all'}"
+                )
+        if topic is None and "topic" not in self.indices:
+            raise SerializationError("no topic is given, and the table has no column of topics: give one of them")
+        if "timestamp" in self.indices:
+            kind = _plain_type(schema.field(self.indices["timestamp"]).type)
+            self.multiplier, self.divisor = _UNITS[getattr(kind, "unit", "ms")]
+
+
+class BatchReader:
+    """One record batch's rows, read a window at a time."""
+
+    def __init__(self, batch: Any, schema: TableSchema) -> None:
+        self.row_count: int = batch.num_rows
+        self._arrays = {part: batch.column(index) for part, index in schema.indices.items()}
+        self._schema = schema
+        self._header_parts: tuple[BytesColumn, BytesColumn, NumberColumn] | None = None
+        if "headers" in self._arrays:
+            # What lies below the lists is the same for all windows.
+            self._arrays["headers"] = headers = _as_lists(_plain_array(self._arrays["headers"]))
+            self._header_parts = None if headers is None else _header_parts(headers)
+
+    def window(self, start: int, count: int) -> tuple[Columns, Sequence[str | None] | None]:
+        """Some rows, and the topics' names that their numbers stand for if there is a column of topics."""
+        arrays = {part: array.slice(start, count) for part, array in self._arrays.items() if array is not None}
+        topics, names = None, None
+        if "topic" in arrays:
+            topics, names = _topics_of(arrays["topic"])
+        headers = None
+        if self._header_parts is not None:
+            headers = _headers_of(arrays["headers"], self._header_parts)
+        columns = Columns(
+            row_count=len(arrays["value"]),
+            value=_bytes_of(arrays["value"]),
+            key=_bytes_of(arrays["key"]) if "key" in arrays else None,
+            headers=headers,
+            partition=_integers_of(arrays["partition"]) if "partition" in arrays else None,
+            timestamp=_timestamps_of(arrays["timestamp"]) if "timestamp" in arrays else None,
+            topics=topics,
+            multiplier=self._schema.multiplier,
+            divisor=self._schema.divisor,
+        )
+        return columns, names
+
+
+def _taken(batches: list[Any]) -> Iterator[Any]:
+    """Hand the batches out and keep none: each is freed when it has been encoded."""
+    batches.reverse()
+    while batches:
+        yield batches.pop()
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "send_arrow() needs pyarrow: pip install 'aiokafkapy[arrow]'", name=error.name
+        ) from error
+    return pyarrow
+
+
+# --- types ---
+
+
+def _plain_type(kind: Any) -> Any:
+    """A type without what is wrapped around it and makes no difference here: extensions, runs."""
+    types = _pyarrow().types
+    while True:
+        if hasattr(kind, "storage_type"):
+            kind = kind.storage_type
+        elif types.is_run_end_encoded(kind):
+            kind = kind.value_type
+        else:
+            return kind
+
+
+def _is_text(kind: Any) -> bool:
+    types = _pyarrow().types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind) or _is_view(kind, "string")
+
+
+def _is_bytes(kind: Any) -> bool:
+    types = _pyarrow().types
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    return (
+        _is_text(kind)
+        or types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_fixed_size_binary(kind)
+        or _is_view(kind, "binary")
+    )
+
+
+def _is_view(kind: Any, name: str) -> bool:
+    # Older pyarrows have no such types.
+    check = getattr(_pyarrow().types, f"is_{name}_view", None)
+    return check is not None and bool(check(kind))
+
+
+def _is_headers(kind: Any) -> bool:
+    types = _pyarrow().types
+    if types.is_null(kind):
+        return True
+    if types.is_map(kind):
+        return _is_text(_plain_type(kind.key_type)) and _is_bytes(_plain_type(kind.item_type))
+    if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind) or _is_list_view(kind)):
+        return False
+    entry = _plain_type(kind.value_type)
+    if not types.is_struct(entry) or min(entry.get_field_index("key"), entry.get_field_index("value")) < 0:
+        return False
+    return _is_text(_plain_type(entry.field("key").type)) and _is_bytes(_plain_type(entry.field("value").type))
+
+
+def _is_list_view(kind: Any) -> bool:
+    return str(kind).startswith(("list_view<", "large_list_view<"))
+
+
+def _is_partition(kind: Any) -> bool:
+    types = _pyarrow().types
+    return bool((types.is_integer(kind) and not types.is_uint64(kind)) or types.is_null(kind))
+
+
+def _is_timestamp(kind: Any) -> bool:
+    types = _pyarrow().types
+    return bool(types.is_timestamp(kind) or types.is_int64(kind) or types.is_null(kind))
+
+
+_CHECKS: Final = {
+    "value": _is_bytes,
+    "key": _is_bytes,
+    "headers": _is_headers,
+    "topic": _is_text,
+    "partition": _is_partition,
+    "timestamp": _is_timestamp,
+}
+
+
+# --- arrays ---
+
+
+def _plain_array(array: Any) -> Any:
+    """An array of a plain type, see ``_plain_type``."""
+    pa = _pyarrow()
+    while True:
+        if isinstance(array, pa.ExtensionArray):
+            array = array.storage
+        elif pa.types.is_run_end_encoded(array.type):
+            import pyarrow.compute
+
+            array = pyarrow.compute.run_end_decode(array)
+        else:
+            return array
+
+
+def _validity_of(array: Any) -> Any:
+    return array.buffers()[0] if array.null_count else None
+
+
+def _bytes_of(array: Any) -> BytesColumn:
+    """The buffers of an array of byte strings, of a dictionary of them, or of nulls."""
+    types = _pyarrow().types
+    array = _plain_array(array)
+    kind = array.type
+    if types.is_dictionary(kind):
+        return _bytes_of(array.dictionary)._replace(indices=_integers_of(array.indices))
+    if types.is_null(kind):
+        return BytesColumn(Layout.NULLS, len(array))
+    validity = _validity_of(array)
+    buffers = array.buffers()
+    if types.is_fixed_size_binary(kind):
+        return BytesColumn(Layout.FIXED, len(array), array.offset, validity, None, buffers[1], kind.byte_width)
+    if _is_view(kind, "string") or _is_view(kind, "binary"):
+        views = BytesColumn(Layout.VIEWS, len(array), array.offset, validity, buffers[1])
+        return views._replace(buffers=tuple(buffers[2:]))
+    layout = Layout.LARGE if types.is_large_string(kind) or types.is_large_binary(kind) else Layout.SMALL
+    return BytesColumn(layout, len(array), array.offset, validity, buffers[1], buffers[2])
+
+
+def _integers_of(array: Any) -> NumberColumn:
+    """The buffers of an array of integers, as they are when they have 32 or 64 bits and a sign."""
+    pa = _pyarrow()
+    array = _plain_array(array)
+    if array.type not in (pa.int32(), pa.int64()):
+        fits = array.type.bit_width < 32 if pa.types.is_integer(array.type) else True
+        array = array.cast(pa.int32() if fits else pa.int64())
+    return _numbers_of(array, array.type.bit_width // 8)
+
+
+def _timestamps_of(array: Any) -> NumberColumn:
+    pa = _pyarrow()
+    array = _plain_array(array)
+    return _numbers_of(array.cast(pa.int64()) if pa.types.is_null(array.type) else array, 8)
+
+
+def _numbers_of(array: Any, width: int) -> NumberColumn:
+    return NumberColumn(len(array), array.offset, _validity_of(array), array.buffers()[1], width)
+
+
+def _topics_of(array: Any) -> tuple[NumberColumn, Sequence[str | None]]:
+    """Topics as numbers, and what they stand for."""
+    pa = _pyarrow()
+    array = _plain_array(array)
+    if not pa.types.is_dictionary(array.type):
+        if array.type not in (pa.string(), pa.large_string()):
+            array = array.cast(pa.large_string())
+        array = array.dictionary_encode()
+    return _integers_of(array.indices), array.dictionary.to_pylist()
+
+
+def _as_lists(array: Any) -> Any:
+    """Headers as an array of lists or of maps; None when all are null."""
+    pa = _pyarrow()
+    types = pa.types
+    kind = array.type
+    if types.is_null(kind):
+        return None
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_map(kind):
+        return array
+    return array.cast(pa.large_list(kind.value_field))
+
+
+def _header_parts(lists: Any) -> tuple[BytesColumn, BytesColumn, NumberColumn]:
+    """Names and values of all headers, whatever row they belong to, and which of them are null."""
+    if _pyarrow().types.is_map(lists.type):
+        names, values = lists.keys, lists.items
+        return _bytes_of(names), _bytes_of(values), NumberColumn(len(names), 0, None, None, 0)
+    entries = _plain_array(lists.values)
+    kind = entries.type
+    names, values = (entries.field(kind.get_field_index(part)) for part in ("key", "value"))
+    nulls = NumberColumn(len(entries), entries.offset, _validity_of(entries), None, 0)
+    return _bytes_of(names), _bytes_of(values), nulls
+
+
+def _headers_of(lists: Any, parts: tuple[BytesColumn, BytesColumn, NumberColumn]) -> HeadersColumn:
+    layout = Layout.LARGE if _pyarrow().types.is_large_list(lists.type) else Layout.SMALL
+    return HeadersColumn(layout, len(lists), lists.offset, _validity_of(lists), lists.buffers()[1], *parts)
