@@ -8,6 +8,7 @@ the client that wrote it. Knows nothing of workloads.
 from __future__ import annotations
 
 import asyncio
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -32,7 +33,10 @@ CONFIG: Final = {
 }
 KEPT_FROM: Final = 100
 """Partitions; a topic of so many is made once."""
+MOST_AT_ONCE: Final = 5000
+"""Partitions; the controller refuses to make 10,000 in one step."""
 BULK: Final = 10_000
+READY_TIMEOUT: Final = 60.0
 SILENCE: Final = 20.0
 """Seconds without a message after which reading gives up."""
 
@@ -68,12 +72,16 @@ class BenchmarkCluster:
         name = f"benchmark-{partitions}"
         if name in self._kept:
             return name, await self.offsets(name, partitions)
-        if partitions >= KEPT_FROM:
-            self._kept.add(name)
-        else:
+        if partitions < KEPT_FROM:
             self._made += 1
             name += f"-{self._made}"
-        await self._kafka.create_topic(name, partitions)
+        await self._kafka.create_topic(name, min(partitions, MOST_AT_ONCE))
+        for total in range(2 * MOST_AT_ONCE, partitions + MOST_AT_ONCE, MOST_AT_ONCE):
+            await self._kafka.add_partitions(name, min(total, partitions))
+        if partitions >= KEPT_FROM:
+            self._kept.add(name)
+            # Wait until the broker has made them all.
+            return name, await self.offsets(name, partitions)
         return name, dict.fromkeys(range(partitions), 0)
 
     async def discard(self, topic: str) -> None:
@@ -103,9 +111,19 @@ class BenchmarkCluster:
     # internals
 
     def _offsets(self, topic: str, partitions: int) -> Offsets:
-        asked = {TopicPartition(topic, partition): OffsetSpec.latest() for partition in range(partitions)}
-        answers = self._admin.list_offsets(asked, request_timeout=30)
-        return {place.partition: answer.result().offset for place, answer in answers.items()}
+        """Ask again while there are partitions that the node does not lead yet, as after they were made."""
+        found: Offsets = {}
+        deadline = time.monotonic() + READY_TIMEOUT
+        while len(found) < partitions:
+            missing = (TopicPartition(topic, p) for p in range(partitions) if p not in found)
+            answers = self._admin.list_offsets({place: OffsetSpec.latest() for place in missing}, request_timeout=30)
+            for place, answer in answers.items():
+                try:
+                    found[place.partition] = answer.result().offset
+                except KafkaException as error:
+                    if time.monotonic() > deadline:
+                        raise MeasurementError(f"{topic}: {error}") from error
+        return found
 
     def _consume(self, topic: str, start: Offsets, end: Offsets) -> int:
         """Read all messages between two states of a topic and return how many there are."""

@@ -54,6 +54,8 @@ ENTRY_MODULES: Final = ("benchmarks.clients.java", "benchmarks.web.load", "bench
 PROCESS_TIMEOUT: Final = 300.0
 INTERPRETED: Final = "AIOKAFKAPY_INTERPRETED"
 """The environment's variable that asks for the pure Python form; ``options["interpreted"]`` sets it."""
+ERROR_LINES: Final = 20
+"""Of a worker's standard error, from its end."""
 SKIPPED: Final = "skipped: "
 """How a worker's last line of standard error begins when there is nothing to measure, and its exit status then."""
 SKIPPED_STATUS: Final = 3
@@ -188,7 +190,8 @@ async def run_in_process(measurement: Measurement, bootstrap_servers: str, topic
     if process.returncode == SKIPPED_STATUS:
         raise SkippedError(said.rpartition(SKIPPED)[2])
     if process.returncode != 0:
-        raise MeasurementError(f"exit status {process.returncode}\n{said}")
+        end = "\n".join(said.splitlines()[-ERROR_LINES:])
+        raise MeasurementError(f"exit status {process.returncode}\n{end}")
     figures: Figures = json.loads(output)
     return figures
 

@@ -22,7 +22,7 @@ is user and system time of that process, all threads, per message. acks=all and 
 asyncio. aiokafkapy is on its defaults. The peers: linger 5 ms, none for a lone await; aiokafka with batches of 16 KiB
 (its default) and 128 KiB; confluent-kafka with librdkafka's own batches of up to 1 MB, a queue of a million messages
 and murmur2 for keys, polled in the sending loop, "lone await" is produce + flush; AIOProducer with a task that polls
-beside it and the buffer that suits the workload (1 for a lone await, a tenth of the tasks up to 1,000, else 1,000);
+beside it and the buffer that suits the workload (1 for a lone await, a quarter of the tasks up to 1,000, else 1,000);
 kafka-python and Java (ProducerPerformance, JVM as Kafka's scripts set it up, its warm-up not in the rate but in the
 CPU) with batches of 128 KiB. What each wrote was read back by librdkafka's consumer and counted."""
 
@@ -125,7 +125,7 @@ def readme_section(results: Results, charts: Sequence[Path], root: Path) -> str:
     clients = [client for client in _README_CLIENTS if any(client in best for _, best in found)]
     lines = [
         textwrap.fill(
-            f"One run of `python -m benchmarks`, {_rounds(results)}, 100-byte values, acks=all and idempotence, uvloop: "
+            f"One run of `python -m benchmarks`, {_rounds(results)}, values of 100 B, all idempotent, uvloop: "
             f"{machine.in_words(results.machine)}. Medians of messages/s and of CPU per message:",
             width=120,
         ),

@@ -93,7 +93,7 @@ def _awaited() -> list[Measurement]:
             tasks(number, "aiokafkapy", 600_000),
             tasks(number, "aiokafka", 120_000, DEFAULT_BATCH),
             tasks(number, "aiokafka", 120_000, LARGE_BATCH, **_LARGE),
-            tasks(number, "AIOProducer", 100_000, batch=min(1000, number // 10)),
+            tasks(number, "AIOProducer", 100_000, batch=min(1000, number // 4)),
         ]
     return found
 
@@ -184,11 +184,12 @@ def _codecs() -> list[Measurement]:
 
 def _keyed() -> list[Measurement]:
     found = []
-    for partitions in (6, 1_000, 10_000):
+    # The peers' costs grow with the partitions.
+    for partitions, aiokafka, confluent in ((6, 200_000, 600_000), (1_000, 40_000, 300_000), (10_000, 5_000, 60_000)):
         for client, count, options in (
             ("aiokafkapy", 500_000, {}),
-            ("aiokafka", 60_000, _LARGE),
-            ("confluent-kafka", 300_000, {}),
+            ("aiokafka", aiokafka, _LARGE),
+            ("confluent-kafka", confluent, {}),
         ):
             found.append(
                 Measurement(

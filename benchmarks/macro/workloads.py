@@ -28,8 +28,8 @@ from benchmarks.measurement import (
 
 __all__ = ["CHUNK", "chunks", "json_values", "keys", "values"]
 
-CHUNK: Final = 25_000
-"""Records; two chunks of 100 B are what five requests of 1 MiB hold."""
+CHUNK: Final = 100_000
+"""Records: two chunks of 100 B fit into ``buffer_memory``, of 1 KiB they do not, and then it is the limit."""
 BURST: Final = 1000
 """Calls of ``send_nowait`` between two turns of the loop, which it does not take by itself."""
 DISTINCT: Final = 1000
