@@ -145,6 +145,68 @@ _CODEC_GOALS: Final = tuple(
     for name, codec, ours in [*((c, c, "aiokafkapy") for c in CODECS), ("lz4, level 1", "lz4", "aiokafkapy, level 1")]
 )
 
+
+def _web_goals() -> tuple[Goal, ...]:
+    ours = _label("web", "request", "aiokafkapy")
+    goals = []
+    for peer, variants in {"aiokafka": ("linger 1 ms",), "AIOProducer": ("polled, batches of 16",)}.items():
+        theirs = tuple(_label("web", "request", name) for name in (peer, *(f"{peer}, {words}" for words in variants)))
+        goals.append(Goal(f"web service: requests/s of {peer}'s", "rate", ours, theirs, "at least", 1.0))
+        goals.append(Goal(f"web service: p99 of {peer}'s", "p99_ms", ours, theirs, "at most", 1.0))
+    return tuple(goals)
+
+
+def _flat_goals() -> tuple[Goal, ...]:
+    def row(workload: str, variant: str) -> str:
+        return _label("flat", workload, f"aiokafkapy, {variant}")
+
+    many, few = row("topics", "10,000 topics, all known"), row("topics", "10 topics, all known")
+    hour, fresh = row("ages", "after an hour"), row("ages", "fresh")
+    return (
+        # Bare asyncio grows by more than that: its rows are beside ours.
+        Goal(
+            "64,000 sends gathered: CPU of 1,000",
+            "cpu_us",
+            row("gathered", "64,000 at once"),
+            (row("gathered", "1,000 at once"),),
+            "at most",
+            2.0,
+        ),
+        Goal("10,000 topics known: CPU of 10", "cpu_us", many, (few,), "at most", 1.2),
+        Goal("10,000 topics known: CPU of a lone await, of 10", "lone_cpu_us", many, (few,), "at most", 1.2),
+        Goal("10,000 topics known: ms that metadata holds the loop", "refresh_held_ms", many, (), "at most", 10.0),
+        Goal("after an hour: CPU of fresh", "cpu_us", hour, (fresh,), "at most", 1.2),
+        Goal("after an hour: CPU of a lone await, of fresh", "lone_cpu_us", hour, (fresh,), "at most", 1.2),
+    )
+
+
+def _memory_goals() -> tuple[Goal, ...]:
+    return tuple(
+        Goal(
+            f"memory, {how} of {size}: growth of buffer_memory",
+            "growth_ratio",
+            _label("memory", "stalled broker", f"aiokafkapy, {how}", size),
+            (),
+            "at most",
+            1.2,
+        )
+        for size in ("100 B", "1 KiB", "100 KiB")
+        for how in ("enqueue", "send_many")
+    )
+
+
+def _loop_goals() -> tuple[Goal, ...]:
+    small = [(load, _label("loop", load, "aiokafkapy")) for load in ("bulk", "flood", "arrow")]
+    large = [
+        (f"1 MB, {codec}", _label("loop", "large", f"aiokafkapy, {codec}", "976 KiB"))
+        for codec in ("none", "gzip", "lz4", "zstd")
+    ]
+    return tuple(
+        Goal(f"loop, {name}: ms of lag of our own", "own_max_ms", row, (), "at most", 10.0)
+        for name, row in (*small, *large)
+    )
+
+
 GOALS: Final[tuple[Goal, ...]] = (
     Goal("lone await: p50 of confluent's produce + flush", "p50_ms", _LONE, (_LONE_CONFLUENT,), "at most", 0.95),
     Goal("lone await: p50 of aiokafka's", "p50_ms", _LONE, (_LONE_AIOKAFKA,), "at most", 0.6),
@@ -183,4 +245,16 @@ GOALS: Final[tuple[Goal, ...]] = (
     ),
     Goal("10,000 partitions: CPU of 6", "cpu_us", _keyed("10,000"), (_keyed("6"),), "at most", 2.0),
     *_CODEC_GOALS,
+    *_web_goals(),
+    Goal(
+        "50 ms, one partition: rate of one in flight",
+        "rate",
+        _label("round trip", "50 ms", "aiokafkapy, 5 in flight"),
+        (_label("round trip", "50 ms", "aiokafkapy, 1 in flight"),),
+        "at least",
+        4.0,
+    ),
+    *_flat_goals(),
+    *_memory_goals(),
+    *_loop_goals(),
 )
