@@ -21,13 +21,14 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from time import perf_counter, sleep
 from typing import Any
 
 import aiokafkapy
 
-from .null_sink import FORMS, Measured, measure_form
+from .null_sink import FORMS, Measured, calibrate, measure_form
 
-__all__ = ["LIMIT", "Comparison", "check", "compare", "confirm", "machine_key", "main", "record"]
+__all__ = ["LIMIT", "Comparison", "check", "compare", "confirm", "machine_key", "main", "record", "wait_for_quiet"]
 
 RESULTS = Path(__file__).parents[1] / "results" / "null-sink.json"
 LIMIT = 1.15
@@ -37,6 +38,12 @@ REPEATS = 4
 """How often a figure that looks bad is measured again before it counts as worse."""
 RECORDED_RUNS = 3
 """Processes whose middle one is recorded: where memory happens to lie makes a few per cent between two."""
+
+QUIET = 1.1
+"""A machine that is quiet gives a process nearly all the time that it wants: so much time passes at most for its CPU
+time."""
+PATIENCE_SECONDS = 30.0
+"""How long a quiet moment is waited for before something is measured again."""
 
 MeasureForm = Callable[[str, Iterable[str] | None], Mapping[str, Measured]]
 """Measures a form: all its figures, or those with these labels."""
@@ -92,6 +99,28 @@ def check(
     }
 
 
+def wait_for_quiet(
+    patience: float = PATIENCE_SECONDS,
+    *,
+    work: Callable[[], float] = calibrate,
+    clock: Callable[[], float] = perf_counter,
+    sleep: Callable[[float], object] = sleep,
+) -> bool:
+    """Return once nobody else wants this machine's processors, or after ``patience`` seconds: False then.
+
+    ``work`` returns its CPU seconds.
+    """
+    deadline = clock() + patience
+    while True:
+        started = clock()
+        cpu = work()
+        if clock() - started <= cpu * QUIET:
+            return True
+        if clock() >= deadline:
+            return False
+        sleep(1.0)
+
+
 def record(forms: Sequence[str], measure: MeasureForm) -> dict[str, dict[str, Measured]]:
     """Measure the ``forms`` some times; of each figure the run with the middle ratio."""
     found: dict[str, dict[str, Measured]] = {}
@@ -120,6 +149,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def measure(form: str, labels: Iterable[str] | None) -> Mapping[str, Measured]:
         again = "" if labels is None else f" again: {', '.join(labels)}"
+        if labels is not None and not wait_for_quiet():
+            print("*** this machine is busy: do not trust what comes", file=sys.stderr)
         print(f"measuring the {form} form{again}", file=sys.stderr, flush=True)
         return measure_form(form, rounds=options.rounds, labels=labels)
 
