@@ -80,9 +80,8 @@ class BenchmarkCluster:
             await self._kafka.add_partitions(name, min(total, partitions))
         if partitions >= KEPT_FROM:
             self._kept.add(name)
-            # Wait until the broker has made them all.
-            return name, await self.offsets(name, partitions)
-        return name, dict.fromkeys(range(partitions), 0)
+        # This also waits until the broker leads them all: nobody's first records shall meet a topic half made.
+        return name, await self.offsets(name, partitions)
 
     async def discard(self, topic: str) -> None:
         """Delete a topic, unless it is kept."""

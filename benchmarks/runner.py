@@ -7,6 +7,7 @@ neighbour. A measurement that fails is reported at once, and the run goes on wit
 from __future__ import annotations
 
 import datetime
+import time
 from collections.abc import Sequence
 from typing import Final
 
@@ -90,6 +91,7 @@ class Runner:
                 row.rounds.append(figures)
 
     async def _figures(self, cluster: BenchmarkCluster, measurement: Measurement) -> Figures:
+        started = time.perf_counter()
         topic, start = await cluster.topic(measurement.partitions)
         try:
             figures = await find_entry(measurement)(measurement, cluster.bootstrap_servers, topic)
@@ -100,7 +102,7 @@ class Runner:
                 figures["bytes_per_message"] = size / written
         finally:
             await cluster.discard(topic)
-        return _completed(figures, measurement)
+        return _completed(figures, measurement) | {"all_seconds": time.perf_counter() - started}
 
 
 def _completed(figures: Figures, measurement: Measurement) -> Figures:
