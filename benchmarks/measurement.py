@@ -48,7 +48,7 @@ Figures = dict[str, float]
 """Numbers by name; see the module's docstring for the names that every measurement has."""
 
 # Where workloads and entries are defined; each registers what it has when it is imported.
-WORKLOAD_MODULES: Final = ("benchmarks.macro.workloads", "benchmarks.macro.peer_workloads", "benchmarks.macro.special")
+WORKLOAD_MODULES: Final = ("benchmarks.macro.workloads", "benchmarks.macro.peer_workloads")
 ENTRY_MODULES: Final = ("benchmarks.clients.java", "benchmarks.web.load", "benchmarks.macro.special")
 
 PROCESS_TIMEOUT: Final = 300.0
@@ -201,11 +201,7 @@ async def run_in_process(measurement: Measurement, bootstrap_servers: str, topic
 
 def _import(modules: Iterable[str]) -> None:
     for name in modules:
-        try:
-            importlib.import_module(name)
-        except ModuleNotFoundError as error:
-            if not (error.name or "").startswith("benchmarks."):
-                raise
+        importlib.import_module(name)
 
 
 def _found(registered: Mapping[tuple[str, str], Workload], measurement: Measurement) -> Workload:

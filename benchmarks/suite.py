@@ -7,12 +7,11 @@ counts. Rows of one phase are interleaved on one broker; a phase with very many 
 from __future__ import annotations
 
 import fnmatch
-import importlib
-import importlib.util
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
+from .macro import special
 from .measurement import Measurement
 
 __all__ = ["everything", "phases", "quick", "select"]
@@ -25,14 +24,13 @@ _NO_LINGER_RDKAFKA: Final = {"producer": {"linger.ms": 0}}
 
 APART: Final = {"keyed partitions": "many partitions"}
 """Groups that are not measured on the broker of all others."""
-SPECIAL_MODULE: Final = "benchmarks.macro.special"
 
 CODECS: Final = ("gzip", "snappy", "lz4", "zstd")
 
 
 def everything() -> list[Measurement]:
     """The full suite."""
-    return [*_awaited(), *_pipelined(), *_bulk(), *_kibibyte(), *_codecs(), *_keyed(), *_special()]
+    return [*_awaited(), *_pipelined(), *_bulk(), *_kibibyte(), *_codecs(), *_keyed(), *special.measurements()]
 
 
 def quick() -> list[Measurement]:
@@ -203,10 +201,3 @@ def _keyed() -> list[Measurement]:
                 )
             )
     return found
-
-
-def _special() -> list[Measurement]:
-    """Web service, round trip, flat, memory, loop."""
-    if importlib.util.find_spec(SPECIAL_MODULE) is None:
-        return []
-    return list(importlib.import_module(SPECIAL_MODULE).measurements())
