@@ -163,19 +163,19 @@ def _flat_goals() -> tuple[Goal, ...]:
     many, few = row("topics", "10,000 topics, all known"), row("topics", "10 topics, all known")
     hour, fresh = row("ages", "after an hour"), row("ages", "fresh")
     return (
-        # Bare asyncio grows by more than that: its rows are beside ours.
+        # With the collector on, bare asyncio grows as much: its rows are beside ours.
         Goal(
-            "64,000 sends gathered: CPU of 1,000",
-            "cpu_us",
+            "64,000 sends gathered: CPU of 1,000, collector off",
+            "no_gc_cpu_us",
             row("gathered", "64,000 at once"),
             (row("gathered", "1,000 at once"),),
             "at most",
-            2.0,
+            1.2,
         ),
-        Goal("10,000 topics known: CPU of 10", "cpu_us", many, (few,), "at most", 1.2),
+        Goal("10,000 topics known: CPU of 10, collector off", "no_gc_cpu_us", many, (few,), "at most", 1.2),
         Goal("10,000 topics known: CPU of a lone await, of 10", "lone_cpu_us", many, (few,), "at most", 1.2),
         Goal("10,000 topics known: ms that metadata holds the loop", "refresh_held_ms", many, (), "at most", 10.0),
-        Goal("after an hour: CPU of fresh", "cpu_us", hour, (fresh,), "at most", 1.2),
+        Goal("after an hour: CPU of fresh, collector off", "no_gc_cpu_us", hour, (fresh,), "at most", 1.2),
         Goal("after an hour: CPU of a lone await, of fresh", "lone_cpu_us", hour, (fresh,), "at most", 1.2),
     )
 
