@@ -35,13 +35,21 @@ class DelayingProxy:
         self.is_stalled = False
         self.ends: set[_End] = set()
         self._advertised = (_wire_address(host, port), b"")
+        self._server: asyncio.Server | None = None
 
     async def listen(self) -> str:
         """Listen on a free port; returns the address for clients."""
-        server = await asyncio.get_running_loop().create_server(lambda: _End(self, None), LOOPBACK, 0)
-        port = server.sockets[0].getsockname()[1]
+        self._server = await asyncio.get_running_loop().create_server(lambda: _End(self, None), LOOPBACK, 0)
+        port = self._server.sockets[0].getsockname()[1]
         self._advertised = (self._advertised[0], _wire_address(LOOPBACK, port))
         return f"{LOOPBACK}:{port}"
+
+    def close(self) -> None:
+        """Listen no more, and end every connection."""
+        if self._server is not None:
+            self._server.close()
+        for end in self.ends:
+            end.abort()
 
     def command(self, word: str) -> dict[str, Any]:
         """``stall`` or ``resume``."""
@@ -75,6 +83,14 @@ class _End(asyncio.Protocol):
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
+
+    def abort(self) -> None:
+        """End this side now."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._line.clear()
+        if self._transport is not None:
+            self._transport.abort()
 
     # asyncio callbacks
 
