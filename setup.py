@@ -1,9 +1,9 @@
 """The build of the compiled core; everything else about the package is in pyproject.toml.
 
-The core is every `.pyx` in the package and every plain `.py` with a `.pxd` of the same name beside it. It is wanted,
-never needed: each module also runs interpreted, so without Cython, without a compiler (`CC=/bin/false`), or when any
-one module does not compile, the install still succeeds, and says so loudly on standard error (`pip -v` shows it;
-`aiokafkapy.compiled` tells afterwards).
+The core is every `.pyx` in the package and every plain `.py` whose first line is a `# cython:` directive; most of them
+have a `.pxd` with their types beside them. It is wanted, never needed: each module also runs interpreted, so without
+Cython, without a compiler (`CC=/bin/false`), or when any one module does not compile, the install still succeeds, and
+says so loudly on standard error (`pip -v` shows it; `aiokafkapy.compiled` tells afterwards).
 
 Rule: all or nothing. The compiled modules cimport one another, so a half-built core would fail at import; when one
 module fails, those already built are withdrawn, and so are older ones beside the sources of an editable install.
@@ -26,7 +26,7 @@ PACKAGE = "aiokafkapy"
 def core_sources() -> list[Path]:
     """Paths, relative to the project, of the modules that are compiled where possible."""
     found = set((ROOT / PACKAGE).rglob("*.pyx"))
-    found.update(path for pxd in (ROOT / PACKAGE).rglob("*.pxd") if (path := pxd.with_suffix(".py")).exists())
+    found.update(path for path in (ROOT / PACKAGE).rglob("*.py") if path.read_bytes().startswith(b"# cython:"))
     return sorted(path.relative_to(ROOT) for path in found)
 
 
@@ -43,6 +43,7 @@ class BuildCore(build_ext):
     """`build_ext` that yields the whole core or none of it, and never fails the install."""
 
     def build_extensions(self) -> None:
+        self.parallel = os.cpu_count()
         try:
             self._translate()
             for extension in self.extensions:
@@ -65,7 +66,9 @@ class BuildCore(build_ext):
 
         originals = {extension.name: extension for extension in self.extensions}
         plain = [Extension(name, list(extension.sources)) for name, extension in originals.items()]
-        for translated in cythonize(plain, build_dir=str(ROOT / "build" / "cython"), language_level=3):
+        for translated in cythonize(
+            plain, build_dir=str(ROOT / "build" / "cython"), language_level=3, nthreads=os.cpu_count() or 1
+        ):
             originals[translated.name].sources = translated.sources
 
     def _withdraw(self, reason: str) -> None:

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """The requests that were written to a node, or are being written, and have no answer yet.
 
 Owns one deque per node. Knows no socket and reads no clock. Kafka's counterpart is ``InFlightRequests``.
@@ -62,7 +63,10 @@ class InFlightRequests:
     def can_send_more(self, node_id: int) -> bool:
         """True when nothing is in flight, or the newest is completely written and there is room for one more."""
         requests = self._requests.get(node_id)
-        return not requests or (requests[0].is_written and len(requests) < self._max_in_flight)
+        if not requests:
+            return True
+        newest = requests[0]
+        return newest.is_written and len(requests) < self._max_in_flight
 
     def mark_written(self, node_id: int) -> InFlightRequest | None:
         """All that was handed to the node's connection has left; returns the newest request."""

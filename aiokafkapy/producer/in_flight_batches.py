@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """The batches in Produce requests, and what becomes of them when they are answered, or are not.
 
 Owns what is on the wire, when it expires, which attempts ended in doubt, and what went wrong last for a partition.
@@ -95,7 +96,6 @@ class InFlightBatches:
         batches: Sequence[ProducerBatch],
         answers: Mapping[TopicPartition, PartitionProduceResponse],
         now: float,
-        *,
         was_sent: bool = True,
     ) -> None:
         """The request with these batches is over. ``was_sent``: a byte of it may have reached the broker."""

@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """What the producer measures: Kafka's metric names, and the numbers behind them.
 
 Kafka's counterparts are ``SenderMetricsRegistry``, ``Sensor``, ``Rate`` and ``Avg``. It knows no clock: ``now`` is an
@@ -65,10 +66,11 @@ class Window:
 
     def _rotate(self, now: float) -> None:
         is_recent = now - self._started < 2 * WINDOW
-        self._old_count, self._old_total, self._old_maximum = (
-            (self._count, self._total, self._maximum) if is_recent else (0, 0.0, 0.0)
-        )
-        self._count, self._total, self._maximum = 0, 0.0, 0.0
+        self._old_count = self._count if is_recent else 0
+        self._old_total = self._total if is_recent else 0.0
+        self._old_maximum = self._maximum if is_recent else 0.0
+        self._count = 0
+        self._total = self._maximum = 0.0
         self._started = self._started + WINDOW if is_recent else now
 
 

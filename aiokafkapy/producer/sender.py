@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """``Sender``: the one task that turns ready batches into Produce requests.
 
 Owns the task, its sleep, the requests it makes, and the threads that compress. What to send is the accumulator's to
@@ -137,9 +138,10 @@ class Sender:
         """Do what can be done now; returns the seconds until the clock gives more to do (infinity: nothing will)."""
         self._metrics.wake_ups += 1
         manager = self._transaction_manager
+        delay = NEVER
         if manager is not None and manager.needs_attention:
-            return min(self._tend_identity(manager, now), self.send_producer_data(now))
-        return self.send_producer_data(now)
+            delay = self._tend_identity(manager, now)  # first: a bumped epoch lets batches go
+        return min(delay, self.send_producer_data(now))
 
     def _tend_identity(self, manager: TransactionManager, now: float) -> float:
         """Settle sequences, bump the epoch, ask for a producer id: whichever is due. Returns as ``run_once``."""

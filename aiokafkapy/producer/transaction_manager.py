@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """Who we are to the brokers, and which sequence comes next: the idempotent half of Kafka's ``TransactionManager``.
 
 It owns the producer id and epoch, and per partition (Kafka's ``TxnPartitionMap`` and ``TxnPartitionEntry``) the next
@@ -227,7 +228,7 @@ class TransactionManager:
 
     def should_stop_drain_batches_for_partition(self, topic_partition: TopicPartition, first: SequencedBatch) -> bool:
         """True when ``first``, the first batch of the partition, must not be drained now."""
-        if not self._identity.is_valid or topic_partition in self._partitions_to_rewrite:
+        if self._identity is NO_IDENTITY or topic_partition in self._partitions_to_rewrite:
             return True
         entry = self._partitions.get(topic_partition)
         if entry is None:

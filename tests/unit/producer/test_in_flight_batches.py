@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from aiokafkapy.common import TopicPartition
@@ -12,10 +14,11 @@ from aiokafkapy.errors import (
     OutOfOrderSequenceNumberError,
     RecordTooLargeError,
 )
+from aiokafkapy.producer.produce_responses import no_answer
 
 from .sender_fakes import SenderHarness, batches_of
 
-T0 = TopicPartition("t", 0)
+T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 OUT_OF_ORDER = OutOfOrderSequenceNumberError.code or 0
 
 
@@ -266,16 +269,18 @@ class TestExpiry:
 def test_a_bug_in_handling_one_batch_is_not_the_others_problem() -> None:
     harness = SenderHarness()
     broken, fine = harness.append(partition=0), harness.append(partition=1)
-    request = harness.send()
-    original = harness.sender.in_flight_batches._complete
+    batches = batches_of(harness.send())
 
-    def complete(batch: object, *rest: object) -> None:
-        if batch.topic_partition == T0:  # type: ignore[attr-defined]
+    class UnreadableAnswer:
+        error_code = 0
+
+        @property
+        def base_offset(self) -> int:
             raise RuntimeError("a bug")
-        original(batch, *rest)  # type: ignore[arg-type]
 
-    harness.sender.in_flight_batches._complete = complete  # type: ignore[method-assign, assignment]
-    harness.answer(request, base_offset=2)
+    good = no_answer(T1, 0)._replace(base_offset=2)
+    answers: dict[TopicPartition, Any] = {T0: UnreadableAnswer(), T1: good}
+    harness.sender.in_flight_batches.handle_answers(batches, answers, harness.now)
     assert str(broken.exception()) == "a bug"
     assert fine.result().offset == 2
     assert len(harness.sender.in_flight_batches) == 0

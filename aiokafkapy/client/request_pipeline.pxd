@@ -1,0 +1,36 @@
+# Types of request_pipeline.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+from aiokafkapy.client.client_request cimport ClientRequest, ClientResponse
+from aiokafkapy.client.deadline_timer cimport DeadlineTimer
+from aiokafkapy.client.in_flight_requests cimport InFlightRequest, InFlightRequests
+
+
+@cython.final
+cdef class RequestPipeline:
+    cdef InFlightRequests _in_flight
+    cdef object _api_versions
+    cdef str _client_id
+    cdef double _request_timeout
+    cdef object _loop
+    cdef DeadlineTimer _timer
+    cdef object _log
+    cdef object _on_completed
+    cdef public long long _correlation_id
+    cdef object _completed
+    cdef bint _is_completing
+
+    cpdef usable_version(self, ClientRequest request)
+    @cython.locals(entry=InFlightRequest, deadline=double, correlation_id=int)
+    cpdef write(
+        self, object connection, ClientRequest request, int version, double now, object timeout=*, object future=*,
+        bint is_internal=*,
+    )
+    @cython.locals(request=ClientRequest)
+    cpdef decode(self, InFlightRequest entry, bytes frame)
+    @cython.locals(newest=InFlightRequest)
+    cpdef handle_completed_send(self, int node_id, double now)
+    cpdef complete(self, InFlightRequest entry, object body, double now)
+    @cython.locals(entry=InFlightRequest, response=ClientResponse)
+    cpdef complete_responses(self)

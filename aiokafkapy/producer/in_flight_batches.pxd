@@ -1,0 +1,36 @@
+# Types of in_flight_batches.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+from aiokafkapy.producer.metrics cimport SenderMetrics
+from aiokafkapy.producer.producer_batch cimport ProducerBatch
+from aiokafkapy.producer.transaction_manager cimport TransactionManager
+
+
+@cython.final
+cdef class InFlightBatches:
+    cdef object _metadata
+    cdef object _accumulator
+    cdef TransactionManager _transaction_manager
+    cdef SenderMetrics _metrics
+    cdef object _log
+    cdef Py_ssize_t _retries
+    cdef double _delivery_timeout
+    cdef bint _guarantee_message_order
+    cdef dict _on_the_wire
+    cdef Py_ssize_t _count
+    cdef readonly list _expiries
+    cdef long long _number
+    cdef set _in_doubt
+    cdef readonly dict last_errors
+
+    @cython.locals(batch=ProducerBatch)
+    cpdef add(self, object batches)
+    @cython.locals(batch=ProducerBatch)
+    cpdef handle_answers(self, object batches, object answers, double now, bint was_sent=*)
+    @cython.locals(batch=ProducerBatch)
+    cpdef expire(self, double now)
+    @cython.locals(next_expiry=double)
+    cpdef double time_to_expiry(self, double now) except -1
+    cdef _handle_answer(self, ProducerBatch batch, object answer, double now, bint was_sent)
+    cdef _complete(self, ProducerBatch batch, object answer, double now)

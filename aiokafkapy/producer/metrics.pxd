@@ -1,0 +1,59 @@
+# Types of metrics.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+
+@cython.final
+cdef class Window:
+    cdef Py_ssize_t _count
+    cdef Py_ssize_t _old_count
+    cdef double _maximum
+    cdef double _old_maximum
+    cdef double _started
+    cdef double _total
+    cdef double _old_total
+
+    cpdef record(self, double value, double now, Py_ssize_t count=*)
+    cdef _rotate_if_due(self, double now)
+    cdef _rotate(self, double now)
+
+
+@cython.final
+cdef class SenderMetrics:
+    cdef list _batches
+    cdef list _requests
+    cdef list _responses
+    cdef list _lags
+    cdef readonly Py_ssize_t records_sent
+    cdef readonly Py_ssize_t records_retried
+    cdef readonly Py_ssize_t batches_sent
+    cdef readonly Py_ssize_t bytes_sent
+    cdef public Py_ssize_t batch_splits
+    cdef readonly Py_ssize_t requests_sent
+    cdef public Py_ssize_t epoch_bumps
+    cdef public Py_ssize_t wake_ups
+    cdef readonly object errors_by_code
+    cdef public object last_success
+    cdef readonly Window sends
+    cdef readonly Window record_errors
+    cdef readonly Window record_retries
+    cdef readonly Window record_size
+    cdef readonly Window batch_size
+    cdef readonly Window compression_rate
+    cdef readonly Window records_per_request
+    cdef readonly Window queue_time
+    cdef readonly Window request_latency
+    cdef readonly Window throttle_time
+    cdef readonly Window loop_lag
+
+    cpdef record_batch(
+        self, Py_ssize_t record_count, Py_ssize_t size, Py_ssize_t uncompressed_size, double queued, double now
+    )
+    cpdef record_request(self, Py_ssize_t record_count, double now)
+    cpdef record_response(self, double latency, int throttle_time_ms, double now)
+    cpdef record_wake_up(self, double lag, double now)
+    @cython.locals(
+        record_count=Py_ssize_t, size=Py_ssize_t, uncompressed_size=Py_ssize_t, queued=double, now=double,
+        latency=double, throttle_time_ms=double, lag=double,
+    )
+    cdef _sum_up(self)

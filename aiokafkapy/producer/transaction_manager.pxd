@@ -1,0 +1,49 @@
+# Types of transaction_manager.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+
+cpdef object increment_sequence(long long sequence, long long by)
+cpdef bint is_before(long long first, long long second) except -1
+
+
+@cython.final
+cdef class TxnPartitionEntry:
+    cdef public object identity
+    cdef public long long next_sequence
+    cdef public long long last_acked_sequence
+    cdef public long long last_acked_offset
+    cdef public list in_flight
+
+    cpdef add(self, object batch)
+    cpdef remove(self, object batch)
+    cpdef bint is_next_sequence(self, long long sequence) except -1
+
+
+@cython.final
+cdef class TransactionManager:
+    cdef object _state
+    cdef object _identity
+    cdef object _backoff
+    cdef Py_ssize_t _attempts
+    cdef double _retry_at
+    cdef object _last_error
+    cdef dict _partitions
+    cdef set _partitions_to_rewrite
+    cdef dict _unresolved
+
+    @cython.locals(entry=TxnPartitionEntry)
+    cpdef bint should_stop_drain_batches_for_partition(self, object topic_partition, object first) except -1
+    @cython.locals(entry=TxnPartitionEntry)
+    cpdef maybe_update_producer_id_and_epoch(self, object topic_partition)
+    cpdef object sequence_number(self, object topic_partition)
+    @cython.locals(entry=TxnPartitionEntry)
+    cpdef increment_sequence_number(self, object topic_partition, Py_ssize_t count)
+    cpdef add_in_flight_batch(self, object batch)
+    @cython.locals(entry=TxnPartitionEntry)
+    cpdef remove_in_flight_batch(self, object batch)
+    @cython.locals(entry=TxnPartitionEntry, last=cython.longlong)
+    cpdef handle_completed_batch(self, object batch, long long base_offset)
+    cdef TxnPartitionEntry _entry(self, object topic_partition)
+    cdef _rewrite_partitions(self)
+    cdef _transition(self, object new)
