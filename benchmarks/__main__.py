@@ -44,11 +44,11 @@ def main() -> int:
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return 130
-    found = answers(results)
+    is_whole = not arguments.quick and arguments.only is None
+    found = [answer for answer in answers(results) if is_whole or answer.value is not None]
     print(table(results), goals_text(found), sep="\n\n")
     if old is not None:
         print(f"\n{compare(results, old)}")
-    is_whole = not arguments.quick and arguments.only is None
     if is_whole or arguments.out:
         directory = arguments.out or RESULTS
         results.write(directory / f"{results.date}.json", [answer.to_dict() for answer in found])
