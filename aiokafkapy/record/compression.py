@@ -105,11 +105,11 @@ _LEVELS: Final = {Compression.GZIP: range(1, 10), Compression.LZ4: range(1, 18),
 _DEFAULT_LEVELS: Final = {Compression.GZIP: -1, Compression.LZ4: 9, Compression.ZSTD: 3}
 
 _INLINE_LIMITS: Final = {
-    Compression.GZIP: ((3, 6 * 1024), (6, 2 * 1024), (9, 1024)),
-    Compression.LZ4: ((17, 1024),),
+    Compression.GZIP: ((3, 6 * 1024), (6, 3 * 1024), (9, 2 * 1024)),
+    Compression.LZ4: ((5, 6 * 1024), (9, 4 * 1024), (17, 2 * 1024)),
     Compression.ZSTD: ((-1, 24 * 1024), (2, 16 * 1024), (4, 10 * 1024), (7, 4 * 1024), (9, 2 * 1024), (22, 1024)),
 }
-"""For each codec with levels: the limit up to each level; of lz4 the high compressor, whose every call is slow."""
+"""For each codec with levels: the limit up to each level; of lz4, the high compressor's."""
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
@@ -118,17 +118,16 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
     Levels mean what they mean in Java, so lz4's default, 9, is the fast compressor, and the others are the slow, high
     one (whose levels above 12 are 12). Raises ConfigurationError for a level that the codec does not have.
     """
-    codec = Compression(codec)
-    if codec is Compression.NONE:
-        return bytes(data)
-    if codec is Compression.SNAPPY:
-        return _compress_snappy(data)
-    chosen = _DEFAULT_LEVELS[codec] if level is None else codec.check_level(level)
-    if codec is Compression.GZIP:
-        return zlib.compress(data, chosen, GZIP_WINDOW)
+    codec, chosen = _resolved(codec, level)
+    if codec is Compression.ZSTD:
+        return bytes(cramjam.zstd.compress(data, level=chosen))
     if codec is Compression.LZ4:
         return _compress_lz4(data, chosen)
-    return bytes(cramjam.zstd.compress(data, level=chosen))
+    if codec is Compression.SNAPPY:
+        return _compress_snappy(data)
+    if codec is Compression.GZIP:
+        return zlib.compress(data, chosen, GZIP_WINDOW)
+    return bytes(data)
 
 
 @cache
@@ -174,6 +173,15 @@ def decompress(codec: int, data: Buffer, max_size: int) -> bytes | bytearray:
         raise CorruptMessageError(
             f"{len(data)} bytes cannot be decompressed as {codec.codec_name} into at most {max_size}: {error}"
         ) from error
+
+
+@cache  # a microsecond for each batch otherwise
+def _resolved(codec: int, level: int | None) -> tuple[Compression, int]:
+    """The codec, and the level to use; 0 where there is none."""
+    codec = Compression(codec)
+    if codec.default_level is None:
+        return codec, 0
+    return codec, codec.default_level if level is None else codec.check_level(level)
 
 
 def _compress_lz4(data: Buffer, level: int) -> bytes:
