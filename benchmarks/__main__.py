@@ -28,7 +28,10 @@ def main() -> int:
         from .micro.check import main as check
 
         return check(sys.argv[2:]) or 0
-    arguments = _parser().parse_args()
+    parser = _parser()
+    arguments = parser.parse_args()
+    if arguments.readme and (arguments.quick or arguments.only or arguments.out):
+        parser.error("--readme is for the whole suite, whose results are in benchmarks/results")
     measurements = select(quick() if arguments.quick else everything(), arguments.only)
     if arguments.list:
         print("\n".join(f"{m.label} · {m.count:,}" for m in measurements))

@@ -38,6 +38,8 @@ _COLUMNS: Final = (
     ("p99.9 ms", "p999_ms", 2),
     ("RSS MB", "peak_rss_mb", 0),
 )
+LARGE: Final = 100
+"""From here on one digit after the point is enough."""
 _RANGED: Final = {"rate", "cpu_us"}
 # Figures that a table of all groups has no column for.
 _EXTRAS: Final = {
@@ -177,6 +179,7 @@ def _cell(row: Row, figure: str, digits: int) -> str:
     spread = row.spread(figure)
     if spread is None:
         return ""
+    digits = digits if spread.median < LARGE else min(digits, 1)
     text = f"{spread.median:,.{digits}f}"
     if figure in _RANGED:
         text += f" ({spread.low:,.{digits}f}-{spread.high:,.{digits}f})"
