@@ -47,7 +47,7 @@ cdef enum:
 
 PLANNED_ROWS = MOST_ROWS
 PLANNED_BYTES = MOST_BYTES
-SLICE_BYTES = 256 * 1024
+SLICE_BYTES = 512 * 1024
 
 cdef int64_t MAX_BATCH_SIZE = 0x7FFFFFFF
 cdef int64_t INT64_MAX = 0x7FFFFFFFFFFFFFFF
@@ -119,9 +119,11 @@ cdef class ArrowRows:
             self._routes[topic].sticky_partition = route.sticky_partition
             self._routes[topic].sticky_bytes = 0
             lane_count = max(lane_count, self._routes[topic].first_lane + self._routes[topic].partition_count + 1)
+        self.planned = stop - start
         if not self._hashes_keys and not self._has_partition and not self._has_topics:
-            self.planned = stop - start
             self._only_lane = self._routes[0].first_lane if self._routes[0].partition_count > 0 else 0
+        elif not self.planned:
+            self._only_lane = 0
         else:
             self._reserve(min(stop - start, MOST_ROWS))
             self._reserve_lanes(lane_count)
@@ -378,7 +380,7 @@ cdef class ArrowRows:
         cdef Py_ssize_t index
         cdef int32_t place = 0
         cdef int32_t count
-        if self.planned and self._lane_ends[self._lanes[0]] == self.planned:
+        if self._lane_ends[self._lanes[0]] == self.planned:
             return True
         for index in range(lane_count):
             count = self._lane_ends[index]

@@ -12,9 +12,8 @@ Rules:
 
 from __future__ import annotations
 
-import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ..common import Headers
@@ -47,10 +46,18 @@ class ArrowRows:
     """
 
     __slots__ = (
-        "_columns",
+        "_divisor",
         "_hashes_keys",
+        "_headers",
+        "_key",
         "_lanes",
+        "_multiplier",
         "_order",
+        "_partition",
+        "_row_count",
+        "_timestamp",
+        "_topic",
+        "_value",
         "encoded_bytes",
         "now_ms",
         "planned",
@@ -61,15 +68,16 @@ class ArrowRows:
     )
 
     def __init__(self, columns: Columns, hashes_keys: bool) -> None:
-        for column in (columns.value, columns.key):
-            if column is not None:
-                _check_bytes(column)
-        if columns.headers is not None:
-            _check_headers(columns.headers)
-        for numbers in (columns.partition, columns.timestamp, columns.topics):
-            if numbers is not None:
-                _check_numbers(numbers)
-        self._columns = columns
+        # What reads a row out of each column; without a key a reader gives None.
+        self._value = _strings(columns.value, "value")
+        self._key = None if columns.key is None else _strings(columns.key, "key")
+        self._headers = None if columns.headers is None else _headers(columns.headers)
+        self._partition = None if columns.partition is None else _numbers(columns.partition)
+        self._timestamp = None if columns.timestamp is None else _numbers(columns.timestamp)
+        self._topic = None if columns.topics is None else _numbers(columns.topics)
+        self._row_count = columns.row_count
+        self._multiplier = columns.multiplier
+        self._divisor = columns.divisor
         self._hashes_keys = hashes_keys and columns.key is not None
         self.now_ms = 0
         self.encoded_bytes = 0
@@ -88,8 +96,7 @@ class ArrowRows:
         ``routes`` has a route for each topic's number, or one for all rows. A plan ends when a topic has got so many
         bytes for its sticky partition: the next one may have another.
         """
-        columns = self._columns
-        stop = min(stop, columns.row_count)
+        stop = min(stop, self._row_count)
         self.sticky_bytes = [0] * len(routes)
         if self._is_uniform:
             lane = routes[0].first_lane if routes[0].partition_count > 0 else 0
@@ -136,25 +143,21 @@ class ArrowRows:
 
     def record(self, row: int) -> tuple[int, bytes | None, bytes | None, Headers | None]:
         """A row as time stamp, key, value and headers. Raises SerializationError for one that is no record."""
-        columns = self._columns
         timestamp_ms = self._timestamp_of(row)
         if timestamp_ms is None:
             raise SerializationError("its timestamp is out of range: expected milliseconds in 64 bits")
-        key = None if columns.key is None else _bytes_of(columns.key, row, "key")
-        value = _bytes_of(columns.value, row, "value")
-        headers = None if columns.headers is None else _headers_of(columns.headers, row)
-        return timestamp_ms, key, value, headers
+        key = None if self._key is None else self._key(row)
+        value = self._value(row)
+        return timestamp_ms, key, value, None if self._headers is None else self._headers(row)
 
     def topic_of(self, row: int) -> int:
         """The number of a row's topic, or NULL_TOPIC."""
-        if self._columns.topics is None:
-            return 0
-        topic = _number_of(self._columns.topics, row)
+        topic = 0 if self._topic is None else self._topic(row)
         return NULL_TOPIC if topic is None else topic
 
     def partition_of(self, row: int) -> int | None:
         """What a row says of its partition."""
-        return None if self._columns.partition is None else _number_of(self._columns.partition, row)
+        return None if self._partition is None else self._partition(row)
 
     # --- encoding ---
 
@@ -164,12 +167,17 @@ class ArrowRows:
         Returns 0 when it came there, or ``encoded_bytes`` to ``most_bytes``, when the builder is full, and before a row
         that is no record, of which ``record()`` says why; else the memory that it needs over the builder's allowance.
         """
+        start, order, is_plain = self.start, self._order, self._headers is None and self._timestamp is None
+        try_append, now_ms = builder.try_append, self.now_ms
         while self.position < stop and self.encoded_bytes < most_bytes:
+            row = start + order[self.position]
             try:
-                record = self.record(self.row_at(self.position))
+                if is_plain:
+                    size = try_append(now_ms, None if self._key is None else self._key(row), self._value(row), None)
+                else:
+                    size = try_append(*self.record(row))
             except SerializationError:
                 return 0
-            size = builder.try_append(*record)
             if size <= 0:
                 return -size
             self.position += 1
@@ -181,8 +189,7 @@ class ArrowRows:
     @property
     def _is_uniform(self) -> bool:
         """True when every row of a plan is in the same lane, without a look at it."""
-        columns = self._columns
-        return not self._hashes_keys and columns.partition is None and columns.topics is None
+        return not self._hashes_keys and self._partition is None and self._topic is None
 
     def _choose_lanes(self, start: int, stop: int, routes: Sequence[Route], most_sticky_bytes: int) -> list[int]:
         lanes: list[int] = []
@@ -208,16 +215,16 @@ class ArrowRows:
         return lanes
 
     def _hashed_key_of(self, row: int) -> bytes | None:
-        if not self._hashes_keys or self._columns.key is None:
+        if not self._hashes_keys or self._key is None:
             return None
         try:
-            return _bytes_of(self._columns.key, row, "key")
+            return self._key(row)
         except SerializationError:
             return None  # it is told when the row is encoded
 
     def _value_size_of(self, row: int) -> int:
         try:
-            return len(_bytes_of(self._columns.value, row, "value") or b"")
+            return len(self._value(row) or b"")
         except SerializationError:
             return 0
 
@@ -226,149 +233,156 @@ class ArrowRows:
         return -1 if partition is None else partition
 
     def _timestamp_of(self, row: int) -> int | None:
-        columns = self._columns
-        number = None if columns.timestamp is None else _number_of(columns.timestamp, row)
+        number = None if self._timestamp is None else self._timestamp(row)
         if number is None:
             return self.now_ms
-        timestamp_ms = number * columns.multiplier // columns.divisor
+        timestamp_ms = number * self._multiplier // self._divisor
         return timestamp_ms if INT64_MIN <= timestamp_ms <= INT64_MAX else None
 
 
-def _check_bytes(column: BytesColumn) -> None:
-    """Raise ValueError for buffers that are shorter than the column."""
+# --- readers: row → what it has in a column; they raise ValueError when made, for buffers shorter than the column ---
+
+
+def _numbers(column: NumberColumn) -> Callable[[int], int | None]:
     rows = column.offset + column.length
-    _check_bits(column.validity, rows)
-    if column.layout in (Layout.SMALL, Layout.LARGE) and column.length:
-        _check_size(column.offsets, (rows + 1) * (4 if column.layout == Layout.SMALL else 8))
-    elif column.layout == Layout.FIXED and column.length:
-        _check_size(column.data, rows * column.width)
-    elif column.layout == Layout.VIEWS and column.length:
-        _check_size(column.offsets, rows * 16)
-    if column.indices is not None:
-        _check_numbers(column.indices)
+    is_null = _nulls(column.validity, column.offset, rows)
+    numbers = _integers(column.data, column.width, rows if column.length else 0)
+    offset = column.offset
+    if is_null is None:
+        return lambda row: numbers[offset + row]
+    return lambda row: None if is_null(row) else numbers[offset + row]
 
 
-def _check_headers(column: HeadersColumn) -> None:
-    rows = column.offset + column.length
-    _check_bits(column.validity, rows)
-    if column.length:
-        _check_size(column.offsets, (rows + 1) * (4 if column.layout == Layout.SMALL else 8))
-    _check_bytes(column.names)
-    _check_bytes(column.values)
-    _check_bits(column.entries.validity, column.entries.offset + column.entries.length)
-    if not length_of(column.names) == length_of(column.values) == column.entries.length:
-        raise ValueError("a table's headers have names and values of different numbers")
+def _strings(column: BytesColumn, name: str) -> Callable[[int], bytes | None]:
+    """As ``_plain_strings``, for those with indices too. Readers raise SerializationError for what is not there."""
+    read = _plain_strings(column, name)
+    if column.indices is None:
+        return read
+    index_of, length = _numbers(column.indices), column.length
 
-
-def _check_numbers(column: NumberColumn) -> None:
-    rows = column.offset + column.length
-    _check_bits(column.validity, rows)
-    if column.length:
-        _check_size(column.data, rows * column.width)
-
-
-def _check_bits(buffer: Any, rows: int) -> None:
-    if buffer is not None:
-        _check_size(buffer, (rows + 7) // 8)
-
-
-def _check_size(buffer: Any, size: int) -> None:
-    found = 0 if buffer is None else memoryview(buffer).nbytes
-    if found < size:
-        raise ValueError(f"a table's buffer has {found} bytes where its rows need {size}")
-
-
-def length_of(column: BytesColumn) -> int:
-    """The rows of a column: those of its indices, if it has any."""
-    return column.length if column.indices is None else column.indices.length
-
-
-def _is_null(validity: Any, place: int) -> bool:
-    if validity is None:
-        return False
-    return not memoryview(validity).cast("B")[place >> 3] >> (place & 7) & 1
-
-
-def _number_of(column: NumberColumn, row: int) -> int | None:
-    place = column.offset + row
-    if _is_null(column.validity, place):
-        return None
-    return int.from_bytes(_piece(column.data, place * column.width, column.width), _ORDER, signed=True)
-
-
-def _bytes_of(column: BytesColumn, row: int, name: str) -> bytes | None:
-    if column.indices is not None:
-        index = _number_of(column.indices, row)
+    def read_indexed(row: int) -> bytes | None:
+        index = index_of(row)
         if index is None:
             return None
-        row = index
-    if not 0 <= row < column.length:
-        raise _outside(name)
-    place = column.offset + row
-    if column.layout == Layout.NULLS or _is_null(column.validity, place):
-        return None
+        if not 0 <= index < length:
+            raise _outside(name)
+        return read(index)
+
+    return read_indexed
+
+
+def _plain_strings(column: BytesColumn, name: str) -> Callable[[int], bytes | None]:
+    offset, rows = column.offset, column.offset + column.length
+    is_null = _nulls(column.validity, offset, rows)
+    if column.layout == Layout.NULLS or not column.length:
+        return lambda row: None
     if column.layout == Layout.FIXED:
-        return _piece(column.data, place * column.width, column.width)
-    if column.layout == Layout.VIEWS:
-        return _view_of(column, place, name)
-    width = 4 if column.layout == Layout.SMALL else 8
-    start, stop = _ends(column.offsets, place, width)
-    return _checked_piece(column.data, start, stop - start, name)
+        read = _fixed(column, rows)
+    elif column.layout == Layout.VIEWS:
+        read = _views(column, rows, name)
+    else:
+        read = _pieces(column, rows, name)
+    if is_null is None:
+        return read
+    return lambda row: None if is_null(row) else read(row)
 
 
-def _view_of(column: BytesColumn, place: int, name: str) -> bytes:
-    view = _piece(column.offsets, place * 16, 16)
-    size, index, start = (int.from_bytes(view[at : at + 4], _ORDER, signed=True) for at in (0, 8, 12))
-    if 0 <= size <= 12:
-        return view[4 : 4 + size]
-    if not 0 <= index < len(column.buffers):
-        raise _outside(name)
-    return _checked_piece(column.buffers[index], start, size, name)
+def _fixed(column: BytesColumn, rows: int) -> Callable[[int], bytes]:
+    offset, width = column.offset, column.width
+    data = _checked(column.data, rows * width)
+    return lambda row: data[(offset + row) * width : (offset + row + 1) * width].tobytes()
 
 
-def _headers_of(column: HeadersColumn, row: int) -> Headers | None:
-    place = column.offset + row
-    if _is_null(column.validity, place):
+def _pieces(column: BytesColumn, rows: int, name: str) -> Callable[[int], bytes]:
+    offset = column.offset
+    ends = _integers(column.offsets, 4 if column.layout == Layout.SMALL else 8, rows + 1)
+    data = _checked(column.data, 0)
+    size = len(data)
+
+    def read(row: int) -> bytes:
+        start, stop = ends[offset + row], ends[offset + row + 1]
+        if not 0 <= start <= stop <= size:
+            raise _outside(name)
+        return data[start:stop].tobytes()
+
+    return read
+
+
+def _views(column: BytesColumn, rows: int, name: str) -> Callable[[int], bytes]:
+    offset = column.offset
+    views = _checked(column.offsets, rows * 16)
+    numbers = _integers(column.offsets, 4, rows * 4)
+    buffers = [_checked(buffer, 0) for buffer in column.buffers]
+
+    def read(row: int) -> bytes:
+        place = 4 * (offset + row)
+        size = numbers[place]
+        if 0 <= size <= 12:
+            return views[4 * place + 4 : 4 * place + 4 + size].tobytes()
+        index, start = numbers[place + 2], numbers[place + 3]
+        if size < 0 or start < 0 or not 0 <= index < len(buffers) or start + size > len(buffers[index]):
+            raise _outside(name)
+        return buffers[index][start : start + size].tobytes()
+
+    return read
+
+
+def _headers(column: HeadersColumn) -> Callable[[int], Headers | None]:
+    offset, rows, entries = column.offset, column.offset + column.length, column.entries
+    is_null = _nulls(column.validity, offset, rows)
+    ends = _integers(column.offsets, 4 if column.layout == Layout.SMALL else 8, rows + 1 if column.length else 0)
+    names, values = _strings(column.names, "header key"), _strings(column.values, "header value")
+    is_entry_null = _nulls(entries.validity, entries.offset, entries.offset + entries.length)
+    if not _length_of(column.names) == _length_of(column.values) == entries.length:
+        raise ValueError("a table's headers have names and values of different numbers")
+
+    def read(row: int) -> Headers | None:
+        if is_null is not None and is_null(row):
+            return None
+        start, stop = ends[offset + row], ends[offset + row + 1]
+        if not 0 <= start <= stop <= entries.length:
+            raise SerializationError(f"its headers are {start} to {stop} of {entries.length}")
+        found = []
+        for entry in range(start, stop):
+            if is_entry_null is not None and is_entry_null(entry):
+                raise SerializationError(f"header {entry - start} is null: expected a key and a value")
+            name = names(entry)
+            if name is None:
+                raise SerializationError(f"the key of header {entry - start} is null: expected a string")
+            try:
+                text = name.decode()
+            except UnicodeDecodeError:
+                raise SerializationError(f"the key of header {entry - start} is not UTF-8") from None
+            found.append((text, values(entry)))
+        return found
+
+    return read
+
+
+def _nulls(validity: Any, offset: int, rows: int) -> Callable[[int], bool] | None:
+    if validity is None:
         return None
-    start, stop = _ends(column.offsets, place, 4 if column.layout == Layout.SMALL else 8)
-    if not 0 <= start <= stop <= column.entries.length:
-        raise SerializationError(f"its headers are {start} to {stop} of {column.entries.length}")
-    headers = []
-    for entry in range(start, stop):
-        if _is_null(column.entries.validity, column.entries.offset + entry):
-            raise SerializationError(f"header {entry - start} is null: expected a key and a value")
-        name = _bytes_of(column.names, entry, "header key")
-        if name is None:
-            raise SerializationError(f"the key of header {entry - start} is null: expected a string")
-        try:
-            text = name.decode()
-        except UnicodeDecodeError:
-            raise SerializationError(f"the key of header {entry - start} is not UTF-8") from None
-        headers.append((text, _bytes_of(column.values, entry, "header value")))
-    return headers
+    bits = _checked(validity, (rows + 7) // 8)
+    return lambda row: not bits[(offset + row) >> 3] >> ((offset + row) & 7) & 1
 
 
-def _ends(offsets: Any, place: int, width: int) -> tuple[int, int]:
-    ends = _piece(offsets, place * width, 2 * width)
-    return (
-        int.from_bytes(ends[:width], _ORDER, signed=True),
-        int.from_bytes(ends[width:], _ORDER, signed=True),
-    )
+def _integers(buffer: Any, width: int, count: int) -> memoryview:
+    data = _checked(buffer, count * width)
+    return data[: len(data) // width * width].cast("i" if width == 4 else "q") if width else data
 
 
-def _checked_piece(buffer: Any, start: int, size: int, name: str) -> bytes:
-    length = 0 if buffer is None else memoryview(buffer).nbytes
-    if start < 0 or size < 0 or start + size > length:
-        raise _outside(name)
-    return _piece(buffer, start, size) if size else b""
+def _checked(buffer: Any, least: int) -> memoryview:
+    """A buffer's bytes; raises ValueError when they are fewer than ``least``."""
+    data = memoryview(b"" if buffer is None else buffer).cast("B")
+    if len(data) < least:
+        raise ValueError(f"a table's buffer has {len(data)} bytes where its rows need {least}")
+    return data
 
 
 def _outside(name: str) -> SerializationError:
     return SerializationError(f"its {name} does not lie within the buffers of its column")
 
 
-def _piece(buffer: Any, start: int, size: int) -> bytes:
-    return bytes(memoryview(buffer).cast("B")[start : start + size])
-
-
-_ORDER: Final = sys.byteorder
+def _length_of(column: BytesColumn) -> int:
+    """The rows of a column: those of its indices, if it has any."""
+    return column.length if column.indices is None else column.indices.length

@@ -65,15 +65,15 @@ def open_table(data: Any) -> RecordTable:
         return RecordTable(data.schema, _taken(data.to_batches()), data.num_rows)
     if isinstance(data, pa.RecordBatch):
         return RecordTable(data.schema, _taken([data]), data.num_rows)
-    if hasattr(data, "__arrow_c_stream__"):
-        try:
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
             reader = pa.RecordBatchReader.from_stream(data)
-        except pa.ArrowInvalid as error:
-            raise TypeError(f"send_arrow() takes a table, not a {type(data).__name__}: {error}") from error
-        return RecordTable(reader.schema, iter(reader), None)
-    if hasattr(data, "__arrow_c_array__"):
-        batch = pa.record_batch(data)
-        return RecordTable(batch.schema, _taken([batch]), batch.num_rows)
+            return RecordTable(reader.schema, iter(reader), None)
+        if hasattr(data, "__arrow_c_array__"):
+            batch = pa.record_batch(data)
+            return RecordTable(batch.schema, _taken([batch]), batch.num_rows)
+    except pa.ArrowInvalid as error:
+        raise TypeError(f"send_arrow() takes a table, not a {type(data).__name__}: {error}") from error
     raise TypeError(
         f"send_arrow() takes a pyarrow Table or RecordBatch, or what has the Arrow PyCapsule interface (polars, "
         f"pandas 2.2), not a {type(data).__name__}"
@@ -123,12 +123,12 @@ class BatchReader:
         self._header_parts: tuple[BytesColumn, BytesColumn, NumberColumn] | None = None
         if "headers" in self._arrays:
             # What lies below the lists is the same for all windows.
-            self._arrays["headers"] = headers = _as_lists(_plain_array(self._arrays["headers"]))
-            self._header_parts = None if headers is None else _header_parts(headers)
+            self._arrays["headers"] = headers = _plain_array(self._arrays["headers"])
+            self._header_parts = None if _pyarrow().types.is_null(headers.type) else _header_parts(headers)
 
     def window(self, start: int, count: int) -> tuple[Columns, Sequence[str | None] | None]:
         """Some rows, and the topics' names that their numbers stand for if there is a column of topics."""
-        arrays = {part: array.slice(start, count) for part, array in self._arrays.items() if array is not None}
+        arrays = {part: array.slice(start, count) for part, array in self._arrays.items()}
         topics, names = None, None
         if "topic" in arrays:
             topics, names = _topics_of(arrays["topic"])
@@ -213,16 +213,12 @@ def _is_headers(kind: Any) -> bool:
         return True
     if types.is_map(kind):
         return _is_text(_plain_type(kind.key_type)) and _is_bytes(_plain_type(kind.item_type))
-    if not (types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind) or _is_list_view(kind)):
+    if not (types.is_list(kind) or types.is_large_list(kind)):
         return False
     entry = _plain_type(kind.value_type)
     if not types.is_struct(entry) or min(entry.get_field_index("key"), entry.get_field_index("value")) < 0:
         return False
     return _is_text(_plain_type(entry.field("key").type)) and _is_bytes(_plain_type(entry.field("value").type))
-
-
-def _is_list_view(kind: Any) -> bool:
-    return str(kind).startswith(("list_view<", "large_list_view<"))
 
 
 def _is_partition(kind: Any) -> bool:
@@ -315,18 +311,6 @@ def _topics_of(array: Any) -> tuple[NumberColumn, Sequence[str | None]]:
             array = array.cast(pa.large_string())
         array = array.dictionary_encode()
     return _integers_of(array.indices), array.dictionary.to_pylist()
-
-
-def _as_lists(array: Any) -> Any:
-    """Headers as an array of lists or of maps; None when all are null."""
-    pa = _pyarrow()
-    types = pa.types
-    kind = array.type
-    if types.is_null(kind):
-        return None
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_map(kind):
-        return array
-    return array.cast(pa.large_list(kind.value_field))
 
 
 def _header_parts(lists: Any) -> tuple[BytesColumn, BytesColumn, NumberColumn]:
