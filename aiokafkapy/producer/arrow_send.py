@@ -19,6 +19,7 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from time import time
 from typing import Any, Final
@@ -47,8 +48,9 @@ __all__ = ["ArrowSend"]
 
 COST_OF_SINGLE_ROW: Final = 1024
 """Bytes that a row counts for which goes its own way or fails: it takes as long as some that do not."""
-COST_OF_ROUTE: Final = 128
-"""The same for one topic of a window."""
+COST_OF_ROUTE: Final = 512
+COST_OF_REFUSAL: Final = 32
+"""The same for one topic of a window, and for a row that is known to fail before its turn comes."""
 ROWS_PER_LANE: Final = 8
 """Rows planned at a time for each partition, within bounds: going from one partition to the next has its cost."""
 NO_ROUTE: Final = Route(0, 0)
@@ -112,14 +114,11 @@ class ArrowSend:
         """Send all rows, wait for their outcomes, and return them, or raise the first error. Also raises what reading a
         stream raises, and CancelledError.
         """
-        table, self._table = self._table, None
-        if table is not None:
-            await self._send_table(table)
-        table = None
+        await self._send_table()
         await self._places.settled()
         metadata = TableMetadata(self._places, self._bytes)
-        if self._places.has_failures and not return_exceptions:
-            failed = metadata.failed
+        failed = metadata.failed
+        if failed and not return_exceptions:
             row = next(iter(failed))
             error = failed[row]
             error.add_note(
@@ -131,21 +130,20 @@ class ArrowSend:
 
     # --- tables, batches, windows ---
 
-    async def _send_table(self, table: RecordTable) -> None:
-        loop = self._runtime.loop
-        while True:
-            if table.row_count is not None:
-                batch = next(table.batches, None)
-            elif not self._is_ended:
+    async def _send_table(self) -> None:
+        table, self._table = self._table, None
+        is_stream = table is None or table.row_count is None
+        batches = iter(()) if table is None else table.batches
+        while not (is_stream and self._is_ended):
+            if is_stream:
                 # A stream's next batch may come from a disk or a network.
-                batch = await loop.run_in_executor(None, next, table.batches, None)
+                batch = await self._runtime.loop.run_in_executor(None, next, batches, None)
             else:
-                return
+                batch = next(batches, None)
             if batch is None:
                 return
-            reader = BatchReader(batch, self._schema)
-            del batch
-            await self._send_batch(reader)
+            await self._send_batch(BatchReader(batch, self._schema))
+            batch = None  # it may be the last one to hold the buffers, and the next one may take its time
 
     async def _send_batch(self, reader: BatchReader) -> None:
         start = 0
@@ -166,21 +164,28 @@ class ArrowSend:
 
     def _window_rows(self) -> int:
         """Rows for one look at the columns: more where a plan has many partitions to spread them over."""
+        if self._is_uniform:
+            return PLANNED_ROWS
         return min(PLANNED_ROWS, max(PLANNED_ROWS // 4, ROWS_PER_LANE * self._next_lane))
 
     async def _send_window(self, rows: ArrowRows, count: int, topics: Sequence[str | None]) -> None:
         batch_size = self._runtime.config.batch_size
         start = 0
         while start < count:
-            routes = [await self._route(topic) for topic in topics]
+            routes = []
+            for topic in topics:
+                routes.append(await self._route(topic))
+                await self._yield_when_due()
             rows.plan(start, count, routes, batch_size)
             if rows.refused and not self._is_refreshed and _is_partition_missing(rows, routes):
                 self._is_refreshed = True
-                await self._runtime.metadata_refreshed()
+                with suppress(KafkaError):  # that the producer was closed meanwhile is seen in any case
+                    await self._runtime.metadata_refreshed()
                 continue
             start += rows.planned
             self._places.begin_window(rows.planned, rows.lanes())
             if rows.refused:
+                self._unyielded += rows.refused * COST_OF_REFUSAL
                 self._refuse(rows, topics, routes)
             if not self._is_uniform:
                 for topic, sticky_bytes in zip(topics, rows.sticky_bytes, strict=True):

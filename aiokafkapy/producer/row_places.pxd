@@ -16,7 +16,8 @@ cdef class RowPlaces:
     cdef readonly long long row_count
     cdef dict _unsettled
     cdef Py_ssize_t _prune_at
-    cdef readonly bint has_failures
+    cdef bint _has_failures
+    cdef readonly object failed
     cdef Py_ssize_t _kept_window
     cdef tuple _kept_order
     cdef ProduceRequestResult _last

@@ -28,6 +28,8 @@ __all__ = ["RowPlaces"]
 
 FIRST_PRUNE: Final = 256
 """Results to wait for before those that have their answer are thrown out."""
+ROWS_PER_TURN: Final = 20_000
+"""Failed rows that are found before others get their turn."""
 NOWHERE: Final = TopicPartition("", -1)
 
 
@@ -36,6 +38,7 @@ class RowPlaces:
 
     __slots__ = (
         "_firsts",
+        "_has_failures",
         "_kept_order",
         "_kept_window",
         "_last",
@@ -47,7 +50,7 @@ class RowPlaces:
         "_window_lanes",
         "_window_rows",
         "count",
-        "has_failures",
+        "failed",
         "row_count",
     )
 
@@ -66,7 +69,8 @@ class RowPlaces:
         # What is still on its way
         self._unsettled: dict[ProduceRequestResult, None] = {}
         self._prune_at = FIRST_PRUNE
-        self.has_failures = False
+        self._has_failures = False
+        self.failed = array("q")
         # The order of the window that was looked at last
         self._kept_window = -1
         self._kept_order: tuple[Sequence[int], Sequence[int]] = ((), ())
@@ -103,12 +107,12 @@ class RowPlaces:
             if not result.is_settled:
                 unsettled[result] = None
             elif not result.has_succeeded:
-                self.has_failures = True
+                self._has_failures = True
         self._unsettled = unsettled
         self._prune_at = 2 * len(unsettled) + FIRST_PRUNE
 
     async def settled(self) -> None:
-        """Wait until every row has its outcome; raises none of their errors."""
+        """Wait until every row has its outcome, and put those that failed into ``failed``, in the order of rows."""
         self.prune()
         counter = SettlementCounter()
         for result in self._unsettled:
@@ -118,6 +122,15 @@ class RowPlaces:
             counter.on_settled = partial(_wake, future)
             await future
         self.prune()
+        if self._has_failures:
+            looked_at = 0
+            for window in range(len(self._window_rows)):
+                for rows in self._failed_of(window):
+                    self.failed.extend(rows)
+                    looked_at += len(rows)
+                    if looked_at > ROWS_PER_TURN:
+                        looked_at = 0
+                        await asyncio.sleep(0)
 
     # --- looking; every row must have its outcome ---
 
@@ -130,16 +143,6 @@ class RowPlaces:
             place = first + self._order(window)[1][row - first]
         run = bisect_right(self._starts, place) - 1
         return _follow(self._results[run], self._firsts[run] + place - self._starts[run])
-
-    def failed_rows(self) -> list[int]:
-        """The rows that failed, in their order."""
-        rows: list[int] = []
-        if self.has_failures:
-            for number, result in enumerate(self._results):
-                if not result.has_succeeded:
-                    rows.extend(self._failed_of(number))
-            rows.sort()
-        return rows
 
     def delivered(self) -> Iterator[tuple[ProduceRequestResult, int, int]]:
         """The runs of delivered rows: result, first index there, how many."""
@@ -168,19 +171,31 @@ class RowPlaces:
     def _end_of(self, run: int) -> int:
         return self._starts[run + 1] if run + 1 < len(self._starts) else self.count
 
-    def _failed_of(self, run: int) -> Iterator[int]:
-        start = self._starts[run]
-        for place in range(start, self._end_of(run)):
-            result, _ = _follow(self._results[run], self._firsts[run] + place - start)
-            if not result.has_succeeded:
-                yield self._row_of(place)
-
-    def _row_of(self, place: int) -> int:
-        window = bisect_right(self._window_rows, place) - 1
-        if self._window_lanes[window] is None:
-            return place
+    def _failed_of(self, window: int) -> Iterator[Sequence[int]]:
+        """The rows of a window that failed, in pieces, in order."""
         first = self._window_rows[window]
-        return first + self._order(window)[0][place - first]
+        end = self._window_rows[window + 1] if window + 1 < len(self._window_rows) else self.row_count
+        run = bisect_right(self._starts, first) - 1
+        places: list[Sequence[int]] = []
+        while run < len(self._results) and self._starts[run] < end:
+            if not self._results[run].has_succeeded:
+                places.append(self._failed_places(run, first, end))
+            run += 1
+        if self._window_lanes[window] is None:
+            yield from places
+        elif places:
+            order = self._order(window)[0]
+            yield sorted(first + order[place - first] for piece in places for place in piece)
+
+    def _failed_places(self, run: int, first: int, end: int) -> Sequence[int]:
+        """Of a run that did not succeed as a whole, those of its places from ``first`` to ``end`` that did not."""
+        start = self._starts[run]
+        places = range(max(first, start), min(end, self._end_of(run)))
+        result = self._results[run]
+        if not result.is_moved:
+            return places
+        index = self._firsts[run] - start
+        return [place for place in places if not _follow(result, index + place)[0].has_succeeded]
 
     def _order(self, window: int) -> tuple[Sequence[int], Sequence[int]]:
         """Of a window with lanes: the row at each place, and the place of each row."""

@@ -35,7 +35,7 @@ class FailedRows(Mapping[int, BaseException]):
 
     def __init__(self, places: RowPlaces) -> None:
         self._places = places
-        self._rows = places.failed_rows()
+        self._rows = places.failed
 
     def __getitem__(self, row: int) -> BaseException:
         if row not in self:

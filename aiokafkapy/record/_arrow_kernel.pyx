@@ -144,14 +144,20 @@ cdef class ArrowRows:
 
     def refusals(self):
         """Of the refused rows, in order: the topic's number (or NULL_TOPIC), and the partition (-1 for none)."""
-        topics, partitions = array("i"), array("q")
         cdef Py_ssize_t position, row
+        cdef bytes topics = PyBytes_FromStringAndSize(NULL, self.refused * sizeof(int32_t))
+        cdef bytes partitions = PyBytes_FromStringAndSize(NULL, self.refused * sizeof(int64_t))
+        cdef int32_t *topic = <int32_t *><const unsigned char *>topics
+        cdef int64_t *partition = <int64_t *><const unsigned char *>partitions
         for position in range(self.refused):
             row = self.row_at(position)
-            topics.append(self.topic_of(row))
-            partition = self.partition_of(row)
-            partitions.append(-1 if partition is None else partition)
-        return topics, partitions
+            topic[position] = 0
+            if self._has_topics:
+                topic[position] = NULL_TOPIC if is_null(&self._topics, row) else <int32_t>number_of(&self._topics, row)
+            partition[position] = -1
+            if self._has_partition and not is_null(&self._partition, row):
+                partition[position] = number_of(&self._partition, row)
+        return array("i", topics), array("q", partitions)
 
     def lanes(self):
         """The planned rows' lanes, row by row; None when they are all in one."""
