@@ -77,19 +77,22 @@ def _with_rate(figures: Figures) -> Figures:
 def _web() -> list[Measurement]:
     """Each client on its defaults, and on the settings that did best with 64 connections."""
 
-    def row(client: str, variant: str = "", **producer: Any) -> Measurement:
-        options = {"seconds": SECONDS, "connections": 64, "producer": producer}
+    def row(client: str, variant: str = "", *, freeze: bool = False, **producer: Any) -> Measurement:
+        options = {"seconds": SECONDS, "connections": 64, "freeze": freeze, "producer": producer}
         # The load ends by the clock: the count only says that there is one.
         return Measurement(group="web", workload="request", client=client, count=1, variant=variant, options=options)
 
-    polled = {"batch_size": 16, "buffer_timeout": 0.1, "linger.ms": 0, "poll": True}
+    polled: dict[str, Any] = {"batch_size": 16, "buffer_timeout": 0.1, "linger.ms": 0, "poll": True}
     return [
         row("aiokafkapy"),
         row("aiokafkapy", "no linger", linger_ms=0),
+        row("aiokafkapy", "heap frozen", freeze=True),
         row("aiokafka"),
         row("aiokafka", "linger 1 ms", linger_ms=1),
+        row("aiokafka", "heap frozen", freeze=True),
         row("AIOProducer"),
         row("AIOProducer", "polled, batches of 16", **polled),
+        row("AIOProducer", "heap frozen, polled, batches of 16", freeze=True, **polled),
         row("nobody", "no Kafka at all"),
     ]
 

@@ -1,10 +1,10 @@
 """Load for the web service, by ``wrk``, and what it found.
 
 Owns the entry ``request``: starts ``service``, warms it up, lets wrk load it for ``seconds`` over ``connections``
-(options of the measurement), and returns requests per second, latencies as the web's clients see them, and the CPU of
-the service's process per request. Any error, or an answer that is not 200, is a MeasurementError; without wrk the
-measurement is skipped. ``written`` counts every request that the service answered with 200, warm-up included: as many
-records must be in the topic.
+(options of the measurement; for ``freeze`` see ``service``), and returns requests per second, latencies as the web's
+clients see them, and the CPU of the service's process per request. Any error, or an answer that is not 200, is a
+MeasurementError; without wrk the measurement is skipped. ``written`` counts every request that the service answered
+with 200, warm-up included: as many records must be in the topic.
 """
 
 from __future__ import annotations
@@ -33,7 +33,9 @@ async def request(measurement: Measurement, bootstrap_servers: str, topic: str) 
     """One service, one load."""
     options = measurement.options
     seconds, connections = int(options.get("seconds", 5)), int(options.get("connections", 64))
-    arguments = (measurement.client, bootstrap_servers, topic, json.dumps(options.get("producer", {})))
+    arguments = [measurement.client, bootstrap_servers, topic, json.dumps(options.get("producer", {}))]
+    if options.get("freeze"):
+        arguments.append("freeze")
     async with helper("benchmarks.web.service", *arguments) as service:
         url = service.hello["url"]
         await _wrk(url, WARM_UP_SECONDS, connections, measurement.size)
