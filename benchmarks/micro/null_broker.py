@@ -42,6 +42,8 @@ _HEADER: Final = Struct(">ihhih")  # size, API, version, correlation id, length 
 _BEFORE_TOPICS: Final = 1 + 1 + 2 + 4  # tags of the header, no transactional id, acks, timeout
 _ANSWER: Final = Struct(">iiB")  # size, correlation id, tags of the header
 _PARTITION: Final = Struct(">ihqqq3s")  # number, error, base offset, append time, log start, nothing more to say
+_LONE_ANSWER: Final = Struct(f">iiBB16sB{_PARTITION.size}sB5s")
+_TOPIC_SIZE: Final = 1 + 16 + 1  # number of topics, id, number of partitions
 _INDEX: Final = Struct(">i")
 _NO_THROTTLE: Final = bytes(5)  # and no tags
 _FRAME_LIMIT: Final = 100 * 1024 * 1024
@@ -63,8 +65,16 @@ class NullBroker:
     def produce_answer(self, pieces: Sequence[Buffer]) -> bytes:
         """The whole answer to a Produce request that is written as ``pieces``."""
         _, _, _, correlation_id, client_id_length = _HEADER.unpack_from(pieces[0])
-        walk = _Walk(pieces, _HEADER.size + client_id_length + _BEFORE_TOPICS)
+        self.requests += 1
         answers = self._partition_answers
+        head, start = pieces[0], _HEADER.size + client_id_length + _BEFORE_TOPICS
+        if head[start] == head[start + _TOPIC_SIZE - 1] == 2:  # one partition of one topic
+            self.batches += 1
+            number = _INDEX.unpack_from(head, start + _TOPIC_SIZE)[0]
+            topic_id = head[start + 1 : start + _TOPIC_SIZE - 1]
+            size = _LONE_ANSWER.size - 4
+            return _LONE_ANSWER.pack(size, correlation_id, 0, 2, topic_id, 2, answers[number], 0, _NO_THROTTLE)
+        walk = _Walk(pieces, start)
         count = walk.varint() - 1
         parts: list[Any] = [_varint(count + 1)]
         for _ in range(count):
@@ -78,7 +88,6 @@ class NullBroker:
                 walk.skip(1)
             parts.append(b"\0")
             walk.skip(1)
-        self.requests += 1
         body = b"".join((*parts, _NO_THROTTLE))
         return _ANSWER.pack(len(body) + 5, correlation_id, 0) + body
 

@@ -22,12 +22,12 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from time import process_time
 from typing import Any
 
 import aiokafkapy
-from aiokafkapy import KafkaProducer
 
 from . import accumulator_sink, producer_sink
 from .accumulator_sink import AccumulatorSink
@@ -96,7 +96,7 @@ def figures() -> list[Figure]:
         _of_producer("send_nowait, 1 KiB, not kept", producer_sink.send_nowait, LARGE, 80_000),
         _of_producer("send_many, 1 KiB", producer_sink.send_many, LARGE, 200_000),
     ]
-    if hasattr(KafkaProducer, "send_arrow"):
+    if find_spec("pyarrow") is not None:
         found += [
             _of_producer("send_arrow, 100 B", producer_sink.send_arrow, SMALL, 1_000_000),
             _of_producer("send_arrow, 1 KiB", producer_sink.send_arrow, LARGE, 200_000),

@@ -17,12 +17,15 @@ WORKLOADS = [
     producer_sink.send_many,
     producer_sink.keyed,
     producer_sink.keyed_by_turns,
+    producer_sink.send_arrow,
 ]
 
 
 @pytest.mark.parametrize("workload", WORKLOADS, ids=lambda workload: workload.__name__)
 @pytest.mark.parametrize("size", [100, 5000])
 async def test_every_record_of_a_workload_is_delivered(workload: producer_sink.Workload, size: int) -> None:
+    if workload is producer_sink.send_arrow:
+        pytest.importorskip("pyarrow")
     broker = NullBroker({producer_sink.TOPIC: 300})
     with null_network(broker):
         async with KafkaProducer("h:1") as producer:
