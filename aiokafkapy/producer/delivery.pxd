@@ -2,6 +2,8 @@
 
 cimport cython
 
+from aiokafkapy.producer._running_loop cimport running_loop
+
 cdef int PENDING, SUCCEEDED, FAILED, MOVED
 
 
@@ -46,7 +48,7 @@ cdef class Delivery:
     cpdef bint done(self) except -1
     @cython.locals(result=ProduceRequestResult)
     cdef _follow(self)
-    cpdef resolve(self, object future)
+    cpdef object wait(self)
 
 
 @cython.locals(delivery=Delivery)
@@ -54,5 +56,6 @@ cpdef Delivery new_delivery(
     ProduceRequestResult result, long long index, long long timestamp_ms, Py_ssize_t key_size, Py_ssize_t value_size
 )
 cpdef tuple place_of(Delivery delivery)
-cpdef _resolve(Delivery delivery, object future)
+cdef object _loop_here()
+cpdef _wake(object future)
 cdef _call_soon(object loop, object fn, Delivery delivery, object context)

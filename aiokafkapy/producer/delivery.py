@@ -9,6 +9,8 @@ Rules:
 
 - No ``asyncio.Future`` is made unless somebody awaits before the answer; then one for each waiter, so that cancelling
   one waiter harms neither the others nor the record. ``cancel()`` never cancels a record.
+- The future only wakes; the answer is made when the waiter looks. A thousand answers made at once, and kept until each
+  waiter had its turn, would be a thousand objects more for the cyclic collector to visit.
 - Every waiter raises its own copy of the error, so that tracebacks do not grow into each other.
 - Waiters are told on their loop, by ``call_soon``; a closed loop is passed over.
 - A batch that is split, or loses records (KIP-467), says where each record went; deliveries follow when they look.
@@ -24,6 +26,7 @@ import copy
 from bisect import bisect_right
 from collections.abc import Callable, Generator, Sequence
 from contextvars import Context
+from functools import partial
 from typing import Any, Final, Literal
 
 try:
@@ -35,6 +38,7 @@ from ..common import TopicPartition
 from ..errors import KafkaError
 from .outcome_teller import COST_OF_ERROR, OutcomeTeller
 from .records import INVALID_OFFSET, RecordMetadata
+from .running_loop import running_loop
 
 __all__ = ["Delivery", "ProduceRequestResult", "SettlementCounter", "new_delivery", "place_of"]
 
@@ -47,6 +51,9 @@ MOVED: Final = 3
 FIRST_PRUNE: Final = 64
 
 RecordErrors = Callable[[int], BaseException]
+
+_new_metadata = partial(tuple.__new__, RecordMetadata)
+"""The tuple's own constructor: the generated one costs twice as much, once a record."""
 
 
 # Here and not in the .pxd, for Cython takes these two from the source only.
@@ -70,11 +77,15 @@ class Delivery:
     _value_size: int
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
-        if self.done():
-            return _answered(self)
-        future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+        if not self.done():
+            yield from self.wait()
+        return self.result()
+
+    def wait(self) -> asyncio.Future[None]:
+        """A future of one waiter's own, for a record that has no answer yet: resolved when it has one, whichever."""
+        future: asyncio.Future[None] = _loop_here().create_future()
         self._result.add_future(self, future)
-        return future.__await__()
+        return future
 
     def done(self) -> bool:
         """True once the record is delivered or has failed."""
@@ -98,7 +109,7 @@ class Delivery:
 
     def add_done_callback(self, fn: Callable[[Delivery], object], *, context: Context | None = None) -> None:
         """Call ``fn(self)`` on the running loop, soon, once there is an answer; needs a running loop."""
-        loop = asyncio.get_running_loop()
+        loop = _loop_here()
         if self.done():
             _call_soon(loop, fn, self, context)
         else:
@@ -140,15 +151,6 @@ class Delivery:
             result, index = result.locate(index)
         self._result = result
         self._index = index
-
-    def resolve(self, future: asyncio.Future[RecordMetadata]) -> None:
-        """Give ``future`` the answer, which must be there."""
-        result = self._result
-        if result.status == FAILED:
-            future.set_exception(result.error(self._index))
-            future.exception()  # marks it as seen: nobody is told "never retrieved" of a waiter that went away
-        else:
-            future.set_result(result.metadata(self._index, self._timestamp_ms, self._key_size, self._value_size))
 
 
 def new_delivery(
@@ -205,7 +207,7 @@ class ProduceRequestResult:
         # Futures stand beside their deliveries in two lists: a tuple for each would be one more object for the cyclic
         # collector to visit, which is what tens of thousands of awaiting tasks spend their time on.
         self._waiting_deliveries: list[Delivery] | None = None
-        self._waiting_futures: list[asyncio.Future[RecordMetadata]] | None = None
+        self._waiting_futures: list[asyncio.Future[None]] | None = None
         self._callbacks: list[tuple[Delivery, Any, Any, Any]] | None = None
         self._prune_at = FIRST_PRUNE
         self._counters: list[SettlementCounter] | None = None
@@ -232,7 +234,7 @@ class ProduceRequestResult:
         deliveries, futures, callbacks = self._take_waiters()
         for delivery, future in zip(deliveries, futures, strict=True):
             if delivery.done():
-                _resolve(delivery, future)
+                _wake(future)
             else:
                 delivery._result.add_future(delivery, future)
         for delivery, fn, loop, context in callbacks:
@@ -277,18 +279,18 @@ class ProduceRequestResult:
 
     def metadata(self, index: int, timestamp_ms: int, key_size: int, value_size: int) -> RecordMetadata:
         """The place of record ``index``; log append time wins over the record's own time stamp."""
-        topic, partition = self.topic_partition
+        place = self.topic_partition
         offset = self.base_offset + index if self.base_offset >= 0 else INVALID_OFFSET
         if self.log_append_time_ms >= 0:
             timestamp_ms = self.log_append_time_ms
-        # The tuple's own constructor: the generated one costs twice as much, once a record.
-        return tuple.__new__(RecordMetadata, (topic, partition, offset, timestamp_ms, key_size, value_size))
+        # By index, for a named tuple is unpacked by an iterator.
+        return _new_metadata((place[0], place[1], offset, timestamp_ms, key_size, value_size))
 
     def error(self, index: int) -> BaseException:
         """A copy of record ``index``'s error for one waiter."""
         return _fresh(self._error_of(index))
 
-    def add_future(self, delivery: Delivery, future: asyncio.Future[RecordMetadata]) -> None:
+    def add_future(self, delivery: Delivery, future: asyncio.Future[None]) -> None:
         """Resolve ``future`` when there is an answer."""
         if self._waiting_futures is None or self._waiting_deliveries is None:
             self._waiting_deliveries, self._waiting_futures = [], []
@@ -347,13 +349,13 @@ class ProduceRequestResult:
 
     def _settle(self, status: int, teller: Any) -> None:
         self.status = status
-        deliveries, futures, callbacks = self._take_waiters()
+        _, futures, callbacks = self._take_waiters()
         cost = COST_OF_ERROR if status == FAILED else 1
         if teller is None or not futures or teller.may_tell_now(len(futures), cost):
-            for delivery, future in zip(deliveries, futures, strict=True):
-                _resolve(delivery, future)
+            for future in futures:
+                _wake(future)
         else:
-            teller.tell_later(map(_resolve, deliveries, futures), cost)
+            teller.tell_later(map(_wake, futures), cost)
         for delivery, fn, loop, context in callbacks:
             _call_soon(loop, fn, delivery, context)
         counters, self._counters = self._counters, None
@@ -393,17 +395,18 @@ class SettlementCounter:
         return self.remaining == 0
 
 
-def _answered(delivery: Delivery) -> Generator[Any, None, RecordMetadata]:
-    yield from ()
-    return delivery.result()
+def _loop_here() -> asyncio.AbstractEventLoop:
+    loop = running_loop()
+    if loop is None:
+        raise RuntimeError("no running event loop")
+    return loop
 
 
-def _resolve(delivery: Delivery, future: asyncio.Future[RecordMetadata]) -> None:
-    if not future.done():
-        try:
-            delivery.resolve(future)
-        except RuntimeError:  # its loop is closed, so nobody is left who could be told
-            pass
+def _wake(future: asyncio.Future[None]) -> None:
+    try:
+        future.set_result(None)
+    except (asyncio.InvalidStateError, RuntimeError):  # whoever waited gave up, or the loop is closed
+        pass
 
 
 def _call_soon(loop: Any, fn: Any, delivery: Delivery, context: Any) -> None:

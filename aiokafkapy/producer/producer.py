@@ -199,7 +199,9 @@ class KafkaProducer(Generic[K, V]):
         accepted = self._intake.accept(topic, value, key, partition, timestamp_ms, headers)
         if accepted.__class__ is not Delivery:
             accepted = await self._admitted(accepted)
-        return await accepted
+        if not accepted.done():
+            await accepted.wait()  # as awaiting the delivery would, with one awaitable less
+        return accepted.result()
 
     async def enqueue(
         self,
