@@ -15,6 +15,7 @@ goes on; between two slices others run.
 from __future__ import annotations
 
 import asyncio
+from array import array
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
@@ -23,6 +24,7 @@ from time import time
 from typing import Any, Final, overload
 
 from ..errors import KafkaError
+from ..record.builder import plain_sizes
 from .admission import PendingRecord
 from .delivery import Delivery
 from .delivery_list import DeliveryList
@@ -36,8 +38,6 @@ SLICE_BYTES: Final = 256 * 1024
 LONGEST_SLICE: Final = 2048
 FIRST_SLICE: Final = 64
 """Records, before anything is known of their size."""
-
-_PLAIN: Final = frozenset((bytes, type(None)))
 
 Accept = Callable[..., Delivery | PendingRecord | None]
 Admitted = Callable[[PendingRecord | Delivery | None], Awaitable[Delivery]]
@@ -64,9 +64,12 @@ class BulkSend:
     async def run(self, items: Iterable[Any]) -> Outcomes:
         """Send all and return their outcomes. Raises only what the iterable itself raises, and CancelledError."""
         iterator = iter(items)
-        while chunk := self._next_slice(iterator):
-            if self._is_plain and _PLAIN.issuperset(map(type, chunk)):
-                await self._send_plain(chunk)
+        while True:
+            chunk, sizes = self._next_slice(iterator)
+            if not chunk:
+                break
+            if sizes is not None:
+                await self._send_plain(chunk, sizes)
             else:
                 for item in chunk:
                     await self._send_one(item)
@@ -82,17 +85,19 @@ class BulkSend:
 
     # internals
 
-    def _next_slice(self, iterator: Iterator[Any]) -> list[Any]:
-        """The next records, about SLICE_BYTES of them."""
+    def _next_slice(self, iterator: Iterator[Any]) -> tuple[list[Any], array[int] | None]:
+        """The next records, about SLICE_BYTES of them, and their values' sizes when they can go all at once."""
         chunk = list(islice(iterator, self._length))
-        if not (self._is_plain and _PLAIN.issuperset(map(type, chunk))):
+        plain = plain_sizes(chunk) if self._is_plain else None
+        if plain is None:
             self._length = FIRST_SLICE
-        else:
-            size = sum(map(len, filter(None, chunk)))
-            self._length = max(1, min(LONGEST_SLICE, 2 * self._length, SLICE_BYTES * len(chunk) // (size + 1)))
-        return chunk
+            return chunk, None
+        sizes, total = plain
+        self._length = max(1, min(LONGEST_SLICE, 2 * self._length, SLICE_BYTES * len(chunk) // (total + 1)))
+        return chunk, sizes
 
-    async def _send_plain(self, values: list[bytes | None]) -> None:
+    async def _send_plain(self, values: list[bytes | None], sizes: array[int]) -> None:
+        """Append by the slice. Only the sizes are kept: once in a batch, its bytes are all that may hold memory."""
         runtime = self._runtime
         topic = self._topic
         while values:
@@ -101,7 +106,7 @@ class BulkSend:
             position = 0
             if state.waiting is None and state.partition_count and runtime.is_bound:
                 timestamp_ms = int(time() * 1000)
-                deliveries = DeliveryList(values, None, timestamp_ms)
+                deliveries = DeliveryList(sizes, None, timestamp_ms)
                 self._parts.append(deliveries)
                 try:
                     position = runtime.accumulator.append_many(
@@ -111,13 +116,11 @@ class BulkSend:
                 except KafkaError as error:
                     position = len(deliveries) + 1
                     self._parts.append(error)
-                # Their bytes are in batches now, and those are all the memory that waiting for the answers may hold.
-                deliveries.forget_values()
             if position < len(values):
                 # No room, or no metadata: this one waits for it, and keeps the order.
                 await self._send_one(values[position])
                 position += 1
-            values = values[position:]
+            values, sizes = values[position:], sizes[position:]
 
     async def _send_one(self, item: Any) -> None:
         topic, key, partition, timestamp_ms, headers = self._topic, None, None, None, None
@@ -156,7 +159,6 @@ class Outcomes(Sequence[RecordMetadata | BaseException]):
         """The next records; every one of them has its answer."""
         count = 1
         if isinstance(part, DeliveryList):
-            part.forget_values()
             count = len(part)
         if count:
             self._parts.append(part)

@@ -10,7 +10,6 @@ Rule: nothing is made for each record, neither when it is accepted nor when it i
 from __future__ import annotations
 
 import asyncio
-from array import array
 from bisect import bisect_right
 from collections.abc import Generator, Iterator, Sequence
 from functools import partial
@@ -33,7 +32,7 @@ class DeliveryList(Sequence[Delivery]):
     __slots__ = ("_keys", "_length", "_spans", "_starts", "_timestamp_ms", "_values")
 
     def __init__(self, values: Sequence[Any], keys: Sequence[Any] | None = None, timestamp_ms: int = -1) -> None:
-        # Kept for their sizes, which RecordMetadata tells.
+        # Kept for their sizes, which RecordMetadata tells; so the sizes will do.
         self._values = values
         self._keys = keys
         self._timestamp_ms = timestamp_ms
@@ -121,12 +120,6 @@ class DeliveryList(Sequence[Delivery]):
                     if error is not None:
                         yield error
 
-    def forget_values(self) -> None:
-        """Keep only the sizes of keys and values: enough for a list that outlives them."""
-        if not isinstance(self._values, array):
-            self._values = _sizes_of(self._values)
-            self._keys = None if self._keys is None else _sizes_of(self._keys)
-
     def __repr__(self) -> str:
         return f"<DeliveryList of {self._length} {'done' if self.done() else 'pending'}>"
 
@@ -146,10 +139,6 @@ class DeliveryList(Sequence[Delivery]):
 def _size_of(data: Any) -> int:
     """The size of a key or value, which may be told already."""
     return -1 if data is None else data if data.__class__ is int else len(data)
-
-
-def _sizes_of(data: Sequence[Any]) -> array[int]:
-    return array("q", [_size_of(item) for item in data])
 
 
 def _wake(future: asyncio.Future[None]) -> None:

@@ -16,6 +16,7 @@ Rules:
 """
 
 cimport cython
+from cpython cimport array
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
@@ -27,7 +28,7 @@ from crc32c import crc32c
 from aiokafkapy.errors import CorruptMessageError, IllegalStateError, RecordTooLargeError
 from aiokafkapy.record.compression import decompress
 
-__all__ = ["RecordBatchBuilder", "decode_records", "murmur2", "record_size_upper_bound"]
+__all__ = ["RecordBatchBuilder", "decode_records", "murmur2", "plain_sizes", "record_size_upper_bound"]
 
 cdef extern from "Python.h":
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
@@ -55,6 +56,8 @@ cdef int64_t MAX_BATCH_SIZE = 0x7FFFFFFF
 cdef Py_ssize_t UNLIMITED = <Py_ssize_t>1 << 62
 cdef int64_t NO_TIMESTAMP = -1
 
+
+cdef array.array NO_SIZES = array.array("q")
 
 # Freed blocks by size, each list linked through the blocks' own first bytes. The GIL guards them.
 cdef unsigned char *kept_blocks[BLOCK_SIZES]
@@ -380,6 +383,24 @@ cpdef Py_ssize_t record_size_upper_bound(object key, object value, object header
             if content is not None:
                 size += len(content) if PyBytes_CheckExact(content) else memoryview(content).nbytes
     return size
+
+
+def plain_sizes(list values):
+    """The sizes of values that are all bytes or None, -1 for None, and their sum; None when one is something else."""
+    cdef Py_ssize_t index, size
+    cdef Py_ssize_t total = 0
+    cdef array.array sizes = array.clone(NO_SIZES, len(values), False)
+    for index in range(len(values)):
+        value = values[index]
+        if value is None:
+            sizes.data.as_longlongs[index] = -1
+        elif PyBytes_CheckExact(value):
+            size = PyBytes_GET_SIZE(value)
+            sizes.data.as_longlongs[index] = size
+            total += size
+        else:
+            return None
+    return sizes, total
 
 
 def decode_records(

@@ -14,9 +14,10 @@ Rules:
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
 from struct import Struct
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from crc32c import crc32c
 
@@ -24,7 +25,14 @@ from ..common import NO_TIMESTAMP, Headers
 from ..errors import CorruptMessageError, IllegalStateError, RecordTooLargeError
 from .compression import decompress
 
-__all__ = ["RecordBatchBuilder", "RecordTuple", "decode_records", "murmur2", "record_size_upper_bound"]
+__all__ = [
+    "RecordBatchBuilder",
+    "RecordTuple",
+    "decode_records",
+    "murmur2",
+    "plain_sizes",
+    "record_size_upper_bound",
+]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -250,6 +258,20 @@ def record_size_upper_bound(key: Buffer | None, value: Buffer | None, headers: H
     for name, content in headers or ():
         size += 10 + len(name.encode()) + (0 if content is None else _size_of(content))
     return size
+
+
+def plain_sizes(values: list[Any]) -> tuple[array[int], int] | None:
+    """The sizes of values that are all bytes or None, -1 for None, and their sum; None when one is something else."""
+    if not _PLAIN.issuperset(map(type, values)):
+        return None
+    if None in values:
+        sizes = array("q", [-1 if value is None else len(value) for value in values])
+        return sizes, sum(size for size in sizes if size > 0)
+    sizes = array("q", map(len, values))
+    return sizes, sum(sizes)
+
+
+_PLAIN: Final = frozenset((bytes, type(None)))
 
 
 def decode_records(

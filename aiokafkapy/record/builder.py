@@ -14,11 +14,11 @@ from .. import _form
 from ._kernel_py import BATCH_HEADER_SIZE, Buffer, RecordTuple
 
 if TYPE_CHECKING:
-    from ._kernel_py import RecordBatchBuilder, decode_records, murmur2, record_size_upper_bound
+    from ._kernel_py import RecordBatchBuilder, decode_records, murmur2, plain_sizes, record_size_upper_bound
 elif _form.compiled:
-    from ._kernel import RecordBatchBuilder, decode_records, murmur2, record_size_upper_bound
+    from ._kernel import RecordBatchBuilder, decode_records, murmur2, plain_sizes, record_size_upper_bound
 else:
-    from ._kernel_py import RecordBatchBuilder, decode_records, murmur2, record_size_upper_bound
+    from ._kernel_py import RecordBatchBuilder, decode_records, murmur2, plain_sizes, record_size_upper_bound
 
 __all__ = [
     "BATCH_HEADER_SIZE",
@@ -27,5 +27,6 @@ __all__ = [
     "RecordTuple",
     "decode_records",
     "murmur2",
+    "plain_sizes",
     "record_size_upper_bound",
 ]

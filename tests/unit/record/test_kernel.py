@@ -111,6 +111,14 @@ class TestTheTwoForms:
         compiled, interpreted = kernels
         assert compiled.murmur2(data) == interpreted.murmur2(data) == compiled.murmur2(memoryview(data))
 
+    @given(values=st.lists(st.none() | st.binary(max_size=20) | st.just(bytearray(b"?")), max_size=20))
+    def test_size_plain_values_alike(self, kernels: tuple[ModuleType, ModuleType], values: list[Any]) -> None:
+        expected = None
+        if not any(isinstance(value, bytearray) for value in values):
+            sizes = array.array("q", [-1 if value is None else len(value) for value in values])
+            expected = sizes, sum(len(value or b"") for value in values)
+        assert [kernel.plain_sizes(values) for kernel in kernels] == [expected, expected]
+
     @given(RECORD)
     def test_give_the_same_upper_bound(self, kernels: tuple[ModuleType, ModuleType], record: Any) -> None:
         compiled, interpreted = (kernel.record_size_upper_bound(*record[1:]) for kernel in kernels)
