@@ -178,7 +178,7 @@ class ProducerBatch:
             self.produce_result,
             index,
             timestamp_ms,
-            len(key) if type(key) is bytes else _size_of(key),
+            -1 if key is None else len(key) if type(key) is bytes else _size_of(key),
             len(value) if type(value) is bytes else _size_of(value),
         )
 

@@ -28,14 +28,10 @@ cdef class RecordIntake:
     cdef RecordAppender _appender
     cdef public Py_ssize_t unyielded
 
+    @cython.locals(state=TopicState, chosen=int, timestamp="long long", seconds=double, now=double, delivery=Delivery)
     cpdef object accept(
         self, object topic, object value, object key, object partition, object timestamp_ms, object headers,
-        bint may_wait=*,
-    )
-    @cython.locals(state=TopicState, chosen=int, timestamp="long long", seconds=double, now=double, delivery=Delivery)
-    cdef object _accept(
-        self, object topic, object value, object key, object partition, object timestamp_ms, object headers,
-        bint may_wait,
+        bint may_wait=*, bint is_intercepted=*,
     )
     @cython.locals(state=TopicState)
     cdef int _partition_for(

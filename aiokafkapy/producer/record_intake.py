@@ -113,6 +113,7 @@ class RecordIntake:
         timestamp_ms: Any,
         headers: Headers | None,
         may_wait: bool = True,
+        is_intercepted: bool = False,
     ) -> Delivery | PendingRecord | None:
         """Append the record, or give it its place in the queue when that is not possible yet. None when the producer
         cannot be used here and now.
@@ -121,22 +122,8 @@ class RecordIntake:
         """
         if running_loop() is not self._loop:
             return None
-        if self.interceptors is not None:
+        if self.interceptors is not None and not is_intercepted:
             return self._accept_intercepted(topic, value, key, partition, timestamp_ms, headers, may_wait)
-        return self._accept(topic, value, key, partition, timestamp_ms, headers, may_wait)
-
-    # internals
-
-    def _accept(
-        self,
-        topic: Any,
-        value: Any,
-        key: Any,
-        partition: Any,
-        timestamp_ms: Any,
-        headers: Any,
-        may_wait: bool,
-    ) -> Delivery | PendingRecord | None:
         now = self._now()
         cluster = self._metadata.cluster
         state = self._topics.get(topic)
@@ -177,9 +164,13 @@ class RecordIntake:
         if timestamp_ms is None:
             timestamp_ms = int(time() * 1000)
         admission = self._runtime.admission
-        record = PendingRecord(admission, state.topic, key, value, partition, timestamp_ms, headers, loop=self._loop)
+        record = PendingRecord(
+            admission, state.topic, key, value, partition, timestamp_ms, headers, loop=self._runtime.loop
+        )
         record.original = (original_key, original_value)
         return _admit(self._runtime, record, state, now, may_wait)
+
+    # internals
 
     def _partition_for(self, state: TopicState, key: Any, value: Any, original_key: Any, original_value: Any) -> int:
         if self._goes_by_key:
@@ -197,13 +188,14 @@ class RecordIntake:
         headers: Headers | None,
         may_wait: bool,
     ) -> Delivery | PendingRecord | None:
-        """As ``_accept``, with interceptors before and, where one wants it, told of the outcome."""
+        """As ``accept``, with interceptors before and, where one wants it, told of the outcome."""
         interceptors = cast(ProducerInterceptors, self.interceptors)
         record = interceptors.on_send(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
         try:
-            accepted = self._accept(
-                record.topic, record.value, record.key, record.partition, record.timestamp_ms, record.headers, may_wait
-            )
+            accepted = self.accept(
+                record.topic, record.value, record.key, record.partition, record.timestamp_ms, record.headers,
+                may_wait, True,
+            )  # fmt: skip
         except Exception as error:
             interceptors.on_acknowledgement(None, error, record.headers)
             raise

@@ -77,6 +77,8 @@ class RecordBatchBuilder:
         "_header",
         "_is_closed",
         "_payload",
+        "_plain_from",
+        "_plain_until",
         "_storage",
         "allowance",
         "base_sequence",
@@ -105,6 +107,9 @@ class RecordBatchBuilder:
         self.max_timestamp = NO_TIMESTAMP
         self.compression = 0
         self.is_sealed = False
+        # timestamps whose distance from the first one is a kept varint; none before the first record
+        self._plain_from = 0
+        self._plain_until = 0
         # what stamp() wrote last
         self.producer_id = NO_PRODUCER
         self.producer_epoch = NO_PRODUCER
@@ -125,32 +130,54 @@ class RecordBatchBuilder:
         """
         if self._is_closed:
             raise IllegalStateError("the batch is closed and takes no more records")
-        body = _encode_body(self._timestamp_delta(timestamp_ms), self.count, key, value, headers)
-        prefix = _varint(len(body))
-        record_size = len(body) + len(prefix)
+        count = self.count
+        if (
+            self._plain_from <= timestamp_ms < self._plain_until
+            and count < _KEPT_VARINTS
+            and not headers
+            and type(value) is bytes
+            and len(value) < _SHORT
+            and (key is None or (type(key) is bytes and len(key) < _SHORT))
+        ):
+            # What a record almost always is, without a call for each of its parts.
+            delta, value_size = timestamp_ms - self.base_timestamp, len(value)
+            # Six parts of at least a byte; a kept varint has a second byte from 64 on.
+            body_size = 6 + (delta > 63) + (count > 63) + (value_size > 63) + value_size
+            if key is None:
+                prefix = _VARINTS[body_size]
+                record = b"".join((prefix, _HEADS[delta], _VARINTS[count], _NO_KEY[value_size], value, b"\0"))
+            else:
+                body_size += (len(key) > 63) + len(key)
+                prefix, key_size = _VARINTS[body_size], _VARINTS[len(key)]
+                record = b"".join(
+                    (prefix, _HEADS[delta], _VARINTS[count], key_size, key, _VARINTS[value_size], value, b"\0")
+                )
+        else:
+            body = _encode_body(self._timestamp_delta(timestamp_ms), count, key, value, headers)
+            record = _varint(len(body)) + body
+        record_size = len(record)
         size = self.size + record_size
-        if size > self.limit and self.count:
+        if size > self.limit and count:
             return 0
         if size > MAX_BATCH_SIZE:
-            raise RecordTooLargeError(
-                f"a record of {record_size} bytes does not fit into a batch, which may have {MAX_BATCH_SIZE}",
-                size=record_size,
-                limit=MAX_BATCH_SIZE,
-            )
+            text = f"a record of {record_size} bytes does not fit into a batch, which may have {MAX_BATCH_SIZE}"
+            raise RecordTooLargeError(text, size=record_size, limit=MAX_BATCH_SIZE)
         needed = self.records_size + record_size
         if needed >= self.capacity:
             capacity = needed + (needed >> 3) + 8  # the most that a bytearray takes when it grows
             if capacity > self.allowance:
                 return -capacity
-        self._storage += prefix + body
-        if not self.count:
-            self.base_timestamp = self.max_timestamp = timestamp_ms
+        self._storage += record
+        if not count:
+            self.base_timestamp = self.max_timestamp = self._plain_from = timestamp_ms
+            self._plain_until = min(timestamp_ms + _KEPT_VARINTS, 2**63)
         elif timestamp_ms > self.max_timestamp:
             self.max_timestamp = timestamp_ms
-        self.count += 1
+        self.count = count + 1
         self.size = size
-        self.records_size += record_size
-        self.capacity = self._storage.__alloc__()
+        self.records_size = needed
+        if needed >= self.capacity:
+            self.capacity = self._storage.__alloc__()
         return record_size
 
     def records_view(self) -> memoryview:
@@ -386,6 +413,12 @@ _KEPT_VARINTS: Final = 4096
 """Sizes, offsets and timestamps of a batch are mostly below: these are encoded once."""
 _VARINTS: Final = [_encode_varint(value) for value in range(_KEPT_VARINTS)]
 _NULL: Final = _encode_varint(-1)
+_SHORT: Final = _KEPT_VARINTS // 2 - 16
+"""Keys and values below: so the size of a record that has both is among the kept ones."""
+_HEADS: Final = [b"\0" + varint for varint in _VARINTS]
+"""No attributes, and the timestamp's distance."""
+_NO_KEY: Final = [_NULL + varint for varint in _VARINTS]
+"""No key, and the value's size."""
 
 
 def _decode_record(
