@@ -111,8 +111,7 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
         )
         # The timer, and the two deadlines that are not computed from other state.
         self._timer = DeadlineTimer(loop, self._on_timer)
-        self._metadata_at = math.inf
-        self._notify_at = math.inf
+        self._metadata_at = self._notify_at = math.inf
         self._changed = ChangeSignal(loop)
         self._log = ConnectionLog()
         self._pipeline = RequestPipeline(

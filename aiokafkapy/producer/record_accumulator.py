@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """``RecordAccumulator``: all records that are accepted and have no outcome yet.
 
 Owns the parts: the way in (``record_appender``), the queues between (``batch_queues``), the way out

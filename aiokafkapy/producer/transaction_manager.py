@@ -14,6 +14,9 @@ Rules, KIP-98 and KIP-360:
 * the epoch is bumped. Only the partition that asked is renumbered, and only once none of its batches is on the wire:
   what is renumbered was refused. Other partitions finish with the old epoch, and take the new one when empty.
 * A retried batch is sent only as the first of its partition's in-flight batches; that keeps order.
+* Until a partition has acknowledged something of this identity, one batch at a time is in flight there. A broker that
+  knows nothing of a producer takes any sequence: had the first batch been refused (by one that was not the leader yet)
+  and the second been taken, the first could never be written any more. Java sends five, and loses it.
 """
 
 from __future__ import annotations
@@ -234,9 +237,14 @@ class TransactionManager:
         if entry is None:
             return False
         if not first.has_sequence:
-            # A new epoch starts at 0, so it must not overtake batches of the old one; and while it is not known what
-            # became of a batch, nobody knows which sequence comes next.
-            return (bool(entry.in_flight) and entry.identity != self._identity) or topic_partition in self._unresolved
+            # A new epoch starts at 0, so it must not overtake batches of the old one; nor may anything overtake the
+            # first batch, see the rules; and while it is not known what became of a batch, nobody knows which sequence
+            # comes next.
+            if entry.in_flight and (
+                entry.last_acked_sequence == NO_LAST_ACKED_SEQUENCE or entry.identity != self._identity
+            ):
+                return True
+            return topic_partition in self._unresolved
         # A retry: only as the first of those in flight, which keeps order and so brings the number in flight to one.
         return bool(entry.in_flight) and entry.in_flight[0].base_sequence != first.base_sequence
 
