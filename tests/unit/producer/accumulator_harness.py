@@ -87,6 +87,16 @@ class Harness:
             drained += batches
         return drained
 
+    def prime(self, *partitions: int) -> None:
+        """Have the first batch of these partitions (0 if none is named), of one record, acknowledged.
+
+        An idempotent producer has several in flight in a partition only from then on.
+        """
+        for partition in partitions or (0,):
+            self.append_ok(b"first", partition)
+        for batch in self.drain():
+            self.complete(batch)
+
     def complete(self, batch: ProducerBatch, base_offset: int = 0) -> None:
         """The broker took ``batch``."""
         if self.manager is not None:

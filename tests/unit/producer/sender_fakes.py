@@ -188,6 +188,17 @@ class SenderHarness:
         assert request.api_key == ApiKey.PRODUCE
         return request
 
+    def prime(self, *partitions: int) -> None:
+        """Have the first batch of these partitions of ``t`` (0 if none is named), of one record, acknowledged.
+
+        An idempotent producer has several in flight in a partition only from then on.
+        """
+        deliveries = [self.append(b"first", partition) for partition in partitions or (0,)]
+        self.advance((self.config.linger_ms or 0) / 1000)
+        for request in self.take():
+            self.answer(request, base_offset=0)
+        assert [delivery.result().offset for delivery in deliveries] == [0] * len(deliveries)
+
     def respond(
         self,
         request: ClientRequest,

@@ -13,6 +13,7 @@ from aiokafkapy.errors import (
     NotLeaderOrFollowerError,
     OutOfOrderSequenceNumberError,
     RecordTooLargeError,
+    TopicAuthorizationFailedError,
 )
 from aiokafkapy.producer.produce_responses import no_answer
 
@@ -61,18 +62,19 @@ class TestRetries:
 
     def test_five_in_flight_come_back_one_by_one_in_order(self) -> None:
         harness = SenderHarness()
+        harness.prime()
         deliveries = fill(harness, 5)
         requests = harness.take()
         assert len(requests) == 5
         harness.answer(requests[0], 19)
         for request in requests[1:]:
             harness.answer(request, OUT_OF_ORDER)
-        for sequence in range(5):
+        for sequence in range(1, 6):
             harness.advance(2)
             (request,) = harness.take()
             assert batches_of(request)[0].base_sequence == sequence
             harness.answer(request, base_offset=sequence)
-        assert [delivery.result().offset for delivery in deliveries] == [0, 1, 2, 3, 4]  # type: ignore[attr-defined]
+        assert [delivery.result().offset for delivery in deliveries] == [1, 2, 3, 4, 5]  # type: ignore[attr-defined]
         assert harness.manager is not None
         assert harness.manager.producer_id_and_epoch.epoch == 0
 
@@ -97,9 +99,45 @@ class TestRetries:
         assert not retriable.done()
 
 
+class TestFirstBatch:
+    """A broker that knows nothing of a producer takes any sequence, so nothing may overtake the first batch."""
+
+    def test_it_goes_alone_until_it_is_acknowledged_and_five_follow(self) -> None:
+        harness = SenderHarness(batch_size=100)
+        deliveries = fill(harness, 6)
+        (first,) = harness.take()
+        assert harness.run() > 0, "the Sender must not spin"
+        harness.answer(first, NotLeaderOrFollowerError.code or 0)
+        harness.advance(2)
+        (again,) = harness.take()
+        assert batches_of(again) == batches_of(first)
+        harness.answer(again, base_offset=0)
+        harness.run()
+        requests = harness.take()
+        assert [batches_of(request)[0].base_sequence for request in requests] == [1, 2, 3, 4, 5]
+        for offset, request in enumerate(requests, 1):
+            harness.answer(request, base_offset=offset)
+        assert [delivery.result().offset for delivery in deliveries] == [0, 1, 2, 3, 4, 5]  # type: ignore[attr-defined]
+
+    def test_the_first_after_an_epoch_bump_goes_alone_too(self) -> None:
+        harness = SenderHarness(batch_size=100)
+        harness.prime()
+        fill(harness, 1)
+        harness.answer(harness.take()[0], TopicAuthorizationFailedError.code or 0)
+        fill(harness, 6)
+        (first,) = harness.take()
+        assert (batches_of(first)[0].producer_epoch, batches_of(first)[0].base_sequence) == (1, 0)
+        assert harness.run() > 0
+        harness.answer(first, base_offset=1)
+        harness.run()
+        following = [batch for request in harness.take() for batch in batches_of(request)]
+        assert [(batch.producer_epoch, batch.base_sequence) for batch in following] == [(1, n) for n in range(1, 6)]
+
+
 class TestEpochBump:
     def test_a_gap_is_closed_by_renumbering_this_partition_only(self) -> None:
         harness = SenderHarness()
+        harness.prime()
         fill(harness, 3)
         other = harness.append(partition=1)
         harness.run()
@@ -123,6 +161,7 @@ class TestEpochBump:
 
     def test_a_refused_batch_leaves_no_gap_behind(self) -> None:
         harness = SenderHarness()
+        harness.prime()
         refused, behind = fill(harness, 2)
         first, second = harness.take()
         harness.answer(first, 29)
@@ -138,6 +177,7 @@ class TestEpochBump:
 class TestSplit:
     def test_too_large_a_batch_is_halved_and_keeps_its_place_and_sequences(self) -> None:
         harness = SenderHarness(linger_ms=5)
+        harness.prime()
         deliveries = [harness.append(b"%d" % number * 30) for number in range(4)]
         harness.advance(0.005)
         (request,) = harness.take()
@@ -147,16 +187,16 @@ class TestSplit:
         harness.answer(request, 10)
         harness.answer(behind, OUT_OF_ORDER)
         harness.advance(2)
-        expected = 0
-        while expected < 5:
+        expected = 1
+        while expected < 6:
             (request,) = harness.take()
             (batch,) = batches_of(request)
             assert batch.base_sequence == expected
             harness.answer(request, base_offset=100 + expected)
             expected += batch.record_count
             harness.advance(2)
-        assert [delivery.result().offset for delivery in deliveries] == [100, 101, 102, 103]
-        assert harness.accumulator.delivered == 5
+        assert [delivery.result().offset for delivery in deliveries] == [101, 102, 103, 104]
+        assert harness.accumulator.delivered == 6
 
     def test_a_single_record_too_large_fails_and_the_next_go_on(self) -> None:
         harness = SenderHarness()

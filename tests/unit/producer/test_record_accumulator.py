@@ -844,22 +844,55 @@ class TestDrain:
 
     def test_sequences_are_stamped_once_and_follow_one_another(self) -> None:
         harness = Harness(idempotent=True, batch_size=300)
+        harness.prime(0, 1)
         for _ in range(10):
             harness.append_ok(b"x" * 100)
             harness.append_ok(b"y" * 100, 1)
         batches = harness.drain_all()
         for place in (T0, T1):
-            sequence = 0
+            sequence = 1
             for batch in batches:
                 if batch.topic_partition == place:
                     found = RecordBatch(memoryview(wire_bytes(batch)))
                     found.validate()
                     assert (found.producer_id, found.producer_epoch, found.base_sequence) == (7, 0, sequence)
                     sequence += batch.record_count
-            assert sequence == 10
+            assert sequence == 11
+
+    def test_nothing_overtakes_the_first_batch_of_a_partition(self) -> None:
+        """A broker that knows nothing of the producer would take it, and refuse the first for ever."""
+        harness = Harness(idempotent=True, batch_size=150)
+        for _ in range(6):
+            harness.append_ok(b"x" * 100)
+        (first,) = harness.drain_all()
+        assert harness.ready().ready_nodes == set()
+        harness.append_ok(b"y", 1)
+        assert [batch.topic_partition for batch in harness.drain_all()] == [T1]  # which is held up by nothing
+        harness.accumulator.reenqueue(first, harness.now)
+        assert harness.drain_all() == []
+        harness.now += 1
+        assert harness.drain_all() == [first]
+        harness.complete(first)
+        assert harness.ready().ready_nodes == {1}
+        assert [batch.base_sequence for batch in harness.drain_all()] == [1, 2, 3, 4, 5]
+
+    def test_nothing_overtakes_the_first_batch_of_a_new_epoch(self) -> None:
+        harness = Harness(idempotent=True, batch_size=150)
+        harness.prime()
+        assert harness.manager is not None
+        harness.manager.request_epoch_bump(T0)
+        assert harness.manager.bump_epoch_if_needed(lambda _: False)
+        for _ in range(6):
+            harness.append_ok(b"x" * 100)
+        (first,) = harness.drain_all()
+        assert (first.producer_epoch, first.base_sequence) == (1, 0)
+        assert harness.ready().ready_nodes == set()
+        harness.complete(first, 1)
+        assert [batch.base_sequence for batch in harness.drain_all()] == [1, 2, 3, 4, 5]
 
     def test_a_retry_keeps_its_sequence_and_nothing_passes_it(self) -> None:
         harness = Harness(idempotent=True, batch_size=150)
+        harness.prime()
         for _ in range(4):
             harness.append_ok(b"x" * 100)
         first, second = harness.drain() + harness.drain()
@@ -898,6 +931,7 @@ class TestComingBack:
 
     def test_a_batch_too_large_is_halved_in_its_place(self) -> None:
         harness = Harness(idempotent=True, batch_size=2000)
+        harness.prime()
         deliveries = [harness.append_ok(b"%02d" % number * 50) for number in range(40)]
         first, second = harness.drain() + harness.drain()
         harness.accumulator.reenqueue(second, harness.now)
@@ -911,9 +945,9 @@ class TestComingBack:
             batches.append(batch)
             harness.complete(batch, batch.base_sequence)
         assert [value[:2] for batch in batches for value in values_of(batch)] == [b"%02d" % at for at in range(40)]
-        assert [delivery.result().offset for delivery in deliveries] == list(range(40))
+        assert [delivery.result().offset for delivery in deliveries] == list(range(1, 41))
         assert harness.pool.held == 0
-        assert harness.accumulator.delivered == 40
+        assert harness.accumulator.delivered == 41
 
     @pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
     @pytest.mark.parametrize("largest", [90, 200, 700, 5000])
@@ -1258,6 +1292,7 @@ class TestAborting:
 class TestAccounts:
     def test_they_are_exact_whenever_anybody_may_look(self) -> None:
         harness = Harness(batch_size=300, idempotent=True)
+        harness.prime(0, 1)
         accumulator = harness.accumulator
         looks = 0
 

@@ -41,6 +41,7 @@ class TestRequests:
 
     def test_one_batch_of_a_partition_in_each_request_and_several_in_flight(self) -> None:
         harness = SenderHarness(batch_size=100)
+        harness.prime()
         for number in range(6):
             harness.append(b"%d" % number * 60)
         harness.run()
@@ -131,6 +132,7 @@ class TestAdaptiveLinger:
 
     def test_they_gather_for_5_ms_at_most(self) -> None:
         harness = SenderHarness(linger_ms=None)
+        harness.prime()
         harness.append(b"1")
         harness.send()
         harness.append(b"2")

@@ -76,19 +76,27 @@ def drain(manager: TransactionManager, *batches: Batch) -> None:
         batch.sequence_has_been_reset = False
 
 
+def prime(manager: TransactionManager, topic_partition: TopicPartition = A) -> None:
+    """Have the partition's first batch, of one record, acknowledged: several may be in flight there from now on."""
+    first = Batch(topic_partition, 1)
+    drain(manager, first)
+    manager.handle_completed_batch(first, 0)
+
+
 def fail(manager: TransactionManager, batch: Batch, code: int, log_start_offset: int = 0) -> bool:
     return manager.can_retry(code, log_start_offset, batch)
 
 
 class TestSequences:
     def test_they_follow_one_another_per_partition(self, manager: TransactionManager) -> None:
+        prime(manager)
         first, second, other = Batch(record_count=3), Batch(record_count=5), Batch(B)
         drain(manager, first, second, other)
-        assert (first.base_sequence, second.base_sequence, other.base_sequence) == (0, 3, 0)
-        assert manager.sequence_number(A) == 8
-        assert manager.first_in_flight_sequence(A) == 0
+        assert (first.base_sequence, second.base_sequence, other.base_sequence) == (1, 4, 0)
+        assert manager.sequence_number(A) == 9
+        assert manager.first_in_flight_sequence(A) == 1
         manager.handle_completed_batch(first, 10)
-        assert manager.first_in_flight_sequence(A) == 3
+        assert manager.first_in_flight_sequence(A) == 4
         manager.handle_completed_batch(second, 13)
         assert manager.first_in_flight_sequence(A) == NO_SEQUENCE
         assert not manager.has_in_flight_batches(A)
@@ -102,7 +110,8 @@ class TestSequences:
         assert not is_before(3, MAX - 5)
         assert not is_before(4, 4)
         manager.maybe_update_producer_id_and_epoch(A)
-        manager.increment_sequence_number(A, MAX - 4)
+        manager.increment_sequence_number(A, MAX - 5)
+        prime(manager)
         first, second = Batch(record_count=10), Batch(record_count=10)
         drain(manager, first, second)
         assert (first.base_sequence, second.base_sequence) == (MAX - 4, 5)
@@ -112,18 +121,19 @@ class TestSequences:
         assert manager.is_epoch_bump_required  # it is the next one, so there is a gap
 
     def test_the_pieces_of_a_split_batch_take_its_place(self, manager: TransactionManager) -> None:
+        prime(manager)
         big, after = Batch(record_count=10), Batch(record_count=10)
         drain(manager, big, after)
         manager.remove_in_flight_batch(big)
         left, right = Batch(record_count=4), Batch(record_count=6)
-        left.base_sequence, right.base_sequence = 0, 4
+        left.base_sequence, right.base_sequence = 1, 5
         manager.add_in_flight_batch(right)
         manager.add_in_flight_batch(left)
-        assert manager.first_in_flight_sequence(A) == 0
+        assert manager.first_in_flight_sequence(A) == 1
         manager.remove_in_flight_batch(left)
-        assert manager.first_in_flight_sequence(A) == 4
+        assert manager.first_in_flight_sequence(A) == 5
         manager.remove_in_flight_batch(right)
-        assert manager.first_in_flight_sequence(A) == after.base_sequence
+        assert manager.first_in_flight_sequence(A) == after.base_sequence == 11
 
 
 class TestDrain:
@@ -133,6 +143,7 @@ class TestDrain:
         assert manager.should_stop_drain_batches_for_partition(A, Batch())
 
     def test_a_retry_goes_only_as_the_first_in_flight(self, manager: TransactionManager) -> None:
+        prime(manager)
         first, second = Batch(), Batch()
         drain(manager, first, second)
         assert manager.should_stop_drain_batches_for_partition(A, second)
@@ -141,14 +152,89 @@ class TestDrain:
         assert not manager.should_stop_drain_batches_for_partition(A, second)
 
     def test_new_batches_follow_freely_behind_those_in_flight(self, manager: TransactionManager) -> None:
+        prime(manager)
         drain(manager, *(Batch() for _ in range(5)))
+
+
+class TestFirstBatch:
+    """A broker that knows nothing of a producer takes any sequence, so nothing may overtake the first batch."""
+
+    def test_nothing_follows_it_until_it_is_acknowledged(self, manager: TransactionManager) -> None:
+        first, second = Batch(), Batch()
+        drain(manager, first, Batch(B))
+        assert manager.should_stop_drain_batches_for_partition(A, second)
+        assert fail(manager, first, NotEnoughReplicasError.code or 0)
+        assert manager.should_stop_drain_batches_for_partition(A, second)
+        drain(manager, first)  # its retry goes
+        assert manager.should_stop_drain_batches_for_partition(A, second)
+        manager.handle_completed_batch(first, 0)
+        drain(manager, second, *(Batch() for _ in range(4)))
+        assert second.base_sequence == 10
+        assert manager.should_stop_drain_batches_for_partition(B, Batch(B)), "one partition's answer frees no other"
+
+    def test_nothing_follows_the_first_of_a_new_epoch(self, manager: TransactionManager) -> None:
+        prime(manager)
+        manager.request_epoch_bump(A)
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        first, second = Batch(), Batch()
+        drain(manager, first)
+        assert (first.producer_epoch, first.base_sequence) == (1, 0)
+        assert manager.should_stop_drain_batches_for_partition(A, second)
+        manager.handle_completed_batch(first, 1)
+        drain(manager, second, *(Batch() for _ in range(4)))
+
+    def test_nothing_follows_the_first_when_another_partition_made_the_epoch_grow(
+        self, manager: TransactionManager
+    ) -> None:
+        prime(manager)
+        manager.request_epoch_bump(B)
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        first = Batch()
+        drain(manager, first)
+        assert (first.producer_epoch, first.base_sequence) == (1, 0)
+        assert manager.should_stop_drain_batches_for_partition(A, Batch())
+        manager.handle_completed_batch(first, 1)
+        drain(manager, *(Batch() for _ in range(5)))
+
+    def test_renumbered_ones_go_one_by_one_and_the_new_ones_behind_them(self, manager: TransactionManager) -> None:
+        prime(manager)
+        lost, behind, new = Batch(), Batch(), Batch()
+        drain(manager, lost, behind)
+        for batch in (lost, behind):
+            assert fail(manager, batch, OUT_OF_ORDER)
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        drain(manager, lost)
+        for batch in (behind, new):
+            assert manager.should_stop_drain_batches_for_partition(A, batch)
+        manager.handle_completed_batch(lost, 1)
+        drain(manager, behind, new)
+        assert [batch.base_sequence for batch in (lost, behind, new)] == [0, 10, 20]
+
+    def test_a_late_answer_from_before_a_bump_is_no_acknowledgement(self, manager: TransactionManager) -> None:
+        old, first = Batch(), Batch()
+        drain(manager, old)
+        manager.handle_failed_batch(old, TimeoutError(), True)
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        drain(manager, first)
+        manager.handle_completed_batch(old, 0)
+        assert manager.should_stop_drain_batches_for_partition(A, Batch())
+
+    def test_when_it_fails_the_next_is_the_first(self, manager: TransactionManager) -> None:
+        failed, first = Batch(), Batch()
+        drain(manager, failed)
+        manager.handle_failed_batch(failed, TopicAuthorizationFailedError(), True)
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        drain(manager, first)
+        assert (first.producer_epoch, first.base_sequence) == (1, 0)
+        assert manager.should_stop_drain_batches_for_partition(A, Batch())
 
 
 class TestEpochBump:
     def test_only_the_partition_that_asked_is_renumbered(self, manager: TransactionManager) -> None:
+        prime(manager)
         done, lost, behind, other = Batch(), Batch(), Batch(), Batch(B)
         drain(manager, done, lost, behind, other)
-        manager.handle_completed_batch(done, 0)
+        manager.handle_completed_batch(done, 1)
         assert fail(manager, lost, OUT_OF_ORDER)
         assert fail(manager, behind, OUT_OF_ORDER)
         assert manager.should_stop_drain_batches_for_partition(A, lost)
@@ -165,11 +251,12 @@ class TestEpochBump:
         assert (new.producer_epoch, new.base_sequence) == (1, 0)
 
     def test_it_waits_until_nothing_of_the_partition_is_on_the_wire(self, manager: TransactionManager) -> None:
+        prime(manager)
         first, second = Batch(), Batch()
         drain(manager, first, second)
         fail(manager, first, OUT_OF_ORDER)
         assert not manager.bump_epoch_if_needed(lambda place: place == A)
-        assert second.base_sequence == 10
+        assert second.base_sequence == 11
         assert manager.bump_epoch_if_needed(lambda place: place == B)
         assert (first.base_sequence, second.base_sequence) == (0, 10)
         assert second.producer_epoch == 1
@@ -198,15 +285,17 @@ class TestEpochBump:
 
 class TestErrors:
     def test_a_batch_that_was_only_too_early_is_retried_without_a_bump(self, manager: TransactionManager) -> None:
+        prime(manager)
         first, second = Batch(), Batch()
         drain(manager, first, second)
         assert fail(manager, second, OUT_OF_ORDER)
         assert not manager.is_epoch_bump_required
 
     def test_an_unknown_producer_id_begins_again(self, manager: TransactionManager) -> None:
+        prime(manager)
         first, second = Batch(), Batch()
         drain(manager, first, second)
-        manager.handle_completed_batch(first, 0)
+        manager.handle_completed_batch(first, 1)
         assert fail(manager, second, UNKNOWN_ID, log_start_offset=-1)
         assert not manager.is_epoch_bump_required  # the partition was moving: ask again
         assert fail(manager, second, UNKNOWN_ID, log_start_offset=50)
@@ -222,6 +311,7 @@ class TestErrors:
         assert not fail(manager, batch, TopicAuthorizationFailedError.code or 0)
 
     def test_a_failed_batch_leaves_a_gap_that_a_bump_closes(self, manager: TransactionManager) -> None:
+        prime(manager)
         failed, behind = Batch(), Batch()
         drain(manager, failed, behind)
         manager.handle_failed_batch(failed, TopicAuthorizationFailedError(), True)
@@ -236,6 +326,7 @@ class TestErrors:
 
 class TestUnresolved:
     def test_an_expired_batch_that_had_arrived_needs_no_bump(self, manager: TransactionManager) -> None:
+        prime(manager)
         expired, behind = Batch(), Batch()
         drain(manager, expired, behind)
         manager.handle_failed_batch(expired, TimeoutError(), False)
@@ -243,12 +334,13 @@ class TestUnresolved:
         assert manager.should_stop_drain_batches_for_partition(A, Batch())
         manager.maybe_resolve_sequences(nothing_on_the_wire)
         assert manager.has_unresolved_sequence(A)  # the one behind it will tell
-        manager.handle_completed_batch(behind, 10)
+        manager.handle_completed_batch(behind, 11)
         manager.maybe_resolve_sequences(nothing_on_the_wire)
         assert not manager.has_unresolved_sequence(A)
         assert not manager.is_epoch_bump_required
 
     def test_an_expired_batch_that_had_not_arrived_needs_one(self, manager: TransactionManager) -> None:
+        prime(manager)
         expired, behind, last = Batch(), Batch(), Batch()
         drain(manager, expired, behind, last)
         manager.handle_failed_batch(expired, TimeoutError(), False)
