@@ -51,6 +51,43 @@ async def test_the_answers_of_five_in_flight_are_lost_and_nothing_is_written_aga
     assert [result.offset for result in results] == list(range(1, 61))
 
 
+async def test_nothing_overtakes_the_first_batch_of_a_new_producer(cluster: Cluster) -> None:
+    """A broker that knows nothing of a producer takes any sequence. Had a later batch been written while the first was
+    refused, the first would be out of order until it expires."""
+    topic = await cluster.create_topic()
+    values = [b"%03d" % n + bytes(300) for n in range(60)]
+    async with cluster.producer(**QUICK, batch_size=1_500, max_request_size=40_000) as producer:
+        cluster.net.fail_produce(errors.NotLeaderOrFollowerError.code, log_start_offset=-1)
+        results = await asyncio.gather(*(producer.send(topic, value) for value in values))
+        first, again, *others = cluster.net.batches()
+        assert first == again
+        assert first.base_sequence == 0
+        assert all(batch.base_sequence for batch in others)
+        assert producer.statistics().producer_epoch == 0
+        assert_accounts_balance(producer, settled=True)
+    assert await cluster.log(topic) == values
+    assert [result.offset for result in results] == list(range(60))
+
+
+async def test_the_first_batch_of_a_partition_goes_alone_and_five_follow(cluster: Cluster) -> None:
+    topic = await cluster.create_topic()
+    values = [b"%03d" % n + bytes(300) for n in range(60)]
+    async with cluster.producer(**QUICK, batch_size=1_500, max_request_size=40_000) as producer:
+        hold = cluster.net.hold_answers()
+        tasks = [asyncio.create_task(producer.send(topic, value)) for value in values]
+        await cluster.net.seen(ApiKey.PRODUCE)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert cluster.net.count(ApiKey.PRODUCE) == 1
+        behind = Hold()
+        cluster.net.on(ApiKey.PRODUCE, lambda _: None if behind.released.is_set() else Answer(hold=behind))
+        hold.release()
+        await cluster.net.seen(ApiKey.PRODUCE, 6)
+        behind.release()
+        await asyncio.gather(*tasks)
+    assert await cluster.log(topic) == values
+
+
 async def test_an_answer_that_comes_after_the_request_timed_out_is_not_written_again(cluster: Cluster) -> None:
     topic = await cluster.create_topic()
     async with cluster.producer(**QUICK, request_timeout_ms=300) as producer:
