@@ -104,6 +104,26 @@ async def test_a_stalled_broker_makes_retries_that_are_written_once(kafka: Apach
     assert retries > 0
 
 
+@pytest.mark.parametrize("attempt", range(2))
+async def test_a_topic_made_a_moment_ago_gets_all_records_once_in_order(kafka: ApacheKafka, attempt: int) -> None:
+    """Of many new partitions some refuse their first batch, as nobody leads them yet; they would take the second."""
+    topic, count = unique("new"), 10_000
+    async with KafkaProducer(
+        kafka.bootstrap_servers, batch_size=500, request_timeout_ms=5_000, delivery_timeout_ms=15_000
+    ) as producer:
+        await producer.send(unique("other"), b"")  # connected, and with a producer id
+        await kafka.create_topic(topic, partitions=1_000)
+        deliveries = [await producer.enqueue(topic, b"%0100d" % n, key=b"key-%d" % n) for n in range(count)]
+        results = await asyncio.gather(*deliveries, return_exceptions=True)
+        logs = await read_back(kafka.bootstrap_servers, topic)
+        await kafka.delete_topic(topic)
+        assert [result for result in results if isinstance(result, BaseException)] == []
+        assert producer.statistics().producer_epoch == 0
+    values = [[int(record.value or b"") for record in records] for records in logs.values()]
+    assert all(numbers == sorted(numbers) for numbers in values)
+    assert sorted(number for numbers in values for number in numbers) == list(range(count))
+
+
 async def test_an_unknown_topic_is_created_by_the_broker(kafka: ApacheKafka) -> None:
     topic = unique("auto")
     async with KafkaProducer(kafka.bootstrap_servers) as producer:
