@@ -27,7 +27,7 @@ PLANNED_ROWS: Final = 1024
 """The most rows of one plan: what can be done without holding an event loop for long."""
 PLANNED_BYTES: Final = 256 * 1024
 """The most bytes of keys that one plan hashes, but for its last key."""
-SLICE_BYTES: Final = 64 * 1024
+SLICE_BYTES: Final = 32 * 1024
 """The bytes of records to encode at a time, for the same reason."""
 RECORD_COST: Final = 8
 """About what a record has besides its value."""

@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from aiokafkapy import KafkaProducer, ProducerRecord, compiled, errors
@@ -139,6 +140,25 @@ async def test_a_bulk_load_of_records_with_keys_never_holds_the_loop(outside: Ou
     with unhindered() as log:
         await producer.send_many(topic, (ProducerRecord(topic, b"v" * 50, key=b"%d" % n) for n in range(30_000)))
     await producer.close()
+    assert_never_held(log)
+
+
+@pytest.mark.parametrize("columns", ["value", "key", "nowhere"])
+async def test_a_table_never_holds_the_loop(outside: Outside, columns: str) -> None:
+    """Rows to the sticky partition, rows that are hashed and sorted, and rows that all fail."""
+    producer, topic = outside.producer(), await outside.new_topic()
+    await started(producer, topic)
+    count = 300_000 if compiled else 60_000
+    parts = {"value": pa.array([b"v" * 50] * count)}
+    if columns == "key":
+        parts["key"] = pa.array([b"%d" % n for n in range(count)])
+    if columns == "nowhere":
+        parts["partition"] = pa.array([99] * count, pa.int32())
+    table = pa.table(parts)
+    with unhindered() as log:
+        metadata = await producer.send_arrow(topic, table, return_exceptions=True)
+    await producer.close()
+    assert len(metadata.failed) == (count if columns == "nowhere" else 0)
     assert_never_held(log)
 
 
