@@ -22,6 +22,7 @@ from functools import partial
 from typing import Any, Final
 
 from ..common import TopicPartition
+from ..record.arrow_rows import order_of
 from .delivery import ProduceRequestResult, SettlementCounter
 
 __all__ = ["RowPlaces"]
@@ -200,12 +201,7 @@ class RowPlaces:
     def _order(self, window: int) -> tuple[Sequence[int], Sequence[int]]:
         """Of a window with lanes: the row at each place, and the place of each row."""
         if self._kept_window != window:
-            lanes = self._window_lanes[window] or ()
-            order = sorted(range(len(lanes)), key=lanes.__getitem__)
-            places = [0] * len(lanes)
-            for place, row in enumerate(order):
-                places[row] = place
-            self._kept_window, self._kept_order = window, (order, places)
+            self._kept_window, self._kept_order = window, order_of(self._window_lanes[window] or ())
         return self._kept_order
 
 

@@ -83,8 +83,14 @@ cdef class ArrowRows:
     cdef TopicRoute *_routes
     cdef Py_ssize_t _topic_count
     cdef int32_t _only_lane
+    # Of a plan that is being made
+    cdef Py_ssize_t _stop
+    cdef Py_ssize_t _lane_count
+    cdef int64_t _most_sticky_bytes
 
-    cpdef plan(self, Py_ssize_t start, Py_ssize_t stop, list routes, long long most_sticky_bytes)
+    cpdef bint plan(self, Py_ssize_t start, Py_ssize_t stop, list routes, long long most_sticky_bytes) except -1
+    cpdef bint plan_on(self) except -1
+    cdef void _end_plan(self, int32_t only_lane) noexcept
     cpdef Py_ssize_t row_at(self, Py_ssize_t position) noexcept
     cpdef Py_ssize_t lane_at(self, Py_ssize_t position) noexcept
     cpdef Py_ssize_t end_of_lane(self, Py_ssize_t position) noexcept
@@ -94,9 +100,9 @@ cdef class ArrowRows:
     cdef Numbers _numbers(self, object column) except *
     cdef Numbers _list_offsets(self, object headers) except *
     cdef const unsigned char *_address(self, object buffer, Py_ssize_t least, Py_ssize_t *size) except? NULL
-    cdef Py_ssize_t _choose_lanes(self, Py_ssize_t stop, int64_t most_sticky_bytes) noexcept nogil
+    cdef void _choose_lanes(self) noexcept nogil
     cdef int32_t _lane_of(self, Py_ssize_t row, TopicRoute *route, int64_t *hashed) noexcept nogil
-    cdef bint _sort(self, Py_ssize_t lane_count) noexcept nogil
+    cdef bint _sort(self) noexcept nogil
     cdef bint _timestamp_of(self, Py_ssize_t row, int64_t *timestamp_ms) noexcept nogil
     cdef bint _size_headers(self, Py_ssize_t row, Py_ssize_t *first, Py_ssize_t *count, Py_ssize_t *size) noexcept nogil
     cdef unsigned char *_write_headers(self, unsigned char *out, Py_ssize_t first, Py_ssize_t count) noexcept nogil

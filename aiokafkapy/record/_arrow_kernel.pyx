@@ -28,25 +28,36 @@ from array import array
 from aiokafkapy.errors import IllegalStateError, SerializationError
 from aiokafkapy.record.columns import NULL_TOPIC as _NULL_TOPIC
 
-__all__ = ["PLANNED_BYTES", "PLANNED_ROWS", "SLICE_BYTES", "ArrowRows"]
+__all__ = ["PLANNED_ROWS", "SLICE_BYTES", "ArrowRows", "order_of"]
 
 cdef extern from "Python.h":
     Py_buffer *PyMemoryView_GET_BUFFER(object view)
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define AIOKAFKAPY_PREFETCH(address) __builtin_prefetch(address)
+    #else
+    #define AIOKAFKAPY_PREFETCH(address) ((void)0)
+    #endif
+    """
+    void prefetch "AIOKAFKAPY_PREFETCH"(const void *address) nogil
 
 cdef enum:
     NULLS, SMALL, LARGE, FIXED, VIEWS  # Layout
 
 cdef enum:
     NULL_TOPIC = -1
-    # About a millisecond of work for a loop's thread.
-    MOST_ROWS = 65536
-    MOST_BYTES = 1048576
+    # Of one step of a plan: about a millisecond of work for a loop's thread.
+    STEP_ROWS = 32768
+    STEP_BYTES = 1048576
     # Runs below are encoded with the GIL: letting go of it costs as much as some rows.
     LONG_RUN = 32
     RECORD_COST = 8
+    # Rows in the order of lanes are all over the table: memory is asked for so many rows before it is needed.
+    ROWS_AHEAD = 8
 
-PLANNED_ROWS = MOST_ROWS
-PLANNED_BYTES = MOST_BYTES
+PLANNED_ROWS = 262144
 SLICE_BYTES = 512 * 1024
 
 cdef int64_t MAX_BATCH_SIZE = 0x7FFFFFFF
@@ -104,8 +115,8 @@ cdef class ArrowRows:
 
     # --- planning ---
 
-    cpdef plan(self, Py_ssize_t start, Py_ssize_t stop, list routes, long long most_sticky_bytes):
-        """Choose a lane for each of the rows from ``start`` on, as many as can be done at once."""
+    cpdef bint plan(self, Py_ssize_t start, Py_ssize_t stop, list routes, long long most_sticky_bytes) except -1:
+        """Choose a lane for each of the rows from ``start`` on; False: not for all of them yet, ``plan_on()``."""
         cdef Py_ssize_t topic
         cdef Py_ssize_t lane_count = 1
         cdef Py_ssize_t topics = len(routes)
@@ -119,21 +130,40 @@ cdef class ArrowRows:
             self._routes[topic].sticky_partition = route.sticky_partition
             self._routes[topic].sticky_bytes = 0
             lane_count = max(lane_count, self._routes[topic].first_lane + self._routes[topic].partition_count + 1)
-        self.planned = stop - start
-        if not self._hashes_keys and not self._has_partition and not self._has_topics:
-            self._only_lane = self._routes[0].first_lane if self._routes[0].partition_count > 0 else 0
-        elif not self.planned:
-            self._only_lane = 0
-        else:
-            self._reserve(min(stop - start, MOST_ROWS))
+        self._stop = stop
+        self._lane_count = lane_count
+        self._most_sticky_bytes = most_sticky_bytes
+        self.planned = 0
+        if self._hashes_keys or self._has_partition or self._has_topics:
+            self._reserve(stop - start)
             self._reserve_lanes(lane_count)
+            return self.plan_on()
+        self.planned = stop - start
+        self._end_plan(self._routes[0].first_lane if self._routes[0].partition_count > 0 else 0)
+        return True
+
+    cpdef bint plan_on(self) except -1:
+        """The next step of a plan that was not done in one."""
+        cdef int32_t only_lane
+        if self.start + self.planned < self._stop:
             with nogil:
-                self.planned = self._choose_lanes(min(stop, start + MOST_ROWS), most_sticky_bytes)
-                self._only_lane = self._lanes[0] if self._sort(lane_count) else -1
-        if self._only_lane < 0:
+                self._choose_lanes()
+            if self.start + self.planned < self._stop:
+                return False
+        if not self.planned:
+            self._end_plan(0)
+            return True
+        with nogil:
+            only_lane = self._lanes[0] if self._sort() else -1
+        self._end_plan(only_lane)
+        return True
+
+    cdef void _end_plan(self, int32_t only_lane) noexcept:
+        self._only_lane = only_lane
+        if only_lane < 0:
             self.refused = self._lane_ends[0]
         else:
-            self.refused = 0 if self._only_lane else self.planned
+            self.refused = 0 if only_lane else self.planned
         self.position = self.refused
 
     @property
@@ -343,24 +373,25 @@ cdef class ArrowRows:
             self._lanes_allocated = lanes
         memset(self._lane_ends, 0, lanes * sizeof(int32_t))
 
-    cdef Py_ssize_t _choose_lanes(self, Py_ssize_t stop, int64_t most_sticky_bytes) noexcept nogil:
-        """Write the lane of each row, and count the rows of each; returns how many were done."""
-        cdef Py_ssize_t row = self.start
+    cdef void _choose_lanes(self) noexcept nogil:
+        """Write the lanes of the next rows, and count the rows of each. A plan that must end here has no more."""
+        cdef Py_ssize_t row = self.start + self.planned
+        cdef Py_ssize_t stop = min(self._stop, row + STEP_ROWS)
         cdef int64_t topic = 0
         cdef int64_t hashed = 0
-        cdef bint is_last = False
         cdef int32_t lane
-        while row < stop and not is_last:
+        while row < stop and hashed < STEP_BYTES:
             lane = 0
             if self._has_topics:
                 topic = NULL_TOPIC if is_null(&self._topics, row) else number_of(&self._topics, row)
             if 0 <= topic < self._topic_count and self._routes[topic].partition_count > 0:
                 lane = self._lane_of(row, &self._routes[topic], &hashed)
-                is_last = hashed >= MOST_BYTES or self._routes[topic].sticky_bytes >= most_sticky_bytes
+                if self._routes[topic].sticky_bytes >= self._most_sticky_bytes:
+                    self._stop = stop = row + 1
             self._lanes[row - self.start] = lane
             self._lane_ends[lane] += 1
             row += 1
-        return row - self.start
+        self.planned = row - self.start
 
     cdef int32_t _lane_of(self, Py_ssize_t row, TopicRoute *route, int64_t *hashed) noexcept nogil:
         cdef int64_t partition
@@ -378,7 +409,7 @@ cdef class ArrowRows:
             route.sticky_bytes += piece.size
         return route.first_lane + 1 + route.sticky_partition
 
-    cdef bint _sort(self, Py_ssize_t lane_count) noexcept nogil:
+    cdef bint _sort(self) noexcept nogil:
         """Put the rows into the order of their lanes, by counting. True when they are all in one: then nothing is done.
 
         ``_lane_ends`` comes with the number of rows of each lane and leaves with the place behind its last.
@@ -388,7 +419,7 @@ cdef class ArrowRows:
         cdef int32_t count
         if self._lane_ends[self._lanes[0]] == self.planned:
             return True
-        for index in range(lane_count):
+        for index in range(self._lane_count):
             count = self._lane_ends[index]
             self._lane_ends[index] = place
             place += count
@@ -456,11 +487,21 @@ cdef class ArrowRows:
         cdef Py_ssize_t first_header = 0
         cdef Py_ssize_t header_count = 0
         cdef Py_ssize_t headers_size = 0
+        cdef const unsigned char *ahead
         cdef unsigned char *out
         key.data = NULL
         key.size = -1
         while self.position < stop and self.encoded_bytes < most_bytes:
-            row = self.start + (self.position if self._only_lane >= 0 else self._order[self.position])
+            if self._only_lane >= 0:
+                row = self.start + self.position
+            else:
+                row = self.start + self._order[self.position]
+                if self.position + ROWS_AHEAD < self.planned:
+                    ahead = address_of(&self._value, self.start + self._order[self.position + ROWS_AHEAD])
+                    # Here and not in the function: a compiler takes one that only does this for one that does nothing.
+                    prefetch(ahead)
+                    prefetch(ahead + 64)
+                    prefetch(ahead + 128)
             if not self._timestamp_of(row, &timestamp_ms) or not get_string(&self._value, row, &value):
                 return -1
             if self._has_key and not get_string(&self._key, row, &key):
@@ -521,6 +562,29 @@ cdef class ArrowRows:
         return headers
 
 
+def order_of(lanes):
+    """Of rows with these lanes: the row at each place of their order, and the place of each row."""
+    cdef Py_ssize_t count = len(lanes)
+    cdef Py_ssize_t index, place
+    cdef bytes order = PyBytes_FromStringAndSize(NULL, count * sizeof(int32_t))
+    cdef bytes places = PyBytes_FromStringAndSize(NULL, count * sizeof(int32_t))
+    cdef int32_t *row_at = <int32_t *><const unsigned char *>order
+    cdef int32_t *place_of = <int32_t *><const unsigned char *>places
+    cdef bytes numbers = array("i", lanes).tobytes()
+    cdef const int32_t *lane_of = <const int32_t *><const unsigned char *>numbers
+    cdef list ends = [0] * (max(lanes, default=0) + 2)
+    for index in range(count):
+        ends[lane_of[index] + 1] += 1
+    for index in range(1, len(ends)):
+        ends[index] += ends[index - 1]
+    for index in range(count):
+        place = ends[lane_of[index]]
+        ends[lane_of[index]] = place + 1
+        row_at[place] = <int32_t>index
+        place_of[index] = <int32_t>place
+    return array("i", order), array("i", places)
+
+
 cdef inline bint has_bit(const unsigned char *bits, Py_ssize_t place) noexcept nogil:
     return bits[place >> 3] >> (place & 7) & 1
 
@@ -569,6 +633,20 @@ cdef inline bint get_string(const Strings *column, Py_ssize_t row, Piece *piece)
     piece.data = column.data + start
     piece.size = stop - start
     return True
+
+
+cdef inline const unsigned char *address_of(const Strings *column, Py_ssize_t row) noexcept nogil:
+    """Where the bytes of a row probably are, to ask for them early; NULL when that would take a look at them."""
+    cdef Py_ssize_t place = column.offset + row
+    if column.has_indices:
+        return NULL
+    if column.layout == SMALL:
+        return column.data + (<const int32_t *>column.offsets)[place]
+    if column.layout == LARGE:
+        return column.data + (<const int64_t *>column.offsets)[place]
+    if column.layout == FIXED:
+        return column.data + place * column.width
+    return NULL
 
 
 cdef inline bint get_view(const Strings *column, Py_ssize_t place, Piece *piece) noexcept nogil:

@@ -13,7 +13,9 @@ Rules:
 from __future__ import annotations
 
 from array import array
+from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any, Final
 
 from ..common import Headers
@@ -21,12 +23,13 @@ from ..errors import SerializationError
 from ._kernel_py import RecordBatchBuilder, murmur2
 from .columns import NULL_TOPIC, BytesColumn, Columns, HeadersColumn, Layout, NumberColumn, Route
 
-__all__ = ["PLANNED_BYTES", "PLANNED_ROWS", "SLICE_BYTES", "ArrowRows"]
+__all__ = ["PLANNED_ROWS", "SLICE_BYTES", "ArrowRows", "order_of"]
 
-PLANNED_ROWS: Final = 1024
-"""The most rows of one plan: what can be done without holding an event loop for long."""
-PLANNED_BYTES: Final = 256 * 1024
-"""The most bytes of keys that one plan hashes, but for its last key."""
+PLANNED_ROWS: Final = 8192
+"""The most rows that should be planned together."""
+STEP_ROWS: Final = 512
+STEP_BYTES: Final = 64 * 1024
+"""The most rows, and bytes of keys but for the last, of one step of a plan: an event loop is not held for long."""
 SLICE_BYTES: Final = 32 * 1024
 """The bytes of records to encode at a time, for the same reason."""
 RECORD_COST: Final = 8
@@ -50,11 +53,15 @@ class ArrowRows:
         "_hashes_keys",
         "_headers",
         "_key",
+        "_lane_ends",
         "_lanes",
+        "_most_sticky_bytes",
         "_multiplier",
         "_order",
         "_partition",
+        "_routes",
         "_row_count",
+        "_stop",
         "_timestamp",
         "_topic",
         "_value",
@@ -84,29 +91,41 @@ class ArrowRows:
         # The plan
         self.start = self.planned = self.position = self.refused = 0
         self.sticky_bytes: list[int] = []
-        self._lanes: Sequence[int] = ()
+        self._routes: Sequence[Route] = ()
+        self._stop = 0
+        self._most_sticky_bytes = 0
+        self._lanes: list[int] = []
+        self._lane_ends: dict[int, int] = {}
         self._order: Sequence[int] = ()
 
     # --- planning ---
 
-    def plan(self, start: int, stop: int, routes: Sequence[Route], most_sticky_bytes: int) -> None:
-        """Choose a lane for each of the rows from ``start`` on, as many as can be done at once; ``planned`` tells how
-        many.
+    def plan(self, start: int, stop: int, routes: Sequence[Route], most_sticky_bytes: int) -> bool:
+        """Choose a lane for each of the rows from ``start`` on; False: not for all of them yet, ``plan_on()``.
 
-        ``routes`` has a route for each topic's number, or one for all rows. A plan ends when a topic has got so many
-        bytes for its sticky partition: the next one may have another.
+        ``routes`` has a route for each topic's number, or one for all rows. The plan ends early when a topic has got so
+        many bytes for its sticky partition: the next one may have another. ``planned`` tells how many rows it has.
         """
-        stop = min(stop, self._row_count)
-        self.sticky_bytes = [0] * len(routes)
-        if self._is_uniform:
-            lane = routes[0].first_lane if routes[0].partition_count > 0 else 0
-            self._lanes = [lane] * max(0, stop - start)
-        else:
-            self._lanes = self._choose_lanes(start, min(stop, start + PLANNED_ROWS), routes, most_sticky_bytes)
-        self._order = sorted(range(len(self._lanes)), key=self._lanes.__getitem__)
         self.start = start
-        self.planned = len(self._lanes)
-        self.position = self.refused = self._lanes.count(0)
+        self.sticky_bytes = [0] * len(routes)
+        self._stop = max(start, min(stop, self._row_count))
+        self._routes = routes
+        self._most_sticky_bytes = most_sticky_bytes
+        self._lanes = []
+        if self._hashes_keys or self._partition is not None or self._topic is not None:
+            return self.plan_on()
+        lane = routes[0].first_lane if routes[0].partition_count > 0 else 0
+        self._lanes = [lane] * (self._stop - start)
+        self._end_plan()
+        return True
+
+    def plan_on(self) -> bool:
+        """The next step of a plan that was not done in one."""
+        self._choose_lanes()
+        if self.start + len(self._lanes) < self._stop:
+            return False
+        self._end_plan()
+        return True
 
     def refusals(self) -> tuple[array[int], array[int]]:
         """Of the refused rows, in order: the topic's number (or NULL_TOPIC), and the partition (-1 for none)."""
@@ -133,11 +152,7 @@ class ArrowRows:
 
     def end_of_lane(self, position: int) -> int:
         """The place of the first row of another lane behind ``position``."""
-        lane = self.lane_at(position)
-        end = position + 1
-        while end < self.planned and self.lane_at(end) == lane:
-            end += 1
-        return end
+        return self._lane_ends[self.lane_at(position)]
 
     # --- rows as objects, for those that cannot go the short way ---
 
@@ -186,15 +201,11 @@ class ArrowRows:
 
     # internals
 
-    @property
-    def _is_uniform(self) -> bool:
-        """True when every row of a plan is in the same lane, without a look at it."""
-        return not self._hashes_keys and self._partition is None and self._topic is None
-
-    def _choose_lanes(self, start: int, stop: int, routes: Sequence[Route], most_sticky_bytes: int) -> list[int]:
-        lanes: list[int] = []
+    def _choose_lanes(self) -> None:
+        routes, lanes = self._routes, self._lanes
+        start = self.start + len(lanes)
         hashed = 0
-        for row in range(start, stop):
+        for row in range(start, min(self._stop, start + STEP_ROWS)):
             topic = self.topic_of(row)
             first_lane, partition_count, sticky_partition = routes[topic] if 0 <= topic < len(routes) else (0, 0, -1)
             partition = self.partition_of(row) if partition_count > 0 else -1
@@ -205,14 +216,23 @@ class ArrowRows:
             if key is not None:
                 lanes.append(first_lane + 1 + (murmur2(key) & 0x7FFFFFFF) % partition_count)
                 hashed += len(key)
-                if hashed >= PLANNED_BYTES:
+                if hashed >= STEP_BYTES:
                     break
             else:
                 lanes.append(first_lane + 1 + sticky_partition)
                 self.sticky_bytes[topic] += RECORD_COST + self._value_size_of(row)
-                if self.sticky_bytes[topic] >= most_sticky_bytes:
+                if self.sticky_bytes[topic] >= self._most_sticky_bytes:
+                    self._stop = row + 1
                     break
-        return lanes
+
+    def _end_plan(self) -> None:
+        lanes = self._lanes
+        counts = Counter(lanes)
+        used = sorted(counts)
+        self._order = sorted(range(len(lanes)), key=lanes.__getitem__)
+        self._lane_ends = dict(zip(used, accumulate(counts[lane] for lane in used), strict=True))
+        self.planned = len(lanes)
+        self.position = self.refused = counts[0]
 
     def _hashed_key_of(self, row: int) -> bytes | None:
         if not self._hashes_keys or self._key is None:
@@ -238,6 +258,15 @@ class ArrowRows:
             return self.now_ms
         timestamp_ms = number * self._multiplier // self._divisor
         return timestamp_ms if INT64_MIN <= timestamp_ms <= INT64_MAX else None
+
+
+def order_of(lanes: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+    """Of rows with these lanes: the row at each place of their order, and the place of each row."""
+    order = sorted(range(len(lanes)), key=lanes.__getitem__)
+    places = array("i", bytes(4 * len(lanes)))
+    for place, row in enumerate(order):
+        places[row] = place
+    return array("i", order), places
 
 
 # --- readers: row → what it has in a column; they raise ValueError when made, for buffers shorter than the column ---

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from .. import _form
 
 if TYPE_CHECKING:
-    from ._arrow_kernel_py import PLANNED_BYTES, PLANNED_ROWS, SLICE_BYTES, ArrowRows
+    from ._arrow_kernel_py import PLANNED_ROWS, SLICE_BYTES, ArrowRows, order_of
 elif _form.compiled:
-    from ._arrow_kernel import PLANNED_BYTES, PLANNED_ROWS, SLICE_BYTES, ArrowRows
+    from ._arrow_kernel import PLANNED_ROWS, SLICE_BYTES, ArrowRows, order_of
 else:
-    from ._arrow_kernel_py import PLANNED_BYTES, PLANNED_ROWS, SLICE_BYTES, ArrowRows
+    from ._arrow_kernel_py import PLANNED_ROWS, SLICE_BYTES, ArrowRows, order_of
 
-__all__ = ["PLANNED_BYTES", "PLANNED_ROWS", "SLICE_BYTES", "ArrowRows"]
+__all__ = ["PLANNED_ROWS", "SLICE_BYTES", "ArrowRows", "order_of"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from array import array
 from types import ModuleType
 from typing import Any
 
@@ -84,7 +85,9 @@ def append_one_by_one(form: Form, rows: Any, limit: int) -> list[bytes]:
 
 def planned(form: Form, columns: Columns, routes: list[Route], start: int = 0, most_sticky_bytes: int = PLENTY) -> Any:
     rows = form[0].ArrowRows(columns, True)
-    rows.plan(start, columns.row_count, routes, most_sticky_bytes)
+    is_planned = rows.plan(start, columns.row_count, routes, most_sticky_bytes)
+    while not is_planned:
+        is_planned = rows.plan_on()
     return rows
 
 
@@ -291,6 +294,32 @@ class TestPlanning:
         assert rows.sticky_bytes == [1000]
         rows.plan(50, 100, [Route(1, 3, 0)], 1000)
         assert rows.planned == 50
+
+    def test_a_long_plan_is_made_in_steps(self, form: Form) -> None:
+        step = form[0].PLANNED_ROWS // 8
+        columns = Columns(3 * step, strings([b"v"] * 3 * step), strings([b"%d" % n for n in range(3 * step)]))
+        rows = form[0].ArrowRows(columns, True)
+        assert not rows.plan(5, 3 * step, ROUTE, PLENTY)
+        steps = 1
+        while not rows.plan_on():
+            steps += 1
+        assert (rows.start, rows.planned, rows.position, rows.refused) == (5, 3 * step - 5, 0, 0)
+        assert steps < 10
+        assert sorted(rows.row_at(place) for place in range(rows.planned)) == list(range(5, 3 * step))
+
+    def test_large_keys_make_short_steps(self, form: Form) -> None:
+        columns = Columns(4, strings([b"v"] * 4), strings([bytes(2_000_000)] * 4))
+        rows = form[0].ArrowRows(columns, True)
+        assert [rows.plan(0, 4, ROUTE, PLENTY), *(rows.plan_on() for _ in range(3))] == [False, False, False, True]
+        assert rows.planned == 4
+
+    @given(st.lists(st.integers(0, 300), max_size=50))
+    def test_both_forms_order_lanes_alike(self, forms: tuple[Form, Form], lanes: Any) -> None:
+        for typecode in ("H", "i"):
+            compiled, interpreted = (form[0].order_of(array(typecode, lanes)) for form in forms)
+            assert [list(part) for part in compiled] == [list(part) for part in interpreted]
+            assert list(compiled[0]) == sorted(range(len(lanes)), key=lanes.__getitem__)
+            assert [compiled[0][place] for place in compiled[1]] == list(range(len(lanes)))
 
     @pytest.mark.parametrize(("lanes", "typecode"), [(200, "B"), (300, "H"), (70_000, "i")])
     def test_lanes_are_told_in_as_few_bytes_as_will_do(self, form: Form, lanes: int, typecode: str) -> None:
