@@ -45,7 +45,9 @@ async def test_flush_takes_one_round_trip_whatever_linger_is(cluster: Cluster) -
     topic = await cluster.create_topic(partitions=3)
     async with cluster.producer(linger_ms=60_000, delivery_timeout_ms=120_000) as producer:
         await producer.partitions_for(topic)
-        await producer.flush()  # the producer id is there, the connection too
+        for n in range(3):
+            await producer.enqueue(topic, b"", partition=n)
+        await producer.flush()  # the producer id is there, the connection too, and the topic's leaders lead
         for _ in range(3):
             tasks = [asyncio.create_task(producer.send(topic, b"", partition=n % 3)) for n in range(30)]
             await asyncio.sleep(0)
@@ -76,10 +78,13 @@ async def test_close_takes_one_round_trip_whatever_linger_is(cluster: Cluster) -
 async def test_flush_waits_for_what_came_before_it_and_not_for_what_comes_after(cluster: Cluster) -> None:
     topic = await cluster.create_topic()
     async with cluster.producer(linger_ms=60_000, delivery_timeout_ms=120_000) as producer:
+        await producer.enqueue(topic, b"the first batch of a partition goes alone")
+        await producer.flush()
         before = await producer.enqueue(topic, b"before")
         hold = cluster.net.hold_answers()
+        mark = cluster.net.mark()
         flush = asyncio.create_task(producer.flush())
-        await cluster.net.seen(ApiKey.PRODUCE)
+        await cluster.net.seen(ApiKey.PRODUCE, since=mark)
         after = await producer.enqueue(topic, b"after")
         assert not flush.done()
         mark = cluster.net.mark()
