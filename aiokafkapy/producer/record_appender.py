@@ -43,6 +43,7 @@ __all__ = ["RecordAppender"]
 Record = tuple[int, Any, Any, Any]
 """Time stamp, key, value, headers."""
 
+
 class RecordAppender:
     """The way into the accumulator. ``wakeup`` is called when a batch was opened or is full."""
 
