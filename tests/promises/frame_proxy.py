@@ -351,6 +351,9 @@ class NodeProxy:
             await _first(link.requests(), link.broker_frames(), link.answers())
         except (OSError, EOFError, asyncio.CancelledError):
             pass  # one of the three ends it: the client, the broker, the test
+        except RuntimeError:
+            if not any(each.transport.is_closing() for each in writers):
+                raise  # uvloop raises it of a transport that was closed a moment ago, where asyncio drops the bytes
         finally:
             _abort(writers)
             del self._links[task]
