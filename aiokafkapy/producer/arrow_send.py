@@ -166,8 +166,6 @@ class ArrowSend:
 
     def _window_rows(self) -> int:
         """Rows for one look at the columns: more where a plan has many partitions to spread them over."""
-        if self._is_uniform:
-            return PLANNED_ROWS
         # What topics are made into numbers for is done in one step.
         most = PLANNED_ROWS // 8 if "topic" in self._schema.indices else PLANNED_ROWS
         return min(most, max(PLANNED_ROWS // 16, ROWS_PER_LANE * self._next_lane))
