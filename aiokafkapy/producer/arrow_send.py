@@ -108,9 +108,7 @@ class ArrowSend:
         has_key = self._hashes_keys and "key" in self._schema.indices
         # Without any of these a row's partition is chosen batch by batch.
         self._is_uniform = not has_key and not {"partition", "topic"} & self._schema.indices.keys()
-        # An enum's member, for example, is taken by its plain name.
-        self._topic = topic if topic is None or type(topic) is str else str.__str__(topic)
-        self._names, self._table = names, table
+        self._topic, self._names, self._table = topic, names, table
 
     async def run(self, return_exceptions: bool) -> TableMetadata:
         """Send all rows, wait for their outcomes, and return them, or raise the first error. Also raises what reading a

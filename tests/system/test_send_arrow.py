@@ -7,7 +7,6 @@ import gc
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
@@ -199,12 +198,6 @@ class TestTables:
             again = await producer.send_arrow("one", table)
         assert {place.topic for place in again.partitions} == {"one"}
         assert values(broker, "one") == numbered(999)
-
-    async def test_a_topic_may_be_an_enums_member(self, broker: DevBroker) -> None:
-        topics = StrEnum("Topics", {"ONE": "one"})
-        async with KafkaProducer(broker.bootstrap_servers) as producer:
-            await producer.send_arrow(topics.ONE, pa.table({"value": ["a"]}))
-        assert values(broker, "one") == [b"a"]
 
     async def test_columns_may_have_other_names(self, broker: DevBroker) -> None:
         table = pa.table({"body": ["a"], "id": ["k"], "when": pa.array([7], pa.int64()), "value": [1], "headers": [1]})
