@@ -16,9 +16,9 @@ FLIGHTS := $(VENV)/.flights
 BENCH := $(VENV)/.bench
 LOG := $(VENV)/install.log
 
-# The compiled core: every .pyx, and every .py with a .pxd of its name (setup.py finds them the same way).
-KERNELS := $(shell find aiokafkapy -name '*.pyx' -o -name '*.pxd')
-CORE := $(KERNELS) $(wildcard $(patsubst %.pxd,%.py,$(filter %.pxd,$(KERNELS))))
+# The compiled core: every .pyx, and every .py that begins with a directive for Cython (setup.py finds the same).
+CORE := $(shell find aiokafkapy -name '*.pyx' -o -name '*.pxd') \
+        $(shell find aiokafkapy -name '*.py' -exec awk 'FNR == 1 && /^\# cython:/ {print FILENAME}' {} +)
 
 .DEFAULT_GOAL := help
 .PHONY: help set-up demo test bench bench-check lint clean

@@ -8,6 +8,7 @@ Rules:
 
 - The table's columns are checked before its first row is sent, and its buffers are let go as they are encoded.
 - Within a partition rows keep their order. Between two slices others run, and may send.
+- A table takes half of ``buffer_memory`` and waits for its own records then, so that others find room beside it.
 - A row that finds no room, or that comes behind others which wait, goes the way of ``enqueue``, and the rows behind it
   wait with it. With interceptors, or a partitioner of the user's, all rows go this way: these want to see each of them.
 - A row that cannot be sent stops no other. When the producer is closed, no more rows are taken.
@@ -92,6 +93,8 @@ class ArrowSend:
         self._is_ended = False
         self._end_error: KafkaError = ProducerClosedError()
         self._unyielded = 0
+        # Waiting for what was sent before
+        self._is_pressed = False
 
     def open(self, topic: str | None, data: Any, names: ColumnNames) -> None:
         """Look at a table and its columns; raises for whatever is wrong with them. The caller lets go of ``data``."""
@@ -108,7 +111,9 @@ class ArrowSend:
         has_key = self._hashes_keys and "key" in self._schema.indices
         # Without any of these a row's partition is chosen batch by batch.
         self._is_uniform = not has_key and not {"partition", "topic"} & self._schema.indices.keys()
-        self._topic, self._names, self._table = topic, names, table
+        # An enum's member, for example, is taken by its plain name.
+        self._topic = topic if topic is None or type(topic) is str else str.__str__(topic)
+        self._names, self._table = names, table
 
     async def run(self, return_exceptions: bool) -> TableMetadata:
         """Send all rows, wait for their outcomes, and return them, or raise the first error. Also raises what reading a
@@ -164,6 +169,8 @@ class ArrowSend:
 
     def _window_rows(self) -> int:
         """Rows for one look at the columns: more where a plan has many partitions to spread them over."""
+        if self._is_uniform:
+            return PLANNED_ROWS
         # What topics are made into numbers for is done in one step.
         most = PLANNED_ROWS // 8 if "topic" in self._schema.indices else PLANNED_ROWS
         return min(most, max(PLANNED_ROWS // 16, ROWS_PER_LANE * self._next_lane))
@@ -223,6 +230,16 @@ class ArrowSend:
         runtime = self._runtime
         lane = rows.lane_at(rows.position)
         topic, route = self._lane_routes[bisect_right(self._first_lanes, lane) - 1]
+        # Half of the memory is left to others, unless nothing of this call moves.
+        budget = SLICE_BYTES - self._unyielded
+        own_share = runtime.config.buffer_memory // 2 - runtime.accumulator.buffered_bytes
+        if own_share >= 0:
+            self._is_pressed = False
+        elif not self._is_pressed and self._places.outstanding:
+            await self._wait_for_progress()
+            return
+        if not self._is_pressed:
+            budget = min(budget, max(own_share, 1))
         now = runtime.now()
         state = runtime.admission.refresh(topic, now)
         has_room = False
@@ -236,7 +253,7 @@ class ArrowSend:
             try:
                 has_room = runtime.accumulator.append_rows(
                     rows, self._places, topic, route.first_lane, route.first_lane + route.partition_count,
-                    encoded + SLICE_BYTES - self._unyielded, now, state.cluster,
+                    encoded + budget, now, state.cluster,
                 )  # fmt: skip
             except KafkaError as error:
                 self._fail(rows, rows.position + 1, error)
@@ -248,6 +265,17 @@ class ArrowSend:
             partition = rows.lane_at(rows.position) - route.first_lane - 1
             await self._send_row(rows, rows.row_at(rows.position), topic, None if partition < 0 else partition)
             rows.position += 1
+
+    async def _wait_for_progress(self) -> None:
+        """Wait until something of this call has its outcome; after ``max_block_ms`` take the other half too."""
+        runtime = self._runtime
+        # Who set a linger waits for batches that wait themselves.
+        hurry = runtime.accumulator.hurry() if runtime.config.linger_ms else None
+        try:
+            self._is_pressed = not await self._places.progress(runtime.now() + runtime.max_block)
+        finally:
+            if hurry is not None:
+                hurry.end()
 
     async def _send_row(self, rows: ArrowRows, row: int, topic: str, partition: int | None) -> None:
         """Send one row as ``enqueue`` does."""

@@ -394,6 +394,12 @@ class SettlementCounter:
         """True when nothing is being waited for."""
         return self.remaining == 0
 
+    def wait(self) -> asyncio.Future[None]:
+        """A future for the last of the answers, of which one at least must be missing; it takes ``on_settled``."""
+        future: asyncio.Future[None] = _loop_here().create_future()
+        self.on_settled = partial(_wake, future)
+        return future
+
 
 def _loop_here() -> asyncio.AbstractEventLoop:
     loop = running_loop()

@@ -9,10 +9,8 @@ Rule: nothing is made for each record, neither when it is accepted nor when it i
 
 from __future__ import annotations
 
-import asyncio
 from bisect import bisect_right
 from collections.abc import Generator, Iterator, Sequence
-from functools import partial
 from typing import Any, overload
 
 from ..common import TopicPartition
@@ -90,9 +88,7 @@ class DeliveryList(Sequence[Delivery]):
         for result, _, _ in self._spans:
             counter.watch(result)
         if not counter.is_settled:
-            future = asyncio.get_running_loop().create_future()
-            counter.on_settled = partial(_wake, future)
-            yield from future.__await__()
+            yield from counter.wait()
         return self
 
     def results(self) -> list[RecordMetadata | BaseException]:
@@ -139,11 +135,3 @@ class DeliveryList(Sequence[Delivery]):
 def _size_of(data: Any) -> int:
     """The size of a key or value, which may be told already."""
     return -1 if data is None else data if data.__class__ is int else len(data)
-
-
-def _wake(future: asyncio.Future[None]) -> None:
-    if not future.done():
-        try:
-            future.set_result(None)
-        except RuntimeError:  # its loop is closed
-            pass

@@ -103,7 +103,6 @@ class ProducerRuntime:
         self.metadata.add_listener(self._on_metadata_change)
         # For the fast path
         self.topics = self.admission.topics
-        self.append = self.accumulator.append
         self._metadata_waiters: list[asyncio.Future[None]] = []
         self.sender_task = loop.create_task(self.sender.run(), name="aiokafkapy-sender")
         self.sender_task.add_done_callback(_retrieve)

@@ -131,17 +131,17 @@ class RecordIntake:
             if not self._runtime.is_bound:
                 return None
             state = _look_up(self._runtime, topic, now)
+        if timestamp_ms is None:
+            seconds = time()
+            timestamp = int(seconds * 1000)
+        else:
+            timestamp = timestamp_ms
         original_key, original_value = key, value
         if key is not None and self._key_serializer is not None:
             key = serialize("key", self._key_serializer, topic, key)
         if value is not None and self._value_serializer is not None:
             value = serialize("value", self._value_serializer, topic, value)
         try:
-            if timestamp_ms is None:
-                seconds = time()
-                timestamp = int(seconds * 1000)
-            else:
-                timestamp = timestamp_ms
             self.unyielded += RECORD_COST if value is None else RECORD_COST + len(value)
             if (
                 state.waiting is None
@@ -161,14 +161,12 @@ class RecordIntake:
             if not (isawaitable(key) or isawaitable(value)):
                 check_record(topic, key, value, headers)  # says what is wrong, if it is that
                 raise
-        if timestamp_ms is None:
-            timestamp_ms = int(time() * 1000)
-        admission = self._runtime.admission
+        runtime = self._runtime
         record = PendingRecord(
-            admission, state.topic, key, value, partition, timestamp_ms, headers, loop=self._runtime.loop
+            runtime.admission, state.topic, key, value, partition, timestamp, headers, loop=runtime.loop
         )
         record.original = (original_key, original_value)
-        return _admit(self._runtime, record, state, now, may_wait)
+        return _admit(runtime, record, state, now, may_wait)
 
     # internals
 

@@ -14,9 +14,7 @@ cdef class RowPlaces:
     cdef object _window_rows
     cdef list _window_lanes
     cdef readonly long long row_count
-    cdef dict _unsettled
-    cdef Py_ssize_t _prune_at
-    cdef bint _has_failures
+    cdef object _outstanding
     cdef readonly object failed
     cdef Py_ssize_t _kept_window
     cdef tuple _kept_order
@@ -25,6 +23,4 @@ cdef class RowPlaces:
 
     cpdef add_span(self, ProduceRequestResult result, long long first_index, long long count)
     cdef _begin_run(self, ProduceRequestResult result, long long first_index)
-    @cython.locals(result=ProduceRequestResult)
-    cpdef prune(self)
     cdef long long _end_of(self, Py_ssize_t run)

@@ -15,10 +15,10 @@ failed already.
 from __future__ import annotations
 
 import asyncio
+import math
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from typing import Any, Final
 
 from ..common import TopicPartition
@@ -27,10 +27,11 @@ from .delivery import ProduceRequestResult, SettlementCounter
 
 __all__ = ["RowPlaces"]
 
-FIRST_PRUNE: Final = 256
-"""Results to wait for before those that have their answer are thrown out."""
 ROWS_PER_TURN: Final = 20_000
 """Failed rows that are found before others get their turn."""
+RUNS_PER_LOOK: Final = 1_000
+LOOK_COST: Final = 1_000
+"""Runs that are looked at, and the rows that these count for."""
 NOWHERE: Final = TopicPartition("", -1)
 
 
@@ -39,15 +40,13 @@ class RowPlaces:
 
     __slots__ = (
         "_firsts",
-        "_has_failures",
         "_kept_order",
         "_kept_window",
         "_last",
         "_next_index",
-        "_prune_at",
+        "_outstanding",
         "_results",
         "_starts",
-        "_unsettled",
         "_window_lanes",
         "_window_rows",
         "count",
@@ -67,10 +66,8 @@ class RowPlaces:
         self._window_rows = array("q")
         self._window_lanes: list[Sequence[int] | None] = []
         self.row_count = 0
-        # What is still on its way
-        self._unsettled: dict[ProduceRequestResult, None] = {}
-        self._prune_at = FIRST_PRUNE
-        self._has_failures = False
+        # What is still on its way, and the rows that failed, once all have their outcome
+        self._outstanding = Outstanding()
         self.failed = array("q")
         # The order of the window that was looked at last
         self._kept_window = -1
@@ -101,37 +98,27 @@ class RowPlaces:
             result.fail(error)
             self.add_span(result, 0, count)
 
-    def prune(self) -> None:
-        """Wait no longer for what has its answer."""
-        unsettled: dict[ProduceRequestResult, None] = {}
-        for result in self._unsettled:
-            if not result.is_settled:
-                unsettled[result] = None
-            elif not result.has_succeeded:
-                self._has_failures = True
-        self._unsettled = unsettled
-        self._prune_at = 2 * len(unsettled) + FIRST_PRUNE
+    @property
+    def outstanding(self) -> int:
+        """Runs that have no outcome yet."""
+        return self._outstanding.remaining
+
+    async def progress(self, deadline: float) -> bool:
+        """Wait until another run has its outcome; False when the deadline, in loop time, came first."""
+        return await self._outstanding.next(deadline)
 
     async def settled(self) -> None:
         """Wait until every row has its outcome, and put those that failed into ``failed``, in the order of rows."""
-        self.prune()
-        counter = SettlementCounter()
-        for result in self._unsettled:
-            counter.watch(result)
-        if not counter.is_settled:
-            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            counter.on_settled = partial(_wake, future)
-            await future
-        self.prune()
-        if self._has_failures:
-            looked_at = 0
-            for window in range(len(self._window_rows)):
-                for rows in self._failed_of(window):
-                    self.failed.extend(rows)
-                    looked_at += len(rows)
-                    if looked_at > ROWS_PER_TURN:
-                        looked_at = 0
-                        await asyncio.sleep(0)
+        while self._outstanding.remaining:
+            await self._outstanding.next(math.inf)
+        looked_at = 0
+        for window in range(len(self._window_rows)):
+            for rows in self._failed_of(window):
+                self.failed.extend(rows)
+                looked_at += LOOK_COST + len(rows)
+                if looked_at > ROWS_PER_TURN:
+                    looked_at = 0
+                    await asyncio.sleep(0)
 
     # --- looking; every row must have its outcome ---
 
@@ -165,26 +152,31 @@ class RowPlaces:
         self._results.append(result)
         self._firsts.append(first_index)
         self._starts.append(self.count)
-        self._unsettled[result] = None
-        if len(self._unsettled) >= self._prune_at:
-            self.prune()
+        self._outstanding.watch(result)
 
     def _end_of(self, run: int) -> int:
         return self._starts[run + 1] if run + 1 < len(self._starts) else self.count
 
     def _failed_of(self, window: int) -> Iterator[Sequence[int]]:
-        """The rows of a window that failed, in pieces, in order."""
+        """The rows of a window that failed, in pieces, in order; empty pieces now and then."""
         first = self._window_rows[window]
         end = self._window_rows[window + 1] if window + 1 < len(self._window_rows) else self.row_count
-        run = bisect_right(self._starts, first) - 1
+        run = max(0, bisect_right(self._starts, first) - 1)
+        is_plain = self._window_lanes[window] is None
         places: list[Sequence[int]] = []
+        looked_at = 0
         while run < len(self._results) and self._starts[run] < end:
             if not self._results[run].has_succeeded:
-                places.append(self._failed_places(run, first, end))
+                found = self._failed_places(run, first, end)
+                if is_plain:
+                    yield found
+                else:
+                    places.append(found)
+            looked_at += 1
+            if looked_at % RUNS_PER_LOOK == 0:
+                yield ()
             run += 1
-        if self._window_lanes[window] is None:
-            yield from places
-        elif places:
+        if places:
             order = self._order(window)[0]
             yield sorted(first + order[place - first] for piece in places for place in piece)
 
@@ -211,9 +203,39 @@ def _follow(result: Any, index: int) -> tuple[ProduceRequestResult, int]:
     return result, index
 
 
-def _wake(future: asyncio.Future[None]) -> None:
-    if not future.done():
+class Outstanding(SettlementCounter):
+    """Counts runs without an outcome, a batch once for each of its runs, and wakes who waits when there is one less."""
+
+    __slots__ = ("_waiter",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._waiter: asyncio.Future[bool] | None = None
+
+    def count_down(self) -> None:
+        """A run has its outcome."""
+        super().count_down()
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            try:
+                waiter.set_result(True)
+            except RuntimeError:  # its loop is closed
+                pass
+
+    async def next(self, deadline: float) -> bool:
+        """Wait for the next outcome, which must be one to come; False when the deadline came first."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[bool] = loop.create_future()
+        self._waiter = waiter
+        timer = None if deadline == math.inf else loop.call_at(deadline, _give_up, waiter)
         try:
-            future.set_result(None)
-        except RuntimeError:  # its loop is closed
-            pass
+            return await waiter
+        finally:
+            self._waiter = None
+            if timer is not None:
+                timer.cancel()
+
+
+def _give_up(waiter: asyncio.Future[bool]) -> None:
+    if not waiter.done():
+        waiter.set_result(False)

@@ -58,7 +58,7 @@ cdef enum:
     ROWS_AHEAD = 8
 
 PLANNED_ROWS = 262144
-SLICE_BYTES = 512 * 1024
+SLICE_BYTES = 1024 * 1024
 
 cdef int64_t MAX_BATCH_SIZE = 0x7FFFFFFF
 cdef int64_t INT64_MAX = 0x7FFFFFFFFFFFFFFF
@@ -481,62 +481,78 @@ cdef class ArrowRows:
     cdef Py_ssize_t _encode(self, RecordBatchBuilder builder, Py_ssize_t stop, int64_t most_bytes) noexcept nogil:
         """Encode rows until one needs another block: its size. 0 at the end, -1 before a row that is no record."""
         cdef Py_ssize_t row
+        cdef Py_ssize_t found = 0
         cdef Piece key, value
-        cdef int64_t timestamp_ms, body_size, record_size, size
+        cdef int64_t timestamp_ms, body_size, record_size
         cdef uint64_t timestamp_delta, offset_delta
         cdef Py_ssize_t first_header = 0
         cdef Py_ssize_t header_count = 0
         cdef Py_ssize_t headers_size = 0
         cdef const unsigned char *ahead
-        cdef unsigned char *out
+        # What changes with each row is put back at the end: a compiler cannot keep it in a register by itself.
+        cdef Py_ssize_t position = self.position
+        cdef int64_t encoded = 0
+        cdef int64_t most = most_bytes - self.encoded_bytes
+        cdef Py_ssize_t count = builder.count
+        cdef int64_t room = min(builder.limit, MAX_BATCH_SIZE) - builder.size
+        cdef unsigned char *out = builder._next
+        cdef bint is_ordered = self._only_lane < 0
+        cdef bint is_plain = not self._has_timestamp
         key.data = NULL
         key.size = -1
-        while self.position < stop and self.encoded_bytes < most_bytes:
-            if self._only_lane >= 0:
-                row = self.start + self.position
-            else:
-                row = self.start + self._order[self.position]
-                if self.position + ROWS_AHEAD < self.planned:
-                    ahead = address_of(&self._value, self.start + self._order[self.position + ROWS_AHEAD])
+        timestamp_ms = self.now_ms
+        while position < stop and encoded < most:
+            if is_ordered:
+                row = self.start + self._order[position]
+                if position + ROWS_AHEAD < self.planned:
+                    ahead = address_of(&self._value, self.start + self._order[position + ROWS_AHEAD])
                     # Here and not in the function: a compiler takes one that only does this for one that does nothing.
                     prefetch(ahead)
                     prefetch(ahead + 64)
                     prefetch(ahead + 128)
-            if not self._timestamp_of(row, &timestamp_ms) or not get_string(&self._value, row, &value):
-                return -1
-            if self._has_key and not get_string(&self._key, row, &key):
-                return -1
-            if self._has_headers and not self._size_headers(row, &first_header, &header_count, &headers_size):
-                return -1
-            timestamp_delta = 0
-            if builder.count:
+            else:
+                row = self.start + position
+            if (
+                (not is_plain and not self._timestamp_of(row, &timestamp_ms))
+                or not get_string(&self._value, row, &value)
+                or (self._has_key and not get_string(&self._key, row, &key))
+                or (self._has_headers and not self._size_headers(row, &first_header, &header_count, &headers_size))
+            ):
+                found = -1
+                break
+            if not count:
+                timestamp_delta = 0
+            else:
                 # Unsigned, so that it wraps around as Java's long does.
                 timestamp_delta = zigzag_of(<int64_t>(<uint64_t>timestamp_ms - <uint64_t>builder.base_timestamp))
-            offset_delta = zigzag_of(builder.count)
+            offset_delta = zigzag_of(count)
             body_size = size_body(timestamp_delta, offset_delta, key.size, value.size, header_count, headers_size)
             record_size = body_size + varint_size(zigzag_of(body_size))
-            size = builder.size + record_size
-            if (size > builder.limit and builder.count) or size > MAX_BATCH_SIZE:
-                return 0
-            if builder._stop - builder._next < record_size:
-                return record_size
+            if encoded + record_size > room and (count or builder.size + record_size > MAX_BATCH_SIZE):
+                break
+            if builder._stop - out < record_size:
+                found = record_size
+                break
             out = write_body(
-                builder._next, body_size, timestamp_delta, offset_delta,
+                out, body_size, timestamp_delta, offset_delta,
                 key.data, key.size, value.data, value.size, header_count,
             )
             if header_count:
                 out = self._write_headers(out, first_header, header_count)
-            builder._next = out
-            if not builder.count:
+            if not count:
                 builder.base_timestamp = builder.max_timestamp = timestamp_ms
             elif timestamp_ms > builder.max_timestamp:
                 builder.max_timestamp = timestamp_ms
-            builder.count += 1
-            builder.size = size
-            builder.records_size += record_size
-            self.position += 1
-            self.encoded_bytes += record_size
-        return 0
+            count += 1
+            position += 1
+            encoded += record_size
+        builder._next = out
+        builder.count = count
+        builder.size += encoded
+        builder.records_size += encoded
+        self.position = position
+        self.encoded_bytes += encoded
+        return found
 
     def _headers_of(self, Py_ssize_t row):
         cdef Py_ssize_t entry

@@ -321,7 +321,9 @@ cdef class RecordBatchBuilder:
         cdef Py_ssize_t rest = self.limit - self.size
         cdef Py_ssize_t added = FIRST_BLOCK
         while added < LARGEST_BLOCK and (
-            added * (2 if self.capacity < SMALL_STORAGE else 8) <= self.capacity or added < expected
+            added * (2 if self.capacity < SMALL_STORAGE else 8) <= self.capacity
+            # Little past the limit, for that is never used; past what is known, more may come.
+            or (added < expected and 2 * added <= rest + rest // 8)
         ):
             added *= 2
         while added > FIRST_BLOCK and added // 2 >= rest:

@@ -7,6 +7,7 @@ import gc
 import random
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
@@ -198,6 +199,12 @@ class TestTables:
             again = await producer.send_arrow("one", table)
         assert {place.topic for place in again.partitions} == {"one"}
         assert values(broker, "one") == numbered(999)
+
+    async def test_a_topic_may_be_an_enums_member(self, broker: DevBroker) -> None:
+        topics = StrEnum("Topics", {"ONE": "one"})
+        async with KafkaProducer(broker.bootstrap_servers) as producer:
+            await producer.send_arrow(topics.ONE, pa.table({"value": ["a"]}))
+        assert values(broker, "one") == [b"a"]
 
     async def test_columns_may_have_other_names(self, broker: DevBroker) -> None:
         table = pa.table({"body": ["a"], "id": ["k"], "when": pa.array([7], pa.int64()), "value": [1], "headers": [1]})
@@ -450,6 +457,34 @@ class TestWaiting:
             assert errors.BufferExhaustedError in kinds
             assert producer.statistics().accepted < 60
 
+    async def test_beside_a_table_there_is_room_for_others(self, broker: DevBroker) -> None:
+        options = {"buffer_memory": 200_000, "max_request_size": 50_000, "batch_size": 20_000}
+        async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
+            await producer.partitions_for("t")
+            await producer.partitions_for("one")
+            broker.controls.stall_connections(True)
+            table = asyncio.create_task(producer.send_arrow("t", pa.table({"value": numbered(5_000, 100)})))
+            await until(lambda: producer.statistics().buffered_bytes > 100_000)
+            for _ in range(10):
+                await asyncio.sleep(0)
+                assert producer.statistics().buffered_bytes < 150_000
+            beside = producer.send_nowait("one", b"x" * 10_000)
+            broker.controls.stall_connections(False)
+            await beside
+            await table
+
+    @pytest.mark.parametrize("linger_ms", [None, 0, 60_000])
+    async def test_a_linger_is_not_waited_out_for_room(self, broker: DevBroker, linger_ms: int | None) -> None:
+        broker.create_topic("many", partitions=50)
+        options = {"buffer_memory": 50_000, "max_request_size": 20_000, "batch_size": 20_000, "linger_ms": linger_ms}
+        async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
+            sending = asyncio.create_task(
+                producer.send_arrow("many", pa.table({"value": numbered(3_000, 100), "key": numbered(3_000)}))
+            )
+            await until(lambda: producer.statistics().accepted == 3_000)
+            await producer.flush()
+            assert (await sending).rows == 3_000
+
     async def test_a_topic_that_comes_to_be_is_waited_for(self, broker: DevBroker) -> None:
         async with DevBroker(auto_create_topics_enable=False) as other:
             async with KafkaProducer(other.bootstrap_servers, retry_backoff_ms=10) as producer:
@@ -511,7 +546,7 @@ class TestEnds:
             await producer.partitions_for("one")
             broker.controls.stall_connections(True)
             sending = asyncio.create_task(producer.send_arrow("one", pa.table({"value": numbered(5000, 100)})))
-            await until(lambda: producer.statistics().waiters)
+            await until(lambda: producer.statistics().buffered_bytes > 10_000)
             accepted = producer.statistics().accepted
             sending.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -543,7 +578,7 @@ class TestEnds:
         broker.controls.stall_connections(True)
         table = pa.table({"value": pa.chunked_array([numbered(500, 100)] * 3)})
         sending = asyncio.create_task(producer.send_arrow("one", make(table), return_exceptions=True))
-        await until(lambda: producer.statistics().waiters)
+        await until(lambda: producer.statistics().buffered_bytes > 10_000)
         await producer.close(timeout=0.1)
         metadata = await sending
         numbers = producer.statistics()

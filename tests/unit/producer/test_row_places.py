@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from aiokafkapy import PartitionMetadata, TopicPartition, errors
 from aiokafkapy.producer.delivery import ProduceRequestResult, new_delivery, place_of
-from aiokafkapy.producer.row_places import FIRST_PRUNE, RowPlaces
+from aiokafkapy.producer.row_places import RowPlaces
 from aiokafkapy.producer.table_metadata import TableMetadata
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -139,19 +139,36 @@ async def test_answers_without_offsets_have_none() -> None:
     assert metadata.partitions == {T0: PartitionMetadata(3, 4, 4)}
 
 
-async def test_what_has_its_answer_is_not_waited_for_any_longer() -> None:
+async def test_failures_are_found_among_many_batches() -> None:
     places = RowPlaces()
-    count = 10 * FIRST_PRUNE
-    places.begin_window(count, None)
-    results = [result_of() for _ in range(count)]
+    places.begin_window(3_000, None)
+    results = [result_of() for _ in range(3_000)]
     for number, result in enumerate(results):
         places.add_span(result, 0, 1)
         if number % 100:
             result.succeed(number, -1)
         else:
             result.fail(errors.DeliveryTimeoutError())
-    metadata = await settled(places)
-    assert list(metadata.failed) == list(range(0, count, 100))
+    assert places.outstanding == 0
+    assert list((await settled(places)).failed) == list(range(0, 3_000, 100))
+
+
+async def test_progress_is_the_next_outcome() -> None:
+    places = RowPlaces()
+    first, second = result_of(), result_of()
+    places.begin_window(3, None)
+    places.add_span(first, 0, 1)
+    places.add_span(second, 0, 1)
+    places.add_span(first, 1, 1)
+    now = asyncio.get_running_loop().time()
+    assert places.outstanding == 3
+    assert not await places.progress(now)
+    waiting = asyncio.ensure_future(places.progress(now + 60))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    first.succeed(0, -1)
+    assert await waiting
+    assert places.outstanding == 1
 
 
 async def test_finding_many_failed_rows_gives_others_their_turn() -> None:
