@@ -37,6 +37,7 @@ __all__ = [
     "Stopwatch",
     "Workload",
     "entry",
+    "figures_of",
     "find_entry",
     "find_workload",
     "percentiles",
@@ -170,18 +171,25 @@ def percentiles(seconds: Iterable[float]) -> Figures:
 
 async def run_in_process(measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
     """A measurement in a worker process; raises MeasurementError with what it wrote, or SkippedError."""
-    command = [sys.executable, "-m", "benchmarks.macro.worker", measurement.to_json(), bootstrap_servers, topic]
+    return await figures_of("benchmarks.macro.worker", measurement, bootstrap_servers, topic)
+
+
+async def figures_of(module: str, measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
+    """What ``python -m module`` prints of a measurement, as JSON; raises MeasurementError with what it wrote instead,
+    or SkippedError.
+    """
     environment = {name: value for name, value in os.environ.items() if name != INTERPRETED}
     if measurement.options.get("interpreted"):
         environment[INTERPRETED] = "1"
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        *command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=environment
-    )
+        *(sys.executable, "-m", module, measurement.to_json(), bootstrap_servers, topic),
+        stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=environment,
+    )  # fmt: skip
     try:
         output, errors = await asyncio.wait_for(process.communicate(), PROCESS_TIMEOUT)
     except TimeoutError:
-        raise MeasurementError(f"no end within {PROCESS_TIMEOUT:.0f} s") from None
+        raise MeasurementError(f"{module}: no end within {PROCESS_TIMEOUT:.0f} s") from None
     finally:
         if process.returncode is None:
             process.kill()
@@ -191,7 +199,7 @@ async def run_in_process(measurement: Measurement, bootstrap_servers: str, topic
         raise SkippedError(said.rpartition(SKIPPED)[2])
     if process.returncode != 0:
         end = "\n".join(said.splitlines()[-ERROR_LINES:])
-        raise MeasurementError(f"exit status {process.returncode}\n{end}")
+        raise MeasurementError(f"{module}: exit status {process.returncode}\n{end}")
     figures: Figures = json.loads(output)
     return figures
 

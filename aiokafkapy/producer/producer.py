@@ -200,6 +200,7 @@ class KafkaProducer(Generic[K, V]):
         if accepted.__class__ is not Delivery:
             accepted = await self._admitted(accepted)
         if not accepted.done():
+            value = key = headers = None  # their bytes are in the batch: while this waits, they are not held twice
             await accepted.wait()  # as awaiting the delivery would, with one awaitable less
         return accepted.result()
 

@@ -18,10 +18,11 @@ cdef class ReadyBatches:
 
     @cython.locals(
         queue=PartitionQueue, batch=ProducerBatch, leader=int, next_ready=double, next_expiry=double,
-        lingers_until=double,
+        lingers_until=double, linger=double,
     )
     cpdef object ready(self, object cluster, double now, object in_flight, bint is_hurried)
     @cython.locals(queue=PartitionQueue, batch=ProducerBatch)
     cpdef dict drain(self, object cluster, object node_ids, Py_ssize_t max_request_size, double now)
+    cdef double _gathering_time(self)
     cdef bint _must_stay(self, PartitionQueue queue, ProducerBatch batch) except -1
     cdef _stamp(self, ProducerBatch batch)

@@ -1,6 +1,6 @@
 """What must not make a send dearer: many sends at once, many topics, an hour of metadata ages.
 
-A process of its own (see ``processes.measure_in``). Workloads, with their option:
+A process of its own (see ``measurement.figures_of``). Workloads, with their option:
 
 * ``gathered``, ``at_once``: so many sends gathered, over and over, ``count`` in all, on the real cluster. With the
   client ``bare asyncio`` nothing is sent: each coroutine awaits a future that the loop resolves later, all of them

@@ -1,7 +1,7 @@
 """How late a 1 ms heartbeat comes on the loop beside a load, and whose fault it is.
 
-A process of its own (see ``processes.measure_in``): a task sleeps for a millisecond, over and over, and notes how much
-later than that it woke. The measurement's workload names the load beside it: ``bulk`` (``send_many``), ``flood``
+A process of its own (see ``measurement.figures_of``): a task sleeps for a millisecond, over and over, and notes how
+much later than that it woke. The measurement's workload names the load beside it: ``bulk`` (``send_many``), ``flood``
 (``enqueue``), ``arrow`` (``send_arrow``), ``large`` (1 MB messages, a few at a time; the option ``compression_type``
 names the codec). With the client ``nobody`` there is no producer at all, for comparison: ``sleeping`` only has the
 heartbeat, ``competitor`` has a loop kept busy in slices of a fraction of a millisecond beside another process that does

@@ -1,6 +1,6 @@
 """Memory of a client whose broker has stalled: how much it grows over its idle self until ``buffer_memory`` is full.
 
-A process of its own (see ``processes.measure_in``). Between it and the broker stands ``proxy``, which stops reading
+A process of its own (see ``measurement.figures_of``). Between it and the broker stands ``proxy``, which stops reading
 while records are sent until one has to wait for room. The broker then goes on, and everything must arrive. The option
 ``how`` names the way the records are sent:
 

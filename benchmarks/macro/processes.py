@@ -1,9 +1,10 @@
 """Processes of measurements that need more than a worker: one that measures and ends, one that helps until let go.
 
-Owns how they are started, talked to and ended. Both kinds are modules run by ``python -m``.
+Owns how they are talked to and ended. Both kinds are modules run by ``python -m``.
 
-* ``measure_in`` runs a module that takes (measurement, bootstrap servers, topic) and prints its figures as JSON; a
-  module's ``main`` for that is ``print_figures``, which ends as a worker does when there is nothing to measure.
+* One that measures takes (measurement, bootstrap servers, topic) and prints its figures as JSON, for
+  ``measurement.figures_of``; its ``main`` is ``print_figures``, which ends as a worker does when there is nothing to
+  measure.
 * ``helper`` runs a module that prints one line of JSON when it is ready, takes words on its standard input, one a
   line, and ends when that is closed. So it cannot outlive whoever started it.
 """
@@ -21,7 +22,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.measurement import (
-    PROCESS_TIMEOUT,
     SKIPPED,
     SKIPPED_STATUS,
     Figures,
@@ -30,7 +30,7 @@ from benchmarks.measurement import (
     SkippedError,
 )
 
-__all__ = ["Helper", "commands", "cpu_seconds_of", "helper", "measure_in", "print_figures"]
+__all__ = ["Helper", "commands", "cpu_seconds_of", "helper", "print_figures"]
 
 START_TIMEOUT: Final = 60.0
 STOP_TIMEOUT: Final = 30.0
@@ -39,30 +39,8 @@ TICKS: Final = os.sysconf("SC_CLK_TCK")
 Measure = Callable[[Measurement, str, str], Awaitable[Figures]]
 
 
-async def measure_in(module: str, measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
-    """The figures that ``python -m module`` prints; raises MeasurementError with what it wrote instead."""
-    command = [sys.executable, "-m", module, measurement.to_json(), bootstrap_servers, topic]
-    pipe = asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe)
-    try:
-        output, errors = await asyncio.wait_for(process.communicate(), PROCESS_TIMEOUT)
-    except TimeoutError:
-        raise MeasurementError(f"{module}: no end within {PROCESS_TIMEOUT:.0f} s") from None
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    said = errors.decode(errors="replace").strip()
-    if process.returncode == SKIPPED_STATUS:
-        raise SkippedError(said.rpartition(SKIPPED)[2])
-    if process.returncode != 0:
-        raise MeasurementError(f"{module}: exit status {process.returncode}\n{said}")
-    figures: Figures = json.loads(output)
-    return figures
-
-
 def print_figures(measure: Measure, run: Callable[[Any], Figures]) -> None:
-    """The ``main`` of a module for ``measure_in``; ``run`` runs a coroutine, as ``asyncio.run`` does."""
+    """The ``main`` of a module for ``figures_of``; ``run`` runs a coroutine, as ``asyncio.run`` does."""
     measurement, bootstrap_servers, topic = sys.argv[1:]
     try:
         figures = run(measure(Measurement.from_json(measurement), bootstrap_servers, topic))

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from benchmarks.macro.processes import helper, measure_in
-from benchmarks.measurement import Figures, Measurement, entry, run_in_process
+from benchmarks.macro.processes import helper
+from benchmarks.measurement import Figures, Measurement, entry, figures_of, run_in_process
 
 __all__ = ["measurements"]
 
@@ -45,13 +45,13 @@ async def over_a_long_line(measurement: Measurement, bootstrap_servers: str, top
 @entry("competitor")
 async def heartbeat(measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
     """A heartbeat beside a load."""
-    return _with_rate(await measure_in("benchmarks.macro.heartbeat", measurement, bootstrap_servers, topic))
+    return _with_rate(await figures_of("benchmarks.macro.heartbeat", measurement, bootstrap_servers, topic))
 
 
 @entry("stalled broker")
 async def memory(measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
     """Memory with a full buffer."""
-    return await measure_in("benchmarks.macro.memory", measurement, bootstrap_servers, topic)
+    return await figures_of("benchmarks.macro.memory", measurement, bootstrap_servers, topic)
 
 
 @entry("gathered")
@@ -59,7 +59,7 @@ async def memory(measurement: Measurement, bootstrap_servers: str, topic: str) -
 @entry("ages")
 async def flat(measurement: Measurement, bootstrap_servers: str, topic: str) -> Figures:
     """What must not make a send dearer."""
-    return _with_rate(await measure_in("benchmarks.macro.flat", measurement, bootstrap_servers, topic))
+    return _with_rate(await figures_of("benchmarks.macro.flat", measurement, bootstrap_servers, topic))
 
 
 def _with_rate(figures: Figures) -> Figures:

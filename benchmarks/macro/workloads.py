@@ -122,6 +122,7 @@ async def send_nowait(client: Client, topic: str, measurement: Measurement) -> F
                         append(send(topic, value))
                     except BufferExhaustedError:
                         await _all(before or deliveries)
+                        before = []
                         append(send(topic, value))
                 await asyncio.sleep(0)
             await _all(before)

@@ -25,6 +25,7 @@ from aiokafkapy.producer.append_tickets import AppendTicket
 from aiokafkapy.producer.delivery import Delivery
 from aiokafkapy.producer.delivery_list import DeliveryList
 from aiokafkapy.producer.producer_batch import ProducerBatch
+from aiokafkapy.producer.ready_batches import LONGEST_LINGER, TIME_OF_BATCH
 from aiokafkapy.producer.record_accumulator import ADAPTIVE_LINGER, RecordAccumulator
 from aiokafkapy.record.batch import RecordBatch
 from aiokafkapy.record.compression import Compression
@@ -667,6 +668,23 @@ class TestReady:
         harness = Harness(linger_ms=None, batch_size=500)
         harness.in_flight = {1: 3}
         harness.append_ok(b"x" * 500)
+        assert harness.ready().ready_nodes == {1}
+
+    def test_adaptive_linger_is_longer_with_thousands_of_partitions(self) -> None:
+        for linger_ms, expected in ((None, 1000 * TIME_OF_BATCH), (5, 0.005)):
+            harness = Harness({"t": [1] * 1000}, linger_ms=linger_ms)
+            harness.in_flight = {1: 1}
+            for partition in range(1000):
+                harness.append_ok(partition=partition)
+            assert harness.ready().next_ready_check_delay == pytest.approx(expected)
+            harness.now += expected
+            assert harness.ready().ready_nodes == {1}
+        harness = Harness({"t": [1] * 20_000}, linger_ms=None)
+        harness.in_flight = {1: 1}
+        for partition in range(20_000):
+            harness.append_ok(partition=partition)
+        assert harness.ready().next_ready_check_delay == pytest.approx(LONGEST_LINGER)
+        harness.in_flight = {}
         assert harness.ready().ready_nodes == {1}
 
     def test_in_flight_is_asked_once_a_node(self) -> None:
