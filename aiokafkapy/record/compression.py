@@ -31,12 +31,19 @@ Buffer: TypeAlias = bytes | bytearray | memoryview
 XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 XERIAL_HEADER: Final = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 """Magic, version 1, compatible with version 1; then blocks, each after its size as a big-endian int."""
-XERIAL_BLOCK: Final = 32 * 1024
-"""What Java's client gives snappy at a time."""
+XERIAL_BLOCK: Final = 1024 * 1024
+"""What snappy is given at a time. Java's client gives it 32 KiB; readers take any size, and each block is a call at
+whose end a thread waits for the GIL again."""
 
-LZ4_HEADER: Final = bytes.fromhex("04224d18604082")
-"""Magic; version 1, independent blocks, no checksums; 64 KiB a block; the header's own checksum: as Java writes it."""
-LZ4_BLOCK: Final = 64 * 1024
+LZ4_HEADERS: Final = (
+    (64 * 1024, bytes.fromhex("04224d18604082")),
+    (256 * 1024, bytes.fromhex("04224d186050fb")),
+    (1024 * 1024, bytes.fromhex("04224d18606051")),
+    (4 * 1024 * 1024, bytes.fromhex("04224d18607073")),
+)
+"""By the size of a block: magic; version 1, independent blocks, no checksums; that size; the header's own checksum. The
+first is what Java writes, whatever the size of a batch; a larger one gives all of a batch to one call, as with snappy.
+"""
 LZ4_IS_RAW: Final = 0x80000000
 """The bit of a block's size that says that it is not compressed."""
 LZ4_END: Final = bytes(4)
@@ -185,12 +192,13 @@ def _resolved(codec: int, level: int | None) -> tuple[Compression, int]:
 
 
 def _compress_lz4(data: Buffer, level: int) -> bytes:
+    # KIP-390: Java takes lz4's fast compressor at the default level, the high one at any other.
+    fast = level == Compression.LZ4.default_level
     view = memoryview(data).cast("B")
-    parts: list[Buffer] = [LZ4_HEADER]
-    for start in range(0, len(view), LZ4_BLOCK):
-        block = view[start : start + LZ4_BLOCK]
-        # KIP-390: Java takes lz4's fast compressor at the default level, the high one at any other.
-        fast = level == Compression.LZ4.default_level
+    block_size, header = _lz4_header(len(view) if fast else 0)
+    parts: list[Buffer] = [header]
+    for start in range(0, len(view), block_size):
+        block = view[start : start + block_size]
         compressed = memoryview(
             cramjam.lz4.compress_block(block, store_size=False) if fast else _lz4_high(block, level)
         )
@@ -200,6 +208,11 @@ def _compress_lz4(data: Buffer, level: int) -> bytes:
             parts += ((len(block) | LZ4_IS_RAW).to_bytes(4, "little"), block)
     parts.append(LZ4_END)
     return b"".join(parts)
+
+
+def _lz4_header(size: int) -> tuple[int, bytes]:
+    """The smallest block that takes ``size`` bytes, or the largest there is, and the header of a frame with it."""
+    return next((found for found in LZ4_HEADERS if size <= found[0]), LZ4_HEADERS[-1])
 
 
 def _lz4_high(block: memoryview, level: int) -> memoryview:

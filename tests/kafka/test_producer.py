@@ -75,6 +75,23 @@ async def test_every_codec_and_header_shape_is_read_by_kafkas_console_consumer(k
         assert "CreateTime:1700000000099\tNO_HEADERS\ttombstone\tnull" in lines
 
 
+@pytest.mark.parametrize("codec", ["snappy", "lz4"])
+async def test_batches_of_every_block_size_are_read_by_java_and_librdkafka(kafka: ApacheKafka, codec: str) -> None:
+    """Our blocks grow with the batch, Java's do not: up to 64 KiB, to 256 KiB, to a megabyte, and more than one."""
+    topic = unique("blocks")
+    await kafka.create_topic(topic, partitions=1, config={"max.message.bytes": "20000000"})
+    values = [" ".join(f"{n * n:x}" for n in range(size // 8)) for size in (60_000, 200_000, 900_000, 6_000_000)]
+    async with KafkaProducer(
+        kafka.bootstrap_servers, compression_type=codec, max_request_size=20_000_000, batch_size=1
+    ) as producer:
+        for value in values:
+            await producer.send(topic, value.encode())
+    assert [r.value for r in (await read_back(kafka.bootstrap_servers, topic))[0]] == [v.encode() for v in values]
+    options = ("--bootstrap-server", kafka.bootstrap_servers, "--topic", topic, "--from-beginning")
+    printed = await kafka.tool(CONSOLE_CONSUMER, *options, "--max-messages", "4", "--timeout-ms", "30000")
+    assert [line for line in printed.splitlines() if line in values] == values
+
+
 async def test_a_stalled_broker_makes_retries_that_are_written_once(kafka: ApacheKafka) -> None:
     """The broker is stopped over the request time-out: what it got before is answered late and sent again."""
     topic = unique("retried")

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from aiokafkapy.errors import ConfigurationError, CorruptMessageError
 from aiokafkapy.record.compression import (
     GZIP_MOST_MEMBERS,
-    LZ4_HEADER,
+    LZ4_HEADERS,
     XERIAL_HEADER,
     Compression,
     compress,
@@ -117,16 +117,17 @@ class TestNames:
 
 
 class TestFraming:
-    def test_snappy_is_xerials_in_blocks_of_32_kib(self) -> None:
-        stream = compress(Compression.SNAPPY, DATA)
+    def test_snappy_is_xerials_in_blocks_of_a_megabyte(self) -> None:
+        data = DATA * 40
+        stream = compress(Compression.SNAPPY, data)
         assert stream.startswith(XERIAL_HEADER)
         position, blocks = len(XERIAL_HEADER), []
         while position < len(stream):
             size = int.from_bytes(stream[position : position + 4])
             blocks.append(bytes(cramjam.snappy.decompress_raw(stream[position + 4 : position + 4 + size])))
             position += 4 + size
-        assert b"".join(blocks) == DATA
-        assert {len(block) for block in blocks[:-1]} == {32 * 1024}
+        assert b"".join(blocks) == data
+        assert {len(block) for block in blocks[:-1]} == {1024 * 1024}
 
     def test_raw_snappy_is_read_too(self) -> None:
         assert decompress(Compression.SNAPPY, bytes(cramjam.snappy.compress_raw(DATA)), len(DATA)) == DATA
@@ -141,15 +142,29 @@ class TestFraming:
 
     @pytest.mark.parametrize("level", [9, 1, 12])
     def test_lz4_has_independent_blocks_and_no_checksums_as_java_reads_it(self, level: int) -> None:
-        stream = compress(Compression.LZ4, DATA + os.urandom(70_000), level)
-        assert stream.startswith(LZ4_HEADER)
+        stream = compress(Compression.LZ4, os.urandom(70_000), level)
         assert stream.endswith(bytes(4))
-        position, raw = len(LZ4_HEADER), 0
+        position, raw = len(LZ4_HEADERS[0][1]), 0
         while size := int.from_bytes(stream[position : position + 4], "little"):
             raw += size >> 31
             position += 4 + (size & 0x7FFFFFFF)
         assert position == len(stream) - 4
         assert raw >= 1, "a block that cannot be made smaller stays as it is"
+
+    @pytest.mark.parametrize(
+        ("size", "blocks"), [(64 * 1024, 1), (256 * 1024, 1), (1024 * 1024, 1), (4 * 1024 * 1024 + 1, 2)]
+    )
+    def test_lz4_gives_a_whole_batch_to_one_call(self, size: int, blocks: int) -> None:
+        data = (DATA * (size // len(DATA) + 1))[:size]
+        stream = compress(Compression.LZ4, data)
+        block_size, header = next(found for found in LZ4_HEADERS if size <= found[0] or found is LZ4_HEADERS[-1])
+        assert stream.startswith(header)
+        position, found = len(header), 0
+        while length := int.from_bytes(stream[position : position + 4], "little"):
+            position += 4 + (length & 0x7FFFFFFF)
+            found += 1
+        assert found == blocks == -(-size // block_size)
+        assert bytes(cramjam.lz4.decompress(stream)) == data  # it also checks the header's checksum
 
     def test_linked_lz4_as_others_write_it_is_read(self) -> None:
         assert decompress(Compression.LZ4, bytes(cramjam.lz4.compress(DATA, level=3)), len(DATA)) == DATA
