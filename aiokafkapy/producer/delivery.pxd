@@ -2,7 +2,7 @@
 
 cimport cython
 
-from aiokafkapy.producer._running_loop cimport running_loop
+from aiokafkapy.producer._shortcuts cimport record_metadata, running_loop
 
 cdef int PENDING, SUCCEEDED, FAILED, MOVED
 
@@ -10,6 +10,8 @@ cdef int PENDING, SUCCEEDED, FAILED, MOVED
 @cython.final
 cdef class ProduceRequestResult:
     cdef readonly object topic_partition
+    cdef object _topic
+    cdef object _partition
     cdef public int status
     cdef public Py_ssize_t record_count
     cdef public long long base_offset

@@ -38,7 +38,7 @@ from ..common import TopicPartition
 from ..errors import KafkaError
 from .outcome_teller import COST_OF_ERROR, OutcomeTeller
 from .records import INVALID_OFFSET, RecordMetadata
-from .running_loop import running_loop
+from .shortcuts import record_metadata, running_loop
 
 __all__ = ["Delivery", "ProduceRequestResult", "SettlementCounter", "new_delivery", "place_of"]
 
@@ -51,9 +51,6 @@ MOVED: Final = 3
 FIRST_PRUNE: Final = 64
 
 RecordErrors = Callable[[int], BaseException]
-
-_new_metadata = partial(tuple.__new__, RecordMetadata)
-"""The tuple's own constructor: the generated one costs twice as much, once a record."""
 
 
 # Here and not in the .pxd, for Cython takes these two from the source only.
@@ -182,8 +179,10 @@ class ProduceRequestResult:
         "_counters",
         "_errors",
         "_moves",
+        "_partition",
         "_prune_at",
         "_starts",
+        "_topic",
         "_waiting_deliveries",
         "_waiting_futures",
         "base_offset",
@@ -195,6 +194,8 @@ class ProduceRequestResult:
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
+        # Here, too, for a named tuple's items cost more than an attribute.
+        self._topic, self._partition = topic_partition
         self.status = PENDING
         self.record_count = 0
         # The answer
@@ -279,12 +280,10 @@ class ProduceRequestResult:
 
     def metadata(self, index: int, timestamp_ms: int, key_size: int, value_size: int) -> RecordMetadata:
         """The place of record ``index``; log append time wins over the record's own time stamp."""
-        place = self.topic_partition
         offset = self.base_offset + index if self.base_offset >= 0 else INVALID_OFFSET
         if self.log_append_time_ms >= 0:
             timestamp_ms = self.log_append_time_ms
-        # By index, for a named tuple is unpacked by an iterator.
-        return _new_metadata((place[0], place[1], offset, timestamp_ms, key_size, value_size))
+        return record_metadata(self._topic, self._partition, offset, timestamp_ms, key_size, value_size)
 
     def error(self, index: int) -> BaseException:
         """A copy of record ``index``'s error for one waiter."""

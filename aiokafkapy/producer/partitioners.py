@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """Which partition a record goes to.
 
 Owns the choice for records that name none: by their key, as Java does it bit for bit, else the sticky partition of
@@ -20,7 +21,6 @@ from __future__ import annotations
 import random
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from itertools import accumulate
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ..errors import ConfigurationError, UnknownTopicOrPartitionError
@@ -189,19 +189,25 @@ class BuiltInPartitioner:
         is_available: Callable[[int], bool] | None = None,
     ) -> None:
         """Weigh each partition with the longest queue's length plus one, less its own queue's, as Java does."""
-        chosen = [info for info in candidates if is_available is None or is_available(info.leader)]
-        sizes = [queue_size(info.partition) for info in chosen]
-        if not chosen or (len(chosen) == len(candidates) and min(sizes) == max(sizes)):
+        chosen = candidates
+        if is_available is not None:
+            chosen = [info for info in candidates if is_available(info.leader)]
+        ids = [info.partition for info in chosen]
+        sizes = [queue_size(partition) for partition in ids]
+        if not sizes or (len(chosen) == len(candidates) and min(sizes) == max(sizes)):
             self._cumulative = None
             return
-        most = max(sizes) + 1
-        self._cumulative = list(accumulate(most - size for size in sizes))
-        self._partition_ids = [info.partition for info in chosen]
+        most, total = max(sizes) + 1, 0
+        cumulative = []
+        for size in sizes:
+            total += most - size
+            cumulative.append(total)
+        self._cumulative, self._partition_ids = cumulative, ids
 
     # internals
 
     def _weighted(self, cumulative: Sequence[int]) -> int:
-        place = bisect_right(cumulative, self._random.randrange(cumulative[-1]))
+        place = bisect_right(cumulative, int(self._random.random() * cumulative[-1]))
         return self._partition_ids[place]
 
     def _next_of_round(self, candidates: Sequence[PartitionInfo]) -> int:

@@ -197,7 +197,7 @@ class KafkaProducer(Generic[K, V]):
         back; afterwards it stays on its way.
         """
         accepted = self._intake.accept(topic, value, key, partition, timestamp_ms, headers)
-        if accepted.__class__ is not Delivery:
+        if type(accepted) is not Delivery:
             accepted = await self._admitted(accepted)
         if not accepted.done():
             value = key = headers = None  # their bytes are in the batch: while this waits, they are not held twice
@@ -220,7 +220,7 @@ class KafkaProducer(Generic[K, V]):
         """
         intake = self._intake
         accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
-        if accepted.__class__ is not Delivery:
+        if type(accepted) is not Delivery:
             accepted = await self._admitted(accepted)
         if intake.unyielded > YIELD_AFTER:
             intake.unyielded = 0

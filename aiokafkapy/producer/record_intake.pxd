@@ -2,7 +2,7 @@
 
 cimport cython
 
-from aiokafkapy.producer._running_loop cimport running_loop
+from aiokafkapy.producer._shortcuts cimport running_loop
 from aiokafkapy.producer.delivery cimport Delivery
 from aiokafkapy.producer.record_appender cimport RecordAppender
 from aiokafkapy.producer.topic_state cimport TopicState

@@ -27,8 +27,8 @@ from .interceptors import ProducerInterceptors
 from .partitioners import UNKNOWN_PARTITION, DefaultPartitioner, Partitioner
 from .record_appender import RecordAppender
 from .records import ProducerRecord
-from .running_loop import running_loop
 from .serializers import SyncSerializer, check_record, discard, serialize
+from .shortcuts import running_loop
 from .topic_state import TopicState
 
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 # cython: language_level=3
-"""``running_loop()``, compiled: the twin of ``running_loop.py``.
+"""What every record asks for, compiled: the twin of ``shortcuts.py``.
 
-Rule: the answer is asyncio's own, always. What asyncio keeps for each thread (an object of its own for each time that
+Rule: ``running_loop()`` is asyncio's own answer, always. What asyncio keeps for each thread (an object of its own for each time that
 a loop runs, in Python 3.11; the loop itself, later) is compared with what was found there the last time; only when
 that is another is asyncio asked. Where it is kept in another place asyncio is asked each time.
 """
@@ -10,8 +10,13 @@ import os
 from asyncio import _get_running_loop
 
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+
+from .records import RecordMetadata
 
 cdef extern from "Python.h":
+    object PyType_GenericAlloc(type type, Py_ssize_t items)
+    void PyTuple_SET_ITEM(object tuple, Py_ssize_t place, object stolen)
     PyObject *PyThreadState_GetDict()
     PyObject *PyDict_GetItem(PyObject *mapping, object key)
 
@@ -37,6 +42,25 @@ cpdef object running_loop():
     last_loop = loop
     last_found = <object>found
     return loop
+
+
+cpdef object record_metadata(
+    object topic, object partition, long long offset, long long timestamp_ms, long long key_size, long long value_size
+):
+    """A ``RecordMetadata``, without its constructor, which makes another tuple first."""
+    metadata = PyType_GenericAlloc(RecordMetadata, 6)
+    _put(metadata, 0, topic)
+    _put(metadata, 1, partition)
+    _put(metadata, 2, offset)
+    _put(metadata, 3, timestamp_ms)
+    _put(metadata, 4, key_size)
+    _put(metadata, 5, value_size)
+    return metadata
+
+
+cdef inline void _put(object metadata, Py_ssize_t place, object item):
+    Py_INCREF(item)
+    PyTuple_SET_ITEM(metadata, place, item)
 
 
 def forget():
