@@ -462,6 +462,8 @@ class RecordAppender:
         batch.close()
         if batch.needs_compression:
             self._sealer.hand_over(batch)
+        elif not batch.compression:
+            self._sealer.seal(batch)
         self.wakeup()
 
     def _check_open(self) -> None:

@@ -4,7 +4,7 @@
 # The fields are readonly for everybody but the kernel itself. Keep the Python twin, _kernel_py.py, in step.
 
 cimport cython
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
 
@@ -36,6 +36,7 @@ cdef class RecordBatchBuilder:
     cdef unsigned char *_stop
     cdef bint _is_closed
     cdef object _payload
+    cdef uint32_t _payload_crc
     cdef bytes _header
 
     cpdef Py_ssize_t try_append(self, long long timestamp_ms, object key, object value, object headers) except -1

@@ -51,10 +51,15 @@ cdef enum:
     # The tail of a block is filled with the head of a record that does not fit, unless it is too long to move about.
     LONG_RECORD = 16384
 
+
 cdef int64_t MAX_BATCH_SIZE = 0x7FFFFFFF
 # An allowance that no batch reaches.
 cdef Py_ssize_t UNLIMITED = <Py_ssize_t>1 << 62
 cdef int64_t NO_TIMESTAMP = -1
+
+# Polynomials over GF(2) with the highest power in the lowest bit: CRC-32C's own, without x^32, and 1.
+cdef uint32_t CASTAGNOLI = 0x82F63B78
+cdef uint32_t ONE = 0x80000000
 
 
 cdef array.array NO_SIZES = array.array("q")
@@ -166,6 +171,11 @@ cdef class RecordBatchBuilder:
             self.capacity = payload_size
         else:
             self._settle()
+        # Here, where they have just been written and are in the caches; the header's follows when it is known.
+        crc = 0
+        for part in self._blocks if self._payload is None else (self._payload,):
+            crc = crc32c(part, crc)
+        self._payload_crc = crc
         self._next = self._stop = NULL
         self.compression = compression
         self.is_sealed = self._is_closed = True
@@ -198,10 +208,8 @@ cdef class RecordBatchBuilder:
         write_big_endian(out + 51, <uint64_t>epoch, 2)
         write_big_endian(out + 53, <uint64_t>base_sequence, 4)
         write_big_endian(out + 57, <uint64_t>self.count, 4)
-        crc = crc32c(PyBytes_FromStringAndSize(<char *>out + 21, BATCH_HEADER_SIZE - 21))
-        for part in self._blocks if self._payload is None else (self._payload,):
-            crc = crc32c(part, crc)
-        write_big_endian(out + 17, crc, 4)
+        cdef uint32_t crc = crc32c(PyBytes_FromStringAndSize(<char *>out + 21, BATCH_HEADER_SIZE - 21))
+        write_big_endian(out + 17, combined_crc(crc, self._payload_crc, self.size - BATCH_HEADER_SIZE), 4)
         self._header = header
         self.producer_id = producer_id
         self.producer_epoch = epoch
@@ -503,6 +511,30 @@ cdef int32_t hash_bytes(const unsigned char *data, Py_ssize_t length) noexcept n
     hashed *= multiplier
     hashed ^= hashed >> 15
     return <int32_t>hashed
+
+
+cdef uint32_t combined_crc(uint32_t first, uint32_t second, Py_ssize_t second_size) noexcept nogil:
+    """The CRC-32C of two pieces, one after the other, from those of each: the first times x^(8 * second_size), plus the
+    second. As zlib's crc32_combine.
+    """
+    cdef uint32_t power = ONE, square = ONE >> 8  # x^8: one byte
+    while second_size:
+        if second_size & 1:
+            power = product(square, power)
+        square = product(square, square)
+        second_size >>= 1
+    return product(power, first) ^ second
+
+
+cdef uint32_t product(uint32_t a, uint32_t b) noexcept nogil:
+    """Of two polynomials, modulo CRC-32C's."""
+    cdef uint32_t found = 0, bit = ONE
+    while bit:
+        if a & bit:
+            found ^= b
+        b = (b >> 1) ^ CASTAGNOLI if b & 1 else b >> 1
+        bit >>= 1
+    return found
 
 
 cdef int _get_buffer(object data, Py_buffer *buffer) except -1:
