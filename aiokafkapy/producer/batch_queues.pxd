@@ -17,6 +17,7 @@ cdef class BatchQueues:
     cdef public object cluster
     cdef readonly double delivery_timeout
     cdef public double next_expiry_time
+    cdef public object gathering
 
     @cython.locals(info=TopicInfo)
     cpdef TopicInfo topic(self, str topic)

@@ -14,6 +14,7 @@ Rules:
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any, Final
 
 from ..common import TopicPartition
@@ -22,7 +23,10 @@ from .partition_queue import PartitionQueue, TopicInfo
 from .partitioners import BuiltInPartitioner
 from .producer_batch import ProducerBatch
 
-__all__ = ["BatchQueues"]
+__all__ = ["NOBODY", "BatchQueues"]
+
+NOBODY: Final[Set[int]] = frozenset()
+"""No leader gathers: every new batch is to be looked for."""
 
 _NEVER: Final = float("inf")
 
@@ -39,6 +43,7 @@ class BatchQueues:
         "active",
         "cluster",
         "delivery_timeout",
+        "gathering",
         "next_expiry_time",
     )
 
@@ -50,6 +55,8 @@ class BatchQueues:
         self._topics: dict[str, TopicInfo] = {}
         self.active: dict[PartitionQueue, None] = {}
         self.next_expiry_time = _NEVER
+        # The leaders for which older batches gather: a new one of theirs is ready later, so nobody need look for it
+        self.gathering: Set[int] = NOBODY
         # Sticky partitions; `cluster` is the view that was seen last
         self.cluster: Any = None
         self._is_adaptive = is_adaptive

@@ -48,7 +48,7 @@ SUCCEEDED: Final = 1
 FAILED: Final = 2
 MOVED: Final = 3
 # Waiters that gave up are thrown out when this many have gathered, and then at each doubling.
-FIRST_PRUNE: Final = 64
+FIRST_PRUNE: Final = 1024
 
 RecordErrors = Callable[[int], BaseException]
 

@@ -11,7 +11,8 @@ Rules:
   partitions have data that sending a batch of each takes longer. A batch costs us and the broker the same however few
   records it holds: sent every 5 ms to ten thousand partitions, most would hold one.
 - What is ready at ``ready`` is taken by ``drain`` (but for its size bound), and what is not has its time in
-  ``next_ready_check_delay``: call ``ready`` again after each drain and at that time, and never in between.
+  ``next_ready_check_delay``: call ``ready`` again after each drain and at that time, and never in between. A batch
+  that is opened meanwhile needs no look either, while older ones of its leader gather.
 - Only the first batch of a partition is looked at, so whatever it waits for, those behind it wait too.
 """
 
@@ -21,7 +22,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ..common import NO_LEADER
-from .batch_queues import BatchQueues
+from .batch_queues import NOBODY, BatchQueues
 from .batch_sealer import BatchSealer
 from .partition_queue import PartitionQueue
 from .producer_batch import ProducerBatch
@@ -80,6 +81,7 @@ class ReadyBatches:
         """
         ready_nodes: set[int] = set()
         idle_nodes: dict[int, bool] = {}
+        gathering: set[int] = set()
         unknown_leader_topics: set[str] = set()
         next_ready = next_expiry = _NEVER
         linger = self._gathering_time() if self._is_linger_adaptive else self._linger
@@ -106,10 +108,12 @@ class ReadyBatches:
                         idle_nodes[leader] = in_flight(leader) == 0
                     if not idle_nodes.get(leader):
                         next_ready = min(next_ready, lingers_until)
+                        gathering.add(leader)
                         continue
             if not self._must_stay(queue, batch):
                 ready_nodes.add(leader)
         self._queues.next_expiry_time = next_expiry
+        self._queues.gathering = gathering
         return ReadyCheckResult(ready_nodes, max(0.0, next_ready - now), unknown_leader_topics)
 
     def drain(
@@ -145,6 +149,7 @@ class ReadyBatches:
             self._stamp(batch)
             batch.drained(now)
             batches.append(batch)
+            self._queues.gathering = NOBODY  # those it was said of may be gone
         return drained
 
     # internals

@@ -353,7 +353,7 @@ class RecordAppender:
         self._last_batch = batch
         if partition < 0:
             info.produced_bytes += batch.builder.size - size_before
-        if batch.builder.size >= batch.limit and batch.record_count > 1:  # a new batch is told of in any case
+        if batch.builder.size >= batch.limit and batch.record_count > 1:  # a new batch tells of itself
             self.wakeup()
 
     def _append_rows(
@@ -435,7 +435,8 @@ class RecordAppender:
         queue.next_order += RECORDS_PER_ORDER
         self._queues.add_open(queue, batch)
         self._incomplete.add(batch)
-        self.wakeup()  # only now, when the accounts are right again
+        if batch.builder.size >= batch.limit or queue.leader not in self._queues.gathering:
+            self.wakeup()  # only now, when the accounts are right again
         return delivery
 
     def _append_and_settle(

@@ -104,6 +104,7 @@ cdef class RecordBlock:
 
 
 @cython.final
+@cython.no_gc
 cdef class RecordBatchBuilder:
     """Encodes records into one batch (magic 2): append, then seal once, then stamp and put `buffers()` on the wire."""
 

@@ -670,6 +670,32 @@ class TestReady:
         harness.append_ok(b"x" * 500)
         assert harness.ready().ready_nodes == {1}
 
+    @pytest.mark.parametrize("linger_ms", [None, 5])
+    def test_a_new_batch_wakes_nobody_while_older_ones_of_its_leader_gather(self, linger_ms: int | None) -> None:
+        harness = Harness({"t": [1, 1, 1, 2]}, linger_ms=linger_ms, batch_size=500)
+        for partition in range(4):
+            harness.append_ok(partition=partition)
+        harness.now += 1
+        assert len(harness.drain(1) + harness.drain(2)) == 4
+        harness.in_flight = {1: 1, 2: 1}
+
+        def wakes(partition: int, value: bytes = b"x") -> bool:
+            harness.wakeups = 0
+            harness.append_ok(value, partition=partition)
+            return harness.wakeups > 0
+
+        assert wakes(0), "nothing gathers yet, so nothing would look at it in time"
+        due = harness.now + harness.ready().next_ready_check_delay
+        harness.now += 0.001
+        assert not wakes(1)
+        assert harness.now + harness.ready().next_ready_check_delay == pytest.approx(due)
+        assert wakes(3), "the other leader has nothing that gathers"
+        harness.ready()
+        assert wakes(2, b"x" * 500), "it is full"
+        harness.now = due
+        assert len(harness.drain(1) + harness.drain(2)) == 4
+        assert wakes(1), "those that gathered are gone"
+
     def test_adaptive_linger_is_longer_with_thousands_of_partitions(self) -> None:
         for linger_ms, expected in ((None, 1000 * TIME_OF_BATCH), (5, 0.005)):
             harness = Harness({"t": [1] * 1000}, linger_ms=linger_ms)
