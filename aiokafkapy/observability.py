@@ -37,11 +37,10 @@ A limited event has ``suppressed`` when some were kept back before it. The produ
 from __future__ import annotations
 
 import logging
+import sys
 from collections import OrderedDict
 from collections.abc import Hashable, Mapping
 from typing import Any, Final
-
-import structlog
 
 __all__ = ["EventLogger", "RateLimitedLogger", "get_logger", "is_secret_name"]
 
@@ -98,7 +97,9 @@ class EventLogger:
 
     def log(self, level: int, event: str, fields: Mapping[str, Any]) -> None:
         """Log at a level of ``logging``. A field ``exc_info`` keeps its usual meaning."""
-        if structlog.is_configured():
+        # Not imported: who has configured it has done so. With it comes rich, 70 modules for the collector to visit.
+        structlog = sys.modules.get("structlog")
+        if structlog is not None and structlog.is_configured():
             shown = _without_secrets(self._context | dict(fields))
             structlog.get_logger(self._logger.name).log(level, event, **shown)
         elif self._logger.isEnabledFor(level):

@@ -34,6 +34,8 @@ NOT_IMPORTED = (
     "prometheus_client",
     "pyarrow",
     "pyspark",
+    "rich",
+    "structlog",
     "typer",
     "uvloop",
 )
