@@ -57,6 +57,11 @@ class Runner:
         """Measure everything."""
         if (load := machine.load_average()) > 1.0:
             self._console.print(f"[yellow]The load average is {load:.1f}: these figures will not be worth much.")
+        if not machine.python_is_optimized():
+            self._console.print(
+                "[yellow]This Python was built without the compiler's optimizations (pyenv does so by default, Debian "
+                "and Docker's images do not): clients written in Python look slower than they are for most users."
+            )
         with self._progress:
             for phase in self._phases:
                 self._progress.update(self._task, description="starting Kafka")
