@@ -69,7 +69,8 @@ class ProducerConfig(ClientConfig):
     """How long a call waits to be accepted: for metadata, for an async serializer, for room. Also ``start()``."""
 
     linger_ms: Annotated[int, Field(ge=0)] | None = None
-    """How long a batch gathers, from its first record. None adapts: not while its leader is idle, else ≤ 5 ms."""
+    """How long a batch gathers, from its first record. None adapts: not while its leader is idle, else ≤ 5 ms
+    (more with hundreds of partitions that have data)."""
     batch_size: Annotated[int, Field(ge=0)] = 131_072
     buffer_memory: Annotated[int, Field(ge=1)] = 33_554_432
     """Bytes that records without an outcome may hold; then calls wait."""
