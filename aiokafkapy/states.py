@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """State machines as tables: which state may follow which, and one place where a change is checked.
 
 Knows nothing of what the states mean. Each machine of the product (connection, batch, group, socket server) exports one
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Any, TypeVar
 
 from .errors import IllegalTransitionError
 
@@ -18,32 +19,32 @@ __all__ = ["StateTable"]
 S = TypeVar("S", bound=Enum)
 
 
-class StateTable(Generic[S]):
+class StateTable:
     """The legal changes of one state machine; ``initial`` is where every instance starts."""
 
     __slots__ = ("_allowed", "initial", "name", "successors")
 
     def __init__(self, name: str, initial: S, successors: Mapping[S, Iterable[S]]) -> None:
         self.name = name
-        self.initial = initial
-        self.successors: dict[S, frozenset[S]] = {state: frozenset(after) for state, after in successors.items()}
-        # By identity: an enum's hash is a Python call, and batches change their state on the hot path.
-        self._allowed = frozenset((id(old), id(new)) for old, after in self.successors.items() for new in after)
+        self.initial: Any = initial
+        self.successors: dict[Any, frozenset[Any]] = {state: frozenset(after) for state, after in successors.items()}
+        # Looked through by identity: an enum's hash is a Python call, and batches change their state on the hot path.
+        self._allowed = [(state, tuple(after)) for state, after in self.successors.items()]
 
     def transition(self, old: S, new: S) -> S:
         """Return ``new``; raises IllegalTransitionError when ``new`` may not follow ``old``."""
-        if (id(old), id(new)) not in self._allowed:
-            allowed = ", ".join(sorted(state.name for state in self.successors.get(old, ()))) or "nothing: it is final"
-            raise IllegalTransitionError(
-                f"{self.name}: {old.name} → {new.name} is not allowed (after {old.name}: {allowed})"
-            )
-        return new
+        for state, after in self._allowed:
+            if state is old:
+                for candidate in after:
+                    if candidate is new:
+                        return new
+        raise self._illegal(old, new)
 
-    def can_follow(self, old: S, new: S) -> bool:
+    def can_follow(self, old: Enum, new: Enum) -> bool:
         """True when ``new`` may follow ``old``."""
         return new in self.successors.get(old, ())
 
-    def is_final(self, state: S) -> bool:
+    def is_final(self, state: Enum) -> bool:
         """True when nothing follows ``state``."""
         return not self.successors.get(state)
 
@@ -55,3 +56,9 @@ class StateTable(Generic[S]):
             if not after:
                 lines.append(f"    {state.name} --> [*]")
         return "\n".join(lines)
+
+    def _illegal(self, old: Enum, new: Enum) -> IllegalTransitionError:
+        allowed = ", ".join(sorted([state.name for state in self.successors.get(old, ())])) or "nothing: it is final"
+        return IllegalTransitionError(
+            f"{self.name}: {old.name} → {new.name} is not allowed (after {old.name}: {allowed})"
+        )
