@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Any, TypeVar
+from typing import Generic, TypeVar
 
 from .errors import IllegalTransitionError
 
@@ -19,15 +19,15 @@ __all__ = ["StateTable"]
 S = TypeVar("S", bound=Enum)
 
 
-class StateTable:
+class StateTable(Generic[S]):
     """The legal changes of one state machine; ``initial`` is where every instance starts."""
 
     __slots__ = ("_allowed", "initial", "name", "successors")
 
     def __init__(self, name: str, initial: S, successors: Mapping[S, Iterable[S]]) -> None:
         self.name = name
-        self.initial: Any = initial
-        self.successors: dict[Any, frozenset[Any]] = {state: frozenset(after) for state, after in successors.items()}
+        self.initial = initial
+        self.successors: dict[S, frozenset[S]] = {state: frozenset(after) for state, after in successors.items()}
         # Looked through by identity: an enum's hash is a Python call, and batches change their state on the hot path.
         self._allowed = [(state, tuple(after)) for state, after in self.successors.items()]
 
@@ -40,11 +40,11 @@ class StateTable:
                         return new
         raise self._illegal(old, new)
 
-    def can_follow(self, old: Enum, new: Enum) -> bool:
+    def can_follow(self, old: S, new: S) -> bool:
         """True when ``new`` may follow ``old``."""
         return new in self.successors.get(old, ())
 
-    def is_final(self, state: Enum) -> bool:
+    def is_final(self, state: S) -> bool:
         """True when nothing follows ``state``."""
         return not self.successors.get(state)
 
@@ -57,7 +57,7 @@ class StateTable:
                 lines.append(f"    {state.name} --> [*]")
         return "\n".join(lines)
 
-    def _illegal(self, old: Enum, new: Enum) -> IllegalTransitionError:
+    def _illegal(self, old: S, new: S) -> IllegalTransitionError:
         allowed = ", ".join(sorted([state.name for state in self.successors.get(old, ())])) or "nothing: it is final"
         return IllegalTransitionError(
             f"{self.name}: {old.name} → {new.name} is not allowed (after {old.name}: {allowed})"

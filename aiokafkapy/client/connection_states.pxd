@@ -20,7 +20,7 @@ cdef class ClusterConnectionStates:
 
 @cython.final
 cdef class NodeConnectionState:
-    cdef readonly str host
+    cdef readonly object host
     cdef readonly int port
     cdef public object state
     cdef public double last_attempt

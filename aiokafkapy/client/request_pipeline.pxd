@@ -34,5 +34,5 @@ cdef class RequestPipeline:
     @cython.locals(newest=InFlightRequest)
     cpdef handle_completed_send(self, int node_id, double now)
     cpdef complete(self, InFlightRequest entry, object body, double now)
-    @cython.locals(entry=InFlightRequest, response=ClientResponse)
+    @cython.locals(entry=InFlightRequest, request=ClientRequest, response=ClientResponse)
     cpdef complete_responses(self)
