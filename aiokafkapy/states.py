@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """State machines as tables: which state may follow which, and one place where a change is checked.
 
 Knows nothing of what the states mean. Each machine of the product (connection, batch, group, socket server) exports one
@@ -27,17 +28,17 @@ class StateTable(Generic[S]):
         self.name = name
         self.initial = initial
         self.successors: dict[S, frozenset[S]] = {state: frozenset(after) for state, after in successors.items()}
-        # By identity: an enum's hash is a Python call, and batches change their state on the hot path.
-        self._allowed = frozenset((id(old), id(new)) for old, after in self.successors.items() for new in after)
+        # Looked through by identity: an enum's hash is a Python call, and batches change their state on the hot path.
+        self._allowed = [(state, tuple(after)) for state, after in self.successors.items()]
 
     def transition(self, old: S, new: S) -> S:
         """Return ``new``; raises IllegalTransitionError when ``new`` may not follow ``old``."""
-        if (id(old), id(new)) not in self._allowed:
-            allowed = ", ".join(sorted(state.name for state in self.successors.get(old, ()))) or "nothing: it is final"
-            raise IllegalTransitionError(
-                f"{self.name}: {old.name} → {new.name} is not allowed (after {old.name}: {allowed})"
-            )
-        return new
+        for state, after in self._allowed:
+            if state is old:
+                for candidate in after:
+                    if candidate is new:
+                        return new
+        raise self._illegal(old, new)
 
     def can_follow(self, old: S, new: S) -> bool:
         """True when ``new`` may follow ``old``."""
@@ -55,3 +56,9 @@ class StateTable(Generic[S]):
             if not after:
                 lines.append(f"    {state.name} --> [*]")
         return "\n".join(lines)
+
+    def _illegal(self, old: S, new: S) -> IllegalTransitionError:
+        allowed = ", ".join(sorted([state.name for state in self.successors.get(old, ())])) or "nothing: it is final"
+        return IllegalTransitionError(
+            f"{self.name}: {old.name} → {new.name} is not allowed (after {old.name}: {allowed})"
+        )

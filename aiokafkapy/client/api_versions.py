@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """What a broker speaks, and which version of an API to use with it.
 
 Owns the ranges of one broker (``NodeApiVersions``) and of all connected ones (``ApiVersions``). Sends nothing: the

@@ -27,3 +27,12 @@ cdef class ClientResponse:
     cdef readonly object error
     cdef readonly double latency
     cdef readonly bint was_sent
+
+
+@cython.locals(request=ClientRequest)
+cpdef ClientRequest ready_made(
+    int node_id, object api_key, bint expects_response, object min_version, object max_version,
+    object encode, object decode, object callback,
+)
+@cython.locals(response=ClientResponse)
+cpdef ClientResponse answered(ClientRequest request, int version, object body, double latency)

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from ..errors import DisconnectedError, KafkaError
 
-__all__ = ["Buffer", "ClientRequest", "ClientResponse"]
+__all__ = ["Buffer", "ClientRequest", "ClientResponse", "answered", "ready_made"]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -115,3 +115,45 @@ class ClientResponse:
     def __repr__(self) -> str:
         outcome = "timed out" if self.timed_out else "disconnected" if self.disconnected else repr(self.error or "ok")
         return f"<ClientResponse {self.request!r} v{self.version}: {outcome}>"
+
+
+# What is made for every Produce request, without the way of keywords through a constructor.
+
+
+def ready_made(
+    node_id: int,
+    api_key: int,
+    expects_response: bool,
+    min_version: int | None,
+    max_version: int | None,
+    encode: Callable[[int, int, str], Sequence[Buffer]],
+    decode: Callable[[int, bytes], Any],
+    callback: Callable[[ClientResponse], None],
+) -> ClientRequest:
+    """A ``ClientRequest`` that makes its own bytes and reads its own answer."""
+    request = ClientRequest.__new__(ClientRequest)
+    request.node_id = node_id
+    request.api_key = api_key
+    request.build = None
+    request.timeout = None
+    request.expects_response = expects_response
+    request.min_version = min_version
+    request.max_version = max_version
+    request.encode = encode
+    request.decode = decode
+    request.callback = callback
+    return request
+
+
+def answered(request: ClientRequest, version: int, body: Any, latency: float) -> ClientResponse:
+    """The ``ClientResponse`` of a request that got its answer, or needs none."""
+    response = ClientResponse.__new__(ClientResponse)
+    response.request = request
+    response.version = version
+    response.body = body
+    response.disconnected = False
+    response.timed_out = False
+    response.error = None
+    response.latency = latency
+    response.was_sent = True
+    return response

@@ -19,6 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from enum import Enum
+from typing import Final
 
 from ..common import ExponentialBackoff, Node
 from ..errors import AuthenticationFailedError
@@ -48,6 +49,8 @@ class ConnectionState(Enum):
 
 
 _S = ConnectionState
+_READY: Final = _S.READY
+"""Looked up once: reading a member off its class costs more than all else that is asked before a request."""
 
 CONNECTION_STATES = StateTable(
     "connection",
@@ -64,6 +67,8 @@ CONNECTION_STATES = StateTable(
 
 class ClusterConnectionStates:
     """One ``NodeConnectionState`` per node that was ever connected to. All times are loop time, all delays seconds."""
+
+    __slots__ = ("_connecting", "_reconnect_backoff", "_setup_timeout", "_states")
 
     def __init__(self, reconnect_backoff: ExponentialBackoff, setup_timeout: ExponentialBackoff) -> None:
         self._reconnect_backoff = reconnect_backoff
@@ -111,7 +116,7 @@ class ClusterConnectionStates:
     def is_ready(self, node_id: int, now: float) -> bool:
         """True when requests may go to the node: READY, and not throttled."""
         state = self._states.get(node_id)
-        return state is not None and state.state is _S.READY and state.throttled_until <= now
+        return state is not None and state.state is _READY and state.throttled_until <= now
 
     def throttle_delay(self, node_id: int, now: float) -> float:
         """Seconds until the node takes requests again; 0 when it is not throttled."""

@@ -2,7 +2,7 @@
 
 cimport cython
 
-from aiokafkapy.client.client_request cimport ClientRequest, ClientResponse
+from aiokafkapy.client.client_request cimport ClientRequest, ClientResponse, answered
 
 
 @cython.final

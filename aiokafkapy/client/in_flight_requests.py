@@ -15,7 +15,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from ..errors import DisconnectedError, KafkaError, KafkaTimeoutError
-from .client_request import ClientRequest, ClientResponse
+from .client_request import ClientRequest, ClientResponse, answered
 
 __all__ = ["InFlightRequest", "InFlightRequests"]
 
@@ -140,7 +140,7 @@ class InFlightRequest:
 
     def completed(self, body: Any, now: float) -> ClientResponse:
         """The response of a request that was answered, or that needs no answer."""
-        return ClientResponse(self.request, self.version, body, latency=now - self.sent_at)
+        return answered(self.request, self.version, body, now - self.sent_at)
 
     def disconnected(self, now: float, error: KafkaError | None = None) -> ClientResponse:
         """The response of a request whose connection went; ``error`` says why."""

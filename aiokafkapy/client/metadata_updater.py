@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """Decides when to fetch metadata, from which node, and what to do with the outcome.
 
 Owns the one metadata request in progress, the hunt for a node that can answer, and the return to the bootstrap
@@ -70,6 +71,19 @@ class _InProgress(NamedTuple):
 
 class MetadataUpdater:
     """Keeps a ``Metadata`` up to date through a ``MetadataClient``."""
+
+    __slots__ = (
+        "_attempt_started",
+        "_client",
+        "_failed_requests",
+        "_in_progress",
+        "_log",
+        "_metadata",
+        "_rebootstrap_trigger",
+        "_rebootstraps",
+        "_timeouts",
+        "is_waiting_for_node",
+    )
 
     def __init__(self, config: ClientConfig, metadata: Metadata, client: MetadataClient) -> None:
         self._metadata = metadata

@@ -24,7 +24,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from ..cluster.metadata import Metadata, MetadataRequestAndVersion
 from ..common import Node
@@ -70,13 +70,14 @@ class NetworkClientState(Enum):
 
 
 _S = NetworkClientState
+_ACTIVE: Final = _S.ACTIVE  # looked up once: reading a member off its class costs more than the rest of the question
 
 NETWORK_CLIENT_STATES = StateTable(
     "network client", _S.ACTIVE, {_S.ACTIVE: {_S.CLOSING}, _S.CLOSING: {_S.CLOSED}, _S.CLOSED: set()}
 )
 
 
-class NetworkClient(NodeReadiness[BrokerConnection]):
+class NetworkClient(NodeReadiness):
     """Requests to nodes and their answers, on one event loop.
 
     ``wakeup`` is called, on the loop, after anything that a sender may wait for: a node became ready, writable or
@@ -134,7 +135,7 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
     @property
     def is_active(self) -> bool:
         """True until the client is closed."""
-        return self._state is _S.ACTIVE
+        return self._state is _ACTIVE
 
     def ready(self, node: Node, now: float) -> bool:
         """True when a request may be sent to the node now; if not, begins to connect when that is possible."""
@@ -142,7 +143,7 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
             return True
         if node.is_empty:
             raise IllegalStateError(f"cannot connect to an empty node ({node.node_id})")
-        if self._state is not _S.ACTIVE:
+        if self._state is not _ACTIVE:
             return False
         if self._updater.is_update_due(now):
             self._maybe_update_metadata(now)
@@ -173,7 +174,7 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
 
     def post(self, request: ClientRequest, now: float, future: asyncio.Future[ClientResponse] | None = None) -> None:
         """As ``send``, for a request whose callback is all that is told: no future is made."""
-        if self._state is not _S.ACTIVE:
+        if self._state is not _ACTIVE:
             self._pipeline.abort_send(request, future, DisconnectedError("the network client is closed"))
             return
         if not self.can_send_request(request.node_id, now):
@@ -210,7 +211,7 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
 
     def initiate_connect(self, node: Node, now: float) -> None:
         """Begin to connect to the node, which must not be connected."""
-        if self._state is _S.ACTIVE:
+        if self._state is _ACTIVE:
             state = self._states.connecting(node, now)
             self._sockets.connect(node, state)
             self._timer.arm(state.setup_deadline)
@@ -227,7 +228,7 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
         if not self._in_flight.is_empty(node.node_id):
             # A broker works on one request of a connection at a time: this one may have to wait for a slow Produce.
             timeout = self._request_timeout
-        self._pipeline.write(self._connections[node.node_id], internal, version, now, timeout, is_internal=True)
+        self._pipeline.write(self._connections[node.node_id], internal, version, now, timeout, None, True)
         self._notify()  # the update is not due any more: what waited for it may go
         return None
 
@@ -245,7 +246,7 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
 
     def abort(self) -> None:
         """Close at once: futures resolve as disconnected, sockets and tasks end in the next turn of the loop."""
-        if self._state is not _S.ACTIVE:
+        if self._state is not _ACTIVE:
             return
         self._state = NETWORK_CLIENT_STATES.transition(self._state, _S.CLOSING)
         self._timer.cancel()
@@ -281,7 +282,7 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
         try:
             for frame in frames:
                 # It is not current any more when an earlier frame had it closed.
-                if self._sockets.is_current(connection):
+                if self._connections.get(connection.node_id) is connection:
                     self._handle_completed_receive(connection, frame, now)
         except ProtocolError as error:
             self._handle_protocol_violation(connection, error, now)
@@ -365,7 +366,7 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
         self._states.disconnected(node_id, now)
         entries = self._in_flight.clear_all(node_id)
         address = connection.address if connection is not None else self._states.address(node_id)
-        if is_idle or self._state is not _S.ACTIVE or (was_ready and not entries):
+        if is_idle or self._state is not _ACTIVE or (was_ready and not entries):
             self._log.closed(node_id, address, error)
         else:
             self._log.lost(node_id, address, error, connection is not None, len(entries), now)
@@ -375,7 +376,7 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
                     self._updater.handle_failed_request(now, error)
             else:
                 self._pipeline.disconnect(entry, error, address, now)
-        if self._state is _S.ACTIVE and not is_idle:
+        if self._state is _ACTIVE and not is_idle:
             self._updater.handle_server_disconnect(now, error)
             self._notify_when_usable(node_id, now)
             self._notify()
@@ -393,7 +394,7 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
         """Step 7: ask what the broker speaks; the time-out is that of setting a connection up."""
         timeout = min(self._request_timeout, self._states.setup_timeout(connection.node_id))
         request = ClientRequest(connection.node_id, ApiKey.API_VERSIONS, build_api_versions_request)
-        self._pipeline.write(connection, request, version, now, timeout, is_internal=True)
+        self._pipeline.write(connection, request, version, now, timeout, None, True)
 
     def _handle_timed_out_connections(self, now: float) -> None:
         """Step 8: give up the attempts that took too long."""
@@ -495,6 +496,5 @@ class NetworkClient(NodeReadiness[BrokerConnection]):
         """Arm the timer for the earliest of all deadlines."""
         busy = frozenset(self._in_flight.nodes())
         idle_at = self._sockets.idle_since(busy) + self._max_idle
-        setup_deadline = self._states.next_setup_deadline()
-        request_deadline = self._in_flight.next_deadline()
-        self._timer.arm(min(self._metadata_at, self._notify_at, setup_deadline, request_deadline, idle_at))
+        setup_at = self._states.next_setup_deadline()
+        self._timer.arm(min(self._metadata_at, self._notify_at, setup_at, self._in_flight.next_deadline(), idle_at))

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Protocol
 
 from ..common import Node
 from ..errors import AuthenticationFailedError
@@ -31,17 +31,17 @@ class WritableConnection(Protocol):
     is_writable: bool
 
 
-C = TypeVar("C", bound=WritableConnection)
-
-
-class NodeReadiness(Generic[C]):
+class NodeReadiness:
     """Connection states, connections, requests in flight and API versions by node, and the questions about them."""
+
+    __slots__ = ("_api_versions", "_connections", "_in_flight", "_states")
 
     def __init__(self, config: ClientConfig) -> None:
         self._states = ClusterConnectionStates(config.reconnect_backoff, config.connection_setup_timeout)
         self._in_flight = InFlightRequests(config.max_in_flight_requests_per_connection)
         self._api_versions = ApiVersions()
-        self._connections: dict[int, C] = {}
+        # Each a WritableConnection; which kind is the subclass's to know.
+        self._connections: dict[int, Any] = {}
 
     def can_send_request(self, node_id: int, now: float) -> bool:
         """True when a request may be written to the node now; see the module's rule."""

@@ -2,6 +2,7 @@
 
 cimport cython
 
+from aiokafkapy.client.api_versions cimport ApiVersions, NodeApiVersions
 from aiokafkapy.client.client_request cimport ClientRequest, ClientResponse
 from aiokafkapy.client.deadline_timer cimport DeadlineTimer
 from aiokafkapy.client.in_flight_requests cimport InFlightRequest, InFlightRequests
@@ -10,7 +11,7 @@ from aiokafkapy.client.in_flight_requests cimport InFlightRequest, InFlightReque
 @cython.final
 cdef class RequestPipeline:
     cdef InFlightRequests _in_flight
-    cdef object _api_versions
+    cdef ApiVersions _api_versions
     cdef str _client_id
     cdef double _request_timeout
     cdef object _loop
@@ -21,6 +22,7 @@ cdef class RequestPipeline:
     cdef object _completed
     cdef bint _is_completing
 
+    @cython.locals(versions=NodeApiVersions)
     cpdef usable_version(self, ClientRequest request)
     @cython.locals(entry=InFlightRequest, deadline=double, correlation_id=int)
     cpdef write(
@@ -32,5 +34,5 @@ cdef class RequestPipeline:
     @cython.locals(newest=InFlightRequest)
     cpdef handle_completed_send(self, int node_id, double now)
     cpdef complete(self, InFlightRequest entry, object body, double now)
-    @cython.locals(entry=InFlightRequest, response=ClientResponse)
+    @cython.locals(entry=InFlightRequest, request=ClientRequest, response=ClientResponse)
     cpdef complete_responses(self)

@@ -22,7 +22,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from ..errors import DisconnectedError, KafkaError, KafkaTimeoutError, UnsupportedVersionError
@@ -88,14 +88,17 @@ class RequestPipeline:
         is_internal: bool = False,
     ) -> None:
         """Make the request's bytes, note it as in flight, write it. ``is_internal``: it is one of our own."""
-        buffers: list[Buffer] = []
+        probe: list[Buffer] = []
         if now - connection.last_received >= _PROBE_AFTER_SILENCE and self._in_flight.is_empty(request.node_id):
-            self._add_probe(connection, now, buffers)
+            self._add_probe(connection, now, probe)
         self._correlation_id = correlation_id = (self._correlation_id + 1) & _MAX_CORRELATION_ID
+        buffers: Sequence[Buffer] = ()
         if request.encode is not None:
-            buffers.extend(request.encode(version, correlation_id, self._client_id))
+            buffers = request.encode(version, correlation_id, self._client_id)
         elif request.build is not None:
-            buffers.append(encode_request(request.build(version), correlation_id, self._client_id))
+            buffers = [encode_request(request.build(version), correlation_id, self._client_id)]
+        if probe:
+            buffers = [*probe, *buffers]
         deadline = now + (self._request_timeout if timeout is None else timeout)
         entry = InFlightRequest(request, version, correlation_id, future, now, deadline, is_internal)
         self._in_flight.add(entry)
@@ -151,12 +154,13 @@ class RequestPipeline:
         self._is_completing = True
         while self._completed:
             entry, response = self._completed.popleft()
-            callback = entry.request.callback
+            request = entry.request
+            callback = request.callback
             if callback is not None:
                 try:
                     callback(response)
                 except Exception:
-                    self._log.callback_failed(api_name(entry.request.api_key))
+                    self._log.callback_failed(api_name(request.api_key))
             future = entry.future
             if future is not None and not future.done() and not self._loop.is_closed():
                 future.set_result(response)

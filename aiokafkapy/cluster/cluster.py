@@ -1,3 +1,4 @@
+# cython: annotation_typing=False
 """The immutable view of a cluster: nodes, topics, partitions and their leaders.
 
 Owns the look-ups. Knows neither how answers are merged (``metadata_cache``) nor when to ask for one (``metadata``),

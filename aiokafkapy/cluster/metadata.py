@@ -151,8 +151,12 @@ class Metadata:
 
     def is_update_due(self, now: float) -> bool:
         """True when ``time_to_next_update`` is 0: cheaper, for it is asked before every request."""
-        is_wanted = self.is_update_requested or self.last_successful_refresh + self._max_age - now <= 0
-        return is_wanted and self._allowed_at - now <= 0
+        if (
+            not (self.need_full_update or self.need_partial_update)
+            and now < self.last_successful_refresh + self._max_age
+        ):
+            return False
+        return self._allowed_at <= now
 
     def new_request(self, now: float) -> MetadataRequestAndVersion:
         """The request to send now: a partial one when only new topics are wanted and the rest is young enough."""

@@ -4,13 +4,14 @@ cimport cython
 
 from aiokafkapy.producer.metrics cimport SenderMetrics
 from aiokafkapy.producer.producer_batch cimport ProducerBatch
+from aiokafkapy.producer.record_accumulator cimport RecordAccumulator
 from aiokafkapy.producer.transaction_manager cimport TransactionManager
 
 
 @cython.final
 cdef class InFlightBatches:
     cdef object _metadata
-    cdef object _accumulator
+    cdef RecordAccumulator _accumulator
     cdef TransactionManager _transaction_manager
     cdef SenderMetrics _metrics
     cdef object _log
@@ -28,9 +29,11 @@ cdef class InFlightBatches:
     cpdef add(self, object batches)
     @cython.locals(batch=ProducerBatch)
     cpdef handle_answers(self, object batches, object answers, double now, bint was_sent=*)
+    @cython.locals(count=Py_ssize_t)
+    cpdef handle_answer(self, ProducerBatch batch, object answer, double now, bint was_sent)
     @cython.locals(batch=ProducerBatch)
     cpdef expire(self, double now)
     @cython.locals(next_expiry=double)
     cpdef double time_to_expiry(self, double now) except -1
-    cdef _handle_answer(self, ProducerBatch batch, object answer, double now, bint was_sent)
+    cdef _act_on(self, ProducerBatch batch, object answer, double now, bint was_sent)
     cdef _complete(self, ProducerBatch batch, object answer, double now)

@@ -18,10 +18,10 @@ records, error), ``produce.split`` (info; topic, partition, records), ``produce.
 
 from __future__ import annotations
 
-import heapq
 import logging
 from collections.abc import Mapping, Sequence
 from functools import partial
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 from ..common import TopicPartition
@@ -39,6 +39,9 @@ from .transaction_manager import TransactionManager
 __all__ = ["InFlightBatches"]
 
 SPARE_EXPIRIES: Final = 32
+
+# Looked up once: reading a member off its class costs more than what it is compared with.
+_IN_FLIGHT: Final = BatchState.IN_FLIGHT
 
 _logger = get_logger(__name__)
 
@@ -81,15 +84,16 @@ class InFlightBatches:
     def add(self, batches: Sequence[ProducerBatch]) -> None:
         """These batches go into a request."""
         for batch in batches:
-            self._on_the_wire[batch.topic_partition] = self._on_the_wire.get(batch.topic_partition, 0) + 1
+            topic_partition = batch.topic_partition
+            self._on_the_wire[topic_partition] = self._on_the_wire.get(topic_partition, 0) + 1
             self._number += 1
-            heapq.heappush(self._expiries, (batch.created + self._delivery_timeout, self._number, batch))
+            heappush(self._expiries, (batch.created + self._delivery_timeout, self._number, batch))
             if self._guarantee_message_order:
-                self._accumulator.mute_partition(batch.topic_partition)
+                self._accumulator.mute_partition(topic_partition)
         self._count += len(batches)
         if len(self._expiries) > 2 * self._count + SPARE_EXPIRIES:
             self._expiries = [entry for entry in self._expiries if not entry[2].is_done]
-            heapq.heapify(self._expiries)
+            heapify(self._expiries)
 
     def handle_answers(
         self,
@@ -99,26 +103,31 @@ class InFlightBatches:
         was_sent: bool = True,
     ) -> None:
         """The request with these batches is over. ``was_sent``: a byte of it may have reached the broker."""
-        self._count -= len(batches)
         for batch in batches:
-            topic_partition = batch.topic_partition
-            count = self._on_the_wire.pop(topic_partition) - 1
-            if count:
-                self._on_the_wire[topic_partition] = count
-            answer = answers.get(topic_partition)
-            if answer is None:
-                answer = no_answer(topic_partition, NetworkError.code, "the response left the partition out")
-            try:
-                if answer.error_code == NO_ERROR:  # what it almost always is
-                    self._complete(batch, answer, now)
-                else:
-                    self._handle_answer(batch, answer, now, was_sent)
-            except Exception as error:
-                # A bug of ours must not keep the other partitions from their outcomes.
-                _logger.error("produce.handler_failed", topic=topic_partition.topic, error=repr(error), exc_info=error)
-                self.fail(batch, error, now)
-            if self._guarantee_message_order:
-                self._accumulator.unmute_partition(topic_partition)
+            self.handle_answer(batch, answers.get(batch.topic_partition), now, was_sent)
+
+    def handle_answer(
+        self, batch: ProducerBatch, answer: PartitionProduceResponse | None, now: float, was_sent: bool
+    ) -> None:
+        """As ``handle_answers``, of one batch; None is no answer in a response that came."""
+        topic_partition = batch.topic_partition
+        self._count -= 1
+        count = self._on_the_wire.pop(topic_partition) - 1
+        if count:
+            self._on_the_wire[topic_partition] = count
+        if answer is None:
+            answer = no_answer(topic_partition, NetworkError.code, "the response left the partition out")
+        try:
+            if answer.error_code == NO_ERROR:  # what it almost always is
+                self._complete(batch, answer, now)
+            else:
+                self._act_on(batch, answer, now, was_sent)
+        except Exception as error:
+            # A bug of ours must not keep the other partitions from their outcomes.
+            _logger.error("produce.handler_failed", topic=topic_partition.topic, error=repr(error), exc_info=error)
+            self.fail(batch, error, now)
+        if self._guarantee_message_order:
+            self._accumulator.unmute_partition(topic_partition)
 
     def fail(
         self,
@@ -149,9 +158,9 @@ class InFlightBatches:
             self._expire(batch, now, is_over=True)
         expiries = self._expiries
         while expiries and (expiries[0][0] <= now or expiries[0][2].is_done):
-            batch = heapq.heappop(expiries)[2]
+            batch = heappop(expiries)[2]
             # One that waits for its retry is the accumulator's to expire.
-            if batch.state is BatchState.IN_FLIGHT:
+            if batch.state is _IN_FLIGHT:
                 self._expire(batch, now, is_over=False)
 
     def time_to_expiry(self, now: float) -> float:
@@ -163,9 +172,7 @@ class InFlightBatches:
 
     # internals
 
-    def _handle_answer(
-        self, batch: ProducerBatch, answer: PartitionProduceResponse, now: float, was_sent: bool
-    ) -> None:
+    def _act_on(self, batch: ProducerBatch, answer: PartitionProduceResponse, now: float, was_sent: bool) -> None:
         decision = decide(
             answer,
             batch,

@@ -173,7 +173,8 @@ def answers_by_partition(
     for answer in partitions:
         topic = answer.topic if answer.topic is not None else topic_names.get(answer.topic_id)
         if topic is not None:
-            found[TopicPartition(topic, answer.partition)] = answer
+            # As TopicPartition(topic, answer.partition), without a Python call for each.
+            found[tuple.__new__(TopicPartition, (topic, answer.partition))] = answer
     return found
 
 

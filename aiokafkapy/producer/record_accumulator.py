@@ -121,15 +121,17 @@ class RecordAccumulator:
             compression=compression,
             compression_level=compression_level,
         )
-        # The way in, without a step between: see RecordAppender.
-        self.append = self._appender.append
-        self.append_later = self._appender.append_later
-        self.append_many = self._appender.append_many
-        self.append_rows = self._appender.append_rows
-        self.sticky_partition = self._appender.sticky_partition
-        self.expire_waiters = self._appender.expire_waiters
-        self.drop_waiters = self._appender.drop_waiters
-        self.buffer_exhausted_error = self._appender.buffer_exhausted_error
+        # The way in, without a step between: see RecordAppender. Through the property: of what the compiled form knows
+        # the type it has no bound methods.
+        appender = self.appender
+        self.append = appender.append
+        self.append_later = appender.append_later
+        self.append_many = appender.append_many
+        self.append_rows = appender.append_rows
+        self.sticky_partition = appender.sticky_partition
+        self.expire_waiters = appender.expire_waiters
+        self.drop_waiters = appender.drop_waiters
+        self.buffer_exhausted_error = appender.buffer_exhausted_error
 
     @property
     def appender(self) -> RecordAppender:
@@ -155,7 +157,7 @@ class RecordAccumulator:
         """
         self._queues.cluster = cluster
         self._appender.now = now
-        return self._ready_batches.ready(cluster, now, in_flight, self.is_hurried)
+        return self._ready_batches.ready(cluster, now, in_flight, self._is_hurried())
 
     def drain(
         self, cluster: Cluster, node_ids: Iterable[int], max_request_size: int, now: float
@@ -172,7 +174,7 @@ class RecordAccumulator:
     @property
     def is_hurried(self) -> bool:
         """True while everything is ready at once: memory is exhausted, a flush is on, or the accumulator is closed."""
-        return self._flushes > 0 or self._appender.waiting > 0 or self._appender.is_closed
+        return self._is_hurried()
 
     @property
     def has_undrained(self) -> bool:
@@ -415,6 +417,9 @@ class RecordAccumulator:
             self._pool.release(memory)
         self._appender.grant(self._appender.now)
         return count
+
+    def _is_hurried(self) -> bool:
+        return self._flushes > 0 or self._appender.waiting > 0 or self._appender.is_closed
 
     def _end_flush(self) -> None:
         self._flushes -= 1

@@ -4,6 +4,7 @@ cimport cython
 
 
 cpdef object increment_sequence(long long sequence, long long by)
+cpdef object last_sequence_of(object batch)
 cpdef bint is_before(long long first, long long second) except -1
 
 
@@ -45,5 +46,6 @@ cdef class TransactionManager:
     @cython.locals(entry=TxnPartitionEntry, last=cython.longlong)
     cpdef handle_completed_batch(self, object batch, long long base_offset)
     cdef TxnPartitionEntry _entry(self, object topic_partition)
+    cdef bint _is_current(self, TxnPartitionEntry entry) except -1
     cdef _rewrite_partitions(self)
     cdef _transition(self, object new)

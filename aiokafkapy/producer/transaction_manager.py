@@ -240,9 +240,7 @@ class TransactionManager:
             # A new epoch starts at 0, so it must not overtake batches of the old one; nor may anything overtake the
             # first batch, see the rules; and while it is not known what became of a batch, nobody knows which sequence
             # comes next.
-            if entry.in_flight and (
-                entry.last_acked_sequence == NO_LAST_ACKED_SEQUENCE or entry.identity != self._identity
-            ):
+            if entry.in_flight and (entry.last_acked_sequence == NO_LAST_ACKED_SEQUENCE or not self._is_current(entry)):
                 return True
             return topic_partition in self._unresolved
         # A retry: only as the first of those in flight, which keeps order and so brings the number in flight to one.
@@ -251,7 +249,7 @@ class TransactionManager:
     def maybe_update_producer_id_and_epoch(self, topic_partition: TopicPartition) -> None:
         """Let an empty partition that still has an old identity begin again with the current one."""
         entry = self._entry(topic_partition)
-        if entry.identity != self._identity and not entry.in_flight:
+        if not entry.in_flight and not self._is_current(entry):
             entry.start_sequences_at_beginning(self._identity)
 
     def sequence_number(self, topic_partition: TopicPartition) -> int:
@@ -390,6 +388,10 @@ class TransactionManager:
         if entry is None:
             entry = self._partitions[topic_partition] = TxnPartitionEntry(self._identity)
         return entry
+
+    def _is_current(self, entry: TxnPartitionEntry) -> bool:
+        """True when the partition has the identity that new batches get; nearly always it is the very same object."""
+        return entry.identity is self._identity or entry.identity == self._identity
 
     def _rewrite_partitions(self) -> None:
         for topic_partition in self._partitions_to_rewrite:

@@ -2,6 +2,8 @@
 
 cimport cython
 
+cdef Py_ssize_t _SIZE_BYTES
+
 
 @cython.final
 cdef class FrameDecoder:
@@ -14,4 +16,5 @@ cdef class FrameDecoder:
     cpdef list feed(self, bytes data)
     @cython.locals(chunk=bytes)
     cdef Py_ssize_t _continue_frame(self, bytes data, Py_ssize_t position, list frames) except -1
+    @cython.locals(size=Py_ssize_t, index=Py_ssize_t)
     cdef Py_ssize_t _checked_size(self, bytes data, Py_ssize_t position) except -1

@@ -69,7 +69,11 @@ class FrameDecoder:
         return position + len(chunk)
 
     def _checked_size(self, data: bytes, position: int) -> int:
-        size = int.from_bytes(data[position : position + _SIZE_BYTES], "big", signed=True)
+        size = 0
+        for index in range(position, position + _SIZE_BYTES):
+            size = size << 8 | data[index]
+        if size >= 1 << 31:
+            size -= 1 << 32  # it is signed
         if not 0 <= size <= self.max_size:
             raise MalformedFrameError(f"frame of {size} bytes announced; the limit is {self.max_size}")
         return size

@@ -21,16 +21,16 @@ class Connection:
 
 
 @pytest.fixture
-def readiness() -> NodeReadiness[Connection]:
+def readiness() -> NodeReadiness:
     """Node 1 is READY and has nothing in flight."""
-    made: NodeReadiness[Connection] = NodeReadiness(ClientConfig(bootstrap_servers="one:1"))
+    made: NodeReadiness = NodeReadiness(ClientConfig(bootstrap_servers="one:1"))
     made._states.connecting(NODE, 10.0)
     made._states.ready(1)
     made._connections[1] = Connection()
     return made
 
 
-def test_a_ready_node_takes_a_request(readiness: NodeReadiness[Connection]):
+def test_a_ready_node_takes_a_request(readiness: NodeReadiness):
     assert readiness.can_send_request(1, 10.0)
     assert readiness.is_connection_ready(1, 10.0)
     assert not readiness.is_preparing_connection(1)
@@ -41,7 +41,7 @@ def test_a_ready_node_takes_a_request(readiness: NodeReadiness[Connection]):
     assert readiness.choose_node([NODE], 10.0) == (NODE, True)
 
 
-def test_each_condition_alone_says_no(readiness: NodeReadiness[Connection]):
+def test_each_condition_alone_says_no(readiness: NodeReadiness):
     readiness._connections[1].is_writable = False
     assert not readiness.can_send_request(1, 10.0)
     readiness._connections[1].is_writable = True
@@ -59,7 +59,7 @@ def test_each_condition_alone_says_no(readiness: NodeReadiness[Connection]):
     assert readiness.in_flight_count(1) == readiness.in_flight_count() == 1
 
 
-def test_a_node_that_is_gone_may_be_connected_to_after_its_back_off(readiness: NodeReadiness[Connection]):
+def test_a_node_that_is_gone_may_be_connected_to_after_its_back_off(readiness: NodeReadiness):
     del readiness._connections[1]
     readiness._states.disconnected(1, 12.0)
     assert not readiness.can_send_request(1, 12.0)
@@ -70,7 +70,7 @@ def test_a_node_that_is_gone_may_be_connected_to_after_its_back_off(readiness: N
     assert readiness.choose_node([NODE], 12.1).node == NODE
 
 
-def test_a_node_never_met(readiness: NodeReadiness[Connection]):
+def test_a_node_never_met(readiness: NodeReadiness):
     other = Node(2, "two", 2)
     assert not readiness.can_send_request(2, 10.0)
     assert not readiness.connection_failed(other)

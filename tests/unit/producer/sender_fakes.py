@@ -225,7 +225,7 @@ class SenderHarness:
 def batches_of(request: ClientRequest) -> list[Any]:
     """The batches of a Produce request."""
     callback: Any = request.callback
-    batches: list[Any] = callback.args[0]
+    batches: list[Any] = callback.__self__.batches
     return batches
 
 

@@ -56,7 +56,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.fixture(autouse=True)
 def _no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing here may connect."""
-    monkeypatch.setattr("aiokafkapy.client.network_client.NetworkClient.initiate_connect", lambda *_: None)
+    monkeypatch.setattr("aiokafkapy.client.broker_connections.BrokerConnections.connect", lambda *_: None)
 
 
 class TestConstruction:

@@ -1,0 +1,11 @@
+# Types of change_signal.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+
+@cython.final
+cdef class ChangeSignal:
+    cdef object _loop
+    cdef readonly set _waiters
+
+    cpdef notify(self)

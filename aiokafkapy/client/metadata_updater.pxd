@@ -1,0 +1,19 @@
+# Types of metadata_updater.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+
+@cython.final
+cdef class MetadataUpdater:
+    cdef object _metadata
+    cdef object _client
+    cdef bint _rebootstraps
+    cdef double _rebootstrap_trigger
+    cdef object _timeouts
+    cdef object _log
+    cdef object _in_progress
+    cdef Py_ssize_t _failed_requests
+    cdef object _attempt_started
+    cdef readonly bint is_waiting_for_node
+
+    cpdef bint is_update_due(self, double now) except -1

@@ -1,0 +1,40 @@
+# Types of network_client.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+from aiokafkapy.client.change_signal cimport ChangeSignal
+from aiokafkapy.client.client_request cimport ClientRequest
+from aiokafkapy.client.deadline_timer cimport DeadlineTimer
+from aiokafkapy.client.in_flight_requests cimport InFlightRequest
+from aiokafkapy.client.metadata_updater cimport MetadataUpdater
+from aiokafkapy.client.node_readiness cimport NodeReadiness
+from aiokafkapy.client.request_pipeline cimport RequestPipeline
+
+
+@cython.final
+cdef class NetworkClient(NodeReadiness):
+    cdef object _loop
+    cdef object _metadata
+    cdef object _wakeup
+    cdef double _request_timeout
+    cdef double _max_idle
+    cdef bint _discovers_api_versions
+    cdef object _state
+    cdef object _sockets
+    cdef DeadlineTimer _timer
+    cdef double _metadata_at
+    cdef double _notify_at
+    cdef readonly ChangeSignal _changed
+    cdef object _log
+    cdef RequestPipeline _pipeline
+    cdef MetadataUpdater _updater
+
+    cpdef bint ready(self, object node, double now) except -1
+    cpdef bint is_ready(self, object node, double now) except -1
+    cpdef post(self, ClientRequest request, double now, object future=*)
+    @cython.locals(now=double)
+    cpdef _on_frames(self, object connection, list frames)
+    @cython.locals(entry=InFlightRequest)
+    cdef _handle_completed_receive(self, object connection, bytes frame, double now)
+    cdef _maybe_throttle(self, InFlightRequest entry, object body, double now)
+    cpdef _notify(self)
