@@ -48,6 +48,15 @@ cdef class ProducerBatch:
     ) except -1
     cpdef Py_ssize_t append_rows(self, KernelRows rows, Py_ssize_t stop, long long most_bytes) except -1
     cpdef Py_ssize_t settle_memory(self)
+    cpdef close(self)
+    cpdef compress(self)
+    cpdef seal(self)
+    cpdef set_producer_state(
+        self, long long producer_id, int producer_epoch, int base_sequence, bint is_transactional=*
+    )
+    cpdef tuple buffers(self)
+    cpdef drained(self, double now)
+    cpdef bint complete(self, long long base_offset, long long log_append_time_ms=*) except -1
     cpdef bint is_backing_off(self, double now) except -1
     cpdef maybe_update_leader_epoch(self, int leader_epoch)
     cpdef bint _take(self, long long timestamp_ms, object key, object value, object headers) except -1

@@ -59,6 +59,10 @@ class BatchState(enum.Enum):
     SPLIT = "its records live on in other batches"
 
 
+# Looked up once: reading a member off its class costs more than a change of state.
+_CLOSED: Final = BatchState.CLOSED
+_IN_FLIGHT: Final = BatchState.IN_FLIGHT
+_SUCCEEDED: Final = BatchState.SUCCEEDED
 _OUTCOMES: Final = (BatchState.SUCCEEDED, BatchState.FAILED, BatchState.ABORTED, BatchState.SPLIT)
 
 BATCH_STATES: Final = StateTable(
@@ -227,7 +231,7 @@ class ProducerBatch:
         if self.is_writable:
             self.is_writable = False
             self.produce_result.record_count = self.record_count
-            self.state = BATCH_STATES.transition(self.state, BatchState.CLOSED)
+            self.state = BATCH_STATES.transition(self.state, _CLOSED)
 
     # --- sealing ---
 
@@ -303,13 +307,13 @@ class ProducerBatch:
 
     def drained(self, now: float) -> None:
         """The batch goes into a request."""
-        self.state = BATCH_STATES.transition(self.state, BatchState.IN_FLIGHT)
+        self.state = BATCH_STATES.transition(self.state, _IN_FLIGHT)
         self.drained_at = now
         self.sequence_has_been_reset = False
 
     def reenqueued(self, now: float, backoff: float) -> None:
         """The attempt failed; the next one may begin ``backoff`` seconds from now."""
-        self.state = BATCH_STATES.transition(self.state, BatchState.CLOSED)
+        self.state = BATCH_STATES.transition(self.state, _CLOSED)
         self.attempts += 1
         self.in_retry = True
         self.last_attempt = now
@@ -348,7 +352,7 @@ class ProducerBatch:
 
     def complete(self, base_offset: int, log_append_time_ms: int = NO_TIMESTAMP) -> bool:
         """The broker has the batch. False when it had an outcome already, which stays."""
-        if not self._finish(BatchState.SUCCEEDED):
+        if not self._finish(_SUCCEEDED):
             return False
         teller = None
         if self._incomplete is not None:

@@ -6,13 +6,14 @@ from aiokafkapy.producer.batch_queues cimport BatchQueues
 from aiokafkapy.producer.batch_sealer cimport BatchSealer
 from aiokafkapy.producer.partition_queue cimport PartitionQueue
 from aiokafkapy.producer.producer_batch cimport ProducerBatch
+from aiokafkapy.producer.transaction_manager cimport TransactionManager
 
 
 @cython.final
 cdef class ReadyBatches:
     cdef BatchQueues _queues
     cdef BatchSealer _sealer
-    cdef object _transaction_manager
+    cdef TransactionManager _transaction_manager
     cdef bint _is_linger_adaptive
     cdef double _linger
 

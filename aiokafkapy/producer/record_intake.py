@@ -161,12 +161,8 @@ class RecordIntake:
             if not (isawaitable(key) or isawaitable(value)):
                 check_record(topic, key, value, headers)  # says what is wrong, if it is that
                 raise
-        runtime = self._runtime
-        record = PendingRecord(
-            runtime.admission, state.topic, key, value, partition, timestamp, headers, loop=runtime.loop
-        )
-        record.original = (original_key, original_value)
-        return _admit(runtime, record, state, now, may_wait)
+        record = (key, value, partition, timestamp, headers)
+        return _admit(self._runtime, record, (original_key, original_value), state, now, may_wait)
 
     # internals
 
@@ -219,9 +215,16 @@ def _look_up(runtime: ProducerRuntime, topic: Any, now: float) -> TopicState:
 
 
 def _admit(
-    runtime: ProducerRuntime, record: PendingRecord, state: TopicState, now: float, may_wait: bool
+    runtime: ProducerRuntime,
+    parts: tuple[Any, Any, int | None, int, Headers | None],
+    original: tuple[Any, Any],
+    state: TopicState,
+    now: float,
+    may_wait: bool,
 ) -> PendingRecord:
-    """Give ``record`` its place in the queue, or say why it cannot have one."""
+    """Give a record of these parts its place in the queue, or say why it cannot have one."""
+    record = PendingRecord(runtime.admission, state.topic, *parts, loop=runtime.loop)
+    record.original = original
     topic, partition = record.topic, record.partition
     if partition is not None and partition < 0:
         raise ValueError(f"partition {partition} of topic {topic!r}: write 0 or more, or None to have one chosen")
