@@ -11,13 +11,14 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from ..common import ConsumedRecord, TopicPartition
 from ..errors import CorruptMessageError, KafkaError
 from ..record.batch import ControlType, RecordBatch, iter_batches
 from ..record.builder import Buffer
+from ..record.record_columns import OFFSET_MAX, RecordColumns
 
 __all__ = ["AbortedTransaction", "CompletedFetch"]
 
@@ -71,16 +72,39 @@ class CompletedFetch:
         self._batches = iter_batches(data)
         self._transactions = None if aborted is None else _AbortedTransactions(aborted)
 
-    def take(self, enough: int) -> list[ConsumedRecord]:
-        """The next records: those of as many whole batches as it takes to have `enough`, or of all that are left."""
+    def take(self, enough: int, stop_at: int = OFFSET_MAX) -> list[ConsumedRecord]:
+        """The next records before `stop_at`: those of as many whole batches as it takes to have `enough`, or of all
+        that are left.
+        """
         records: list[ConsumedRecord] = []
+        self._read(
+            lambda batch: records.extend(self._records_of(batch, stop_at)), lambda: len(records) < enough, stop_at
+        )
+        return records
+
+    def take_columns(self, columns: RecordColumns, enough_bytes: int, stop_at: int = OFFSET_MAX) -> None:
+        """As `take`, into `columns`, until these have so many bytes of keys, values and headers."""
+        self._read(
+            lambda batch: batch.read_into(columns, self._position, stop_at),
+            lambda: columns.data_bytes < enough_bytes,
+            stop_at,
+        )
+
+    # internals
+
+    def _read(self, read: Callable[[RecordBatch], None], wants_more: Callable[[], bool], stop_at: int) -> None:
+        """Give the next batches that may be seen to `read`, as long as more is wanted."""
         try:
-            while len(records) < enough:
-                batch = next(self._batches, None)
+            while wants_more():
+                batch = next(self._batches, None) if self.next_offset < stop_at else None
                 if batch is None:
                     self.is_drained = True
                     break
-                records += self._visible(batch)
+                if self._check_crcs:
+                    batch.validate()
+                is_shown = not batch.is_control if self._transactions is None else self._transactions.shows(batch)
+                if is_shown and batch.next_offset > self._position:
+                    read(batch)
                 self.next_offset = max(self.next_offset, batch.next_offset)
         except KafkaError as error:
             self.is_drained = True
@@ -88,21 +112,13 @@ class CompletedFetch:
             place = f"{self.topic_partition}: at offset {self.next_offset}: {error}"
             self.error = CorruptMessageError(place, topic=topic, partition=partition)
             self.error.__cause__ = error
-        return records
 
-    # internals
-
-    def _visible(self, batch: RecordBatch) -> list[ConsumedRecord]:
-        if self._check_crcs:
-            batch.validate()
-        is_shown = not batch.is_control if self._transactions is None else self._transactions.shows(batch)
-        if not is_shown or batch.next_offset <= self._position:
-            return []
+    def _records_of(self, batch: RecordBatch, stop_at: int) -> list[ConsumedRecord]:
         records = batch.records(*self.topic_partition)
-        if batch.base_offset >= self._position:
+        if batch.base_offset >= self._position and batch.last_offset < stop_at:
             return records
-        # The position may be inside the first batch: brokers hand out whole batches.
-        return [record for record in records if record.offset >= self._position]
+        # The position may be inside the first batch, and the end inside the last: brokers hand out whole batches.
+        return [record for record in records if self._position <= record.offset < stop_at]
 
 
 class _AbortedTransactions:

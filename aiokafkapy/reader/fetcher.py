@@ -27,15 +27,19 @@ from ..common import ConsumedRecord, Node, TopicPartition
 from ..errors import IllegalStateError, KafkaError, OffsetOutOfRangeError, make
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_request
+from ..record.columns import ReadRecords
+from ..record.record_columns import OFFSET_MAX, RecordColumns
 from .config import ReaderConfig
 from .fetched import AbortedTransaction, CompletedFetch
 from .offset_lookup import EARLIEST, LATEST
 
-__all__ = ["FetchPlan", "Fetcher", "PartitionRecords"]
+__all__ = ["FetchPlan", "Fetcher", "PartitionRecords", "PartitionRows"]
 
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 ENOUGH_RECORDS: Final = 1_000
 """Records decoded at once, in whole batches: a few milliseconds' work."""
+ENOUGH_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of records put into columns at once, in whole batches: a few milliseconds' work, if they are not compressed."""
 _CONSUMER_REPLICA_ID: Final = -1
 _RESET_TO: Final[Mapping[str, int | None]] = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 
@@ -48,9 +52,19 @@ class PartitionRecords(NamedTuple):
     end_offset: int
 
 
+class PartitionRows(NamedTuple):
+    """As `PartitionRecords`, in columns."""
+
+    topic_partition: TopicPartition
+    columns: ReadRecords
+    end_offset: int
+
+
 @dataclass(slots=True)
 class PartitionState:
-    """One assigned partition: where reading stands. `position` is None until the offset for `reset_to` is known."""
+    """One assigned partition: where reading stands. `position` is None until the offset for `reset_to` is known;
+    nothing from `stop_at` on is read.
+    """
 
     position: int | None = None
     reset_to: int | None = EARLIEST
@@ -59,7 +73,13 @@ class PartitionState:
     retry_at: float = 0.0
     attempts: int = 0
     end_offset: int = -1
+    stop_at: int = OFFSET_MAX
     error: KafkaError | None = None
+
+    @property
+    def is_finished(self) -> bool:
+        """True when nothing more of it is wanted."""
+        return self.position is not None and self.position >= self.stop_at and not self.has_arrived
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,26 +258,47 @@ class Fetcher:
         """The next records that arrived, decoded; None when there are none. Raises a partition's error, once."""
         while self.arrived:
             completed = self.arrived[0]
-            tp = completed.topic_partition
-            state = self.partitions[tp]
-            records = completed.take(ENOUGH_RECORDS)
-            state.position = completed.next_offset
-            if completed.is_drained:
-                self.arrived.popleft()
-                state.has_arrived = False
-                state.error = completed.error
+            records = completed.take(ENOUGH_RECORDS, self._stop_of(completed))
+            self._note_taken(completed)
             if records:
-                return PartitionRecords(tp, records, completed.end_offset)
-        for state in self.partitions.values():
-            if state.error is not None:
-                error, state.error = state.error, None
-                raise error
+                return PartitionRecords(completed.topic_partition, records, completed.end_offset)
+        self._raise_error()
+        return None
+
+    def take_columns(self, columns: RecordColumns) -> PartitionRows | None:
+        """As `take`, with the records in columns."""
+        while self.arrived:
+            completed = self.arrived[0]
+            completed.take_columns(columns, ENOUGH_BYTES, self._stop_of(completed))
+            self._note_taken(completed)
+            if columns.row_count:
+                return PartitionRows(completed.topic_partition, columns.take(), completed.end_offset)
+        self._raise_error()
         return None
 
     # internals
 
+    def _stop_of(self, completed: CompletedFetch) -> int:
+        return self.partitions[completed.topic_partition].stop_at
+
+    def _note_taken(self, completed: CompletedFetch) -> None:
+        state = self.partitions[completed.topic_partition]
+        state.position = completed.next_offset
+        if completed.is_drained:
+            self.arrived.popleft()
+            state.has_arrived = False
+            state.error = completed.error
+
+    def _raise_error(self) -> None:
+        for state in self.partitions.values():
+            if state.error is not None:
+                error, state.error = state.error, None
+                raise error
+
     def _is_fetchable(self, state: PartitionState, now: float) -> bool:
-        return not (state.is_fetching or state.has_arrived or state.retry_at > now or state.error is not None)
+        if state.is_fetching or state.has_arrived or state.is_finished:
+            return False
+        return state.retry_at <= now and state.error is None
 
     def _release(self, plan: FetchPlan) -> None:
         self.busy_nodes.discard(plan.node.node_id)

@@ -13,10 +13,10 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 from ..client.client_request import ClientRequest, ClientResponse
 from ..client.network_client import NetworkClient
@@ -24,11 +24,15 @@ from ..cluster.metadata import Metadata
 from ..common import ConsumedRecord, PartitionInfo, TopicPartition
 from ..errors import IllegalStateError, KafkaError, KafkaTimeoutError, OffsetOutOfRangeError
 from ..protocol.api import ApiKey
+from ..record.arrow_columns import record_batch
+from ..record.record_columns import OFFSET_MAX, RecordColumns
 from .config import ReaderConfig
 from .fetcher import Fetcher, FetchPlan, PartitionRecords
 from .offset_lookup import EARLIEST, LATEST, OffsetAndTimestamp, OffsetLookup
 
 __all__ = ["PartitionReader", "PartitionRecords"]
+
+F = TypeVar("F")
 
 
 class PartitionReader:
@@ -183,6 +187,17 @@ class PartitionReader:
         self._fetcher.seek(topic_partition, None, time)
         self._has_news.set()
 
+    def stop_at(self, topic_partition: TopicPartition, offset: int | None) -> None:
+        """Read the partition to before this offset and no further; None is without end."""
+        self._fetcher.state(topic_partition).stop_at = OFFSET_MAX if offset is None else offset
+        self._has_news.set()
+
+    @property
+    def is_finished(self) -> bool:
+        """True when every assigned partition was read to where it stops, and handed out."""
+        states = self._fetcher.partitions.values()
+        return bool(states) and all(state.is_finished for state in states)
+
     def position(self, topic_partition: TopicPartition) -> int | None:
         """The offset to be read next; None while it is not looked up yet."""
         return self._fetcher.state(topic_partition).position
@@ -200,6 +215,18 @@ class PartitionReader:
 
     async def fetch_partition(self, max_wait: float = 1.0) -> PartitionRecords | None:
         """As `fetch`, with the partition and its end offset; None when nothing came."""
+        return await self._fetch(self._fetcher.take, max_wait)
+
+    async def fetch_arrow(self, max_wait: float = 1.0, *, with_headers: bool = False) -> Any:
+        """The next records of one of the partitions as a `pyarrow.RecordBatch`, without an object for each; None when
+        none came within ``max_wait`` seconds. Its columns are those of ``record.arrow_columns.schema``; errors are as
+        in `fetch`.
+        """
+        columns = RecordColumns(with_headers)
+        found = await self._fetch(partial(self._fetcher.take_columns, columns), max_wait)
+        return None if found is None else record_batch(found.columns, *found.topic_partition)
+
+    async def _fetch(self, take: Callable[[], F | None], max_wait: float) -> F | None:
         client = self._running()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max_wait
@@ -209,17 +236,19 @@ class PartitionReader:
             self._has_news.clear()
             if self._crash is not None:
                 raise self._crash
-            found = self._fetcher.take()
+            found = take()
             now = loop.time()
             self._send_requests(client, now)
-            if found is not None or now >= deadline:
+            if found is not None or now >= deadline or self.is_finished:
                 return found
             await self._wait(min(deadline - now, self._fetcher.next_retry(now) or max_wait))
             self._running()
 
     async def __aiter__(self) -> AsyncIterator[ConsumedRecord]:
-        """Every record from the positions on, without end; those of one partition in order."""
-        while True:
+        """Every record from the positions on, without end where there is no `stop_at`; those of one partition in
+        order.
+        """
+        while not self.is_finished:
             for record in await self.fetch():
                 yield record
 

@@ -28,6 +28,7 @@ from ..common import ConsumedRecord
 from ..errors import CorruptMessageError, UnsupportedForMessageFormatError
 from .builder import BATCH_HEADER_SIZE, Buffer, RecordBatchBuilder, decode_records
 from .compression import Compression, decompress
+from .record_columns import RecordColumns
 
 __all__ = [
     "BATCH_HEADER_SIZE",
@@ -206,15 +207,31 @@ class RecordBatch:
         Raises CorruptMessageError when they are not what the header says, or have more than `max_decompressed_size`
         bytes. The records of a control batch come as they are.
         """
-        data: Buffer = self.records_section
-        if self.attributes & _CODEC_MASK:
-            data = decompress(self.compression, data, max_decompressed_size)
-        append_time = self.max_timestamp if self.has_append_time else None
-        base_timestamp = self.base_timestamp
+        data = self._decompressed(max_decompressed_size)
         decoded = decode_records(
-            data, self.record_count, self.base_offset, base_timestamp, append_time, topic, partition
+            data, self.record_count, self.base_offset, self.base_timestamp, self._append_time(), topic, partition
         )
         return list(map(_make_consumed_record, decoded))
+
+    def read_into(
+        self,
+        columns: RecordColumns,
+        first_offset: int,
+        end_offset: int,
+        *,
+        max_decompressed_size: int = MAX_DECOMPRESSED_SIZE,
+    ) -> None:
+        """As `records`, of those from `first_offset` to before `end_offset`, into `columns`; all of them or none."""
+        data = self._decompressed(max_decompressed_size)
+        columns.append(
+            data,
+            self.record_count,
+            self.base_offset,
+            self.base_timestamp,
+            self._append_time(),
+            first_offset,
+            end_offset,
+        )
 
     def control_type(self) -> ControlType | None:
         """What a control batch says of its transaction; None for what is no end of a transaction."""
@@ -226,6 +243,13 @@ class RecordBatch:
             raise CorruptMessageError(f"the control batch at offset {self.base_offset} has no readable key")
         _, kind = _MARKER_KEY.unpack_from(key)
         return ControlType(kind) if kind in _CONTROL_TYPES else None
+
+    def _decompressed(self, max_size: int) -> Buffer:
+        data: Buffer = self.records_section
+        return decompress(self.compression, data, max_size) if self.attributes & _CODEC_MASK else data
+
+    def _append_time(self) -> int | None:
+        return self.max_timestamp if self.has_append_time else None
 
     def __repr__(self) -> str:
         return (

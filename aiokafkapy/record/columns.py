@@ -15,7 +15,18 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-__all__ = ["NULL_TOPIC", "BytesColumn", "Columns", "HeadersColumn", "Layout", "NumberColumn", "Route"]
+__all__ = [
+    "NULL_TOPIC",
+    "BytesColumn",
+    "Columns",
+    "HeadersColumn",
+    "Layout",
+    "NumberColumn",
+    "ReadHeaders",
+    "ReadRecords",
+    "ReadStrings",
+    "Route",
+]
 
 NULL_TOPIC = -1
 """In the place of a topic's number: the row has no topic."""
@@ -96,3 +107,34 @@ class Route(NamedTuple):
     first_lane: int
     partition_count: int
     sticky_partition: int = -1
+
+
+class ReadStrings(NamedTuple):
+    """Byte strings as they were read: SMALL ``offsets`` from 0 on, ``data``; ``validity`` is None without a null."""
+
+    validity: Any
+    null_count: int
+    offsets: Any
+    data: Any
+
+
+class ReadHeaders(NamedTuple):
+    """Each row's headers as they were read, null for a row without any: 32-bit ``offsets`` into names and values."""
+
+    validity: Any
+    null_count: int
+    offsets: Any
+    names: ReadStrings
+    values: ReadStrings
+
+
+class ReadRecords(NamedTuple):
+    """Columns of records as they were read; time stamps are microseconds, their types 32-bit integers."""
+
+    row_count: int
+    offsets: Any
+    timestamps: Any
+    timestamp_types: Any
+    keys: ReadStrings
+    values: ReadStrings
+    headers: ReadHeaders | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import pytest
 
@@ -230,3 +231,67 @@ async def test_topics_are_made_listed_described_grown_and_deleted(broker: DevBro
         await admin.delete("new")
         with pytest.raises(UnknownTopicOrPartitionError):
             await admin.describe("new")
+
+
+@pytest.mark.parametrize("codec", ["none", "lz4", "zstd"])
+@pytest.mark.parametrize("with_headers", [False, True])
+async def test_columns_are_the_records(broker: DevBroker, codec: str, with_headers: bool) -> None:
+    pa = pytest.importorskip("pyarrow")
+    async with KafkaProducer(broker.bootstrap_servers, compression_type=codec, batch_size=2_000) as producer:
+        for number in range(500):
+            headers = None if number % 3 else (("number", str(number).encode()), ("ünï", None))
+            value = None if number % 7 == 0 else b"value %d " % number * (number % 20)
+            key = None if number % 5 == 0 else b"%d" % number
+            await producer.enqueue(TOPIC, value, key=key, headers=headers, timestamp_ms=1_000 + number)
+        await producer.flush()
+    async with PartitionReader(broker.bootstrap_servers) as reader:
+        reader.assign(PARTITIONS)
+        records = await read(reader, 500)
+    batches = []
+    async with PartitionReader(broker.bootstrap_servers) as reader:
+        reader.assign(PARTITIONS)
+        async with asyncio.timeout(20):
+            while sum(batch.num_rows for batch in batches) < 500:
+                if (batch := await reader.fetch_arrow(with_headers=with_headers)) is not None:
+                    batch.validate(full=True)
+                    batches.append(batch)
+    rows = pa.Table.from_batches(batches).to_pylist()
+    assert ("headers" in rows[0]) is with_headers
+    expected = {
+        (record.partition, record.offset): {
+            "key": record.key,
+            "value": record.value,
+            "topic": TOPIC,
+            "partition": record.partition,
+            "offset": record.offset,
+            "timestamp": datetime.fromtimestamp(record.timestamp_ms / 1000, tz=UTC),
+            "timestampType": record.timestamp_type,
+        }
+        | ({"headers": [{"key": k, "value": v} for k, v in record.headers] or None} if with_headers else {})
+        for record in records
+    }
+    assert {(row["partition"], row["offset"]): row for row in rows} == expected
+
+
+async def test_reading_ends_where_it_stops(broker: DevBroker) -> None:
+    pytest.importorskip("pyarrow")
+    await send(broker, [b"%d" % number for number in range(100)], partition=2, batch_size=300)
+    tp = PARTITIONS[2]
+    for stop in (0, 1, 57, 100):
+        async with PartitionReader(broker.bootstrap_servers) as reader:
+            reader.assign([tp])
+            reader.seek(tp, 0)
+            reader.stop_at(tp, stop)
+            async with asyncio.timeout(10):
+                assert [record.value async for record in reader] == [b"%d" % number for number in range(stop)]
+            assert reader.is_finished
+            reader.seek(tp, min(stop, 40))
+            values: list[bytes] = []
+            async with asyncio.timeout(10):
+                while not reader.is_finished:
+                    if (batch := await reader.fetch_arrow()) is not None:
+                        values += batch.column("value").to_pylist()
+            assert values == [b"%d" % number for number in range(min(stop, 40), stop)]
+            assert await reader.fetch_arrow(60) is None, "it does not wait for what will not come"
+            reader.stop_at(tp, None)
+            assert not reader.is_finished
