@@ -366,7 +366,10 @@ async def program(cluster: Cluster) -> AsyncIterator[Any]:
 
     async def start(body: str, topic: str, warnings: str = "error", **environment: str) -> asyncio.subprocess.Process:
         source = (
-            "import asyncio, sys\nfrom aiokafkapy import KafkaProducer, errors\nasync def main(servers, topic):\n"
+            "import asyncio, signal, sys\n"
+            # Whoever runs the tests in the background of a shell has it ignored, and that is inherited.
+            "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+            "from aiokafkapy import KafkaProducer, errors\nasync def main(servers, topic):\n"
             + textwrap.indent(textwrap.dedent(body), "    ")
             + "\nasyncio.run(main(*sys.argv[1:]))\n"
         )
