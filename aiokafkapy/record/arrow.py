@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 from ..errors import SerializationError
 from .columns import BytesColumn, Columns, HeadersColumn, Layout, NumberColumn
 
-__all__ = ["BatchReader", "ColumnNames", "RecordTable", "TableSchema", "open_table"]
+__all__ = ["BatchReader", "ColumnNames", "RecordTable", "TableSchema", "open_table", "pyarrow_for"]
 
 
 class ColumnNames(NamedTuple):
@@ -156,14 +156,17 @@ def _taken(batches: list[Any]) -> Iterator[Any]:
         yield batches.pop()
 
 
-def _pyarrow() -> Any:
+def pyarrow_for(user: str) -> Any:
+    """The module; raises ModuleNotFoundError that says what to install where it is not there."""
     try:
         import pyarrow
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "send_arrow() needs pyarrow: pip install 'aiokafkapy[arrow]'", name=error.name
-        ) from error
+        raise ModuleNotFoundError(f"{user} needs pyarrow: pip install 'aiokafkapy[arrow]'", name=error.name) from error
     return pyarrow
+
+
+def _pyarrow() -> Any:
+    return pyarrow_for("send_arrow()")
 
 
 # --- types ---

@@ -13,6 +13,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from .arrow import pyarrow_for
 from .columns import ReadHeaders, ReadRecords, ReadStrings
 
 __all__ = ["record_batch", "schema"]
@@ -62,13 +63,7 @@ def record_batch(read: ReadRecords, topic: str, partition: int) -> Any:
 
 
 def _pyarrow() -> Any:
-    try:
-        import pyarrow
-    except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            "reading into Arrow needs pyarrow: pip install 'aiokafkapy[arrow]'", name=error.name
-        ) from error
-    return pyarrow
+    return pyarrow_for("reading into Arrow")
 
 
 @cache
