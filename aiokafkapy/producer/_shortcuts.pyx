@@ -1,9 +1,9 @@
 # cython: language_level=3
 """What every record asks for, compiled: the twin of ``shortcuts.py``.
 
-Rule: ``running_loop()`` is asyncio's own answer, always. What asyncio keeps for each thread (an object of its own for each time that
-a loop runs, in Python 3.11; the loop itself, later) is compared with what was found there the last time; only when
-that is another is asyncio asked. Where it is kept in another place asyncio is asked each time.
+Rule: ``running_loop()`` is asyncio's own answer, always. What asyncio keeps for each thread (an object of its own for
+each time that a loop runs, in Python 3.11; the loop itself, later) is compared with what was found there the last time;
+only when that is another is asyncio asked. Where it is kept in another place asyncio is asked each time.
 """
 
 import os

@@ -131,7 +131,8 @@ cdef class RecordColumns:
             reader.end = buffer.len
             with nogil:
                 done = self._read(
-                    &reader, count, base_offset, base_timestamp, has_append_time, fixed_timestamp, first_offset, end_offset
+                    &reader, count, base_offset, base_timestamp, has_append_time, fixed_timestamp,
+                    first_offset, end_offset,
                 )
             if done != 1:
                 self._take_back(before)

@@ -51,7 +51,6 @@ cdef enum:
     # The tail of a block is filled with the head of a record that does not fit, unless it is too long to move about.
     LONG_RECORD = 16384
 
-
 cdef int64_t MAX_BATCH_SIZE = 0x7FFFFFFF
 # An allowance that no batch reaches.
 cdef Py_ssize_t UNLIMITED = <Py_ssize_t>1 << 62

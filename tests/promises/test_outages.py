@@ -118,7 +118,7 @@ async def test_metadata_that_fails_is_asked_for_with_back_off(cluster: Cluster) 
     assert 2 <= asked <= seconds / (0.8 * BACKOFF) + 1
 
 
-async def test_reconnects_back_off_exponentially(cluster: Cluster) -> None:
+async def test_reconnects_back_off_exponentially_with_jitter(cluster: Cluster) -> None:
     """50 ms, doubling to 400 ms at most, and 20 % more or less; seen where connections are accepted and cut."""
     topic = await cluster.create_topic()
     options: dict[str, Any] = {"reconnect_backoff_ms": 50, "reconnect_backoff_max_ms": 400}
@@ -137,6 +137,9 @@ async def test_reconnects_back_off_exponentially(cluster: Cluster) -> None:
     assert max(gaps) < 0.4 * 1.2 + 0.3
     assert min(gaps) >= 0.05 * 0.8 * 0.9
     assert min(gaps[-5:]) > 0.15, "it grows"
+    # While they grow; the last ones may all be cut to the maximum.
+    first, second = gaps[0:6:2], gaps[1:6:2]
+    assert max(abs(one - other) for one, other in zip(first, second, strict=True)) > 0.001, "jitter"
 
 
 async def test_recovery_comes_within_the_back_off(cluster: Cluster) -> None:
