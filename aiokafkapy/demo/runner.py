@@ -6,7 +6,7 @@ Rules:
 - the embedded broker runs in this process, on this loop: that is what it is for. The service is a process of its own,
   so that HTTP is real and the two cores of a laptop share the work;
 - the first `http_flights` flights go through HTTP, and when all of them are answered the rest directly: so the order
-  per key is that of the file, and can be checked over both;
+  per key is that of departure, and can be checked over both;
 - after Ctrl-C nothing new is sent; what was sent is waited for, read back and checked, and the report says that it is
   not the whole. A second Ctrl-C ends it at once;
 - whatever happens, the service is stopped and the broker closed.
