@@ -8,6 +8,9 @@ says so loudly on standard error (`pip -v` shows it; `aiokafkapy.compiled` tells
 Rule: all or nothing. The compiled modules cimport one another, so a half-built core would fail at import; when one
 module fails, those already built are withdrawn, and so are older ones beside the sources of an editable install.
 `AIOKAFKAPY_NO_EXTENSIONS=1` leaves the core uncompiled on purpose.
+
+Beside it one module of the package is installed once more, at the top level, where Spark looks for data sources. An
+editable install gets a copy too: it is found by its file, which the import hook for a package mapped elsewhere has not.
 """
 
 from __future__ import annotations
@@ -18,9 +21,12 @@ from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
+from setuptools.command.build_py import build_py
 
 ROOT = Path(__file__).resolve().parent
 PACKAGE = "aiokafkapy"
+MAPPED = {"aiokafkapy/spark/_register/__init__.py": "pyspark_aiokafkapy/__init__.py"}
+"""Modules that are installed at the top level too: source → its place beside the package."""
 
 
 def core_sources() -> list[Path]:
@@ -86,4 +92,22 @@ class BuildCore(build_ext):
         return Path(self.get_ext_fullpath(extension.name))
 
 
-setup(ext_modules=core_extensions(), cmdclass={"build_ext": BuildCore})
+class BuildModules(build_py):
+    """`build_py` that also installs what is `MAPPED`."""
+
+    def run(self) -> None:
+        super().run()
+        for source, target in self._mapped():
+            self.mkpath(str(target.parent))
+            self.copy_file(str(ROOT / source), str(target))
+
+    def get_outputs(self, include_bytecode: bool = True) -> list[str]:
+        return [*super().get_outputs(include_bytecode), *(str(target) for _, target in self._mapped())]
+
+    def _mapped(self) -> list[tuple[str, Path]]:
+        # The modules of an editable install stay where they are; its wheel is filled directly.
+        folder = self.get_finalized_command("install").install_lib if self.editable_mode else self.build_lib
+        return [(source, Path(folder, target)) for source, target in MAPPED.items()]
+
+
+setup(ext_modules=core_extensions(), cmdclass={"build_ext": BuildCore, "build_py": BuildModules})

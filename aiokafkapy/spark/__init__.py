@@ -1,0 +1,33 @@
+"""The Spark data source ``aiokafkapy``: Kafka read and written by PySpark, batch and streaming, with no JVM connector.
+
+Public name: ``KafkaDataSource``, which Spark finds by itself where the package is installed (``pyspark_aiokafkapy``).
+Columns and options are those of Spark's own connector, format ``kafka``.
+
+Rule: a Python worker of Spark imports this package anew for each query that is planned and, in a stream, for each
+micro-batch that is committed. So a module here imports what it needs and no more, and Arrow, the producer and the
+reader only where rows are moved.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .data_source import KafkaDataSource
+    from .options import OptionError
+
+__all__ = ["KafkaDataSource", "OptionError"]
+
+_HOMES = {"KafkaDataSource": ".data_source", "OptionError": ".options"}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name], __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

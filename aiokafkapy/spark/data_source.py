@@ -1,0 +1,74 @@
+"""``KafkaDataSource``: what Spark knows of us.
+
+Owns the name of the format, the columns of what is read, and which class does what; Spark's counterpart is
+``KafkaSourceProvider``. It knows no Kafka.
+
+Rule: this module is imported wherever a data source of any kind is looked up. What moves rows is imported when it is
+asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pyspark.sql.datasource import DataSource
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from .reader import KafkaReader
+    from .stream_reader import KafkaStreamReader
+    from .stream_writer import KafkaStreamWriter
+    from .writer import KafkaWriter
+
+__all__ = ["HEADERS_TYPE", "SOURCE_COLUMNS", "KafkaDataSource"]
+
+HEADERS_TYPE: Final = "array<struct<key: string, value: binary>>"
+SOURCE_COLUMNS: Final = (
+    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
+)
+"""The columns of Spark's own connector (``KafkaRecordToRowConverter.kafkaSchema``); headers come behind them."""
+
+
+class KafkaDataSource(DataSource):
+    """``format("aiokafkapy")``: Kafka's topics as tables and streams, with the columns and options of ``kafka``.
+
+    Writing needs ``.mode("append")``, which Spark asks of every data source written in Python.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """The format's name."""
+        return "aiokafkapy"
+
+    def schema(self) -> str:
+        """The columns of what is read, as DDL; ``headers`` only with ``includeHeaders``. Raises OptionError."""
+        from .options import parse_flag
+
+        if parse_flag("includeHeaders", self.options.get("includeHeaders", "false")):
+            return f"{SOURCE_COLUMNS}, headers {HEADERS_TYPE}"
+        return SOURCE_COLUMNS
+
+    def writer(self, schema: StructType, overwrite: bool) -> KafkaWriter:
+        """Checks columns and options, on the driver; raises OptionError and ColumnError, and for ``overwrite``."""
+        from .writer import KafkaWriter
+
+        return KafkaWriter.plan(schema, self.options, overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> KafkaStreamWriter:  # noqa: N802
+        """As ``writer``, for each micro-batch and again for its commit. ``overwrite`` is the output mode complete."""
+        from .stream_writer import KafkaStreamWriter
+
+        return KafkaStreamWriter.plan(schema, self.options, overwrite)
+
+    def reader(self, schema: StructType) -> KafkaReader:
+        """Checks the options, on the driver; raises OptionError."""
+        from .reader import KafkaReader
+
+        return KafkaReader(self.options)
+
+    def streamReader(self, schema: StructType) -> KafkaStreamReader:  # noqa: N802
+        """As ``reader``; lives on the driver as long as its query."""
+        from .stream_reader import KafkaStreamReader
+
+        return KafkaStreamReader(self.options)

@@ -1,0 +1,57 @@
+"""``KafkaStreamWriter``: the sink of ``df.writeStream``.
+
+Owns what a micro-batch's calls differ in from a batch's: they have the number of the micro-batch. Everything else is
+``writer``'s. Spark's counterparts are ``KafkaStreamingWrite`` and ``KafkaStreamDataWriter``.
+
+Rules:
+
+- Spark makes a new writer for each micro-batch and another one for its commit: nothing is carried from one to another.
+- A micro-batch that failed is written again with the same number, also after a restart from the checkpoint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Self
+
+from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+
+from .messages import WrittenRows, log_aborted, log_committed
+from .options import OptionError
+from .sink_options import SinkOptions, check_columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+__all__ = ["KafkaStreamWriter"]
+
+
+class KafkaStreamWriter(DataSourceStreamArrowWriter):
+    """Writes a stream's rows to Kafka; made by ``plan`` on the driver and pickled to the tasks."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    @classmethod
+    def plan(cls, schema: StructType, options: Mapping[str, str], overwrite: bool) -> Self:
+        """Check everything that is known before there are rows. Raises OptionError, ColumnError."""
+        if overwrite:
+            raise OptionError("outputMode", "complete", "'append' or 'update': records in Kafka cannot be overwritten")
+        parsed = SinkOptions.parse(options)
+        check_columns(schema, parsed.topic)
+        return cls(parsed)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRows:
+        """Send a partition's rows and wait until all are acknowledged. Runs in a task."""
+        from .row_sender import send_partition
+
+        return send_partition(self._options, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Log what the micro-batch wrote."""
+        log_committed(messages, batchId)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
+        """Log what was written although the micro-batch failed, or was stopped; Spark may not tell."""
+        log_aborted(messages, batchId)
