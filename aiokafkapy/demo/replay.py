@@ -45,6 +45,9 @@ class StopSignal(Protocol):
     def is_requested(self) -> bool:
         """True from the first Ctrl-C on."""
 
+    async def wait(self) -> None:
+        """Returns when the user asked."""
+
 
 class Bar(Protocol):
     """Somebody who shows progress."""
