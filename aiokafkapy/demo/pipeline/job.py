@@ -2,7 +2,8 @@
 
 Owns the Spark session and the order of its work; what is computed is in `results`. Runs as a process of its own,
 ``python -m aiokafkapy.demo.pipeline.job JOB_JSON FD``, and writes what happens as a JSON object a line to that file
-descriptor: `step` with its `text` when a step begins, `progress` with `rows`, and `done` with the `Outcome`.
+descriptor: `step` when one begins, `progress` with its rows so far, and in the end `done` with the `Outcome`, or
+`failed` with the reason.
 
 Rules:
 - the batch results are written by the batch sink; the rolling one is a stream to the streaming sink, and a second
@@ -41,6 +42,7 @@ __all__ = ["FORMAT", "Job", "Outcome", "run_job"]
 
 FORMAT: Final = "aiokafkapy"
 FLIGHTS_A_TRIGGER: Final = 100_000
+REASON_LINES: Final = 30
 
 Tell = Callable[[dict[str, Any]], None]
 
@@ -230,8 +232,19 @@ def main() -> None:
         def tell(event: dict[str, Any]) -> None:
             events.write(json.dumps(event) + "\n")
 
-        outcome = run_job(job, tell)
+        try:
+            outcome = run_job(job, tell)
+        except Exception as error:
+            tell({"failed": _reason(error)})
+            raise
         tell({"done": asdict(outcome)})
+
+
+def _reason(error: Exception) -> str:
+    """What Spark says without its Java stack, which is in the log."""
+    text = str(error).partition("JVM stacktrace:")[0]
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
+    return "\n".join(lines[:REASON_LINES])
 
 
 if __name__ == "__main__":

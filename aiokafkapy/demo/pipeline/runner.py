@@ -191,7 +191,7 @@ async def _prepare_topics(options: PipelineOptions) -> dict[str, str]:
 async def _run_job(job: Job, log: Path, stop: StopSignal, progress: Progress) -> Outcome | None:
     async with _job_process(job, log) as (process, events):
         outcome = None
-        following = asyncio.ensure_future(_follow(events, progress))
+        following = asyncio.ensure_future(_follow(events, progress, log))
         stopping = asyncio.ensure_future(stop.wait())
         try:
             await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
@@ -207,7 +207,7 @@ async def _run_job(job: Job, log: Path, stop: StopSignal, progress: Progress) ->
         return outcome
 
 
-async def _follow(events: asyncio.StreamReader, progress: Progress) -> Outcome | None:
+async def _follow(events: asyncio.StreamReader, progress: Progress, log: Path) -> Outcome | None:
     """Show each step while it lasts; the outcome, or None when the process ended without one."""
     with contextlib.ExitStack() as shown:
         bar: Bar | None = None
@@ -215,6 +215,8 @@ async def _follow(events: asyncio.StreamReader, progress: Progress) -> Outcome |
             event = json.loads(line)
             if "done" in event:
                 return Outcome(**event["done"])
+            if "failed" in event:
+                raise PipelineError(f"the Spark job failed; {log} has all of it:\n{event['failed']}")
             if "step" in event:
                 shown.close()
                 bar = shown.enter_context(progress(event["step"], None))
