@@ -61,7 +61,7 @@ class SinkOptions:
         if "transactional.id" in properties:
             raise OptionError("kafka.transactional.id", properties["transactional.id"], "nothing: leave it out")
         check_properties(ProducerConfig, properties)
-        return cls(DEFAULTS | properties, topic)
+        return cls({**DEFAULTS, **properties}, topic)
 
 
 def check_columns(schema: StructType, topic: str | None) -> None:
