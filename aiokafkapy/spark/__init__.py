@@ -3,9 +3,8 @@
 Public name: ``KafkaDataSource``, which Spark finds by itself where the package is installed (``pyspark_aiokafkapy``).
 Columns and options are those of Spark's own connector, format ``kafka``.
 
-Rule: a Python worker of Spark imports this package anew for each query that is planned and, in a stream, for each
-micro-batch that is committed. So a module here imports what it needs and no more, and Arrow, the producer and the
-reader only where rows are moved.
+Rule: the driver's workers for planning and committing import this package too, and so does a session that uses any
+data source at all. So Arrow, the producer and the reader are imported only where rows are moved.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from ..observability import get_logger
 
-__all__ = ["KEPT_SECONDS", "Job", "lease", "run", "stop", "submit"]
+__all__ = ["KEPT_SECONDS", "Job", "lease", "loop", "run", "stop", "submit"]
 
 KEPT_SECONDS: Final = 600.0
 """How long something unused stays open: ``spark.kafka.producer.cache.timeout`` is 10 minutes."""
@@ -48,6 +48,11 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 def submit(coroutine: Coroutine[Any, Any, T]) -> Job[T]:
     """Start a coroutine on this process's loop."""
     return Job(_worker(), coroutine)
+
+
+def loop() -> asyncio.AbstractEventLoop:
+    """This process's loop."""
+    return _worker().loop
 
 
 def stop() -> None:

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import pickle
+
+import pytest
+
+from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.reader.config import ReaderConfig
+from aiokafkapy.spark.options import (
+    OptionError,
+    Options,
+    check_properties,
+    kafka_properties,
+    parse_flag,
+    parse_number,
+)
+
+SERVERS = {"kafka.bootstrap.servers": "host:9092"}
+KNOWN = ("topic", "includeHeaders", "startingOffsets", "minPartitions")
+
+
+def test_options_are_found_in_any_case() -> None:
+    options = Options({"StartingOFFSETS": "earliest", "kafka.Bootstrap.servers": "h:1"}, KNOWN)
+    assert options["startingOffsets"] == options["STARTINGOFFSETS"] == "earliest"
+    assert options.text("startingoffsets") == "earliest"
+    assert options["kafka.bootstrap.servers"] == "h:1"
+    assert set(options) == {"startingoffsets", "kafka.bootstrap.servers"}
+    assert options.text("topic") is None
+    assert len(options) == 2
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"startingOfsets": "x"}, "option 'startingofsets' is 'x': expected no such option: did you mean"),
+        ({"completely": "else"}, r"there are includeHeaders, kafka\.bootstrap\.servers, .*startingOffsets, topic and"),
+        ({"bootstrap.servers": "h:1"}, r"expected its name to be kafka\.bootstrap\.servers"),
+        ({"bootstrap_servers": "h:1"}, r"expected its name to be kafka\.bootstrap\.servers"),
+        ({"subscribe": "a"}, "expected it where a topic is read"),
+    ],
+)
+def test_an_option_that_nobody_knows_is_refused_and_the_nearest_named(given: dict[str, str], sentence: str) -> None:
+    with pytest.raises(OptionError, match=sentence):
+        Options(given, KNOWN, {"subscribe": "it where a topic is read"})
+
+
+def test_the_options_of_spark_itself_pass() -> None:
+    assert len(Options({"checkpointLocation": "/somewhere", "queryName": "q"}, KNOWN)) == 0
+
+
+def test_values_are_parsed() -> None:
+    options = Options({"includeHeaders": " True", "minPartitions": " 7 ", "topic": "  "}, KNOWN)
+    assert options.flag("includeHeaders") is True
+    assert options.number("minPartitions", minimum=1) == 7
+    assert options.number("absent", 3) == 3
+    assert options.number("absent") is None
+    assert options.flag("absent") is False
+    with pytest.raises(OptionError, match="option 'topic' is '  ': expected a value, or leave the option out"):
+        options.text("topic")
+    for wrong in ("yes", "1", ""):
+        with pytest.raises(OptionError, match="expected 'true' or 'false'"):
+            parse_flag("includeHeaders", wrong)
+    for wrong in ("1.5", "x", "", "-1", "٣"):
+        with pytest.raises(OptionError, match=r"option 'minPartitions' is .*: expected a whole number of at least 0"):
+            parse_number("minPartitions", wrong)
+
+
+def test_kafkas_options_go_under_their_own_names() -> None:
+    given = SERVERS | {"kafka.linger.ms": "7", "KAFKA.ACKS": "all", "topic": "t"}
+    assert kafka_properties(given) == {"bootstrap.servers": "host:9092", "linger.ms": "7", "acks": "all"}
+
+
+@pytest.mark.parametrize("servers", [{}, {"kafka.bootstrap.servers": " "}])
+def test_without_brokers_there_is_nothing_to_do(servers: dict[str, str]) -> None:
+    with pytest.raises(OptionError, match=r"kafka\.bootstrap\.servers.*expected the brokers' addresses"):
+        kafka_properties(servers)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "instead"),
+    [
+        ("sasl.jaas.config", 'x.PlainLoginModule required password="hush";', r"kafka\.sasl\.username"),
+        ("key.serializer", "org.apache.StringSerializer", "keys are sent as the bytes of their column"),
+        ("value.deserializer", "org.apache.StringDeserializer", "cast the column instead"),
+        ("partitioner.class", "com.acme.Mine", "a column 'partition'"),
+        ("sasl.login.callback.handler.class", "com.acme.Mine", "a Java class cannot run here"),
+        ("ssl.truststore.type", "JKS", "'PEM'"),
+    ],
+)
+def test_what_only_java_can_do_is_refused_with_what_to_write(name: str, value: str, instead: str) -> None:
+    with pytest.raises(OptionError, match=instead) as caught:
+        kafka_properties(SERVERS | {f"kafka.{name}": value})
+    assert caught.value.option == f"kafka.{name}"
+    assert "hush" not in str(caught.value)
+
+
+def test_certificates_as_files_are_no_matter_of_java() -> None:
+    assert kafka_properties(SERVERS | {"kafka.ssl.truststore.type": "pem"})["ssl.truststore.type"] == "pem"
+
+
+def test_names_and_values_are_those_of_the_configuration() -> None:
+    servers = kafka_properties(SERVERS)
+    check_properties(ProducerConfig, servers | {"linger.ms": "5", "compression.type": "LZ4"})
+    check_properties(ReaderConfig, servers | {"isolation.level": "read_committed"})
+    with pytest.raises(OptionError, match=r"'kafka.linger.sm' is '5': expected no such option .*kafka\.linger\.ms\?"):
+        check_properties(ProducerConfig, servers | {"linger.sm": "5"})
+    with pytest.raises(OptionError, match="linger_ms='soon' is not a whole number"):
+        check_properties(ProducerConfig, servers | {"linger.ms": "soon"})
+    with pytest.raises(OptionError, match=r"'kafka\.linger\.ms' is '5': expected no such option"):
+        check_properties(ReaderConfig, servers | {"linger.ms": "5"})
+
+
+def test_an_error_survives_the_way_between_processes() -> None:
+    error = pickle.loads(pickle.dumps(OptionError("topic", "", "a value")))
+    assert (error.option, error.value, error.expected, str(error)) == (
+        "topic",
+        "",
+        "a value",
+        "option 'topic' is '': expected a value",
+    )
