@@ -118,6 +118,7 @@ class _Steps:
 def _session(job: Job) -> SparkSession:
     from pyspark.sql import SparkSession
 
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark's own choice is whatever python3 is
     ours = {
         "spark.master": job.master,
         "spark.app.name": "aiokafkapy pipeline",
