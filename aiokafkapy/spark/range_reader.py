@@ -32,7 +32,7 @@ PREFETCHED_BYTES: Final = 32 * 1024 * 1024
 SMALL_BYTES: Final = 1024 * 1024
 """Batches that are smaller are joined, when the next is at hand: each costs Spark a fixed time."""
 _LONGEST_WAIT: Final = 1.0
-_SECONDS_TO_DIAGNOSE: Final = 10.0
+_MOST_SECONDS_TO_DIAGNOSE: Final = 10.0
 
 
 def read_ranges(options: SourceOptions, ranges: Sequence[OffsetRange]) -> Iterator[Any]:
@@ -88,12 +88,13 @@ class RangeReader:
     async def read_into(self, handover: Handover) -> None:
         """Hand over all batches; errors as `read_ranges`."""
         reader = self._reader
+        await self._find_topics()
         reader.assign(self._ranges)
         for tp, one in self._ranges.items():
             reader.seek(tp, one.start)
             reader.stop_at(tp, one.end)
         small: list[Any] = []
-        while not reader.is_finished:
+        while self._ranges and not reader.is_finished:
             await handover.room()
             batch = await self._next(0.0 if small else min(_LONGEST_WAIT, self._poll_timeout))
             if batch is not None:
@@ -106,6 +107,17 @@ class RangeReader:
         _hand_over(small, handover)
 
     # internals
+
+    async def _find_topics(self) -> None:
+        """Know the leaders before anything is fetched: partitions whose leader is not known back off one by one."""
+        for topic in {one.topic for one in self._ranges.values()}:
+            try:
+                await self._reader.partitions_for(topic, self._poll_timeout)
+            except UnknownTopicOrPartitionError:
+                lost = [one for one in self._ranges.values() if one.topic == topic]
+                self._report_deleted(lost[0])
+                for one in lost:
+                    del self._ranges[one.topic_partition]
 
     async def _next(self, max_wait: float) -> Any:
         try:
@@ -151,18 +163,21 @@ class RangeReader:
         """Why does the partition stand still? Returns when it is a loss that may be."""
         reader, tp = self._reader, one.topic_partition
         if isinstance(reader.metadata.topic_error(tp.topic), UnknownTopicOrPartitionError):
-            self._data_loss.report(f"{tp}: the topic was deleted, offsets {one.start} to {one.end} were not read yet")
+            self._report_deleted(one)
             reader.seek(tp, one.end)
             return
         try:
-            end = (await reader.end_offsets([tp], _SECONDS_TO_DIAGNOSE))[tp]
+            end = (await reader.end_offsets([tp], min(self._poll_timeout, _MOST_SECONDS_TO_DIAGNOSE)))[tp]
         except KafkaTimeoutError:
             cause = reader.metadata.describe_failure(tp.topic)
         else:
             if end < one.end:
                 first = (await reader.beginning_offsets([tp]))[tp]
                 self._data_loss.report(describe_missing(tp, one, first, end))
-                reader.seek(tp, one.end)
+                # What there is between here and the end is read.
+                self._ranges[tp] = self._ranges[tp]._replace(end=end)
+                reader.stop_at(tp, end)
+                self._moved_at = self._clock()
                 return
             cause = f"the broker has offsets to {end}, but sends none"
         raise KafkaTimeoutError(
@@ -171,6 +186,10 @@ class RangeReader:
             topic=tp.topic,
             partition=tp.partition,
         )
+
+    def _report_deleted(self, one: OffsetRange) -> None:
+        what = f"the topic was deleted, offsets {one.start} to {one.end} were not read yet"
+        self._data_loss.report(f"{one.topic_partition}: {what}")
 
 
 def _hand_over(batches: list[Any], handover: Handover) -> None:
