@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .data_source import KafkaDataSource
     from .options import OptionError
+    from .shipping import shipping_conf
 
-__all__ = ["KafkaDataSource", "OptionError"]
+__all__ = ["KafkaDataSource", "OptionError", "shipping_conf"]
 
-_HOMES = {"KafkaDataSource": ".data_source", "OptionError": ".options"}
+_HOMES = {"KafkaDataSource": ".data_source", "OptionError": ".options", "shipping_conf": ".shipping"}
 
 
 def __getattr__(name: str) -> Any:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -23,6 +24,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from ...spark.shipping import shipping_conf
 from .results import (
     BATCH_RESULTS,
     RESULTS,
@@ -119,6 +121,7 @@ def _session(job: Job) -> SparkSession:
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark's own choice is whatever python3 is
+    os.environ.setdefault("SPARK_WORKER_DIR", str(Path(job.out, "work")))  # of local-cluster; else among Spark's jars
     ours = {
         "spark.master": job.master,
         "spark.app.name": "aiokafkapy pipeline",
@@ -129,8 +132,10 @@ def _session(job: Job) -> SparkSession:
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.parquet.compression.codec": "zstd",
     }
+    # Threads of this process have the package; executors that are processes of their own may not.
+    shipped = {} if re.match(r"local(\[|$)", job.master) else shipping_conf(Path(job.out, "shipped"))
     builder = SparkSession.builder
-    for name, value in {**ours, **job.conf}.items():
+    for name, value in {**ours, **shipped, **job.conf}.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN")

@@ -72,6 +72,9 @@ def _routes(axes: Any, frame: pd.DataFrame) -> None:
     names = ordered["origin"] + " → " + ordered["dest"]
     axes.barh(names, ordered["mean_delay"], color=[AIRPORTS.get(origin, INK) for origin in ordered["origin"]])
     axes.tick_params(axis="y", labelsize=8)
+    for airport, colour in AIRPORTS.items():
+        axes.barh([], [], color=colour, label=f"from {airport}")
+    axes.legend(frameon=False, loc="lower right")
     axes.set_xlabel(f"mean departure delay, minutes: the {len(ordered)} slowest of {len(frame)} routes")
 
 

@@ -127,7 +127,7 @@ async def run_pipeline(
     """Run it; None when the user asked to stop. Raises PipelineError."""
     check_packages()
     began = time.monotonic()
-    for leftover in ("parquet", "checkpoints", "read-back"):
+    for leftover in ("parquet", "checkpoints", "read-back", "work"):
         shutil.rmtree(options.out / leftover, ignore_errors=True)
     options.out.mkdir(parents=True, exist_ok=True)
     ends = await _prepare_topics(options)
