@@ -1,6 +1,7 @@
 """``python -m benchmarks``: every client against one real Kafka, interleaved; a table, the goals, and a file.
 
-``python -m benchmarks check`` measures the client's own CPU without a broker and fails when it got worse.
+``python -m benchmarks check`` measures the client's own CPU without a broker and fails when it got worse;
+``python -m benchmarks spark`` measures the Spark data source.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ def main() -> int:
         from .micro.check import main as check
 
         return check(sys.argv[2:]) or 0
+    if sys.argv[1:2] == ["spark"]:
+        from .spark.command import main as spark
+
+        return spark(sys.argv[2:])
     parser = _parser()
     arguments = parser.parse_args()
     if arguments.readme and (arguments.quick or arguments.only or arguments.out):

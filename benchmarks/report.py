@@ -26,9 +26,6 @@ beside it and the buffer that suits the workload (1 for a lone await, a quarter 
 kafka-python and Java (ProducerPerformance, JVM as Kafka's scripts set it up, its warm-up not in the rate but in the
 CPU) with batches of 128 KiB. What each wrote was read back by librdkafka's consumer and counted."""
 
-README_BEGIN: Final = "<!-- benchmarks -->"
-README_END: Final = "<!-- /benchmarks -->"
-
 # Name, figure, digits after the point.
 _COLUMNS: Final = (
     ("rate /s", "rate", 0),
@@ -66,7 +63,7 @@ _README_ROWS: Final = (
 )
 
 
-def table(results: Results) -> str:
+def table(results: Results, footnote: str = FOOTNOTE) -> str:
     """All rows, by group."""
     width = max((len(_name(row)) for row in results.rows.values()), default=0)
     lines = [f"{'':{width}}" + "".join(f"{name:>{_width(figure)}}" for name, figure, _ in _COLUMNS)]
@@ -74,7 +71,7 @@ def table(results: Results) -> str:
         lines += ["", group]
         for row in rows:
             lines.append(f"{_name(row):{width}}" + _cells(row))
-    return "\n".join([*lines, "", FOOTNOTE])
+    return "\n".join([*lines, "", footnote])
 
 
 def goals_text(answers: Iterable[Answer]) -> str:
@@ -103,7 +100,7 @@ def compare(new: Results, old: Results) -> str:
     return "\n".join(lines)
 
 
-def full_markdown(results: Results, answers: Sequence[Answer]) -> str:
+def full_markdown(results: Results, answers: Sequence[Answer], footnote: str = FOOTNOTE) -> str:
     """Everything, for the page beside the JSON."""
     head = "| | " + " | ".join(name for name, *_ in _COLUMNS) + " | |"
     lines = [f"# {results.date}", "", machine.in_words(results.machine) + f". {_rounds(results)}.", ""]
@@ -118,7 +115,7 @@ def full_markdown(results: Results, answers: Sequence[Answer]) -> str:
         value = "" if answer.value is None else f"{answer.value:.3g}"
         word = {True: "met", False: "**missed**", None: "not measured"}[answer.is_met]
         lines.append(f"| {answer.goal.text} | {value} | {answer.goal.sense} {answer.goal.limit:.3g} | {word} |")
-    return "\n".join([*lines, "", FOOTNOTE, ""])
+    return "\n".join([*lines, "", footnote, ""])
 
 
 def readme_section(results: Results, charts: Sequence[Path], root: Path) -> str:
@@ -144,12 +141,13 @@ def readme_section(results: Results, charts: Sequence[Path], root: Path) -> str:
     return "\n".join(lines)
 
 
-def put_into_readme(readme: Path, section: str) -> None:
-    """Replace what is between the markers. Raises ValueError when they are not there."""
-    before, begin, rest = readme.read_text().partition(README_BEGIN)
-    _, end, after = rest.partition(README_END)
-    if not begin or not end:
-        raise ValueError(f"{readme} has no {README_BEGIN} ... {README_END}")
+def put_into_readme(readme: Path, section: str, name: str = "benchmarks") -> None:
+    """Replace what is between the markers of this name. Raises ValueError when they are not there."""
+    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    before, begun, rest = readme.read_text().partition(begin)
+    _, ended, after = rest.partition(end)
+    if not begun or not ended:
+        raise ValueError(f"{readme} has no {begin} ... {end}")
     readme.write_text(f"{before}{begin}\n{section}\n{end}{after}")
 
 

@@ -12,7 +12,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, TypeVar
 from uuid import UUID
@@ -99,6 +99,22 @@ class TopicAdmin:
         """All topics, by name."""
         response = await self._retry(lambda: self._metadata_of(None), timeout)
         return sorted(_description(topic) for topic in response.topics if not topic.error_code)
+
+    async def describe_existing(
+        self, names: Collection[str], timeout: float | None = None
+    ) -> dict[str, TopicDescription]:
+        """Those of these topics that there are, by name, asked in one request; raises what else is wrong with one."""
+
+        async def ask() -> dict[str, TopicDescription]:
+            response = await self._metadata_of(list(names))
+            found = {}
+            for topic in response.topics:
+                if topic.error_code != UnknownTopicOrPartitionError.code:
+                    _check(topic, topic.name)
+                    found[topic.name] = _description(topic)
+            return found
+
+        return await self._retry(ask, timeout)
 
     async def describe(self, name: str, timeout: float | None = None) -> TopicDescription:
         """One topic; UnknownTopicOrPartitionError when there is none of this name."""

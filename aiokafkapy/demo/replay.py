@@ -45,6 +45,9 @@ class StopSignal(Protocol):
     def is_requested(self) -> bool:
         """True from the first Ctrl-C on."""
 
+    async def wait(self) -> None:
+        """Returns when the user asked."""
+
 
 class Bar(Protocol):
     """Somebody who shows progress."""
@@ -54,7 +57,7 @@ class Bar(Protocol):
 
 
 def deal(flights: Sequence[Flight], clients: int) -> list[list[Flight]]:
-    """The flights of each client, in the file's order; all of one key go to the same client."""
+    """The flights of each client, in the order of departure; all of one key go to the same client."""
     hands: list[list[Flight]] = [[] for _ in range(clients)]
     for flight in flights:
         number = flight.row if flight.key is None else zlib.crc32(flight.key)

@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .ledger import Check
+from .pipeline.runner import PipelineReport
+from .pipeline.runner import render as render_pipeline
 
 __all__ = ["Load", "Report", "percentile_ms", "render"]
 
@@ -60,11 +62,13 @@ class Report:
     read_back: Load = field(default_factory=Load)
     checks: list[Check] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
+    pipeline: PipelineReport | None = None
 
     @property
     def has_passed(self) -> bool:
-        """True when records were checked and every check holds."""
-        return bool(self.checks) and all(check.passed for check in self.checks)
+        """True when records were checked and every check holds, the pipeline's too."""
+        checks = [*self.checks, *(self.pipeline.checks if self.pipeline is not None else ())]
+        return bool(self.checks) and all(check.passed for check in checks)
 
     def as_json(self) -> dict[str, Any]:
         """The report for programs."""
@@ -78,6 +82,7 @@ class Report:
             "read_back": self.read_back.as_json(),
             "checks": [asdict(check) for check in self.checks],
             "troubles": self.troubles,
+            "pipeline": None if self.pipeline is None else self.pipeline.as_json(),
             "passed": self.has_passed,
         }
 
@@ -105,6 +110,8 @@ def render(report: Report) -> str:
     lines += [f"  {'ok    ' if one.passed else 'FAILED'}  {one.name:<{width}}  {one.detail}" for one in report.checks]
     if report.troubles:
         lines += ["", *[f"  {trouble}" for trouble in report.troubles]]
+    if report.pipeline is not None:
+        lines += ["", "The Spark pipeline", *render_pipeline(report.pipeline)]
     verdict = "All checks hold." if report.has_passed else "NOT all checks hold."
     if report.was_interrupted and report.has_passed:
         verdict = "All checks hold for what was sent before the interruption."

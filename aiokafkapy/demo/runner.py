@@ -1,4 +1,4 @@
-"""The demo from start to end: data, broker, service, replay, reading back, report.
+"""The demo from start to end: data, broker, service, replay, reading back, the Spark pipeline, report.
 
 Owns the order of things, what is started and stopped, and what Ctrl-C means; each step is done elsewhere.
 
@@ -6,9 +6,10 @@ Rules:
 - the embedded broker runs in this process, on this loop: that is what it is for. The service is a process of its own,
   so that HTTP is real and the two cores of a laptop share the work;
 - the first `http_flights` flights go through HTTP, and when all of them are answered the rest directly: so the order
-  per key is that of the file, and can be checked over both;
+  per key is that of departure, and can be checked over both;
 - after Ctrl-C nothing new is sent; what was sent is waited for, read back and checked, and the report says that it is
   not the whole. A second Ctrl-C ends it at once;
+- the pipeline begins where the flights of this run do, and is left out of a run that was interrupted;
 - whatever happens, the service is stopped and the broker closed.
 """
 
@@ -22,7 +23,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,13 +31,15 @@ from ..common import TopicPartition
 from ..errors import KafkaError, TopicAlreadyExistsError
 from .flights import DataFileMissingError, Flight, find_data_file, load_flights
 from .ledger import Ledger
+from .pipeline.runner import PipelineOptions, PipelineReport, run_pipeline
+from .pipeline.runner import check_packages as check_pipeline_packages
 from .replay import Bar, StopSignal, replay_directly, replay_over_http
 from .report import Load, Report, percentile_ms
 
 if TYPE_CHECKING:
     from ..producer.producer import KafkaProducer
 
-__all__ = ["DemoError", "DemoOptions", "run_demo"]
+__all__ = ["DemoError", "DemoOptions", "run_demo", "run_pipeline_alone"]
 
 PARTITIONS: Final = 6
 KEPT_FOR_EVER: Final = {"retention.ms": "-1"}
@@ -64,17 +67,19 @@ class DemoOptions:
     limit: int | None = None
     nodes: int = 3
     data: Path | None = None
+    pipeline: bool = True
+    """Whether the Spark pipeline follows."""
+    master: str = "local[2]"
+    out: Path = Path("out")
+    conf: dict[str, str] = field(default_factory=dict)
 
 
 async def run_demo(options: DemoOptions, stop: StopSignal, progress: Progress) -> Report:
     """Run it; the report says how it went. Raises DemoError or DataFileMissingError when it cannot begin."""
     _check_packages()
-    path = options.data or find_data_file()
-    if not path.is_file():
-        raise DataFileMissingError(f"there is no file {path}")
-    with progress("reading the file", None) as bar:
-        flights = await asyncio.to_thread(load_flights, path, options.limit)
-        bar.update(len(flights))
+    if options.pipeline:
+        check_pipeline_packages()
+    path, flights = await _load(options, progress)
     async with _cluster(options) as (servers, cluster):
         await _make_topic(servers, options.topic)
         starts = await _end_offsets(servers, options.topic)
@@ -87,10 +92,68 @@ async def run_demo(options: DemoOptions, stop: StopSignal, progress: Progress) -
             report.direct = await _directly(servers, options.topic, flights[count:], ledger, stop, progress)
         report.was_interrupted = stop.is_requested
         report.read_back = await _read_back(servers, starts, ledger, progress)
+        if options.pipeline and not stop.is_requested:
+            report.pipeline = await _pipeline(options, path, servers, cluster, starts, stop, progress)
+            report.was_interrupted = stop.is_requested
     report.checks = ledger.checks(was_interrupted=report.was_interrupted)
     report.troubles = [text for found in ledger.examples.values() for text in found]
     report.troubles += [f"{times:,} times: {reason}" for reason, times in ledger.failures.most_common(5)]
     return report
+
+
+async def run_pipeline_alone(options: DemoOptions, stop: StopSignal, progress: Progress) -> PipelineReport | None:
+    """The pipeline on the flights that are in the topic; a topic that is not there, or empty, is filled first.
+
+    None when the user asked to stop. Raises DemoError, PipelineError or DataFileMissingError.
+    """
+    check_pipeline_packages()
+    path, flights = await _load(options, progress)
+    async with _cluster(options) as (servers, cluster):
+        await _make_topic(servers, options.topic)
+        if not any((await _end_offsets(servers, options.topic)).values()):
+            ledger = Ledger(flights)
+            await _directly(servers, options.topic, flights, ledger, stop, progress)
+            if ledger.failed or ledger.unanswered:
+                reasons = "; ".join(reason for reason, _ in ledger.failures.most_common(3))
+                raise DemoError(f"not every flight got into topic {options.topic}: {reasons}")
+        if stop.is_requested:
+            return None
+        return await _pipeline(options, path, servers, cluster, None, stop, progress)
+
+
+async def _load(options: DemoOptions, progress: Progress) -> tuple[Path, list[Flight]]:
+    path = options.data or find_data_file()
+    if not path.is_file():
+        raise DataFileMissingError(f"there is no file {path}")
+    with progress("reading the file", None) as bar:
+        flights = await asyncio.to_thread(load_flights, path, options.limit)
+        bar.update(len(flights))
+    return path, flights
+
+
+async def _pipeline(
+    options: DemoOptions,
+    path: Path,
+    servers: str,
+    cluster: str,
+    starts: dict[TopicPartition, int] | None,
+    stop: StopSignal,
+    progress: Progress,
+) -> PipelineReport | None:
+    offsets = "earliest"
+    if starts is not None:
+        offsets = json.dumps({options.topic: {str(tp.partition): offset for tp, offset in starts.items()}})
+    wanted = PipelineOptions(
+        servers,
+        path,
+        topic=options.topic,
+        master=options.master,
+        out=options.out,
+        limit=options.limit,
+        starting_offsets=offsets,
+        conf=options.conf,
+    )
+    return await run_pipeline(wanted, cluster, stop, progress)
 
 
 def _check_packages() -> None:

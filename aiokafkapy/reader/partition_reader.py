@@ -4,7 +4,8 @@ Owns the client, its requests, and waiting; what is asked of whom and what an an
 `Fetcher`'s. Kafka's counterpart is `KafkaConsumer` with `assign` and `seek`.
 
 Rules:
-- nothing is committed anywhere: where reading starts is said by `seek`, or by `auto_offset_reset`;
+- where reading starts is said by `seek`, or by `auto_offset_reset`; nothing is committed by itself, and what
+  `commit_offsets` is told to commit is only for others to see;
 - the next request to a node is on its way while the caller works on what came, and no more than that is held;
 - waiting ends by its time, by cancellation (nothing is lost: what arrived is handed out by the next call), or by
   `close`, which leaves no task and no socket behind.
@@ -28,6 +29,7 @@ from ..record.arrow_columns import record_batch
 from ..record.record_columns import OFFSET_MAX, RecordColumns
 from .config import ReaderConfig
 from .fetcher import Fetcher, FetchPlan, PartitionRecords
+from .group_offsets import GroupOffsets
 from .offset_lookup import EARLIEST, LATEST, OffsetAndTimestamp, OffsetLookup
 
 __all__ = ["PartitionReader", "PartitionRecords"]
@@ -65,6 +67,7 @@ class PartitionReader:
         # While it runs.
         self._client: NetworkClient | None = None
         self._lookup: OffsetLookup | None = None
+        self._group_offsets: GroupOffsets | None = None
         self._reset_task: asyncio.Task[None] | None = None
         self._crash: BaseException | None = None
         self._has_news = asyncio.Event()
@@ -86,6 +89,7 @@ class PartitionReader:
             self.config.retry_backoff,
             read_committed=self.config.isolation_level == "read_committed",
         )
+        self._group_offsets = GroupOffsets(self._client, self.config.retry_backoff)
 
     async def close(self) -> None:
         """Drop what was not handed out and close the connections. May be called twice, and before `start`."""
@@ -157,6 +161,16 @@ class PartitionReader:
     ) -> dict[TopicPartition, int]:
         """The offset behind the last record that may be read, of each partition."""
         return await self._offsets(partitions, LATEST, timeout)
+
+    async def commit_offsets(
+        self, group: str, offsets: Mapping[TopicPartition, int], timeout: float | None = None
+    ) -> None:
+        """Commit, for a consumer group without members, the offset of each partition that is to be read next, for
+        tools that watch a group's lag. Errors and time-out as `GroupOffsets.commit`.
+        """
+        self._running()
+        assert self._group_offsets is not None
+        await self._group_offsets.commit(group, offsets, self._timeout(timeout))
 
     # where to read
 

@@ -1,9 +1,9 @@
-"""Apache Kafka's jars, fetched once into a cache: what `ApacheKafka` runs.
+"""Apache Kafka's jars, fetched once into a cache: what `ApacheKafka` runs. `gather_jars` fetches others the same way.
 
 Owns where the jars are and how they get there: Maven where it is installed, else the Ivy that PySpark ships. Both read
 their own settings, so a mirror configured for them is used here too. Knows nothing of brokers.
 
-Rules: a version's directory in the cache is complete or absent: jars are gathered in a directory beside it and that is
+Rules: a directory in the cache is complete or absent: jars are gathered in a directory beside it and that is
 renamed, under a file lock, so any number of test runs may ask at once. Nothing is fetched when the directory is there.
 The cache is `AIOKAFKAPY_CACHE`, or `aiokafkapy` in `XDG_CACHE_HOME`, or `~/.cache/aiokafkapy`.
 """
@@ -18,10 +18,19 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
-__all__ = ["DEFAULT_VERSION", "KafkaUnavailableError", "cache_directory", "fetch_jars", "unavailable_reason"]
+__all__ = [
+    "DEFAULT_VERSION",
+    "Artifact",
+    "KafkaUnavailableError",
+    "cache_directory",
+    "fetch_jars",
+    "gather_jars",
+    "unavailable_reason",
+]
 
 DEFAULT_VERSION = "4.1.0"
 
@@ -29,12 +38,13 @@ DEFAULT_VERSION = "4.1.0"
 MINIMUM_JAVA = 17
 FETCH_TIMEOUT = 900.0
 
-# slf4j-simple because Kafka's published dependencies hold no logging back end: without one a node that dies is silent.
-_COORDINATES = (
-    ("org.apache.kafka", "kafka_2.13", None),
-    ("org.apache.kafka", "kafka-tools", None),
-    ("org.slf4j", "slf4j-simple", "1.7.36"),
-)
+
+class Artifact(NamedTuple):
+    """What Maven's repositories know a jar by."""
+
+    group: str
+    name: str
+    version: str
 
 
 class KafkaUnavailableError(RuntimeError):
@@ -81,10 +91,33 @@ def fetch_jars(version: str = DEFAULT_VERSION) -> Path:
     Raises KafkaUnavailableError when they cannot be had.
     """
     path = _jars_path(version)
+    if not path.is_dir() and (reason := unavailable_reason(version)):
+        raise KafkaUnavailableError(f"Apache Kafka {version} cannot be run: {reason}")
+    artifacts = [
+        Artifact("org.apache.kafka", "kafka_2.13", version),
+        Artifact("org.apache.kafka", "kafka-tools", version),
+        # Kafka's published dependencies hold no logging back end: without one a node that dies is silent.
+        Artifact("org.slf4j", "slf4j-simple", "1.7.36"),
+    ]
+    return gather_jars(path.name, artifacts, f"Apache Kafka {version}")
+
+
+def gather_jars(
+    directory: str,
+    artifacts: Sequence[Artifact],
+    title: str,
+    *,
+    with_dependencies: bool = True,
+    finish: Callable[[Path], None] | None = None,
+) -> Path:
+    """The directory of this name in the cache, with the jars of `artifacts`; fetched when it is not there yet.
+
+    `finish` may add to them before the directory is used. Raises KafkaUnavailableError, which says `title`, when they
+    cannot be had.
+    """
+    path = cache_directory() / directory
     if path.is_dir():
         return path
-    if reason := unavailable_reason(version):
-        raise KafkaUnavailableError(f"Apache Kafka {version} cannot be run: {reason}")
     path.parent.mkdir(parents=True, exist_ok=True)
     with _lock(path.with_name(path.name + ".lock")):
         if path.is_dir():  # another process fetched them while we waited
@@ -92,10 +125,13 @@ def fetch_jars(version: str = DEFAULT_VERSION) -> Path:
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=f"{path.name}.part-") as scratch:
             gathered = Path(scratch, "jars")
             gathered.mkdir()
-            fetch = _fetch_with_maven if shutil.which("mvn") else _fetch_with_ivy
-            fetch(version, Path(scratch), gathered)
-            if not (gathered / f"kafka_2.13-{version}.jar").exists():
-                raise KafkaUnavailableError(f"Apache Kafka {version}: the jars were fetched, but Kafka's is not there")
+            command = _maven if shutil.which("mvn") else _ivy
+            _run(command(artifacts, with_dependencies, Path(scratch), gathered), title)
+            first = f"{artifacts[0].name}-{artifacts[0].version}.jar"
+            if not (gathered / first).exists():
+                raise KafkaUnavailableError(f"{title}: the jars were fetched, but {first} is not there")
+            if finish is not None:
+                finish(gathered)
             gathered.rename(path)
     return path
 
@@ -104,11 +140,14 @@ def _jars_path(version: str) -> Path:
     return cache_directory() / f"kafka-{version}"
 
 
-def _fetch_with_maven(version: str, scratch: Path, target: Path) -> None:
+def _maven(artifacts: Sequence[Artifact], with_dependencies: bool, scratch: Path, target: Path) -> list[str]:
+    # Left out here, dependencies are not even looked for: one of them may be published nowhere.
+    none = "<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>"
+    excluded = "" if with_dependencies else f"<exclusions>{none}</exclusions>"
     dependencies = "".join(
-        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{own or version}</version>"
-        "</dependency>"
-        for group, name, own in _COORDINATES
+        f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId><version>{version}</version>"
+        f"{excluded}</dependency>"
+        for group, name, version in artifacts
     )
     pom = scratch / "pom.xml"
     pom.write_text(
@@ -116,13 +155,14 @@ def _fetch_with_maven(version: str, scratch: Path, target: Path) -> None:
         f"<version>1</version><dependencies>{dependencies}</dependencies></project>"
     )
     command = ["mvn", "--batch-mode", "--quiet", "-f", str(pom), "dependency:copy-dependencies"]
-    _run([*command, "-DincludeScope=runtime", f"-DoutputDirectory={target}"], version)
+    return [*command, "-DincludeScope=runtime", f"-DoutputDirectory={target}"]
 
 
-def _fetch_with_ivy(version: str, scratch: Path, target: Path) -> None:
+def _ivy(artifacts: Sequence[Artifact], with_dependencies: bool, scratch: Path, target: Path) -> list[str]:
+    transitive = str(with_dependencies).lower()
     dependencies = "".join(
-        f'<dependency org="{group}" name="{name}" rev="{own or version}" conf="default->default"/>'
-        for group, name, own in _COORDINATES
+        f'<dependency org="{group}" name="{name}" rev="{version}" conf="default->default" transitive="{transitive}"/>'
+        for group, name, version in artifacts
     )
     ivy = scratch / "ivy.xml"
     ivy.write_text(
@@ -131,21 +171,19 @@ def _fetch_with_ivy(version: str, scratch: Path, target: Path) -> None:
         f"<dependencies>{dependencies}</dependencies></ivy-module>"
     )
     command = ["java", "-jar", str(_ivy_jar()), "-ivy", str(ivy), "-confs", "default", "-types", "jar", "bundle"]
-    _run([*command, "-retrieve", f"{target}/[artifact]-[revision].[ext]"], version)
+    return [*command, "-retrieve", f"{target}/[artifact]-[revision].[ext]"]
 
 
-def _run(command: list[str], version: str) -> None:
+def _run(command: list[str], title: str) -> None:
     try:
         done = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=FETCH_TIMEOUT, check=False
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise KafkaUnavailableError(f"fetching the jars of Apache Kafka {version}: {error}") from error
+        raise KafkaUnavailableError(f"fetching the jars of {title}: {error}") from error
     if done.returncode != 0:
         tail = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
-        raise KafkaUnavailableError(
-            f"fetching the jars of Apache Kafka {version}: {command[0]} ended with {done.returncode}:\n{tail}"
-        )
+        raise KafkaUnavailableError(f"fetching the jars of {title}: {command[0]} ended with {done.returncode}:\n{tail}")
 
 
 def _ivy_jar() -> Path | None:

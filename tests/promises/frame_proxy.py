@@ -318,7 +318,7 @@ class NodeProxy:
     async def accept(self) -> None:
         """Listen, unless we do."""
         if self._server is None:
-            self._server = await asyncio.start_server(self._serve, LOOPBACK, self.port, limit=1 << 20)
+            self._server = await asyncio.start_server(self._on_connected, LOOPBACK, self.port, limit=1 << 20)
 
     def refuse(self) -> None:
         """Listen no more."""
@@ -338,26 +338,35 @@ class NodeProxy:
         if self._links:
             await asyncio.wait(list(self._links))
 
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        writers = self._links[task] = [writer]
+    def _on_connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # Noted before anything can be awaited: a task that is cancelled before its first step would close nothing.
+        if self._server is None:
+            _abort([writer])
+            return
         self.connected_at.append(time.monotonic())
+        writers = [writer]
+        task = asyncio.get_running_loop().create_task(self._serve(len(self.connected_at), reader, writers))
+        self._links[task] = writers
+        task.add_done_callback(self._on_served)
         self.cluster.changed()
+
+    def _on_served(self, task: asyncio.Task[None]) -> None:
+        _abort(self._links.pop(task))
+        self.cluster.changed()
+        if not task.cancelled():
+            task.result()
+
+    async def _serve(self, number: int, reader: asyncio.StreamReader, writers: list[asyncio.StreamWriter]) -> None:
         try:
             broker_reader, broker_writer = await asyncio.open_connection(*self.target, limit=1 << 20)
             writers.append(broker_writer)
-            link = _Link(self, len(self.connected_at), reader, writer, broker_reader, broker_writer)
+            link = _Link(self, number, reader, writers[0], broker_reader, broker_writer)
             await _first(link.requests(), link.broker_frames(), link.answers())
-        except (OSError, EOFError, asyncio.CancelledError):
-            pass  # one of the three ends it: the client, the broker, the test
+        except (OSError, EOFError):
+            pass  # one of the two ends it: the client, the broker; the test cancels
         except RuntimeError:
             if not any(each.transport.is_closing() for each in writers):
                 raise  # uvloop raises it of a transport that was closed a moment ago, where asyncio drops the bytes
-        finally:
-            _abort(writers)
-            del self._links[task]
-            self.cluster.changed()
 
 
 @dataclass(slots=True)

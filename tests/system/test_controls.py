@@ -99,18 +99,18 @@ async def test_drop_next_closes_the_connection_instead_of_answering(after: bool)
 
 async def test_delay_holds_the_response_back_and_not_the_work() -> None:
     async with DevBroker() as broker, RawClient(broker.nodes[0]) as client, RawClient(broker.nodes[0]) as other:
-        broker.controls.delay(ApiKey.CREATE_TOPICS, 0.1)
+        broker.controls.delay(ApiKey.CREATE_TOPICS, 0.5)
         began = time.monotonic()
         client.send(ApiKey.CREATE_TOPICS, 7, **new_topics("t"))
         await other.call(ApiKey.METADATA, 13, topics=None)
-        assert time.monotonic() - began < 0.1
+        assert time.monotonic() - began < 0.5
         assert broker.state.topics.get("t") is not None
         await client.receive(ApiKey.CREATE_TOPICS, 7)
-        assert time.monotonic() - began >= 0.1
+        assert time.monotonic() - began >= 0.5
         broker.controls.delay(ApiKey.CREATE_TOPICS, 0)
         began = time.monotonic()
         await client.call(ApiKey.CREATE_TOPICS, 7, **new_topics("u"))
-        assert time.monotonic() - began < 0.1
+        assert time.monotonic() - began < 0.5
 
 
 async def test_a_delayed_response_dies_with_the_broker() -> None:
@@ -166,16 +166,16 @@ async def test_stalled_connections_read_and_write_nothing_and_then_go_on() -> No
 
 async def test_throttle_tells_the_client_and_is_deaf_to_it_for_as_long() -> None:
     async with DevBroker() as broker:
-        broker.controls.throttle("greedy", 100)
+        broker.controls.throttle("greedy", 400)
         async with RawClient(broker.nodes[0], "greedy") as greedy, RawClient(broker.nodes[0], "modest") as modest:
             began = time.monotonic()
             body = await greedy.call(ApiKey.METADATA, 13, topics=None)
-            assert time.monotonic() - began < 0.1
-            assert body.throttle_time.total_seconds() == 0.1
+            assert time.monotonic() - began < 0.4
+            assert body.throttle_time.total_seconds() == 0.4
             body = await modest.call(ApiKey.METADATA, 13, topics=None)
             assert body.throttle_time.total_seconds() == 0
             await greedy.call(ApiKey.METADATA, 13, topics=None)
-            assert time.monotonic() - began >= 0.1
+            assert time.monotonic() - began >= 0.4
         broker.controls.throttle(None, 30)
         async with RawClient(broker.nodes[0], "anybody") as client:
             assert (await client.call(ApiKey.METADATA, 13, topics=None)).throttle_time.total_seconds() == 0.03

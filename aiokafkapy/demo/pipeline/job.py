@@ -1,0 +1,252 @@
+"""The Spark program: the flights' topic in, four results out, to Kafka and to Parquet, and both read back.
+
+Owns the Spark session and the order of its work; what is computed is in `results`. Runs as a process of its own,
+``python -m aiokafkapy.demo.pipeline.job JOB_JSON FD``, and writes what happens as a JSON object a line to that file
+descriptor: `step` when one begins, `progress` with its rows so far, and in the end `done` with the `Outcome`, or
+`failed` with the reason.
+
+Rules:
+- the batch results are written by the batch sink; the rolling one is a stream to the streaming sink, and a second
+  stream takes it from its topic to Parquet;
+- results are read back from where their topics ended before: a topic may have been there;
+- a record that a retried task wrote twice is counted, and does not fail the job: the sink says at least once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from .results import (
+    BATCH_RESULTS,
+    RESULTS,
+    ROLLING,
+    Result,
+    from_records,
+    parse_flights,
+    rolling,
+    summary,
+    to_records,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["FORMAT", "Job", "Outcome", "run_job"]
+
+FORMAT: Final = "aiokafkapy"
+FLIGHTS_A_TRIGGER: Final = 100_000
+REASON_LINES: Final = 30
+
+Tell = Callable[[dict[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What is to be done. `starting_offsets` is Spark's JSON, or earliest; `result_offsets`, the same for each result's
+    topic, says where it ended before."""
+
+    bootstrap_servers: str
+    topic: str
+    out: str
+    master: str = "local[2]"
+    starting_offsets: str = "earliest"
+    result_offsets: dict[str, str] = field(default_factory=dict)
+    conf: dict[str, str] = field(default_factory=dict)
+    """Settings of Spark, over ours."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What the job did; times are seconds."""
+
+    spark_version: str = ""
+    master: str = ""
+    flights: int = 0
+    distinct_flights: int = 0
+    repeated: dict[str, int] = field(default_factory=dict)
+    """Records that were in a result's topic more than once, by result."""
+    micro_batches: int = 0
+    rows_dropped_as_late: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    executor_packages: list[str] = field(default_factory=list)
+    """From where the executors import aiokafkapy."""
+
+
+def run_job(job: Job, tell: Tell) -> Outcome:
+    """Do all of it. What was read back is in ``out/read-back/*.parquet``, by result and by the way it took."""
+    outcome = Outcome()
+    steps = _Steps(tell, outcome)
+    with steps.step("starting Spark"):
+        spark = _session(job)
+    try:
+        outcome.spark_version, outcome.master = spark.version, job.master
+        outcome.executor_packages = _executor_packages(spark)
+        _batch(spark, job, steps, outcome)
+        _stream(spark, job, steps, outcome)
+        _read_back(spark, job, steps, outcome)
+    finally:
+        spark.stop()
+    return outcome
+
+
+class _Steps:
+    def __init__(self, tell: Tell, outcome: Outcome) -> None:
+        self.tell = tell
+        self._outcome = outcome
+        self._text = ""
+        self._began = 0.0
+
+    def step(self, text: str) -> _Steps:
+        self._text = text
+        return self
+
+    def __enter__(self) -> None:
+        self._began = time.monotonic()
+        self.tell({"step": self._text})
+
+    def __exit__(self, *exception: object) -> None:
+        self._outcome.seconds[self._text] = round(time.monotonic() - self._began, 3)
+
+
+def _session(job: Job) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark's own choice is whatever python3 is
+    ours = {
+        "spark.master": job.master,
+        "spark.app.name": "aiokafkapy pipeline",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.session.timeZone": "UTC",
+        # Results are small: more partitions would be more tasks, and no more speed.
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.parquet.compression.codec": "zstd",
+    }
+    builder = SparkSession.builder
+    for name, value in {**ours, **job.conf}.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("WARN")
+    return spark
+
+
+def _executor_packages(spark: SparkSession) -> list[str]:
+    def where(_: int) -> str:
+        import aiokafkapy
+
+        return str(Path(aiokafkapy.__file__ or "").parent)
+
+    slots = spark.sparkContext.defaultParallelism
+    return sorted(set(spark.sparkContext.parallelize(range(slots), slots).map(where).collect()))
+
+
+def _source(job: Job, reader: Any, topic: str, starting_offsets: str) -> DataFrame:
+    options = {"kafka.bootstrap.servers": job.bootstrap_servers, "subscribe": topic}
+    loaded: DataFrame = reader.format(FORMAT).options(**options, startingOffsets=starting_offsets).load()
+    return loaded
+
+
+def _sink(job: Job, writer: Any, topic: str) -> Any:
+    return writer.format(FORMAT).options(**{"kafka.bootstrap.servers": job.bootstrap_servers, "topic": topic})
+
+
+def _parquet(job: Job, result: Result) -> str:
+    return str(Path(job.out, "parquet", result.name))
+
+
+def _batch(spark: SparkSession, job: Job, steps: _Steps, outcome: Outcome) -> None:
+    from pyspark.sql import functions as f
+
+    with steps.step("reading the flights"):
+        flights = parse_flights(_source(job, spark.read, job.topic, job.starting_offsets)).cache()
+        counted = flights.agg(f.count("*"), f.count_distinct("row")).first()
+        assert counted is not None
+        outcome.flights, outcome.distinct_flights = int(counted[0]), int(counted[1])
+        steps.tell({"progress": outcome.flights})
+    for result in BATCH_RESULTS:
+        with steps.step(f"{result.name}: to Kafka and Parquet"):
+            rows = summary(result, flights).coalesce(1).cache()
+            rows.write.mode("overwrite").parquet(_parquet(job, result))
+            _sink(job, to_records(result, rows).write, result.topic(job.topic)).mode("append").save()
+            rows.unpersist()
+    flights.unpersist()
+
+
+def _stream(spark: SparkSession, job: Job, steps: _Steps, outcome: Outcome) -> None:
+    checkpoints = Path(job.out, "checkpoints")
+    topic = ROLLING.topic(job.topic)
+    with steps.step(f"{ROLLING.name}: a stream to Kafka"):
+        reader = spark.readStream.option("maxOffsetsPerTrigger", FLIGHTS_A_TRIGGER)
+        rows = rolling(parse_flights(_source(job, reader, job.topic, job.starting_offsets)))
+        writer = _sink(job, to_records(ROLLING, rows).writeStream.outputMode("append"), topic)
+        query = writer.option("checkpointLocation", str(checkpoints / "rolling")).trigger(availableNow=True).start()
+        _follow(query, steps)
+        for progress in query.recentProgress:
+            outcome.micro_batches += progress.numInputRows > 0
+            for state in progress.stateOperators:
+                outcome.rows_dropped_as_late += state.numRowsDroppedByWatermark
+    with steps.step(f"{ROLLING.name}: a stream from Kafka to Parquet"):
+        start = job.result_offsets.get(ROLLING.name, "earliest")
+        found = from_records(ROLLING, _source(job, spark.readStream, topic, start))
+        # The streaming file sink only adds: what an earlier run left would be found again.
+        copied = found.writeStream.format("parquet").outputMode("append").option("path", _parquet(job, ROLLING))
+        query = copied.option("checkpointLocation", str(checkpoints / "copy")).trigger(availableNow=True).start()
+        _follow(query, steps)
+
+
+def _follow(query: Any, steps: _Steps) -> None:
+    """Wait for the stream's end, which raises what ended it, and tell how far it is."""
+    told = -1
+    while not query.awaitTermination(0.5):
+        rows = sum(progress.numInputRows for progress in query.recentProgress)
+        if rows != told:
+            told = rows
+            steps.tell({"progress": rows})
+
+
+def _read_back(spark: SparkSession, job: Job, steps: _Steps, outcome: Outcome) -> None:
+    target = Path(job.out, "read-back")
+    target.mkdir(parents=True, exist_ok=True)
+    for result in RESULTS:
+        with steps.step(f"{result.name}: reading both back"):
+            start = job.result_offsets.get(result.name, "earliest")
+            rows: Any = from_records(result, _source(job, spark.read, result.topic(job.topic), start)).toPandas()
+            unique = rows.drop_duplicates(ignore_index=True)
+            outcome.repeated[result.name] = len(rows) - len(unique)
+            unique.to_parquet(target / f"{result.name}.kafka.parquet")
+            stored: Any = spark.read.parquet(_parquet(job, result)).select(*result.columns).toPandas()
+            stored.drop_duplicates(ignore_index=True).to_parquet(target / f"{result.name}.parquet.parquet")
+
+
+def main() -> None:
+    """The process's body."""
+    job = Job(**json.loads(sys.argv[1]))
+    with os.fdopen(int(sys.argv[2]), "w", buffering=1) as events:
+
+        def tell(event: dict[str, Any]) -> None:
+            events.write(json.dumps(event) + "\n")
+
+        try:
+            outcome = run_job(job, tell)
+        except Exception as error:
+            tell({"failed": _reason(error)})
+            raise
+        tell({"done": asdict(outcome)})
+
+
+def _reason(error: Exception) -> str:
+    """What Spark says without its Java stack, which is in the log."""
+    text = str(error).partition("JVM stacktrace:")[0]
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
+    return "\n".join(lines[:REASON_LINES])
+
+
+if __name__ == "__main__":
+    main()

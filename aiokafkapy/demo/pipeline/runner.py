@@ -1,0 +1,273 @@
+"""The pipeline from start to end: the job in a process of its own, then the checks, the pictures and the page.
+
+Owns the job's process, what is told of its progress, and what is left under ``out``. The embedded broker, where there
+is one, runs on this process's loop meanwhile: so Spark and the arithmetic after it are elsewhere.
+
+Rules:
+- what Spark writes to its terminal goes to ``out/spark.log``, and its end is in the error when the job fails;
+- Ctrl-C ends the job's process and its JVM; nothing is left running.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from ...common import TopicPartition
+from ...errors import KafkaError
+from ..ledger import Check
+from ..replay import Bar, StopSignal
+from .comparison import check_results
+from .job import Job, Outcome
+from .page import write_page
+from .pictures import draw
+from .results import RESULTS
+
+__all__ = ["PipelineError", "PipelineOptions", "PipelineReport", "check_packages", "render", "run_pipeline"]
+
+NEEDED: Final = ("pyspark", "pyarrow", "pandas", "matplotlib")
+STOP_TIMEOUT: Final = 15.0
+LINES_SHOWN: Final = 15
+"""Of Spark's log, when the job fails."""
+LINE_LIMIT: Final = 1 << 20
+
+Progress = Callable[[str, int | None], AbstractContextManager[Bar]]
+
+
+class PipelineError(KafkaError):
+    """The pipeline cannot run, or its job failed; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class PipelineOptions:
+    """What the command line says. `limit`: only so many flights are in the topic."""
+
+    bootstrap_servers: str
+    data: Path
+    topic: str = "flights"
+    master: str = "local[2]"
+    out: Path = Path("out")
+    limit: int | None = None
+    starting_offsets: str = "earliest"
+    conf: dict[str, str] = field(default_factory=dict)
+    """Settings of Spark, over the pipeline's."""
+
+
+@dataclass(slots=True)
+class PipelineReport:
+    """All that the pipeline has to say."""
+
+    cluster: str
+    topic: str
+    out: Path
+    outcome: Outcome
+    rows: dict[str, int]
+    checks: list[Check]
+    seconds: float
+
+    @property
+    def has_passed(self) -> bool:
+        """True when every check holds."""
+        return all(check.passed for check in self.checks)
+
+    @property
+    def page(self) -> Path:
+        """The HTML report."""
+        return self.out / "report.html"
+
+    def facts(self) -> dict[str, str]:
+        """What a reader wants to know first, name by value."""
+        outcome = self.outcome
+        return {
+            "Flights": f"{outcome.flights:,} records of topic {self.topic}, {self.cluster}",
+            "Spark": f"{outcome.spark_version}, {outcome.master}",
+            "aiokafkapy on the executors": ", ".join(outcome.executor_packages),
+            "Micro-batches of the stream": f"{outcome.micro_batches:,}",
+            "Records that a sink wrote twice": f"{sum(outcome.repeated.values()):,}",
+            "Time": f"{self.seconds:.0f} s",
+        }
+
+    def as_json(self) -> dict[str, Any]:
+        """The report for programs."""
+        return {
+            "topic": self.topic,
+            "report": str(self.page),
+            "rows": self.rows,
+            "seconds": round(self.seconds, 3),
+            "spark": asdict(self.outcome),
+            "checks": [asdict(check) for check in self.checks],
+            "passed": self.has_passed,
+        }
+
+
+def check_packages() -> None:
+    """Raises PipelineError, which says what to install."""
+    missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
+    if missing:
+        raise PipelineError(f"the pipeline needs {', '.join(missing)}; run: pip install 'aiokafkapy[demo]'")
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        raise PipelineError("Spark needs Java 17 or newer, and there is no `java` on the path")
+
+
+async def run_pipeline(
+    options: PipelineOptions, cluster: str, stop: StopSignal, progress: Progress
+) -> PipelineReport | None:
+    """Run it; None when the user asked to stop. Raises PipelineError."""
+    check_packages()
+    began = time.monotonic()
+    for leftover in ("parquet", "checkpoints", "read-back"):
+        shutil.rmtree(options.out / leftover, ignore_errors=True)
+    options.out.mkdir(parents=True, exist_ok=True)
+    ends = await _prepare_topics(options)
+    job = Job(
+        options.bootstrap_servers,
+        options.topic,
+        str(options.out.resolve()),
+        options.master,
+        options.starting_offsets,
+        ends,
+        options.conf,
+    )
+    outcome = await _run_job(job, options.out / "spark.log", stop, progress)
+    if outcome is None:
+        return None
+    with progress("checking against pandas, drawing", None):
+        return await asyncio.to_thread(_finish, options, cluster, outcome, began)
+
+
+def _finish(options: PipelineOptions, cluster: str, outcome: Outcome, began: float) -> PipelineReport:
+    import pandas as pd
+
+    read_back = options.out / "read-back"
+    checks = check_results(outcome, read_back, options.data, options.limit)
+    frames = {result.name: pd.read_parquet(read_back / f"{result.name}.kafka.parquet") for result in RESULTS}
+    pictures = draw(frames, options.out)
+    rows = {name: len(frame) for name, frame in frames.items()}
+    report = PipelineReport(cluster, options.topic, options.out, outcome, rows, checks, time.monotonic() - began)
+    write_page(report, pictures, report.page)
+    return report
+
+
+def render(report: PipelineReport) -> list[str]:
+    """The report as lines of text, one fact a line."""
+    width = max(len(check.name) for check in report.checks)
+    lines = ["", *[f"  {name}: {value}" for name, value in report.facts().items()], ""]
+    lines += [f"  {'ok    ' if one.passed else 'FAILED'}  {one.name:<{width}}  {one.detail}" for one in report.checks]
+    return [*lines, "", f"  report with pictures: {report.page}"]
+
+
+async def _prepare_topics(options: PipelineOptions) -> dict[str, str]:
+    """Make the results' topics; returns where each ends, as Spark writes offsets."""
+    from ...admin import TopicAdmin
+    from ...errors import TopicAlreadyExistsError
+    from ...reader import PartitionReader
+
+    names = {result.name: result.topic(options.topic) for result in RESULTS}
+    async with TopicAdmin(options.bootstrap_servers) as admin:
+        for topic in names.values():
+            with contextlib.suppress(TopicAlreadyExistsError):
+                await admin.create(topic, partitions=1)
+    ends = {}
+    async with PartitionReader(options.bootstrap_servers) as reader:
+        for name, topic in names.items():
+            partitions = [TopicPartition(topic, one.partition) for one in await reader.partitions_for(topic)]
+            found = await reader.end_offsets(partitions)
+            ends[name] = json.dumps({topic: {str(tp.partition): offset for tp, offset in found.items()}})
+    return ends
+
+
+async def _run_job(job: Job, log: Path, stop: StopSignal, progress: Progress) -> Outcome | None:
+    async with _job_process(job, log) as (process, events):
+        outcome = None
+        following = asyncio.ensure_future(_follow(events, progress, log))
+        stopping = asyncio.ensure_future(stop.wait())
+        try:
+            await asyncio.wait({following, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            if not following.done():
+                return None
+            outcome = await following
+        finally:
+            following.cancel()
+            stopping.cancel()
+            await asyncio.gather(following, stopping, return_exceptions=True)
+        if outcome is None:
+            raise PipelineError(_failure(await process.wait(), log))
+        return outcome
+
+
+async def _follow(events: asyncio.StreamReader, progress: Progress, log: Path) -> Outcome | None:
+    """Show each step while it lasts; the outcome, or None when the process ended without one."""
+    with contextlib.ExitStack() as shown:
+        bar: Bar | None = None
+        async for line in events:
+            event = json.loads(line)
+            if "done" in event:
+                return Outcome(**event["done"])
+            if "failed" in event:
+                raise PipelineError(f"the Spark job failed; {log} has all of it:\n{event['failed']}")
+            if "step" in event:
+                shown.close()
+                bar = shown.enter_context(progress(event["step"], None))
+            elif bar is not None:
+                bar.update(event["progress"])
+    return None
+
+
+@contextlib.asynccontextmanager
+async def _job_process(job: Job, log: Path) -> AsyncIterator[tuple[asyncio.subprocess.Process, asyncio.StreamReader]]:
+    """The job's process and what it tells; with its JVM and workers it is gone at the end."""
+    loop = asyncio.get_running_loop()
+    reading, writing = os.pipe()
+    events = asyncio.StreamReader(limit=LINE_LIMIT)
+    pipe = os.fdopen(reading, "rb")
+    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(events), pipe)
+    try:
+        with log.open("wb") as target:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "aiokafkapy.demo.pipeline.job",
+                json.dumps(asdict(job)),
+                str(writing),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=target,
+                stderr=target,
+                pass_fds=(writing,),
+                # A group of its own: to be ended with its JVM and its workers, and not to get the terminal's Ctrl-C.
+                start_new_session=True,
+            )
+    finally:
+        os.close(writing)
+    try:
+        yield process, events
+    finally:
+        transport.close()
+        await _end(process)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    if process.returncode is None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STOP_TIMEOUT):
+                await process.wait()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
+
+
+def _failure(code: int, log: Path) -> str:
+    text = log.read_text(encoding="utf-8", errors="replace")
+    end = "\n".join(text.strip().splitlines()[-LINES_SHOWN:])
+    return f"the Spark job ended with code {code}; {log} has all of this:\n{end}"

@@ -1,0 +1,107 @@
+"""Committing offsets to a consumer group that has no members: FindCoordinator and OffsetCommit.
+
+Owns the requests, and trying again while the coordinator moves. Kafka's counterparts are `ConsumerCoordinator` for a
+consumer that assigns by hand, and `Admin.alterConsumerGroupOffsets`.
+
+Rules:
+- a commit is by nobody (generation -1, no member id): a group that has members refuses it, with UnknownMemberIdError;
+- who coordinates a group is asked once, and again after an error that says so;
+- an error that may pass is tried again until the time is over, with back-off; any other is raised at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from ..common import ExponentialBackoff, Node, TopicPartition
+from ..errors import CoordinatorNotAvailableError, KafkaError, KafkaTimeoutError, make
+from ..protocol.api import ApiKey
+from ..protocol.messages import build_request
+
+if TYPE_CHECKING:
+    from ..client.network_client import NetworkClient
+
+__all__ = ["GroupOffsets"]
+
+_GROUP: Final = 0
+"""FindCoordinator's number for a consumer group."""
+_NO_GENERATION: Final = -1
+_BROKERS_RETENTION: Final = -1
+
+
+class GroupOffsets:
+    """Commits for groups. Shares its owner's client, and keeps only who coordinates which group."""
+
+    def __init__(self, client: NetworkClient, backoff: ExponentialBackoff) -> None:
+        self._client = client
+        self._backoff = backoff
+        self._coordinators: dict[str, Node] = {}
+
+    async def commit(self, group: str, offsets: Mapping[TopicPartition, int], timeout: float) -> None:
+        """Commit for each partition the offset to read next.
+
+        Raises KafkaTimeoutError with the last cause after `timeout` seconds, and at once what does not pass by itself.
+        """
+        last: KafkaError | None = None
+        attempts = 0
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    try:
+                        await self._commit(group, offsets)
+                        return
+                    except KafkaError as error:
+                        if not error.retriable:
+                            raise
+                        last = error
+                    self._coordinators.pop(group, None)
+                    await asyncio.sleep(self._backoff.delay(attempts))
+                    attempts += 1
+        except TimeoutError as error:
+            if isinstance(error, KafkaError):
+                raise
+            cause = last or "no answer"
+            raise KafkaTimeoutError(
+                f"the offsets of group {group!r} were not committed within {timeout:g} s: {cause}"
+            ) from last
+
+    # internals
+
+    async def _commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        topics: dict[str, list[dict[str, Any]]] = {}
+        for tp, offset in offsets.items():
+            entry = {"partition_index": tp.partition, "committed_offset": offset, "committed_leader_epoch": -1}
+            topics.setdefault(tp.topic, []).append(entry | {"committed_metadata": ""})
+
+        def build(version: int) -> Any:
+            return build_request(
+                ApiKey.OFFSET_COMMIT,
+                version,
+                group_id=group,
+                generation_id_or_member_epoch=_NO_GENERATION,
+                member_id="",
+                retention_time=_BROKERS_RETENTION,
+                topics=[{"name": name, "partitions": partitions} for name, partitions in topics.items()],
+            )
+
+        node = self._coordinators.get(group)
+        if node is None:
+            node = self._coordinators[group] = await self._find_coordinator(group)
+        response = await self._client.send_and_wait(ApiKey.OFFSET_COMMIT, build, node=node)
+        for topic in response.topics:
+            for answer in topic.partitions:
+                if answer.error_code:
+                    raise make(answer.error_code, topic=topic.name, partition=answer.partition_index)
+
+    async def _find_coordinator(self, group: str) -> Node:
+        def build(version: int) -> Any:
+            return build_request(ApiKey.FIND_COORDINATOR, version, key=group, key_type=_GROUP, coordinator_keys=[group])
+
+        response = await self._client.send_and_wait(ApiKey.FIND_COORDINATOR, build)
+        for found in getattr(response, "coordinators", (response,)):
+            if found.error_code:
+                raise make(found.error_code, getattr(found, "error_message", None))
+            return Node(found.node_id, found.host, found.port)
+        raise CoordinatorNotAvailableError(f"group {group!r}: the broker named no coordinator")

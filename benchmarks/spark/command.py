@@ -1,0 +1,208 @@
+"""``python -m benchmarks spark``: our data source and Spark's own connector, interleaved, on the same real Kafka.
+
+Every round measures everything once, every second one backwards; the first is not counted. What a sink wrote is read
+back by librdkafka and counted; what a source read is summed up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime
+import sys
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from rich.console import Console
+
+from .. import machine
+from ..cluster import BenchmarkCluster
+from ..goals import Answer, Goal, answers
+from ..measurement import Figures, Measurement
+from ..report import full_markdown, goals_text, put_into_readme, table
+from ..results import Results, Row
+from ..suite import select
+from .floors import FLOOR
+from .jvm_connector import CONNECTOR_VERSION
+from .workloads import JVM, OURS, PARTITIONS, ROWS, SparkWorkloads, measurements
+
+__all__ = ["main"]
+
+T = TypeVar("T")
+
+ROUNDS: Final = 5
+QUICK_ROWS: Final = 200_000
+REASON_LINES: Final = 4
+FOOTNOTE: Final = """\
+Medians of the rounds; ranges in parentheses. One Spark (local[2], 4 GB) and one node of a real Kafka for all, on the
+same two cores; rows have a key of 8 and a value of 100 bytes, the topic six partitions, writing four tasks. CPU is that
+of the whole machine (Spark, its Python workers, the broker), a row. tuned: linger.ms 20, batch.size 256 KiB,
+buffer.memory 256 MiB. floor: a Python data source that drops what it gets, or hands out the same rows again and again:
+what Spark's Python API itself costs. A stream's p50 is the median trigger, its p99 the longest."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run what the command line asks for; 1 when a measurement failed."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks spark", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="fewer rows, one round")
+    parser.add_argument("--rounds", type=int, metavar="N", help=f"counted rounds (default {ROUNDS}, quick 1)")
+    parser.add_argument("--only", metavar="PATTERN", help="measurements whose name contains or matches this")
+    parser.add_argument("--readme", action="store_true", help="put the table into README.md")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="where results go (a part of it: only if given)")
+    given = parser.parse_args(arguments)
+    if given.readme and (given.quick or given.only or given.out):
+        parser.error("--readme is for the whole, whose results are in benchmarks/results")
+    rows = QUICK_ROWS if given.quick else ROWS
+    wanted = select(measurements(rows), given.only)
+    if not wanted:
+        parser.error(f"no measurement is called {given.only!r}")
+    rounds = given.rounds or (1 if given.quick else ROUNDS)
+    try:
+        results = asyncio.run(_run(wanted, rows, rounds))
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    found = answers(results, _goals(wanted))
+    print(table(results, FOOTNOTE), goals_text(found), sep="\n\n")
+    is_whole = not given.quick and given.only is None
+    if is_whole or given.out:
+        _keep(results, found, given.out)
+    if given.readme:
+        root = Path(__file__).parents[2]
+        put_into_readme(root / "README.md", _readme_section(results, found), "spark benchmarks")
+    for label, failures in results.failures.items():
+        print(f"\nFAILED {label}\n" + "\n".join(failures), file=sys.stderr)
+    return 1 if results.failures else 0
+
+
+async def _run(wanted: Sequence[Measurement], rows: int, rounds: int) -> Results:
+    date = datetime.datetime.now(datetime.UTC).date().isoformat()
+    results = Results(date, _machine(), {m.label: Row(m) for m in wanted})
+    console = Console(stderr=True, highlight=False)
+    with ThreadPoolExecutor(1) as thread:
+        async with BenchmarkCluster() as cluster:
+            console.print("starting Spark")
+            spark = await _in(thread, SparkWorkloads, rows)
+            try:
+                source, _ = await cluster.topic(PARTITIONS)
+                await _in(thread, spark.fill, cluster.bootstrap_servers, source)
+                for number in range(rounds + 1):
+                    for measurement in wanted[::-1] if number % 2 else wanted:
+                        topic = source if measurement.group == "spark read" else None
+                        measure = partial(_in, thread, spark.measure, measurement, cluster.bootstrap_servers)
+                        await _note(
+                            results.rows[measurement.label], number, console, _measured(cluster, measure, topic)
+                        )
+            finally:
+                await _in(thread, spark.stop)
+    return results
+
+
+async def _in(thread: ThreadPoolExecutor, function: Callable[..., T], *arguments: Any) -> T:
+    return await asyncio.get_running_loop().run_in_executor(thread, function, *arguments)
+
+
+async def _note(row: Row, number: int, console: Console, measured: Coroutine[Any, Any, Figures]) -> None:
+    """Round 0 is not counted."""
+    label = row.measurement.label
+    try:
+        figures = await measured
+    except Exception as error:
+        reason = "\n".join(str(error).splitlines()[:REASON_LINES])  # without Java's stack
+        row.failures.append(f"{type(error).__name__}: {reason}")
+        console.print(f"failed {label}: {reason}", markup=False)
+        return
+    shown = f"{figures['rate']:,.0f} rows/s" if "rate" in figures else f"{figures['p50_ms']:.0f} ms"
+    console.print(f"{f'round {number}' if number else 'warm-up'}  {label}  {shown}")
+    if number:
+        row.rounds.append(figures)
+
+
+async def _measured(
+    cluster: BenchmarkCluster, measure: Callable[[str], Coroutine[Any, Any, Figures]], source: str | None
+) -> Figures:
+    """On the topic that is there, or on one of its own, whose new records are counted."""
+    if source is not None:
+        return await measure(source)
+    topic, start = await cluster.topic(PARTITIONS)
+    try:
+        figures = await measure(topic)
+        if written := int(figures["written"]):
+            await cluster.read_back(topic, start, written)
+    finally:
+        await cluster.discard(topic)
+    return figures
+
+
+def _goals(wanted: Sequence[Measurement]) -> tuple[Goal, ...]:
+    labels = {(m.group, m.workload, m.client, m.variant): m.label for m in wanted}
+
+    def goal(
+        text: str, figure: str, workload: tuple[str, str], peer: tuple[str, str], sense: Any, limit: float
+    ) -> Goal:
+        ours, theirs = labels.get((*workload, OURS, ""), ""), labels.get((*workload, *peer), "")
+        return Goal(text, figure, ours, (theirs,), sense, limit)
+
+    found = []
+    for codec in ("plain", "lz4"):
+        write = ("spark write", codec)
+        found.append(goal(f"write, {codec}: rate against the connector", "rate", write, (JVM, ""), "at least", 1.7))
+        tuned = (JVM, "tuned")
+        found.append(goal(f"write, {codec}: rate against it tuned", "rate", write, tuned, "at least", 1.5))
+        found.append(goal(f"write, {codec}: CPU against the connector", "cpu_us", write, (JVM, ""), "at most", 1.0))
+    for columns in ("all columns", "sum of lengths"):
+        read = ("spark read", columns)
+        found.append(goal(f"read, {columns}: rate against the connector", "rate", read, (JVM, ""), "at least", 2.5))
+    # What the API leaves room for is told, and is no goal.
+    plain, columns = ("spark write", "plain"), ("spark read", "all columns")
+    found.append(goal("write: rate against the floor", "rate", plain, (FLOOR, ""), "at most", 1.0))
+    found.append(goal("read: rate against the floor", "rate", columns, (FLOOR, ""), "at most", 1.0))
+    return tuple(found)
+
+
+def _machine() -> dict[str, Any]:
+    import pyspark
+
+    return machine.describe() | {"pyspark": pyspark.__version__, "spark-sql-kafka": CONNECTOR_VERSION}
+
+
+def _keep(results: Results, found: Sequence[Answer], directory: Path | None) -> None:
+    directory = directory or Path(__file__).parents[1] / "results"
+    stem = f"{results.date}-spark"
+    results.write(directory / f"{stem}.json", [answer.to_dict() for answer in found])
+    (directory / f"{stem}.md").write_text(full_markdown(results, found, FOOTNOTE))
+
+
+def _readme_section(results: Results, found: Sequence[Answer]) -> str:
+    about = results.machine
+    head = (
+        f"One run of `python -m benchmarks spark`, {results.rounds} interleaved rounds of {ROWS:,} rows, PySpark "
+        f"{about['pyspark']} on `local[2]`, against `spark-sql-kafka-0-10` {about['spark-sql-kafka']}; "
+        f"{machine.in_words(about)}. Medians of rows/s and of the whole machine's CPU per row:"
+    )
+    lines = [
+        head,
+        "",
+        "| | aiokafkapy | spark-sql-kafka | tuned | floor |",
+        "|---|---|---|---|---|",
+    ]
+    rows = {(row.measurement.group, row.measurement.workload): {} for row in results.rows.values()}
+    for row in results.rows.values():
+        place = row.measurement.variant or row.measurement.client
+        rows[row.measurement.group, row.measurement.workload][place] = _cell(row)
+    for (group, workload), cells in rows.items():
+        places = (cells.get(place, "") for place in (OURS, JVM, "tuned", FLOOR))
+        lines.append(f"| {group.removeprefix('spark ')}, {workload} | " + " | ".join(places) + " |")
+    ratios = "; ".join(f"{one.goal.text} {one.value:.2f}" for one in found if one.value is not None)
+    kept = f"benchmarks/results/{results.date}-spark"
+    return "\n".join([*lines, "", f"Ratios: {ratios}. All rows and ranges: [{kept}.md]({kept}.md)."])
+
+
+def _cell(row: Row) -> str:
+    rate, p50 = row.median("rate"), row.median("p50_ms")
+    if rate is not None:
+        return f"{rate / 1e6:.2f} M/s · {row.median('cpu_us') or 0.0:.2f} µs"
+    return f"{p50:.0f} ms" if p50 is not None else ""

@@ -1,0 +1,216 @@
+"""What Spark is asked to do, and how long that takes: writing, reading, and a stream of small micro-batches.
+
+Owns the session that all share, the rows, and the clocks. A measurement is told from others by its client, which is a
+format and its options. CPU is that of the whole machine while it lasts: Spark, its Python workers, and the broker.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from ..measurement import Figures, Measurement, MeasurementError
+from .floors import FLOOR, FloorDataSource
+from .jvm_connector import connector_jars
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["LATENCY_ROWS", "ROWS", "VALUE_SIZE", "SparkWorkloads", "measurements"]
+
+ROWS: Final = 2_000_000
+VALUE_SIZE: Final = 100
+ROW_SIZE: Final = 8 + VALUE_SIZE
+PARTITIONS: Final = 6
+WRITING_TASKS: Final = 4
+LATENCY_ROWS: Final = 100
+LATENCY_TASKS: Final = 2
+UNCOUNTED_TRIGGERS: Final = 5
+TRIGGERS: Final = 20
+
+OURS: Final = "aiokafkapy"
+JVM: Final = "spark-sql-kafka"
+FORMATS: Final = {OURS: "aiokafkapy", JVM: "kafka", FLOOR: FLOOR}
+TUNED: Final = {
+    "kafka.linger.ms": "20",
+    "kafka.batch.size": str(256 * 1024),
+    "kafka.buffer.memory": str(256 * 1024**2),
+}
+LZ4: Final = {"kafka.compression.type": "lz4"}
+
+
+def measurements(rows: int) -> list[Measurement]:
+    """All of them, the peers beside one another."""
+
+    def one(group: str, workload: str, client: str, variant: str = "", count: int = rows, **more: Any) -> Measurement:
+        return Measurement(
+            group=group,
+            workload=workload,
+            client=client,
+            variant=variant,
+            count=count,
+            size=ROW_SIZE,
+            partitions=PARTITIONS,
+            options=more,
+        )
+
+    return [
+        one("spark write", "plain", OURS),
+        one("spark write", "plain", JVM),
+        one("spark write", "plain", JVM, "tuned", options=TUNED),
+        one("spark write", "plain", FLOOR),
+        one("spark write", "lz4", OURS, options=LZ4),
+        one("spark write", "lz4", JVM, options=LZ4),
+        one("spark write", "lz4", JVM, "tuned", options=TUNED | LZ4),
+        one("spark read", "all columns", OURS),
+        one("spark read", "all columns", JVM),
+        one("spark read", "all columns", FLOOR),
+        one("spark read", "sum of lengths", OURS),
+        one("spark read", "sum of lengths", JVM),
+        one("spark read", "sum of lengths", FLOOR),
+        *(one("spark stream", f"{LATENCY_ROWS} rows a trigger", client, count=LATENCY_ROWS) for client in FORMATS),
+    ]
+
+
+class SparkWorkloads:
+    """One Spark for a whole run, ``local[2]``; ``stop`` it in the end.
+
+    To be made and used by one thread: Spark finds a Python data source in the session that is the thread's own.
+    """
+
+    def __init__(self, rows: int) -> None:
+        from pyspark.sql import SparkSession
+
+        self._rows = rows
+        self._scratch = tempfile.mkdtemp(prefix="benchmarks-spark-")
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark's own choice is whatever python3 is
+        jars = [str(path) for path in connector_jars()]
+        settings = {
+            "spark.master": "local[2]",
+            "spark.driver.memory": "4g",
+            "spark.ui.enabled": "false",
+            "spark.ui.showConsoleProgress": "false",
+            "spark.jars": ",".join(jars),
+            "spark.driver.extraClassPath": ":".join(jars),
+            "spark.sql.session.timeZone": "UTC",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.local.dir": self._scratch,
+            "spark.sql.warehouse.dir": self._scratch,
+        }
+        builder = SparkSession.builder.appName("benchmarks")
+        for name, value in settings.items():
+            builder = builder.config(name, value)
+        self.spark: SparkSession = builder.getOrCreate()
+        self.spark.sparkContext.setLogLevel("ERROR")
+        self.spark.dataSource.register(FloorDataSource)
+        self._frame = self._made()
+
+    def stop(self) -> None:
+        """Leave nothing behind."""
+        self.spark.stop()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def measure(self, measurement: Measurement, servers: str, topic: str) -> Figures:
+        """Blocks until it is done. ``written``: how many records it added to the topic."""
+        return {
+            "spark write": self._write,
+            "spark read": self._read,
+            "spark stream": self._stream,
+        }[measurement.group](measurement, servers, topic)
+
+    def fill(self, servers: str, topic: str) -> None:
+        """The rows into the topic that is read from."""
+        options = {"kafka.bootstrap.servers": servers, "topic": topic}
+        self._frame.write.format(FORMATS[JVM]).options(**options).mode("append").save()
+
+    # internals
+
+    def _made(self) -> DataFrame:
+        from pyspark.sql import functions as f
+
+        key = f.lpad(f.col("id").cast("string"), 8, "0").cast("binary")
+        value = f.substring(f.sha2(f.col("id").cast("string"), 512), 1, VALUE_SIZE).cast("binary")
+        frame = self.spark.range(0, self._rows, 1, WRITING_TASKS).select(key.alias("key"), value.alias("value")).cache()
+        frame.write.format("noop").mode("overwrite").save()  # materialised
+        return frame
+
+    def _write(self, measurement: Measurement, servers: str, topic: str) -> Figures:
+        frame = self._frame if measurement.count == self._rows else self._frame.limit(measurement.count)
+        options = {"kafka.bootstrap.servers": servers, "topic": topic, **measurement.options.get("options", {})}
+        writer = frame.write.format(FORMATS[measurement.client]).options(**options).mode("append")
+        written = 0 if measurement.client == FLOOR else measurement.count
+        return _timed(writer.save, measurement.count) | {"written": written}
+
+    def _read(self, measurement: Measurement, servers: str, topic: str) -> Figures:
+        from pyspark.sql import functions as f
+
+        options = {"kafka.bootstrap.servers": servers, "subscribe": topic}
+        if measurement.client == FLOOR:
+            options = {"rows": str(self._rows), "partitions": str(PARTITIONS), "valueSize": str(VALUE_SIZE)}
+        frame = self.spark.read.format(FORMATS[measurement.client]).options(**options).load()
+        if measurement.workload == "all columns":
+            return _timed(frame.write.format("noop").mode("overwrite").save, self._rows) | {"written": 0}
+        found: list[Any] = []
+        length = f.sum(f.octet_length("value"))
+        figures = _timed(lambda: found.extend(frame.agg(length, f.count("*")).collect()), self._rows)
+        rows = self._rows // PARTITIONS * PARTITIONS if measurement.client == FLOOR else self._rows
+        if tuple(found[0]) != (rows * VALUE_SIZE, rows):
+            raise MeasurementError(f"{rows:,} rows of {VALUE_SIZE} bytes were to be read: {tuple(found[0])}")
+        return figures | {"written": 0}
+
+    def _stream(self, measurement: Measurement, servers: str, topic: str) -> Figures:
+        rows = self.spark.readStream.format("rate-micro-batch").options(
+            rowsPerBatch=LATENCY_ROWS, numPartitions=LATENCY_TASKS
+        )
+        frame = rows.load().selectExpr("cast(value as binary) key", f"cast(repeat('x', {VALUE_SIZE}) as binary) value")
+        checkpoint = tempfile.mkdtemp(dir=self._scratch)
+        options = {"kafka.bootstrap.servers": servers, "topic": topic, "checkpointLocation": checkpoint}
+        writer = frame.writeStream.format(FORMATS[measurement.client]).options(**options)
+        cpu, began = _machine_cpu_seconds(), time.perf_counter()
+        query = writer.trigger(processingTime="0 seconds").start()
+        try:
+            while len(query.recentProgress) < UNCOUNTED_TRIGGERS + TRIGGERS:
+                if query.awaitTermination(0.2):
+                    raise MeasurementError("the stream ended by itself")
+            seconds, busy = time.perf_counter() - began, _machine_cpu_seconds() - cpu
+        finally:
+            query.stop()
+        triggers = [progress.durationMs["triggerExecution"] for progress in query.recentProgress]
+        batches = [progress for progress in query.recentProgress if progress.numInputRows]
+        shutil.rmtree(checkpoint, ignore_errors=True)
+        return {
+            "messages": float(len(batches) * LATENCY_ROWS),
+            "seconds": seconds,
+            "cpu_seconds": busy,
+            "p50_ms": statistics.median(triggers[UNCOUNTED_TRIGGERS:]),
+            "p99_ms": max(triggers[UNCOUNTED_TRIGGERS:]),
+            "written": 0,
+        }
+
+
+def _timed(work: Callable[[], Any], rows: int) -> Figures:
+    cpu, began = _machine_cpu_seconds(), time.perf_counter()
+    work()
+    seconds = time.perf_counter() - began
+    busy = _machine_cpu_seconds() - cpu
+    return {
+        "messages": float(rows),
+        "seconds": seconds,
+        "rate": rows / seconds,
+        "cpu_seconds": busy,
+        "cpu_us": busy / rows * 1e6,
+    }
+
+
+def _machine_cpu_seconds() -> float:
+    """What all cores have worked since the machine's start: /proc/stat's first line, without idle time."""
+    fields = [int(field) for field in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    user, nice, system, _, _, irq, softirq, _ = fields
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
