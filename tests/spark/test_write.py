@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +25,7 @@ from aiokafkapy.spark.messages import WrittenRows
 from aiokafkapy.spark.writer import KafkaWriter
 from aiokafkapy.testing import ApacheKafka
 
-from .conftest import Broker
+from .conftest import ROOT, Broker
 
 Write = Callable[..., None]
 ReadBack = Callable[[str, str], dict[int, list[Any]]]
@@ -223,3 +226,44 @@ def test_a_broker_that_goes_and_comes_back_in_mid_job_loses_no_row(
     write(numbers(spark, 60_000), broker.bootstrap_servers, topic="t", **{"kafka.batch.size": "10000"})
     assert seen > 5
     assert values(broker.records("t")) == list(range(60_000))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs two addresses of this machine")
+def test_a_task_that_is_run_twice_at_once_loses_no_row(broker: Broker, tmp_path: Path) -> None:
+    broker.create_topic("t", 2)
+    arguments = [broker.bootstrap_servers, "t", "60000", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.speculation_program", *arguments],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert "attempts: 2" in done.stdout, done.stdout + done.stderr
+    assert sorted({int(record.value) for record in broker.records("t")}) == list(range(60_000))
+
+
+def test_a_job_that_is_cancelled_leaves_nothing_to_the_next(spark: SparkSession, broker: Broker, write: Write) -> None:
+    broker.create_topic("t", 2)
+    write(numbers(spark, 2), broker.bootstrap_servers, topic="t")
+    asked = threading.Event()
+    broker.call(lambda dev: dev.controls.delay(ApiKey.PRODUCE, 3600))
+    broker.call(lambda dev: dev.controls.on_request(ApiKey.PRODUCE, lambda *_: asked.set()))
+
+    def cancel() -> None:
+        if asked.wait(60):
+            spark.sparkContext.cancelAllJobs()
+
+    # Beside it: Spark finds a data source that was not registered by hand only on a thread with an active session.
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    with pytest.raises(Exception, match=r"(?i)cancelled"):
+        write(numbers(spark, 50_000), broker.bootstrap_servers, topic="t")
+    thread.join()
+    broker.call(lambda dev: dev.controls.clear())
+    marked = numbers(spark, 30_000).selectExpr("concat('x', value) as value")
+    write(marked, broker.bootstrap_servers, topic="t")
+    found = [record.value.decode() for record in broker.records("t")]
+    assert sorted(value for value in found if value.startswith("x")) == sorted(f"x{number}" for number in range(30_000))
