@@ -140,6 +140,7 @@ class Broker:
 
     def __init__(self, thread: LoopThread, **options: Any) -> None:
         self._thread = thread
+        self.loop = thread.loop
         self.dev = DevBroker(**options)
         thread.run(self.dev.start())
         self.bootstrap_servers = self.dev.bootstrap_servers

@@ -5,10 +5,13 @@ from __future__ import annotations
 import ast
 import importlib
 import inspect
+import os
+import shutil
 import subprocess
 import sys
 import sysconfig
 import tomllib
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,6 +31,7 @@ NOT_IMPORTED = (
     "aiokafkapy.cli",
     "aiokafkapy.integrations",
     "aiokafkapy.reader",
+    "aiokafkapy.spark",
     "aiokafkapy.testing",
     "fastapi",
     "opentelemetry",
@@ -105,6 +109,7 @@ def test_the_names_of_the_edges_are_where_the_documents_say() -> None:
         "aiokafkapy.broker": ["DevBroker"],
         "aiokafkapy.integrations.aiohttp": ["PRODUCER", "setup_kafka"],
         "aiokafkapy.integrations.fastapi": ["ProducerDep", "health_router", "kafka_lifespan"],
+        "aiokafkapy.spark": ["KafkaDataSource", "OptionError"],
         "aiokafkapy.testing": ["ApacheKafka", "FaultProxy", "VirtualClock"],
     }.items():
         for name in names:
@@ -166,6 +171,18 @@ def test_importing_the_package_imports_no_edge_and_no_extra() -> None:
     assert done.stdout.split() == []
 
 
+def test_what_spark_imports_in_every_session_is_little() -> None:
+    program = (
+        "import sys, pyspark.sql.datasource\n"
+        "known = set(sys.modules)\n"
+        "import aiokafkapy.spark._register\n"
+        "print(*sorted(set(sys.modules) - known))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    heavy = {"asyncio", "pydantic", "pyarrow", "aiokafkapy.client", "aiokafkapy.producer", "aiokafkapy.reader"}
+    assert heavy & set(done.stdout.split()) == set()
+
+
 def test_the_pytest_plugin_imports_nothing_of_ours() -> None:
     program = (
         "import sys, aiokafkapy.testing.pytest_plugin\n"
@@ -200,6 +217,30 @@ def test_the_version_is_said_once_everywhere() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["version"] == aiokafkapy.__version__
     assert f"## {project['version']}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize("kind", ["wheel", "editable"])
+def test_a_wheel_has_the_module_where_spark_looks_for_data_sources(kind: str, tmp_path: Path) -> None:
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
+        shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(PACKAGE, tmp_path / PACKAGE.name, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    program = f"from setuptools import build_meta; build_meta.build_{kind}('out')"
+    subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=os.environ | {"AIOKAFKAPY_NO_EXTENSIONS": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (path,) = (tmp_path / "out").glob("*.whl")
+    with zipfile.ZipFile(path) as wheel:
+        (record,) = (name for name in wheel.namelist() if name.endswith("/RECORD"))
+        source = (PACKAGE / "spark" / "_register" / "__init__.py").read_bytes()
+        assert wheel.read("pyspark_aiokafkapy/__init__.py") == source
+        assert b"\npyspark_aiokafkapy/__init__.py,sha256=" in b"\n" + wheel.read(record)
+        # An editable install is a line in one file: Spark lists files, and would not find what an import hook gives.
+        assert any(name.endswith(".pth") for name in wheel.namelist()) == (kind == "editable")
 
 
 def test_dependencies_have_lower_bounds_only() -> None:

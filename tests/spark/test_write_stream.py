@@ -1,0 +1,167 @@
+"""``df.writeStream.format("aiokafkapy")``: micro-batches, checkpoints, restarts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import WriterCommitMessage
+from pyspark.sql.types import StructType
+
+from aiokafkapy import errors
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.spark.data_source import KafkaDataSource
+from aiokafkapy.spark.messages import WrittenRows
+from aiokafkapy.spark.stream_writer import KafkaStreamWriter
+from aiokafkapy.testing import ApacheKafka
+
+from .conftest import Broker
+
+
+class Lines:
+    """A folder of text files that a stream reads, a file a micro-batch, and where its query keeps its place."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self._spark = spark
+        self._files = folder / "files"
+        self._files.mkdir()
+        self.checkpoint = str(folder / "checkpoint")
+
+    def add(self, name: str, numbers: range) -> None:
+        """Let a file appear at once, with a number in each line."""
+        hidden = self._files / f".{name}"
+        hidden.write_text("".join(f"{number}\n" for number in numbers))
+        hidden.rename(self._files / name)
+
+    def frame(self) -> DataFrame:
+        """The stream."""
+        return self._spark.readStream.option("maxFilesPerTrigger", 1).text(str(self._files))
+
+
+@pytest.fixture
+def lines(spark: SparkSession, tmp_path: Path) -> Lines:
+    return Lines(spark, tmp_path)
+
+
+def run(frame: DataFrame, checkpoint: str, servers: str, name: str = "aiokafkapy", **options: str) -> None:
+    """Write what there is now, and end; raises what the query failed of."""
+    writer = frame.writeStream.format(name).option("kafka.bootstrap.servers", servers).options(**options)
+    query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
+    try:
+        assert query.awaitTermination(120)
+    finally:
+        query.stop()
+
+
+def values(records: list[Any]) -> list[int]:
+    return sorted(int(record.value) for record in records)
+
+
+def test_a_stream_goes_on_from_its_checkpoint(
+    lines: Lines, kafka: ApacheKafka, broker: Broker, read_back: Any, topic: str
+) -> None:
+    broker.run(kafka.create_topic(topic, partitions=2))
+    lines.add("1", range(50))
+    lines.add("2", range(50, 100))
+    run(lines.frame(), lines.checkpoint, kafka.bootstrap_servers, topic=topic)
+    lines.add("3", range(100, 150))
+    run(lines.frame(), lines.checkpoint, kafka.bootstrap_servers, topic=topic)
+    found = read_back(kafka.bootstrap_servers, topic)
+    assert values([record for records in found.values() for record in records]) == list(range(150))
+
+
+def test_a_micro_batch_that_failed_is_written_after_a_restart(lines: Lines, broker: Broker) -> None:
+    broker.create_topic("t", 2)
+    lines.add("1", range(50))
+    run(lines.frame(), lines.checkpoint, broker.bootstrap_servers, topic="t")
+    lines.add("2", range(50, 100))
+    denied = errors.TopicAuthorizationFailedError
+    broker.call(lambda dev: dev.controls.fail_next(ApiKey.PRODUCE, denied, topic="t", times=None))
+    with pytest.raises(StreamingQueryException, match=r"row 0 of this Spark partition.*TopicAuthorizationFailedError"):
+        run(lines.frame(), lines.checkpoint, broker.bootstrap_servers, topic="t")
+    assert values(broker.records("t")) == list(range(50))
+    broker.call(lambda dev: dev.controls.clear())
+    run(lines.frame(), lines.checkpoint, broker.bootstrap_servers, topic="t")
+    assert values(broker.records("t")) == list(range(100))
+
+
+class ToldWriter(KafkaStreamWriter):
+    """Writes into a file what the driver is told."""
+
+    told: Path
+
+    def commit(self, messages: Any, batchId: int) -> None:  # noqa: N803
+        super().commit(messages, batchId)
+        with self.told.open("a") as file:
+            for message in filter(None, messages):
+                assert isinstance(message, WrittenRows)
+                assert isinstance(message, WriterCommitMessage)
+                file.write(
+                    f"{batchId} {message.batch_id} {message.rows} {len(message.query_id or '')} "
+                    f"{sum(each.count for each in message.ranges.values())} {message.attempt_number}\n"
+                )
+
+
+def test_the_driver_is_told_of_each_micro_batch(
+    spark: SparkSession, lines: Lines, broker: Broker, tmp_path: Path
+) -> None:
+    class Told(KafkaDataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "told"
+
+        def streamWriter(self, schema: StructType, overwrite: bool) -> KafkaStreamWriter:  # noqa: N802
+            planned = ToldWriter.plan(schema, self.options, overwrite)
+            planned.told = tmp_path / "told"
+            return planned
+
+    spark.dataSource.register(Told)
+    broker.create_topic("t", 2)
+    lines.add("1", range(50))
+    lines.add("2", range(50, 70))
+    run(lines.frame(), lines.checkpoint, broker.bootstrap_servers, "told", topic="t")
+    told = [tuple(map(int, line.split())) for line in (tmp_path / "told").read_text().splitlines()]
+    assert told == [(0, 0, 50, 36, 50, 0), (1, 1, 20, 36, 20, 0)]
+
+
+@pytest.fixture
+def rates(spark: SparkSession) -> DataFrame:
+    return spark.readStream.format("rate").option("rowsPerSecond", 1000).option("numPartitions", 2).load()
+
+
+def test_a_stream_runs_until_it_is_stopped(rates: DataFrame, broker: Broker, tmp_path: Path) -> None:
+    broker.create_topic("t", 2)
+    frame = rates.selectExpr("cast(value as string) as value", "timestamp", "cast(value % 9 as string) as key")
+    writer = frame.writeStream.format("aiokafkapy").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+    query = writer.option("topic", "t").option("checkpointLocation", str(tmp_path)).start()
+    try:
+        while sum(progress["numInputRows"] for progress in query.recentProgress) < 1500:
+            query.processAllAvailable()
+            assert query.exception() is None
+    finally:
+        query.stop()
+    # Stopped between two micro-batches or in one: what was reported is there, once.
+    reported = sum(progress["numInputRows"] for progress in query.recentProgress)
+    found = {int(record.value) for record in broker.records("t")}
+    assert found >= set(range(reported))
+    assert broker.call(lambda dev: dev.metrics())["connections_accepted"] <= 8
+
+
+def test_what_cannot_be_meant_is_refused(spark: SparkSession, rates: DataFrame, broker: Broker, tmp_path: Path) -> None:
+    def refused(frame: DataFrame, mode: str = "append", **options: str) -> str:
+        writer = frame.writeStream.format("aiokafkapy").options(**options).outputMode(mode)
+        with pytest.raises(PySparkException) as caught:
+            query = writer.option("checkpointLocation", str(tmp_path / mode)).start()
+            try:
+                query.awaitTermination(60)
+            finally:
+                query.stop()
+        return str(caught.value)
+
+    ok = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "t"}
+    assert "column 'value' is bigint: expected string or binary" in refused(rates, **ok)
+    counts = rates.selectExpr("cast(value as string) as value").groupBy("value").count()
+    assert "expected 'append' or 'update'" in refused(counts, "complete", **ok)
