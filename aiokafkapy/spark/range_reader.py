@@ -24,6 +24,7 @@ from .data_loss import DataLoss, describe_missing
 from .handover import Handover
 from .offsets import OffsetRange
 from .source_options import SourceOptions
+from .worker_log import show_warnings
 
 __all__ = ["read_ranges"]
 
@@ -44,6 +45,7 @@ def read_ranges(options: SourceOptions, ranges: Sequence[OffsetRange]) -> Iterat
     wanted = [one for one in ranges if one.size > 0]
     if not wanted:
         return
+    show_warnings()
     handover = Handover(PREFETCHED_BYTES)
     job = worker_loop.submit(_fill(handover, options, wanted))
     try:

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql.datasource import InputPartition
 
 from aiokafkapy.producer.producer import KafkaProducer
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.spark.data_source import KafkaDataSource
+from aiokafkapy.spark.reader import KafkaReader
 from aiokafkapy.testing import ApacheKafka
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"
@@ -143,7 +149,7 @@ def test_what_is_wrong_is_told_on_the_driver(source: Any, send: Sent, broker: An
     broker.call(lambda dev: dev.state.topics.partition("t", 0).log.delete_records(4))
     with pytest.raises(PySparkException, match="did you mean 'startingOffsets'"):
         source(broker.bootstrap_servers, subscribe="t", startingOffset="earliest").load().collect()
-    with pytest.raises(PySparkException, match="there is no none"):
+    with pytest.raises(PySparkException, match="there is no topic or partition none"):
         source(broker.bootstrap_servers, subscribe="none").load().collect()
     lost = {"subscribe": "t", "startingOffsets": '{"t":{"0":2}}'}
     with pytest.raises(PySparkException, match="t-0: offsets 2 to 10 were asked for, but the log goes from 4 to 10"):
@@ -219,3 +225,33 @@ def test_a_compacted_topic_has_gaps_and_no_losses(
         # A segment is closed by a record that comes after its time.
         send(kafka.bootstrap_servers, topic, [{"key": b"x", "value": b"1000"}])
     assert {297, 298, 299} <= set(found)
+
+
+def test_a_worker_that_is_killed_in_mid_read_loses_no_row(
+    spark: SparkSession, send: Sent, broker: Any, tmp_path: Path
+) -> None:
+    broker.create_topic("t", partitions=2)
+    send(broker.bootstrap_servers, "t", numbered(2_000, partitions=2), batch_size=500)
+
+    # Classes of a function go to the workers by value: they cannot import this file.
+    class DyingReader(KafkaReader):
+        def read(self, partition: InputPartition) -> Iterator[Any]:
+            for batch in super().read(partition):
+                yield batch
+                if not (tmp_path / "killed").exists():
+                    (tmp_path / "killed").touch()
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+    class DyingSource(KafkaDataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "dying"
+
+        def reader(self, schema: Any) -> KafkaReader:
+            return DyingReader(self.options)
+
+    spark.dataSource.register(DyingSource)
+    stream = spark.read.format("dying").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+    frame = stream.options(**{"subscribe": "t", "kafka.max.partition.fetch.bytes": "20000"}).load()
+    assert values(frame) == list(range(2_000))
+    assert (tmp_path / "killed").exists()
