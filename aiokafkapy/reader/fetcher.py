@@ -191,6 +191,8 @@ class Fetcher:
         """
         by_node: dict[Node, dict[TopicPartition, tuple[int, int]]] = {}
         occupied = self.busy_nodes | {one.node_id for one in self.arrived}
+        if occupied and all(node.node_id in occupied for node in self.metadata.cluster.nodes):
+            return []  # before each of what may be thousands of partitions is looked at, for each that is handed out
         for tp, state in self.partitions.items():
             if state.position is None or not self._is_fetchable(state, now):
                 continue

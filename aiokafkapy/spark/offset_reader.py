@@ -27,6 +27,7 @@ from .filters import Pruning
 from .offsets import OffsetRange, PartitionOffsets
 from .options import OptionError
 from .source_options import OffsetLimit, SourceOptions
+from .worker_log import show_warnings
 
 __all__ = ["KafkaOffsetReader"]
 
@@ -38,6 +39,7 @@ class KafkaOffsetReader:
     """``async with KafkaOffsetReader(options) as offsets: …``; to be used by one task at a time."""
 
     def __init__(self, options: SourceOptions) -> None:
+        show_warnings()
         self._options = options
         config = options.config
         self._admin = TopicAdmin(config=config, timeout=config.default_api_timeout_ms / 1000)
@@ -84,7 +86,11 @@ class KafkaOffsetReader:
         missing = sorted(set(subscription.topic_names) - set(found))
         missing += [str(tp) for tp in subscription.partitions if tp not in existing and tp.topic in found]
         if missing and must_exist:
-            raise UnknownTopicOrPartitionError(f"there is no {', '.join(missing)}", topic=missing[0])
+            names = ", ".join(missing)
+            raise UnknownTopicOrPartitionError(
+                f"there is no topic or partition {names}: create it, or correct the option that names it",
+                topic=missing[0],
+            )
         return existing.intersection(subscription.partitions) if subscription.partitions else existing
 
     async def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:

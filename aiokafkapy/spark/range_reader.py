@@ -24,6 +24,7 @@ from .data_loss import DataLoss, describe_missing
 from .handover import Handover
 from .offsets import OffsetRange
 from .source_options import SourceOptions
+from .worker_log import show_warnings
 
 __all__ = ["read_ranges"]
 
@@ -44,6 +45,7 @@ def read_ranges(options: SourceOptions, ranges: Sequence[OffsetRange]) -> Iterat
     wanted = [one for one in ranges if one.size > 0]
     if not wanted:
         return
+    show_warnings()
     handover = Handover(PREFETCHED_BYTES)
     job = worker_loop.submit(_fill(handover, options, wanted))
     try:
@@ -94,17 +96,22 @@ class RangeReader:
             reader.seek(tp, one.start)
             reader.stop_at(tp, one.end)
         small: list[Any] = []
-        while self._ranges and not reader.is_finished:
+        small_bytes = 0
+        while self._ranges:
             await handover.room()
             batch = await self._next(0.0 if small else min(_LONGEST_WAIT, self._poll_timeout))
             if batch is not None:
                 small.append(batch)
+                small_bytes += batch.nbytes
                 self._moved_at = self._clock()
-            elif not small:
+            if small and (batch is None or small_bytes >= SMALL_BYTES):
+                handover.put(_joined(small), small_bytes)
+                small, small_bytes = [], 0
+            elif batch is None:
+                # Only here: with thousands of partitions it takes a while to look at each.
+                if reader.is_finished:
+                    break
                 await self._check_progress()
-            if batch is None or sum(one.nbytes for one in small) >= SMALL_BYTES:
-                _hand_over(small, handover)
-        _hand_over(small, handover)
 
     # internals
 
@@ -192,16 +199,9 @@ class RangeReader:
         self._data_loss.report(f"{one.topic_partition}: {what}")
 
 
-def _hand_over(batches: list[Any], handover: Handover) -> None:
-    """Give them away as one, and empty the list."""
-    if not batches:
-        return
-    batch = batches[0] if len(batches) == 1 else _joined(batches)
-    handover.put(batch, batch.nbytes)
-    batches.clear()
-
-
 def _joined(batches: list[Any]) -> Any:
+    if len(batches) == 1:
+        return batches[0]
     import pyarrow as pa
 
     return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]

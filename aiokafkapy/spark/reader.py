@@ -21,6 +21,7 @@ from .filters import Pruning
 from .offset_reader import KafkaOffsetReader
 from .offsets import OffsetRange, pack_ranges, split_ranges
 from .source_options import SourceOptions
+from .worker_log import show_warnings
 
 __all__ = ["KafkaReader", "input_partitions", "ranges_of"]
 
@@ -29,6 +30,7 @@ class KafkaReader(DataSourceReader):
     """Reads the topics of a query once. Raises OptionError when it is made."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
+        show_warnings()
         self._options = SourceOptions.parse(options, is_stream=False)
         self._pruning = Pruning()
 

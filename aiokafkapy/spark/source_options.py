@@ -78,8 +78,9 @@ _NOT_OF_KAFKA: Final[Mapping[str, str]] = {
 }
 _BULK: Final[Mapping[str, str]] = {
     # A task reads a single partition, as a rule: what one answer may have is what it may have of that one.
-    "max.partition.fetch.bytes": str(16 * 1024 * 1024),
-    "receive.buffer.bytes": str(1024 * 1024),
+    "max.partition.fetch.bytes": str(8 * 1024 * 1024),
+    # The system's: it grows with the distance to the broker, which a fixed one does not.
+    "receive.buffer.bytes": "-1",
 }
 """What we say instead of Kafka's defaults, where the user says nothing."""
 

@@ -10,13 +10,16 @@ Rules:
 - The first micro-batch of a query that begins where the log ends is empty: it is there to have the place where it
   begins in the checkpoint. Spark does not ask the connector to keep that place, as the connector does by itself, and
   asks anew when the first micro-batch has to be done again: what came between would be lost.
-- Committing to a group is for those who watch: when it fails, that is logged, and the query goes on.
+- ``commitGroup`` is for those who watch. It is told where the next micro-batch begins when Spark asks for its end: all
+  before that is done. (Spark calls `commit` one micro-batch later, and not at all for the last.) Nobody waits for it,
+  and when it fails, that is logged and the query goes on.
 
 Events: ``source.commit_failed`` (warning; group, error), ``source.partition_added`` (info; partition, first).
 """
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -48,6 +51,9 @@ UNLIMITED: Final = 2**63 - 1
 """Rows of a micro-batch without ``maxOffsetsPerTrigger``. A limit by a number, so that ReadAllAvailable is only what
 Spark itself wants: all there is, now (Trigger.Once)."""
 
+SECONDS_FOR_THE_LAST_COMMIT: Final = 5.0
+"""How long the end of a query waits for its last commit."""
+
 _logger = get_logger(__name__)
 
 
@@ -67,8 +73,8 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxRows(self._options.max_offsets_per_trigger or UNLIMITED)
 
     def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:  # noqa: N802
-        """How far the next micro-batch goes; `start` when there is nothing, or not enough, to read. Raises
-        DataLossError and errors of Kafka.
+        """How far the next micro-batch goes; `start` when there is nothing, or not enough, to read. What is before
+        `start` is done, and committed to ``commitGroup``. Raises DataLossError and errors of Kafka.
         """
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else UNLIMITED
         is_all_wanted = isinstance(limit, ReadAllAvailable)
@@ -96,9 +102,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_ranges(self._options, ranges_of(partition))
 
     def commit(self, end: JsonOffsets) -> None:
-        """A micro-batch is done: ``commitGroup`` may see it."""
-        if self._options.commit_group is not None:
-            worker_loop.run(self._on_driver().commit(offsets_from_json(end)))
+        """A micro-batch is done, which was known before: see `latestOffset`."""
 
     def stop(self) -> None:
         """The query has ended."""
@@ -133,6 +137,10 @@ class StreamDriver:
         # First offsets of partitions that appeared, kept for the plan that follows.
         self._firsts: dict[TopicPartition, int] = {}
         self._last_trigger: float | None = None
+        # What the group is to know, what it was told last, and who tells it.
+        self._to_commit: PartitionOffsets | None = None
+        self._committed: PartitionOffsets | None = None
+        self._committing: asyncio.Task[None] | None = None
 
     async def begin(self) -> dict[TopicPartition, int]:
         """The starting offsets."""
@@ -150,6 +158,7 @@ class StreamDriver:
         """The end of the next micro-batch."""
         is_first, self._has_advanced = not self._has_advanced, True
         offsets = await self._connected()
+        self._commit_soon(start)
         if self._target is None:
             self.latest = await offsets.latest(await offsets.partitions(must_exist=False), start)
         else:
@@ -175,18 +184,11 @@ class StreamDriver:
         doubtful = [tp for tp, offset in end.items() if offset > self.latest.get(tp, -1)]
         return await (await self._connected()).existing(ranges, doubtful)
 
-    async def commit(self, end: PartitionOffsets) -> None:
-        """Commit to the group."""
-        group = self._options.commit_group
-        if group is None:
-            return
-        try:
-            await (await self._connected()).commit(group, end)
-        except KafkaError as error:
-            _logger.warning("source.commit_failed", group=group, error=str(error))
-
     async def close(self) -> None:
-        """Close the connections."""
+        """Let the group know the last, if that does not take long, and close the connections."""
+        if self._committing is not None:
+            await asyncio.wait({self._committing}, timeout=SECONDS_FOR_THE_LAST_COMMIT)
+            self._committing.cancel()
         if self._offsets is not None:
             await self._offsets.close()
 
@@ -197,6 +199,22 @@ class StreamDriver:
             self._offsets = KafkaOffsetReader(self._options)
             await self._offsets.__aenter__()
         return self._offsets
+
+    def _commit_soon(self, offsets: PartitionOffsets) -> None:
+        if self._options.commit_group is None or offsets == self._committed:
+            return
+        self._to_commit = self._committed = offsets
+        if self._committing is None or self._committing.done():
+            self._committing = asyncio.get_running_loop().create_task(self._commit(self._options.commit_group))
+
+    async def _commit(self, group: str) -> None:
+        """Commit until nothing newer is to be committed."""
+        while (offsets := self._to_commit) is not None:
+            self._to_commit = None
+            try:
+                await (await self._connected()).commit(group, offsets)
+            except KafkaError as error:
+                _logger.warning("source.commit_failed", group=group, error=str(error))
 
     async def _begins(self, start: PartitionOffsets, end: PartitionOffsets) -> dict[TopicPartition, int]:
         """Where reading to `end` begins: at `start`, but at the log's first offset for a partition that is new, or that

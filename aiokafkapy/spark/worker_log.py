@@ -1,0 +1,27 @@
+"""Makes our warnings seen: a Python worker of Spark configures no logging, so nobody would.
+
+Owns one handler, which writes warnings to the worker's stderr: that goes to the log of the driver or executor. Spark's
+connector logs through the JVM's log4j.
+
+Rule: where the application has handlers of its own, in a worker or because this is no worker, nothing is added.
+"""
+
+from __future__ import annotations
+
+import logging
+
+__all__ = ["show_warnings"]
+
+_FORMAT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+
+
+def show_warnings() -> None:
+    """Let warnings of ours be written to stderr, unless something else takes them. May be called again and again."""
+    ours = logging.getLogger("aiokafkapy")
+    handlers = [*logging.getLogger().handlers, *ours.handlers]
+    if any(not isinstance(handler, logging.NullHandler) for handler in handlers):
+        return
+    handler = logging.StreamHandler()
+    handler.setLevel(logging.WARNING)
+    handler.setFormatter(logging.Formatter(_FORMAT))
+    ours.addHandler(handler)
