@@ -12,7 +12,6 @@ Rules:
 
 from __future__ import annotations
 
-import gc
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -85,21 +84,11 @@ async def _producer(properties: Mapping[str, str]) -> AsyncIterator[KafkaProduce
     async def opened() -> KafkaProducer:
         producer: KafkaProducer = KafkaProducer(config=ProducerConfig.from_properties(properties))
         await producer.start()
-        _settle_in()
         return producer
 
     key = ("producer", *sorted(properties.items()))
     async with lease(key, opened, lambda producer: producer.close(0), _is_alive) as producer:
         yield producer
-
-
-def _settle_in() -> None:
-    """Take what is loaded by now, and stays, out of the garbage collector's sight. A worker of Spark collects after
-    each task: with all our modules that would be 50 ms a task, as long as 100,000 rows take.
-    """
-    if TaskContext.get() is not None and not gc.get_freeze_count():
-        gc.collect()
-        gc.freeze()
 
 
 def _is_alive(producer: KafkaProducer) -> bool:
