@@ -9,7 +9,7 @@ asked for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from pyspark.sql.datasource import DataSource
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from .writer import KafkaWriter
 
 __all__ = ["HEADERS_TYPE", "SOURCE_COLUMNS", "KafkaDataSource"]
+
+T = TypeVar("T")
 
 HEADERS_TYPE: Final = "array<struct<key: string, value: binary>>"
 SOURCE_COLUMNS: Final = (
@@ -53,22 +55,29 @@ class KafkaDataSource(DataSource):
         """Checks columns and options, on the driver; raises OptionError and ColumnError, and for ``overwrite``."""
         from .writer import KafkaWriter
 
-        return KafkaWriter.plan(schema, self.options, overwrite)
+        return _settled(KafkaWriter.plan(schema, self.options, overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> KafkaStreamWriter:  # noqa: N802
         """As ``writer``, for each micro-batch and again for its commit. ``overwrite`` is the output mode complete."""
         from .stream_writer import KafkaStreamWriter
 
-        return KafkaStreamWriter.plan(schema, self.options, overwrite)
+        return _settled(KafkaStreamWriter.plan(schema, self.options, overwrite))
 
     def reader(self, schema: StructType) -> KafkaReader:
         """Checks the options, on the driver; raises OptionError."""
         from .reader import KafkaReader
 
-        return KafkaReader(self.options)
+        return _settled(KafkaReader(self.options))
 
     def streamReader(self, schema: StructType) -> KafkaStreamReader:  # noqa: N802
         """As ``reader``; lives on the driver as long as its query."""
         from .stream_reader import KafkaStreamReader
 
-        return KafkaStreamReader(self.options)
+        return _settled(KafkaStreamReader(self.options))
+
+
+def _settled(planned: T) -> T:
+    from .process import settle_in
+
+    settle_in()
+    return planned

@@ -18,16 +18,14 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import gc
 import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
 from contextlib import asynccontextmanager
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
-from pyspark import TaskContext
-
 from ..observability import get_logger
+from .process import settle_in
 
 __all__ = ["KEPT_SECONDS", "Job", "lease", "loop", "run", "stop", "submit"]
 
@@ -82,7 +80,7 @@ async def lease(
     kept = await worker.take(key, is_alive)
     if kept is None:
         kept = _Kept(await opened(), closed)
-        _settle_in()
+        settle_in()
     try:
         yield kept.resource
     except BaseException:
@@ -218,15 +216,6 @@ class _Worker:
             timer.cancel()
             await kept.close()
         await asyncio.gather(*self._closing)
-
-
-def _settle_in() -> None:
-    """Take what is loaded by now, and stays, out of the garbage collector's sight. A worker of Spark collects after
-    each task: with all our modules that would be 50 ms a task, as long as 100,000 rows take.
-    """
-    if TaskContext.get() is not None:
-        gc.collect()
-        gc.freeze()
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
