@@ -113,7 +113,7 @@ class SparkWorkloads:
         for name, value in settings.items():
             builder = builder.config(name, value)
         self.spark: SparkSession = builder.getOrCreate()
-        self.spark.sparkContext.setLogLevel("ERROR")
+        self.spark.sparkContext.setLogLevel("OFF")
         self.spark.dataSource.register(FloorDataSource)
         self._frame = self._made()
 
