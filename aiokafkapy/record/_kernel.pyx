@@ -608,36 +608,26 @@ cdef inline void write_big_endian(unsigned char *out, uint64_t number, int width
         out[index] = <unsigned char>(number >> (8 * (width - 1 - index)))
 
 
-cdef struct Reader:
-    const unsigned char *data
-    Py_ssize_t position
-    Py_ssize_t end
-
-
-cdef uint64_t read_zigzag(Reader *reader, int most_bytes) except? 0:
-    cdef uint64_t zigzag = 0
-    cdef int index
-    cdef unsigned char byte
-    for index in range(most_bytes):
-        if reader.position >= reader.end:
-            raise CorruptMessageError("a record ends within a number")
-        byte = reader.data[reader.position]
-        reader.position += 1
-        zigzag |= <uint64_t>(byte & 0x7F) << (7 * index)
-        if byte < 0x80:
-            return zigzag
-    raise CorruptMessageError(f"a number of a record is longer than {most_bytes} bytes")
-
-
 cdef int64_t read_varint(Reader *reader) except? -2:
-    # Bits past the width are dropped, as Java drops them.
-    cdef uint64_t zigzag = read_zigzag(reader, 5) & 0xFFFFFFFF
-    return <int64_t>(zigzag >> 1) ^ -<int64_t>(zigzag & 1)
+    cdef int64_t number
+    cdef Reading done = try_varint(reader, &number)
+    if done != READ_WHOLE:
+        _raise_number(done, 5)
+    return number
 
 
 cdef int64_t read_varlong(Reader *reader) except? -2:
-    cdef uint64_t zigzag = read_zigzag(reader, 10)
-    return <int64_t>(zigzag >> 1) ^ -<int64_t>(zigzag & 1)
+    cdef int64_t number
+    cdef Reading done = try_varlong(reader, &number)
+    if done != READ_WHOLE:
+        _raise_number(done, 10)
+    return number
+
+
+cdef int _raise_number(Reading done, int most_bytes) except -1:
+    if done == READ_ENDED:
+        raise CorruptMessageError("a record ends within a number")
+    raise CorruptMessageError(f"a number of a record is longer than {most_bytes} bytes")
 
 
 cdef bytes read_field(Reader *reader):

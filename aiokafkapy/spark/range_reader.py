@@ -125,6 +125,9 @@ class RangeReader:
                 self._report_deleted(lost[0])
                 for one in lost:
                     del self._ranges[one.topic_partition]
+            except KafkaTimeoutError as error:
+                tp = next(tp for tp in self._ranges if tp.topic == topic)
+                raise KafkaTimeoutError(f"{tp}: {error}", topic=topic, partition=tp.partition) from error
 
     async def _next(self, max_wait: float) -> Any:
         try:

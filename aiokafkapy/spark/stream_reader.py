@@ -162,6 +162,8 @@ class StreamDriver:
         if self._target is None:
             self.latest = await offsets.latest(await offsets.partitions(must_exist=False), start)
         else:
+            if is_first:
+                await self._move_target(self._target, start)
             self.latest = self._target
         end = self.latest
         if is_all_wanted:
@@ -199,6 +201,16 @@ class StreamDriver:
             self._offsets = KafkaOffsetReader(self._options)
             await self._offsets.__aenter__()
         return self._offsets
+
+    async def _move_target(self, target: dict[TopicPartition, int], start: PartitionOffsets) -> None:
+        """A query may begin behind its target, as where it begins was asked later: that is no loss, and nothing to
+        read.
+        """
+        doubtful = {tp for tp, offset in start.items() if target.get(tp, -1) < offset}
+        if doubtful:
+            offsets = await self._connected()
+            now = await offsets.latest(doubtful & await offsets.partitions(must_exist=False), start)
+            target |= {tp: min(start[tp], offset) for tp, offset in now.items()}
 
     def _commit_soon(self, offsets: PartitionOffsets) -> None:
         if self._options.commit_group is None or offsets == self._committed:

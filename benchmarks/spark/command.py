@@ -41,7 +41,8 @@ Medians of the rounds; ranges in parentheses. One Spark (local[2], 4 GB) and one
 same two cores; rows have a key of 8 and a value of 100 bytes, the topic six partitions, writing four tasks. CPU is that
 of the whole machine (Spark, its Python workers, the broker), a row. tuned: linger.ms 20, batch.size 256 KiB,
 buffer.memory 256 MiB. floor: a Python data source that drops what it gets, or hands out the same rows again and again:
-what Spark's Python API itself costs. A stream's p50 is the median trigger, its p99 the longest."""
+what Spark's Python API itself costs. A stream's p50 is the median trigger, its p99 the longest. Memory: ten million
+rows written into one partition and read again; RSS is the largest Python worker's."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -94,7 +95,10 @@ async def _run(wanted: Sequence[Measurement], rows: int, rounds: int) -> Results
                         topic = source if measurement.group == "spark read" else None
                         measure = partial(_in, thread, spark.measure, measurement, cluster.bootstrap_servers)
                         await _note(
-                            results.rows[measurement.label], number, console, _measured(cluster, measure, topic)
+                            results.rows[measurement.label],
+                            number,
+                            console,
+                            _measured(cluster, measurement, measure, topic),
                         )
             finally:
                 await _in(thread, spark.stop)
@@ -122,12 +126,15 @@ async def _note(row: Row, number: int, console: Console, measured: Coroutine[Any
 
 
 async def _measured(
-    cluster: BenchmarkCluster, measure: Callable[[str], Coroutine[Any, Any, Figures]], source: str | None
+    cluster: BenchmarkCluster,
+    measurement: Measurement,
+    measure: Callable[[str], Coroutine[Any, Any, Figures]],
+    source: str | None,
 ) -> Figures:
     """On the topic that is there, or on one of its own, whose new records are counted."""
     if source is not None:
         return await measure(source)
-    topic, start = await cluster.topic(PARTITIONS)
+    topic, start = await cluster.topic(measurement.partitions)
     try:
         figures = await measure(topic)
         if written := int(figures["written"]):
@@ -156,6 +163,8 @@ def _goals(wanted: Sequence[Measurement]) -> tuple[Goal, ...]:
     for columns in ("all columns", "sum of lengths"):
         read = ("spark read", columns)
         found.append(goal(f"read, {columns}: rate against the connector", "rate", read, (JVM, ""), "at least", 2.5))
+    memory = labels.get(("spark memory", "into one partition and back", OURS, ""), "")
+    found.append(Goal("memory: the largest Python worker, MB", "peak_rss_mb", memory, (), "at most", 400))
     # What the API leaves room for is told, and is no goal.
     plain, columns = ("spark write", "plain"), ("spark read", "all columns")
     found.append(goal("write: rate against the floor", "rate", plain, (FLOOR, ""), "at most", 1.0))

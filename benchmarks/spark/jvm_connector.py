@@ -52,3 +52,7 @@ def _compile_stand_in(directory: Path) -> None:
         if done.returncode != 0:
             raise KafkaUnavailableError(f"compiling {_STAND_IN.name}: {(done.stdout + done.stderr)[-2000:]}")
         made.rename(directory / made.name)
+
+
+if __name__ == "__main__":
+    print(*connector_jars(), sep="\n")

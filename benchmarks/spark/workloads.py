@@ -11,8 +11,10 @@ import shutil
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -30,6 +32,8 @@ VALUE_SIZE: Final = 100
 ROW_SIZE: Final = 8 + VALUE_SIZE
 PARTITIONS: Final = 6
 WRITING_TASKS: Final = 4
+MEMORY_FACTOR: Final = 5
+"""Times the rows of the other measurements: ten million."""
 LATENCY_ROWS: Final = 100
 LATENCY_TASKS: Final = 2
 UNCOUNTED_TRIGGERS: Final = 5
@@ -76,6 +80,7 @@ def measurements(rows: int) -> list[Measurement]:
         one("spark read", "sum of lengths", JVM),
         one("spark read", "sum of lengths", FLOOR),
         *(one("spark stream", f"{LATENCY_ROWS} rows a trigger", client, count=LATENCY_ROWS) for client in FORMATS),
+        replace(one("spark memory", "into one partition and back", OURS, count=MEMORY_FACTOR * rows), partitions=1),
     ]
 
 
@@ -108,7 +113,7 @@ class SparkWorkloads:
         for name, value in settings.items():
             builder = builder.config(name, value)
         self.spark: SparkSession = builder.getOrCreate()
-        self.spark.sparkContext.setLogLevel("ERROR")
+        self.spark.sparkContext.setLogLevel("OFF")
         self.spark.dataSource.register(FloorDataSource)
         self._frame = self._made()
 
@@ -123,6 +128,7 @@ class SparkWorkloads:
             "spark write": self._write,
             "spark read": self._read,
             "spark stream": self._stream,
+            "spark memory": self._memory,
         }[measurement.group](measurement, servers, topic)
 
     def fill(self, servers: str, topic: str) -> None:
@@ -133,13 +139,16 @@ class SparkWorkloads:
     # internals
 
     def _made(self) -> DataFrame:
+        frame = self._computed(self._rows).cache()
+        frame.write.format("noop").mode("overwrite").save()  # materialised
+        return frame
+
+    def _computed(self, rows: int) -> DataFrame:
         from pyspark.sql import functions as f
 
         key = f.lpad(f.col("id").cast("string"), 8, "0").cast("binary")
         value = f.substring(f.sha2(f.col("id").cast("string"), 512), 1, VALUE_SIZE).cast("binary")
-        frame = self.spark.range(0, self._rows, 1, WRITING_TASKS).select(key.alias("key"), value.alias("value")).cache()
-        frame.write.format("noop").mode("overwrite").save()  # materialised
-        return frame
+        return self.spark.range(0, rows, 1, WRITING_TASKS).select(key.alias("key"), value.alias("value"))
 
     def _write(self, measurement: Measurement, servers: str, topic: str) -> Figures:
         frame = self._frame if measurement.count == self._rows else self._frame.limit(measurement.count)
@@ -165,11 +174,33 @@ class SparkWorkloads:
             raise MeasurementError(f"{rows:,} rows of {VALUE_SIZE} bytes were to be read: {tuple(found[0])}")
         return figures | {"written": 0}
 
+    def _memory(self, measurement: Measurement, servers: str, topic: str) -> Figures:
+        from pyspark.sql import functions as f
+
+        rows, memory = measurement.count, _WorkerMemory()
+        options = {"kafka.bootstrap.servers": servers}
+
+        def there_and_back() -> None:
+            sink = self._computed(rows).write.format(FORMATS[OURS]).options(**options, topic=topic)
+            sink.mode("append").save()
+            source = self.spark.read.format(FORMATS[OURS]).options(**options, subscribe=topic).load()
+            found = source.agg(f.sum(f.octet_length("value")), f.count("*"), f.max("offset")).first()
+            if found is None or tuple(found) != (rows * VALUE_SIZE, rows, rows - 1):
+                raise MeasurementError(f"{rows:,} rows of {VALUE_SIZE} bytes were to come back: {found}")
+
+        try:
+            figures = _timed(there_and_back, rows)
+        finally:
+            peak = memory.stop()
+        return figures | {"written": rows, "peak_rss_mb": peak}
+
     def _stream(self, measurement: Measurement, servers: str, topic: str) -> Figures:
         rows = self.spark.readStream.format("rate-micro-batch").options(
             rowsPerBatch=LATENCY_ROWS, numPartitions=LATENCY_TASKS
         )
-        frame = rows.load().selectExpr("cast(value as binary) key", f"cast(repeat('x', {VALUE_SIZE}) as binary) value")
+        frame = rows.load().selectExpr(
+            "cast(cast(value as string) as binary) key", f"cast(repeat('x', {VALUE_SIZE}) as binary) value"
+        )
         checkpoint = tempfile.mkdtemp(dir=self._scratch)
         options = {"kafka.bootstrap.servers": servers, "topic": topic, "checkpointLocation": checkpoint}
         writer = frame.writeStream.format(FORMATS[measurement.client]).options(**options)
@@ -193,6 +224,32 @@ class SparkWorkloads:
             "p99_ms": max(triggers[UNCOUNTED_TRIGGERS:]),
             "written": 0,
         }
+
+
+class _WorkerMemory:
+    """The most that one of Spark's Python workers holds, in MB, looked at all the time until `stop`."""
+
+    def __init__(self) -> None:
+        self.peak = 0.0
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> float:
+        """The peak."""
+        self._is_over.set()
+        self._thread.join()
+        return self.peak
+
+    def _look(self) -> None:
+        page = os.sysconf("SC_PAGE_SIZE") / 1e6
+        while not self._is_over.wait(0.1):
+            for process in Path("/proc").glob("[0-9]*"):
+                try:
+                    if b"pyspark.daemon" in (process / "cmdline").read_bytes():
+                        self.peak = max(self.peak, int((process / "statm").read_text().split()[1]) * page)
+                except OSError:
+                    continue  # it has ended
 
 
 def _timed(work: Callable[[], Any], rows: int) -> Figures:

@@ -24,6 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.reader import PartitionReader
+from benchmarks.spark.jvm_connector import connector_jars
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -54,15 +55,22 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The session of the whole run, which knows the format ``aiokafkapy`` without being told."""
+def _java() -> None:
     if shutil.which("java") is None:
         reason = "NO JAVA: Spark needs it"
         if os.environ.get("AIOKAFKAPY_REQUIRE_KAFKA") == "1":
             pytest.fail(reason, pytrace=False)
         pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def spark(_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """The session of the whole run, which knows the format ``aiokafkapy`` without being told."""
     folder = tmp_path_factory.mktemp("spark")
-    session = start_session(folder, SESSION)
+    # Spark's own connector is there too, to be compared with.
+    jars = [str(path) for path in connector_jars()]
+    connector = {"spark.jars": ",".join(jars), "spark.driver.extraClassPath": os.pathsep.join(jars)}
+    session = start_session(folder, SESSION | connector)
     try:
         yield session
     finally:

@@ -243,6 +243,15 @@ async def test_a_partition_without_a_leader_is_named(broker: DevBroker) -> None:
         await read(options(broker, **given), OffsetRange("t", 0, 2, 5))
 
 
+async def test_a_broker_that_is_not_there_is_told_with_the_partition(broker: DevBroker) -> None:
+    given = options(broker, **{"kafkaConsumer.pollTimeoutMs": "200"})
+    broker.controls.stop_node(broker.nodes[0].node_id)
+    with pytest.raises(
+        KafkaTimeoutError, match=r"t-0: nothing is known of topic 't' after 0\.2 s: no broker is reachable"
+    ):
+        await read(given, OffsetRange("t", 0, 2, 5))
+
+
 async def test_a_topic_that_is_deleted_in_mid_read_is_a_loss(broker: DevBroker) -> None:
     broker.delete_topic("t")
     given = {"kafkaConsumer.pollTimeoutMs": "300", "kafka.retry.backoff.ms": "5"}
@@ -408,6 +417,17 @@ async def test_available_now_is_what_there_was_at_the_start(broker: DevBroker, d
     while len(ends) < 2 or ends[-1] != ends[-2]:
         ends.append(await driver.advance(ends[-1], 4, False))
     assert [end[T0] for end in ends] == [0, 4, 8, 10, 10]
+
+
+async def test_available_now_may_begin_behind_its_end(broker: DevBroker, driver_of: Any) -> None:
+    driver = driver_of(subscribePattern="t|new")
+    await driver.set_target()
+    await send(broker, 0, 10)
+    broker.create_topic("new")
+    start = await driver.begin()
+    assert start == {T0: 10, T1: 0, T2: 0, NEW: 0}
+    assert await driver.advance(start, UNLIMITED, False) == start
+    assert await driver.advance(start, UNLIMITED, False) == start
 
 
 async def test_a_group_sees_how_far_the_query_is(broker: DevBroker, driver_of: Any) -> None:

@@ -247,10 +247,12 @@ def main() -> None:
 
 
 def _reason(error: Exception) -> str:
-    """What Spark says without its Java stack, which is in the log."""
-    text = str(error).partition("JVM stacktrace:")[0]
-    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("\tat ")]
-    return "\n".join(lines[:REASON_LINES])
+    """What Spark says, and the innermost cause, without its Java stack, which is in the log."""
+    text = str(error)
+    lines = [line for line in text.partition("JVM stacktrace:")[0].splitlines() if line.strip()]
+    said = [line for line in lines if not line.startswith(("\tat ", "Caused by:"))]
+    causes = [line for line in text.splitlines() if line.startswith("Caused by:")]
+    return "\n".join([*said[:REASON_LINES], *causes[-1:]])
 
 
 if __name__ == "__main__":
