@@ -23,8 +23,8 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable
-from enum import Enum
-from typing import Any, Final
+from functools import partial
+from typing import Any
 
 from ..cluster.metadata import Metadata, MetadataRequestAndVersion
 from ..common import Node
@@ -41,7 +41,6 @@ from ..errors import (
 )
 from ..protocol.api import ApiKey, client_versions
 from ..protocol.codec import decode_correlation_id
-from ..states import StateTable
 from .api_versions import NodeApiVersions, build_api_versions_request, fallback_version, throttle_seconds
 from .broker_connections import BrokerConnections
 from .change_signal import ChangeSignal
@@ -54,27 +53,12 @@ from .connector import Connector, ConnectorProtocol
 from .deadline_timer import DeadlineTimer
 from .in_flight_requests import InFlightRequest
 from .metadata_updater import MetadataUpdater
+from .network_client_state import ACTIVE, NETWORK_CLIENT_STATES, NetworkClientState
 from .network_client_utils import send_and_receive
 from .node_readiness import NodeReadiness
-from .request_pipeline import RequestPipeline, api_name
+from .request_pipeline import LARGE_ANSWER, RequestPipeline, api_name
 
-__all__ = ["NETWORK_CLIENT_STATES", "NetworkClient", "NetworkClientState"]
-
-
-class NetworkClientState(Enum):
-    """Where the client stands."""
-
-    ACTIVE = "active"
-    CLOSING = "closing"
-    CLOSED = "closed"
-
-
-_S = NetworkClientState
-_ACTIVE: Final = _S.ACTIVE  # looked up once: reading a member off its class costs more than the rest of the question
-
-NETWORK_CLIENT_STATES = StateTable(
-    "network client", _S.ACTIVE, {_S.ACTIVE: {_S.CLOSING}, _S.CLOSING: {_S.CLOSED}, _S.CLOSED: set()}
-)
+__all__ = ["NetworkClient"]
 
 
 class NetworkClient(NodeReadiness):
@@ -135,7 +119,7 @@ class NetworkClient(NodeReadiness):
     @property
     def is_active(self) -> bool:
         """True until the client is closed."""
-        return self._state is _ACTIVE
+        return self._state is ACTIVE
 
     def ready(self, node: Node, now: float) -> bool:
         """True when a request may be sent to the node now; if not, begins to connect when that is possible."""
@@ -143,7 +127,7 @@ class NetworkClient(NodeReadiness):
             return True
         if node.is_empty:
             raise IllegalStateError(f"cannot connect to an empty node ({node.node_id})")
-        if self._state is not _ACTIVE:
+        if self._state is not ACTIVE:
             return False
         if self._updater.is_update_due(now):
             self._maybe_update_metadata(now)
@@ -174,7 +158,7 @@ class NetworkClient(NodeReadiness):
 
     def post(self, request: ClientRequest, now: float, future: asyncio.Future[ClientResponse] | None = None) -> None:
         """As ``send``, for a request whose callback is all that is told: no future is made."""
-        if self._state is not _ACTIVE:
+        if self._state is not ACTIVE:
             self._pipeline.abort_send(request, future, DisconnectedError("the network client is closed"))
             return
         if not self.can_send_request(request.node_id, now):
@@ -211,7 +195,7 @@ class NetworkClient(NodeReadiness):
 
     def initiate_connect(self, node: Node, now: float) -> None:
         """Begin to connect to the node, which must not be connected."""
-        if self._state is _ACTIVE:
+        if self._state is ACTIVE:
             state = self._states.connecting(node, now)
             self._sockets.connect(node, state)
             self._timer.arm(state.setup_deadline)
@@ -246,9 +230,9 @@ class NetworkClient(NodeReadiness):
 
     def abort(self) -> None:
         """Close at once: futures resolve as disconnected, sockets and tasks end in the next turn of the loop."""
-        if self._state is not _ACTIVE:
+        if self._state is not ACTIVE:
             return
-        self._state = NETWORK_CLIENT_STATES.transition(self._state, _S.CLOSING)
+        self._state = NETWORK_CLIENT_STATES.transition(self._state, NetworkClientState.CLOSING)
         self._timer.cancel()
         self._metadata.on_update_requested = None
         self._metadata.remove_listener(self._on_metadata_changed)
@@ -263,8 +247,8 @@ class NetworkClient(NodeReadiness):
         """Close; returns when no task, socket or timer is left. Idempotent, and harmless when called twice at once."""
         self.abort()
         await self._sockets.wait_closed()
-        if self._state is _S.CLOSING:
-            self._state = NETWORK_CLIENT_STATES.transition(self._state, _S.CLOSED)
+        if self._state is NetworkClientState.CLOSING:
+            self._state = NETWORK_CLIENT_STATES.transition(self._state, NetworkClientState.CLOSED)
 
     # asyncio callbacks: of connections, the timer and metadata
 
@@ -312,6 +296,16 @@ class NetworkClient(NodeReadiness):
             self._handle_disconnection(connection.node_id, self._loop.time(), lost)
             self._pipeline.complete_responses()
 
+    def _on_metadata_decoded(self, connection: BrokerConnection, entry: InFlightRequest, body: Any) -> None:
+        now = self._loop.time()
+        if isinstance(body, ProtocolError):
+            self._updater.handle_failed_request(now, body)
+            self._on_malformed_data(connection, body)
+        elif self._state is ACTIVE:
+            self._maybe_throttle(entry, body, now)
+            self._handle_metadata_response(body, now)
+            self._pipeline.complete_responses()
+
     def _on_timer(self, now: float) -> None:
         self._handle_timed_out_connections(now)
         self._handle_timed_out_requests(now)
@@ -344,6 +338,10 @@ class NetworkClient(NodeReadiness):
         if entry is None or entry.correlation_id != correlation_id:
             expected = "none" if entry is None else entry.correlation_id
             raise CorrelationIdMismatchError(f"a response has correlation id {correlation_id}, expected is {expected}")
+        if len(frame) > LARGE_ANSWER and entry.is_internal and entry.request.api_key == ApiKey.METADATA:
+            self._in_flight.complete_next(node_id)
+            self._pipeline.decode_elsewhere(entry, frame, partial(self._on_metadata_decoded, connection))
+            return
         # Decoded before it is taken out: should the decoder fail, the request is still there to be completed.
         body = self._pipeline.decode(entry, frame)
         self._in_flight.complete_next(node_id)
@@ -366,7 +364,7 @@ class NetworkClient(NodeReadiness):
         self._states.disconnected(node_id, now)
         entries = self._in_flight.clear_all(node_id)
         address = connection.address if connection is not None else self._states.address(node_id)
-        if is_idle or self._state is not _ACTIVE or (was_ready and not entries):
+        if is_idle or self._state is not ACTIVE or (was_ready and not entries):
             self._log.closed(node_id, address, error)
         else:
             self._log.lost(node_id, address, error, connection is not None, len(entries), now)
@@ -376,7 +374,7 @@ class NetworkClient(NodeReadiness):
                     self._updater.handle_failed_request(now, error)
             else:
                 self._pipeline.disconnect(entry, error, address, now)
-        if self._state is _ACTIVE and not is_idle:
+        if self._state is ACTIVE and not is_idle:
             self._updater.handle_server_disconnect(now, error)
             self._notify_when_usable(node_id, now)
             self._notify()
@@ -450,11 +448,11 @@ class NetworkClient(NodeReadiness):
         self._notify()
 
     def _handle_protocol_violation(self, connection: BrokerConnection, error: ProtocolError, now: float) -> None:
-        node_id = connection.node_id
-        self._log.violated_protocol(node_id, connection.address, error, now)
-        lost = DisconnectedError(f"the connection to node {node_id} at {connection.address} was closed: {error}")
+        node_id, address = connection.node_id, connection.address
+        self._log.violated_protocol(node_id, address, error, now)
+        lost = DisconnectedError(f"the connection to node {node_id} at {address} was closed: {error}")
         lost.__cause__ = error
-        self._metadata.note_address_failure(connection.address, error)
+        self._metadata.note_address_failure(address, error)
         self._handle_disconnection(node_id, now, lost)
 
     def _maybe_throttle(self, entry: InFlightRequest, body: Any, now: float) -> None:

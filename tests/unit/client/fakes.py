@@ -41,6 +41,7 @@ class FakeLoop:
         self.clock = VirtualClock()
         self.real = asyncio.get_running_loop()
         self.fired = 0
+        self.elsewhere = 0
         self._timers: list[tuple[float, int, FakeTimerHandle]] = []
         self._order = itertools.count()
         self.create_future = self.real.create_future
@@ -55,6 +56,20 @@ class FakeLoop:
         handle = FakeTimerHandle(when, lambda: callback(*args))
         heapq.heappush(self._timers, (when, next(self._order), handle))
         return handle
+
+    def run_in_executor(self, executor: None, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        """In a later turn, which is `elsewhere`: none of those who wait is in it."""
+        future = self.real.create_future()
+
+        def run() -> None:
+            try:
+                future.set_result(function(*args))
+            except Exception as error:
+                future.set_exception(error)
+
+        self.elsewhere += 1
+        self.real.call_soon(run)
+        return future
 
     @property
     def armed(self) -> list[float]:

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from aiokafkapy.client import request_pipeline
 from aiokafkapy.client.client_request import ClientRequest, ClientResponse
 from aiokafkapy.client.connection_states import ConnectionState
-from aiokafkapy.client.network_client import NETWORK_CLIENT_STATES, NetworkClientState
+from aiokafkapy.client.network_client_state import NETWORK_CLIENT_STATES, NetworkClientState
 from aiokafkapy.common import Node
 from aiokafkapy.errors import (
     CorrelationIdMismatchError,
@@ -74,6 +75,54 @@ class TestStart:
         await under_test.loop.advance(0.4)
         assert not under_test.metadata.cluster.is_bootstrap
         assert cluster[2].count(ApiKey.METADATA) == 2
+
+
+class TestLargeMetadata:
+    """An answer that takes long to decode is decoded beside the loop."""
+
+    async def test_it_counts_when_it_is_decoded(self, make_client: MakeClient, cluster: FakeCluster):
+        under_test = await make_client(topics=["t"]).started()
+        cluster.topics = {"t": dict.fromkeys(range(5_000), 2)}
+        under_test.metadata.request_update()
+        await under_test.loop.advance(1)
+        assert under_test.loop.elsewhere == 1
+        assert under_test.metadata.cluster.partition_count("t") == 5_000
+        assert not under_test.metadata.is_update_requested
+        assert under_test.client.in_flight_count() == 0
+
+    async def test_one_that_cannot_be_read_costs_the_connection_and_is_asked_for_again(
+        self, make_client: MakeClient, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    ):
+        under_test = await make_client(topics=["t"]).started()
+        cluster.topics = {"t": dict.fromkeys(range(5_000), 2)}
+        failures = [MalformedFrameError("garbage"), MemoryError("too much")]
+        decode = request_pipeline.decode_response
+
+        def decode_response(api_key: int, version: int, frame: bytes) -> Any:
+            if api_key == ApiKey.METADATA and failures:
+                raise failures.pop(0)
+            return decode(api_key, version, frame)
+
+        monkeypatch.setattr(request_pipeline, "decode_response", decode_response)
+        under_test.metadata.request_update()
+        await under_test.loop.advance(5)
+        assert failures == []
+        assert sum(transport.is_closed for broker in cluster.brokers.values() for transport in broker.transports) == 2
+        assert under_test.metadata.cluster.partition_count("t") == 5_000
+
+    async def test_a_client_that_was_closed_meanwhile_takes_it_for_nothing(
+        self, make_client: MakeClient, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    ):
+        under_test = await make_client(topics=["t"]).started()
+        slow = asyncio.get_running_loop().create_future()
+        cluster.topics = {"t": dict.fromkeys(range(5_000), 2)}
+        under_test.metadata.request_update()
+        monkeypatch.setattr(under_test.loop, "run_in_executor", lambda *_: slow)
+        await under_test.loop.advance(1)
+        under_test.client.abort()
+        slow.set_result(None)  # nobody looks into it
+        await under_test.loop.settle()
+        assert under_test.metadata.cluster.partition_count("t") < 5_000
 
 
 class TestReadiness:
