@@ -58,7 +58,7 @@ class KafkaDataSource(DataSource):
         return _settled(KafkaWriter.plan(schema, self.options, overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> KafkaStreamWriter:  # noqa: N802
-        """As ``writer``, for each micro-batch and again for its commit. ``overwrite`` is the output mode complete."""
+        """As ``writer``, for each micro-batch and its commit. ``overwrite``, the mode complete, is as any other."""
         from .stream_writer import KafkaStreamWriter
 
         return _settled(KafkaStreamWriter.plan(schema, self.options, overwrite))

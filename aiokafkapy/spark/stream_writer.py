@@ -7,6 +7,7 @@ Rules:
 
 - Spark makes a new writer for each micro-batch and another one for its commit: nothing is carried from one to another.
 - A micro-batch that failed is written again with the same number, also after a restart from the checkpoint.
+- In the output mode complete every micro-batch writes the whole result, and nothing is removed, as Spark's connector.
 """
 
 from __future__ import annotations
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING, Self
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from .messages import WrittenRows, log_aborted, log_committed
-from .options import OptionError
 from .sink_options import SinkOptions, check_columns
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
     @classmethod
     def plan(cls, schema: StructType, options: Mapping[str, str], overwrite: bool) -> Self:
         """Check everything that is known before there are rows. Raises OptionError, ColumnError."""
-        if overwrite:
-            raise OptionError("outputMode", "complete", "'append' or 'update': records in Kafka cannot be overwritten")
         parsed = SinkOptions.parse(options)
         check_columns(schema, parsed.topic)
         return cls(parsed)
