@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from aiokafkapy.testing import ApacheKafka
@@ -42,6 +43,7 @@ def interrupted(frame: DataFrame, folder: Path) -> DataFrame:
     return frame.mapInArrow(stop_once, frame.schema)
 
 
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 def test_a_leader_that_is_killed_costs_no_row(
     spark: SparkSession, kafka3: ApacheKafka, loop_thread: LoopThread, topic: str, tmp_path: Path
 ) -> None:
