@@ -66,15 +66,16 @@ def _hours(axes: Any, frame: pd.DataFrame) -> None:
 
 
 def _routes(axes: Any, frame: pd.DataFrame) -> None:
+    from matplotlib.patches import Patch
+
     ordered = frame[frame["departed"] >= FEWEST_FLIGHTS].sort_values("mean_delay").tail(SLOWEST)
     if ordered.empty:
         ordered = frame[frame["departed"] > 0].sort_values("mean_delay").tail(SLOWEST)
     names = ordered["origin"] + " → " + ordered["dest"]
     axes.barh(names, ordered["mean_delay"], color=[AIRPORTS.get(origin, INK) for origin in ordered["origin"]])
     axes.tick_params(axis="y", labelsize=8)
-    for airport, colour in AIRPORTS.items():
-        axes.barh([], [], color=colour, label=f"from {airport}")
-    axes.legend(frameon=False, loc="lower right")
+    colours = [Patch(color=colour, label=f"from {airport}") for airport, colour in AIRPORTS.items()]
+    axes.legend(handles=colours, frameon=False, loc="lower right")
     axes.set_xlabel(f"mean departure delay, minutes: the {len(ordered)} slowest of {len(frame)} routes")
 
 
