@@ -54,6 +54,8 @@ def test_on_a_cluster_the_executors_use_what_was_shipped_to_them(broker: Broker,
     assert len(packages) == 2
     assert all(Path(package).parent.name == "aiokafkapy-packages" for package in packages)
     assert report["spark"]["master"] == "local-cluster[2,1,1024]"
+    assert not (out / "shipped").exists()
+    assert not any(Path(package).exists() for package in packages)
     carriers = broker.records("flights.delay-by-carrier")
     assert len({record.key for record in carriers}) == len(carriers) == report["rows"]["delay-by-carrier"]
 

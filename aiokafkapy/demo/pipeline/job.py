@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -83,6 +84,8 @@ class Outcome:
 
 def run_job(job: Job, tell: Tell) -> Outcome:
     """Do all of it. What was read back is in ``out/read-back/*.parquet``, by result and by the way it took."""
+    import pyspark
+
     outcome = Outcome()
     steps = _Steps(tell, outcome)
     with steps.step("starting Spark"):
@@ -94,7 +97,11 @@ def run_job(job: Job, tell: Tell) -> Outcome:
         _stream(spark, job, steps, outcome)
         _read_back(spark, job, steps, outcome)
     finally:
+        application = spark.sparkContext.applicationId
         spark.stop()
+        if job.master.startswith("local-cluster"):
+            # Its executors' directories are beside Spark's own jars, with all that was unpacked there.
+            shutil.rmtree(Path(pyspark.__file__).parent / "work" / application, ignore_errors=True)
     return outcome
 
 
@@ -121,7 +128,6 @@ def _session(job: Job) -> SparkSession:
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # Spark's own choice is whatever python3 is
-    os.environ.setdefault("SPARK_WORKER_DIR", str(Path(job.out, "work")))  # of local-cluster; else among Spark's jars
     ours = {
         "spark.master": job.master,
         "spark.app.name": "aiokafkapy pipeline",

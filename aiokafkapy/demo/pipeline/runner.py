@@ -127,7 +127,7 @@ async def run_pipeline(
     """Run it; None when the user asked to stop. Raises PipelineError."""
     check_packages()
     began = time.monotonic()
-    for leftover in ("parquet", "checkpoints", "read-back", "work"):
+    for leftover in ("parquet", "checkpoints", "read-back"):
         shutil.rmtree(options.out / leftover, ignore_errors=True)
     options.out.mkdir(parents=True, exist_ok=True)
     ends = await _prepare_topics(options)
@@ -140,7 +140,10 @@ async def run_pipeline(
         ends,
         options.conf,
     )
-    outcome = await _run_job(job, options.out / "spark.log", stop, progress)
+    try:
+        outcome = await _run_job(job, options.out / "spark.log", stop, progress)
+    finally:
+        shutil.rmtree(options.out / "shipped", ignore_errors=True)  # what the executors were sent
     if outcome is None:
         return None
     with progress("checking against pandas, drawing", None):
