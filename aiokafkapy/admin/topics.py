@@ -19,9 +19,10 @@ from uuid import UUID
 
 from ..client.config import ClientConfig
 from ..client.network_client import NetworkClient
+from ..client.network_client_utils import retry_until
 from ..cluster.metadata import Metadata
 from ..common import NO_LEADER, PartitionInfo
-from ..errors import IllegalStateError, KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError, make
+from ..errors import IllegalStateError, KafkaError, UnknownTopicOrPartitionError, make
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_request
 
@@ -239,26 +240,16 @@ class TopicAdmin:
     async def _retry(
         self, ask: Callable[[], Awaitable[T]], timeout: float | None, but_not: type[KafkaError] | tuple[()] = ()
     ) -> T:
-        timeout = self.timeout if timeout is None else timeout
-        last: KafkaError | None = None
-        attempts = 0
-        try:
-            async with asyncio.timeout(timeout):
-                while True:
-                    try:
-                        return await ask()
-                    except KafkaError as error:
-                        if not error.retriable or isinstance(error, but_not):
-                            raise
-                        last = error
-                    self.metadata.request_update()
-                    await asyncio.sleep(self.config.retry_backoff.delay(attempts))
-                    attempts += 1
-        except TimeoutError as error:
-            if isinstance(error, KafkaError):
-                raise
-            cause = last or self.metadata.describe_failure()
-            raise KafkaTimeoutError(f"no answer within {timeout:g} s: {cause}") from last
+        return await retry_until(
+            ask,
+            self.timeout if timeout is None else timeout,
+            self.config.retry_backoff,
+            before_next=self.metadata.request_update,
+            describe=lambda seconds, last: (
+                f"no answer within {seconds:g} s: {last or self.metadata.describe_failure()}"
+            ),
+            but_not=but_not,
+        )
 
 
 class _NotSpreadError(UnknownTopicOrPartitionError):

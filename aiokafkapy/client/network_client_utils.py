@@ -1,4 +1,4 @@
-"""Sends one request and waits for its answer: for callers who do not keep a pipeline of requests busy.
+"""Sends one request and waits for its answer, or tries again: for callers who do not keep a pipeline of requests busy.
 
 Knows of the client only what ``SendingClient`` says. Kafka's counterpart is ``NetworkClientUtils`` (``awaitReady``,
 ``sendAndReceive``).
@@ -10,16 +10,18 @@ flight, where its answer is dropped, and never closes a connection that others u
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, TypeVar
 
-from ..common import Node
-from ..errors import DisconnectedError, KafkaTimeoutError
+from ..common import ExponentialBackoff, Node
+from ..errors import DisconnectedError, KafkaError, KafkaTimeoutError
 from .client_request import ClientRequest, ClientResponse
 from .connection_states import format_address
 from .request_pipeline import api_name
 
-__all__ = ["SendingClient", "await_ready", "send_and_receive"]
+__all__ = ["SendingClient", "await_ready", "retry_until", "send_and_receive"]
+
+T = TypeVar("T")
 
 
 class SendingClient(Protocol):
@@ -73,3 +75,37 @@ async def send_and_receive(
         message = f"no answer to {api_name(api_key)} from {place} within {timeout:g} s: {describe_failure()}"
         raise KafkaTimeoutError(message) from None
     return response.body_or_raise()
+
+
+async def retry_until(
+    ask: Callable[[], Awaitable[T]],
+    timeout: float,
+    backoff: ExponentialBackoff,
+    *,
+    before_next: Callable[[], object],
+    describe: Callable[[float, KafkaError | None], str],
+    but_not: type[KafkaError] | tuple[()] = (),
+) -> T:
+    """What `ask` returns, asked again with back-off after an error that may pass, unless it is ``but_not``.
+
+    Raises any other error at once, and KafkaTimeoutError after `timeout` seconds, with what `describe` says of them and
+    of the last error. ``before_next`` is called before each further attempt's back-off.
+    """
+    last: KafkaError | None = None
+    attempts = 0
+    try:
+        async with asyncio.timeout(timeout):
+            while True:
+                try:
+                    return await ask()
+                except KafkaError as error:
+                    if not error.retriable or isinstance(error, but_not):
+                        raise
+                    last = error
+                before_next()
+                await asyncio.sleep(backoff.delay(attempts))
+                attempts += 1
+    except TimeoutError as error:
+        if isinstance(error, KafkaError):
+            raise
+        raise KafkaTimeoutError(describe(timeout, last)) from last

@@ -22,7 +22,7 @@ from typing import Final
 from ..common import ConsumedRecord
 from .flights import Flight, row_of
 
-__all__ = ["Check", "Ledger"]
+__all__ = ["Check", "Ledger", "render_checks"]
 
 NOT_SENT: Final = 0
 SENT: Final = 1
@@ -193,3 +193,9 @@ class Ledger:
         kept = self.examples.setdefault(kind, [])
         if len(kept) < FIRST_FEW:
             kept.append(f"{kind}: row {row} at partition {partition}, offset {offset}")
+
+
+def render_checks(checks: Sequence[Check]) -> list[str]:
+    """A line of text for each."""
+    width = max((len(check.name) for check in checks), default=0)
+    return [f"  {'ok    ' if one.passed else 'FAILED'}  {one.name:<{width}}  {one.detail}" for one in checks]

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from .ledger import Check
+from .ledger import Check, render_checks
 from .pipeline.runner import PipelineReport
 from .pipeline.runner import render as render_pipeline
 
@@ -106,8 +106,7 @@ def render(report: Report) -> str:
         *_load_lines("read back", report.read_back),
         "",
     ]
-    width = max((len(check.name) for check in report.checks), default=0)
-    lines += [f"  {'ok    ' if one.passed else 'FAILED'}  {one.name:<{width}}  {one.detail}" for one in report.checks]
+    lines += render_checks(report.checks)
     if report.troubles:
         lines += ["", *[f"  {trouble}" for trouble in report.troubles]]
     if report.pipeline is not None:

@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..common import TopicPartition
 from ..errors import KafkaError, TopicAlreadyExistsError
+from ..spark.offsets import offsets_to_json
 from .flights import DataFileMissingError, Flight, find_data_file, load_flights
 from .ledger import Ledger
 from .pipeline.runner import PipelineOptions, PipelineReport, run_pipeline
@@ -79,7 +80,8 @@ async def run_demo(options: DemoOptions, stop: StopSignal, progress: Progress) -
     _check_packages()
     if options.pipeline:
         check_pipeline_packages()
-    path, flights = await _load(options, progress)
+    path = _data_file(options)
+    flights = await _load(path, options.limit, progress)
     async with _cluster(options) as (servers, cluster):
         await _make_topic(servers, options.topic)
         starts = await _end_offsets(servers, options.topic)
@@ -107,10 +109,11 @@ async def run_pipeline_alone(options: DemoOptions, stop: StopSignal, progress: P
     None when the user asked to stop. Raises DemoError, PipelineError or DataFileMissingError.
     """
     check_pipeline_packages()
-    path, flights = await _load(options, progress)
+    path = _data_file(options)
     async with _cluster(options) as (servers, cluster):
         await _make_topic(servers, options.topic)
         if not any((await _end_offsets(servers, options.topic)).values()):
+            flights = await _load(path, options.limit, progress)
             ledger = Ledger(flights)
             await _directly(servers, options.topic, flights, ledger, stop, progress)
             if ledger.failed or ledger.unanswered:
@@ -121,14 +124,18 @@ async def run_pipeline_alone(options: DemoOptions, stop: StopSignal, progress: P
         return await _pipeline(options, path, servers, cluster, None, stop, progress)
 
 
-async def _load(options: DemoOptions, progress: Progress) -> tuple[Path, list[Flight]]:
+def _data_file(options: DemoOptions) -> Path:
     path = options.data or find_data_file()
     if not path.is_file():
         raise DataFileMissingError(f"there is no file {path}")
+    return path
+
+
+async def _load(path: Path, limit: int | None, progress: Progress) -> list[Flight]:
     with progress("reading the file", None) as bar:
-        flights = await asyncio.to_thread(load_flights, path, options.limit)
+        flights = await asyncio.to_thread(load_flights, path, limit)
         bar.update(len(flights))
-    return path, flights
+    return flights
 
 
 async def _pipeline(
@@ -140,9 +147,7 @@ async def _pipeline(
     stop: StopSignal,
     progress: Progress,
 ) -> PipelineReport | None:
-    offsets = "earliest"
-    if starts is not None:
-        offsets = json.dumps({options.topic: {str(tp.partition): offset for tp, offset in starts.items()}})
+    offsets = "earliest" if starts is None else json.dumps(offsets_to_json(starts))
     wanted = PipelineOptions(
         servers,
         path,

@@ -11,12 +11,12 @@ Rules:
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from ..client.network_client_utils import retry_until
 from ..common import ExponentialBackoff, Node, TopicPartition
-from ..errors import CoordinatorNotAvailableError, KafkaError, KafkaTimeoutError, make
+from ..errors import CoordinatorNotAvailableError, make
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_request
 
@@ -44,28 +44,15 @@ class GroupOffsets:
 
         Raises KafkaTimeoutError with the last cause after `timeout` seconds, and at once what does not pass by itself.
         """
-        last: KafkaError | None = None
-        attempts = 0
-        try:
-            async with asyncio.timeout(timeout):
-                while True:
-                    try:
-                        await self._commit(group, offsets)
-                        return
-                    except KafkaError as error:
-                        if not error.retriable:
-                            raise
-                        last = error
-                    self._coordinators.pop(group, None)
-                    await asyncio.sleep(self._backoff.delay(attempts))
-                    attempts += 1
-        except TimeoutError as error:
-            if isinstance(error, KafkaError):
-                raise
-            cause = last or "no answer"
-            raise KafkaTimeoutError(
-                f"the offsets of group {group!r} were not committed within {timeout:g} s: {cause}"
-            ) from last
+        await retry_until(
+            lambda: self._commit(group, offsets),
+            timeout,
+            self._backoff,
+            before_next=lambda: self._coordinators.pop(group, None),
+            describe=lambda seconds, last: (
+                f"the offsets of group {group!r} were not committed within {seconds:g} s: {last or 'no answer'}"
+            ),
+        )
 
     # internals
 

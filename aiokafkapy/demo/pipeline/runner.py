@@ -27,7 +27,8 @@ from typing import Any, Final
 
 from ...common import TopicPartition
 from ...errors import KafkaError
-from ..ledger import Check
+from ...spark.offsets import offsets_to_json
+from ..ledger import Check, render_checks
 from ..replay import Bar, StopSignal
 from .comparison import check_results
 from .job import Job, Outcome
@@ -165,10 +166,8 @@ def _finish(options: PipelineOptions, cluster: str, outcome: Outcome, began: flo
 
 def render(report: PipelineReport) -> list[str]:
     """The report as lines of text, one fact a line."""
-    width = max(len(check.name) for check in report.checks)
-    lines = ["", *[f"  {name}: {value}" for name, value in report.facts().items()], ""]
-    lines += [f"  {'ok    ' if one.passed else 'FAILED'}  {one.name:<{width}}  {one.detail}" for one in report.checks]
-    return [*lines, "", f"  report with pictures: {report.page}"]
+    facts = [f"  {name}: {value}" for name, value in report.facts().items()]
+    return ["", *facts, "", *render_checks(report.checks), "", f"  report with pictures: {report.page}"]
 
 
 async def _prepare_topics(options: PipelineOptions) -> dict[str, str]:
@@ -186,8 +185,7 @@ async def _prepare_topics(options: PipelineOptions) -> dict[str, str]:
     async with PartitionReader(options.bootstrap_servers) as reader:
         for name, topic in names.items():
             partitions = [TopicPartition(topic, one.partition) for one in await reader.partitions_for(topic)]
-            found = await reader.end_offsets(partitions)
-            ends[name] = json.dumps({topic: {str(tp.partition): offset for tp, offset in found.items()}})
+            ends[name] = json.dumps(offsets_to_json(await reader.end_offsets(partitions)))
     return ends
 
 
