@@ -44,7 +44,8 @@ async def test_topics_are_made_grown_and_deleted(kafka: ApacheKafka, topic: str)
     await kafka.create_topic(topic, partitions=2, config={"max.message.bytes": 2048})
     assert list(await kafka.partitions_of(topic)) == [0, 1]
     assert await kafka.leader_of(topic, 1) == 1
-    assert kafka.log_directory(1, topic, 1).is_dir()
+    # A broker knows a new partition's leader a moment before it makes its log.
+    kafka.admin.wait_until(kafka.log_directory(1, topic, 1).is_dir, 30, "the partition got no log")
     with pytest.raises(TopicAlreadyExistsError, match=topic):
         await kafka.create_topic(topic)
     await kafka.add_partitions(topic, 5)
