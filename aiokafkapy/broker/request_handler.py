@@ -57,6 +57,7 @@ class KafkaRequestHandlerPool:
         self._quotas = ClientQuotas(state.config)
         self._client_errors = RateLimitedLogger(logger)
         self._tasks: list[asyncio.Task[None]] = []
+        self._is_stopped = False
         self._delayed: set[asyncio.TimerHandle] = set()
         self._parked: set[asyncio.Future[Any]] = set()
 
@@ -69,6 +70,7 @@ class KafkaRequestHandlerPool:
 
     def stop(self) -> None:
         """End the tasks, and give up what is parked or delayed."""
+        self._is_stopped = True
         for task in self._tasks:
             task.cancel()
         for handle in self._delayed:
@@ -148,7 +150,7 @@ class KafkaRequestHandlerPool:
         request.handled = request.handled or now
         request.answered = request.answered or now
         response = Response(request, action, buffer, throttle)
-        if delay <= 0:
+        if delay <= 0 or self._is_stopped:  # what was parked is answered after the end, to nobody
             request.processor.enqueue_response(response)
             return
         handle: asyncio.TimerHandle = self._state.loop.call_later(delay, lambda: self._send_delayed(handle, response))

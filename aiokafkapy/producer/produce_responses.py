@@ -23,9 +23,11 @@ from ..errors import (
     InvalidRecordError,
     InvalidTimestampError,
     KafkaError,
+    KafkaStorageError,
     MessageTooLargeError,
     NetworkError,
     NotEnoughReplicasAfterAppendError,
+    NotLeaderOrFollowerError,
     RecordListTooLargeError,
     RecordTooLargeError,
     RequestTimedOutError,
@@ -51,9 +53,17 @@ __all__ = [
 NO_ERROR: Final = 0
 
 _IN_DOUBT: Final = frozenset(
-    (NetworkError.code, RequestTimedOutError.code, NotEnoughReplicasAfterAppendError.code, UnknownServerError.code)
+    (
+        NetworkError.code,
+        RequestTimedOutError.code,
+        NotEnoughReplicasAfterAppendError.code,
+        UnknownServerError.code,
+        NotLeaderOrFollowerError.code,
+        KafkaStorageError.code,
+    )
 )
-"""After these the records may be in the log."""
+"""After these the records may be in the log. The last two also come from a leader that appended them, waited for its
+followers and lost the lead or a disk meanwhile (Java's ``DelayedProduce``, ``ReplicaManager.getPartitionOrError``)."""
 
 _TOO_LARGE: Final = frozenset((MessageTooLargeError.code, RecordListTooLargeError.code))
 

@@ -341,7 +341,8 @@ class ProducerBatch:
 
     def has_reached_delivery_timeout(self, delivery_timeout: float, now: float) -> bool:
         """True when ``delivery_timeout`` seconds have passed since the batch was made."""
-        return now - self.created >= delivery_timeout
+        # Added as whoever waits for that moment adds it: a difference may round to just below, and he would spin.
+        return now >= self.created + delivery_timeout
 
     # --- outcome ---
 

@@ -171,6 +171,17 @@ async def test_a_cancelled_future_closes_and_a_failed_one_is_the_apis_error() ->
         assert decode_response(ApiKey.METADATA, 13, node.responses[1].buffer[4:])[1].error_code == 41
 
 
+async def test_a_request_given_up_at_the_end_leaves_no_timer_however_late_its_answers_are() -> None:
+    async with socketless_node() as node:
+        node.controls.delay(ApiKey.METADATA, 60)
+        node.controls.on_request(ApiKey.METADATA, lambda *_: asyncio.get_running_loop().create_future())
+        request = node.handle(encode_request(build_request(ApiKey.METADATA, 12), 7, "me")[4:])
+        node.pool.stop()
+        await asyncio.sleep(0)
+        assert request.parked is None
+        assert not node.pool._delayed
+
+
 async def test_a_request_whose_connection_is_gone_is_not_kept_parked() -> None:
     async with socketless_node() as node:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()

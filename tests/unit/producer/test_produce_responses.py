@@ -70,8 +70,8 @@ def test_success_and_a_duplicate_complete_the_batch(code: int) -> None:
 @pytest.mark.parametrize(
     ("code", "refreshes", "in_doubt"),
     [
-        (2, False, False), (3, True, False), (5, True, False), (6, True, False), (7, False, True), (13, True, True),
-        (19, False, False), (20, False, True), (56, True, False), (72, True, False), (74, True, False),
+        (2, False, False), (3, True, False), (5, True, False), (6, True, True), (7, False, True), (13, True, True),
+        (19, False, False), (20, False, True), (56, True, True), (72, True, False), (74, True, False),
         (100, True, False),
     ],
 )  # fmt: skip
@@ -112,7 +112,14 @@ def test_out_of_time_it_is_a_delivery_timeout_with_the_error_as_its_cause() -> N
     assert isinstance(decision.error, DeliveryTimeoutError)
     assert isinstance(decision.error.__cause__, NotLeaderOrFollowerError)
     assert "delivery_timeout_ms=100000" in str(decision.error)
-    assert not decision.error.outcome_unknown
+    assert decision.error.outcome_unknown
+    assert not outcome(19, now=100.0).error.outcome_unknown
+
+
+def test_who_lost_the_lead_may_have_appended_before_and_the_sequence_is_not_used_again() -> None:
+    decision = outcome(6, now=100.0)
+    assert decision.error.outcome_unknown
+    assert not decision.adjust_sequence_numbers
 
 
 def test_a_failure_is_in_doubt_when_any_attempt_was() -> None:
