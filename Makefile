@@ -9,6 +9,7 @@ VENV ?= .venv
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+SOAK_ARGS ?= --minutes 30
 
 BIN := $(VENV)/bin
 SET_UP := $(VENV)/.set-up
@@ -21,7 +22,7 @@ CORE := $(shell find aiokafkapy -name '*.pyx' -o -name '*.pxd') \
         $(shell find aiokafkapy -name '*.py' -exec awk 'FNR == 1 && /^\# cython:/ {print FILENAME}' {} +)
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up demo test bench bench-check lint clean
+.PHONY: help set-up demo test bench bench-check soak lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -60,6 +61,9 @@ bench: $(BENCH) ## against aiokafka, confluent-kafka, kafka-python and Kafka's o
 
 bench-check: $(BENCH) ## whether a record costs the client more CPU than was recorded on this machine
 	@$(BIN)/python -m benchmarks check $(BENCH_ARGS)
+
+soak: $(SET_UP) ## 30 minutes of simulated clusters, users and faults, each seed another; finds what breaks a promise
+	@$(BIN)/python -m tests.simulation $(SOAK_ARGS)
 
 lint: $(SET_UP) ## ruff, mypy --strict, the layers
 	@$(BIN)/ruff check .

@@ -1,0 +1,269 @@
+"""What goes wrong in a simulated cluster, and when: a schedule made of one `random.Random`, and how each fault is done.
+
+A fault has a beginning, a duration and parameters; all are drawn when the schedule is made, so a schedule can be read
+before it is run, and a fault left out changes no other one.
+
+Only what a broker may do is done: no code that says "not written" about records that were (but UNKNOWN_SERVER_ERROR, of
+which nobody knows), and a few codes never of a batch that is in the log.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from aiokafkapy import errors
+from aiokafkapy.protocol.api import ApiKey
+
+if TYPE_CHECKING:
+    from .simulated_cluster import SimulatedCluster
+
+__all__ = ["FAULTS", "Fault", "make_schedule"]
+
+Errors = tuple[type[errors.KafkaError], ...]
+
+ONLY_OF_NEW_BATCHES: Final[Errors] = (
+    errors.OutOfOrderSequenceNumberError,
+    errors.UnknownProducerIdError,
+    errors.InvalidProducerEpochError,
+    errors.MessageTooLargeError,
+    errors.RecordListTooLargeError,
+)
+"""What a broker does not say of a batch that it has: the producer would write its records a second time."""
+EVERY_OTHER: Final[Errors] = tuple(
+    errors.for_code(code)
+    for code in range(1, 200)
+    if errors.for_code(code).code == code
+    and errors.for_code(code) not in (*ONLY_OF_NEW_BATCHES, errors.DuplicateSequenceNumberError)
+)
+RETRIABLE: Final[Errors] = tuple(error for error in EVERY_OTHER if error.retriable)
+FATAL: Final[Errors] = (*(error for error in EVERY_OTHER if not error.retriable), errors.UnknownServerError)
+AFTER_APPEND: Final[Errors] = (
+    errors.NotEnoughReplicasAfterAppendError,
+    errors.RequestTimedOutError,
+    errors.NotLeaderOrFollowerError,
+    errors.KafkaStorageError,
+    errors.UnknownServerError,
+)
+OTHER_APIS: Final = (ApiKey.METADATA, ApiKey.API_VERSIONS, ApiKey.INIT_PRODUCER_ID)
+OTHER_ERRORS: Final[dict[ApiKey, Errors]] = {
+    ApiKey.METADATA: (errors.UnknownServerError, errors.RequestTimedOutError),
+    ApiKey.API_VERSIONS: (errors.UnsupportedVersionError,),
+    ApiKey.INIT_PRODUCER_ID: (
+        errors.CoordinatorLoadInProgressError,
+        errors.CoordinatorNotAvailableError,
+        errors.RequestTimedOutError,
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Fault:
+    """From `at` for `seconds` (virtual, from the start of the load)."""
+
+    at: float
+    seconds: float
+    name: str
+    node: int
+    partition: int
+    choice: int
+    times: int
+    size: float
+
+    def begin(self, cluster: SimulatedCluster) -> None:
+        """Break it."""
+        FAULTS[self.name][0](cluster, self)
+
+    def end(self, cluster: SimulatedCluster) -> None:
+        """Mend it."""
+        FAULTS[self.name][1](cluster, self)
+
+    def __str__(self) -> str:
+        return (
+            f"{self.at:8.4f} s  {self.name} for {self.seconds:.4f} s (node {self.node}, partition {self.partition}, "
+            f"choice {self.choice}, times {self.times}, size {self.size:.4f})"
+        )
+
+
+def make_schedule(chance: random.Random, duration: float, nodes: int, partitions: int, most: int) -> list[Fault]:
+    """At most so many faults, each within `duration`."""
+    faults = []
+    for _ in range(chance.randint(0, most)):
+        at = chance.uniform(0, duration)
+        faults.append(
+            Fault(
+                at=at,
+                seconds=min(duration - at, chance.expovariate(1 / chance.choice((0.05, 0.5, 3.0)))),
+                name=chance.choice(tuple(FAULTS)),
+                node=chance.randint(1, nodes),
+                partition=chance.randrange(partitions),
+                choice=chance.randrange(1_000),
+                times=chance.choice((1, 1, 2, 3, 8)),
+                size=chance.random(),
+            )
+        )
+    return sorted(faults, key=lambda fault: fault.at)
+
+
+# The verbs
+
+
+def _nothing(_: SimulatedCluster, __: Fault) -> None:
+    """Has no end, or ends by itself."""
+
+
+def _reset(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.network.reset(cluster.port_of(fault.node) if fault.choice % 3 else None)
+
+
+def _vanish(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.network.vanish(cluster.port_of(fault.node) if fault.choice % 3 else None)
+
+
+def _refuse(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.network.refusing.add(cluster.port_of(fault.node))
+    if fault.choice % 2:
+        cluster.network.reset(cluster.port_of(fault.node))
+
+
+def _accept(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.network.refusing.discard(cluster.port_of(fault.node))
+
+
+def _silence(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.network.silent.add(cluster.port_of(fault.node))
+    if fault.choice % 2:
+        cluster.network.reset(cluster.port_of(fault.node))
+
+
+def _speak(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.network.silent.discard(cluster.port_of(fault.node))
+
+
+def _slow_down(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.network.delay = (fault.size / 10, fault.size)
+
+
+def _tear(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.network.largest_piece = 1 + fault.choice % 97
+
+
+def _speed_up(cluster: SimulatedCluster, _: Fault) -> None:
+    cluster.network.heal_speed()
+
+
+def _stall(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.controls.stall_connections(True, fault.node)
+
+
+def _go_on(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.controls.stall_connections(False, fault.node)
+
+
+def _stop(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.stop_node(fault.node, is_crash=fault.choice % 2 == 1)
+
+
+def _start(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.controls.start_node(fault.node)
+
+
+def _move_leader(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.move_leader(fault.partition, fault.node)
+
+
+def _lose_leader(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.move_leader(fault.partition, None)
+
+
+def _replicate_slowly(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.replication.delay = (0.0, 4 * fault.size)
+
+
+def _replicate_nothing(cluster: SimulatedCluster, _: Fault) -> None:
+    cluster.replication.delay = (100.0, 100.0)
+
+
+def _crash(cluster: SimulatedCluster, fault: Fault) -> None:
+    _replicate(cluster, fault)
+    cluster.stop_node(fault.node, is_crash=True)
+    cluster.controls.start_node(fault.node)
+
+
+def _replicate(cluster: SimulatedCluster, _: Fault) -> None:
+    cluster.replication.delay = (0.0, 0.002)
+
+
+def _fail_before(codes: Errors) -> Callable[[SimulatedCluster, Fault], None]:
+    def fail(cluster: SimulatedCluster, fault: Fault) -> None:
+        error = codes[fault.choice % len(codes)]
+        cluster.fail_produce(error, fault.partition if fault.size < 0.7 else None, fault.times)
+
+    return fail
+
+
+def _fail_after(cluster: SimulatedCluster, fault: Fault) -> None:
+    error = AFTER_APPEND[fault.choice % len(AFTER_APPEND)]
+    cluster.controls.fail_next(ApiKey.PRODUCE, error, times=fault.times, after_append=True)
+
+
+def _lose_answer(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.controls.drop_next(ApiKey.PRODUCE, after=fault.choice % 4 != 0, times=fault.times)
+
+
+def _repeat(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.replication.twice += fault.times
+
+
+def _fail_other(cluster: SimulatedCluster, fault: Fault) -> None:
+    api = OTHER_APIS[fault.choice % len(OTHER_APIS)]
+    codes = OTHER_ERRORS[api]
+    if fault.size < 0.4:
+        cluster.controls.drop_next(api, times=fault.times)
+    else:
+        cluster.controls.fail_next(api, codes[fault.choice % len(codes)], times=fault.times)
+
+
+def _throttle(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.controls.throttle(None, 1 + int(fault.size * 800))
+
+
+def _throttle_no_more(cluster: SimulatedCluster, _: Fault) -> None:
+    cluster.controls.throttle(None, 0)
+
+
+def _delay(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.controls.delay(ApiKey.PRODUCE if fault.choice % 2 else ApiKey.METADATA, fault.size * 2)
+
+
+def _delay_no_more(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.controls.delay(ApiKey.PRODUCE if fault.choice % 2 else ApiKey.METADATA, 0)
+
+
+Verb = Callable[["SimulatedCluster", Fault], Any]
+
+FAULTS: Final[dict[str, tuple[Verb, Verb]]] = {
+    "reset": (_reset, _nothing),
+    "vanish": (_vanish, _nothing),
+    "refuse": (_refuse, _accept),
+    "silence": (_silence, _speak),
+    "slow down": (_slow_down, _speed_up),
+    "tear frames": (_tear, _speed_up),
+    "stall": (_stall, _go_on),
+    "stop node": (_stop, _start),
+    "move leader": (_move_leader, _nothing),
+    "lose leader": (_lose_leader, _move_leader),
+    "replicate slowly": (_replicate_slowly, _replicate),
+    "crash with records that only it has": (_replicate_nothing, _crash),
+    "retriable error": (_fail_before(RETRIABLE), _nothing),
+    "fatal error": (_fail_before(FATAL), _nothing),
+    "error of a new batch": (_fail_before(ONLY_OF_NEW_BATCHES), _nothing),
+    "error after append": (_fail_after, _nothing),
+    "lose answer": (_lose_answer, _nothing),
+    "deliver twice": (_repeat, _nothing),
+    "fail another api": (_fail_other, _nothing),
+    "throttle": (_throttle, _throttle_no_more),
+    "delay answers": (_delay, _delay_no_more),
+}

@@ -1,0 +1,118 @@
+"""What a shared log leaves out: that followers need time, and that a leader which crashes may take records with it.
+
+Appended records count as replicated a little later; only then the Produce request is answered, and only what was
+answered is safe. `truncate` is what a new leader that had not heard of the rest does to the log: the records are gone,
+and with them what the partition remembered of their sequences. So nothing that was acknowledged is ever lost, and
+everything else may be.
+
+The seam is `controls.on_request`: the product's own handler is called, and its answer held back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.broker.context import RequestContext
+from aiokafkapy.broker.handlers import CLOSE_CONNECTION, NO_RESPONSE, produce
+from aiokafkapy.broker.handlers.leadership import find_partition, find_topic
+from aiokafkapy.broker.log import PartitionLog
+from aiokafkapy.broker.log_storage import MemoryStorage
+from aiokafkapy.broker.topics import Partition
+from aiokafkapy.errors import KafkaError
+
+__all__ = ["Replication"]
+
+
+@dataclass(eq=False)
+class _Held:
+    """An answer that waits for the followers, and up to where they must have read."""
+
+    future: asyncio.Future[Any]
+    answer: Any
+    ends: dict[Partition, int]
+    timer: asyncio.TimerHandle | None = None
+
+
+class Replication:
+    """Holds answers back, and knows what may be lost."""
+
+    def __init__(self, broker: DevBroker, chance: random.Random, trace: Callable[..., None]) -> None:
+        self.delay = (0.0, 0.002)
+        self.twice = 0
+        self.truncated_records = 0
+        self._broker = broker
+        self._chance = chance
+        self._trace = trace
+        self._held: list[_Held] = []
+        self._safe: dict[Partition, int] = {}
+
+    def handle_produce(self, context: RequestContext, body: Any) -> Any:
+        """Append, and answer when it is replicated."""
+        answer = produce.handle(context, body)
+        if self.twice > 0:  # the network, or a proxy in between, delivered the request a second time
+            self.twice -= 1
+            answer = produce.handle(context, body)
+        if answer is NO_RESPONSE or answer is CLOSE_CONNECTION:
+            return answer
+        held = _Held(context.state.loop.create_future(), answer, self._ends(context, body))
+        self._held.append(held)
+        held.timer = context.state.loop.call_later(self._chance.uniform(*self.delay), self._replicated, held)
+        return held.future
+
+    def close(self) -> None:
+        """Answer no more."""
+        for held in self._held:
+            if held.timer is not None:
+                held.timer.cancel()
+
+    def truncate(self, node_id: int) -> None:
+        """The node crashes: what it leads ends where the followers are."""
+        for topic in self._broker.state.topics:
+            for partition in topic.partitions:
+                if partition.leader == node_id:
+                    self._truncate(partition, self._safe.get(partition, 0))
+
+    # internals
+
+    def _ends(self, context: RequestContext, body: Any) -> dict[Partition, int]:
+        ends = {}
+        for requested in body.topic_data:
+            try:
+                topic = find_topic(context, getattr(requested, "name", None), getattr(requested, "topic_id", None))
+                found = [find_partition(topic, data.index) for data in requested.partition_data]
+            except KafkaError:
+                continue
+            ends |= {partition: partition.log.end_offset for partition in found}
+        return ends
+
+    def _replicated(self, held: _Held) -> None:
+        if held not in self._held:
+            return
+        self._held.remove(held)
+        for partition, end in held.ends.items():
+            self._safe[partition] = max(end, self._safe.get(partition, 0))
+        if not held.future.done():
+            held.future.set_result(held.answer)
+
+    def _truncate(self, partition: Partition, end: int) -> None:
+        old = partition.log
+        if old.end_offset <= end:
+            return
+        storage = MemoryStorage()
+        log = PartitionLog(partition.topic_name, partition.index, old.config, storage)
+        for batch in old._batches(0):
+            if batch.base_offset < end:
+                storage.append((batch.buffer,), batch.base_offset, old.config.segment_bytes)
+                log._scan(memoryview(bytes(batch.buffer)), storage.size - batch.size)
+        assert log.end_offset == end, (log.end_offset, end)
+        self.truncated_records += old.end_offset - end
+        self._trace("truncated", partition, old.end_offset, end)
+        partition.log = log
+        for held in self._held:
+            if held.ends.get(partition, 0) > end and not held.future.done():
+                held.future.cancel()  # its connection ends

@@ -1,0 +1,258 @@
+"""One seed: a cluster, producers and their users, a schedule of faults, and what is found afterwards.
+
+`run(seed)` is a function of the seed (in a process with PYTHONHASHSEED=0, see `__main__`): the same calls, the same
+bytes, the same virtual times; `Report.fingerprint` says whether two runs were the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import itertools
+import random
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+from aiokafkapy import KafkaProducer, RecordMetadata
+from aiokafkapy.errors import KafkaError
+from aiokafkapy.producer.producer_state import ProducerState
+from aiokafkapy.protocol.api import ApiKey
+
+from .checker import SLACK, check_records
+from .faults import Fault, make_schedule
+from .simulated_cluster import SimulatedCluster
+from .simulated_loop import Deadlock, SimulatedLoop
+from .simulated_network import SimulatedNetwork
+from .workload import Workload, producer_options
+
+__all__ = ["Report", "run"]
+
+EPOCH = 1_700_000_000.0
+"""What the wall clock says when the loop's is at zero."""
+SPLIT_ALLOWANCE = 2_000
+"""Bytes by which the pieces of a batch that a broker found too large may hold more than it did."""
+RECOVERY = 60.0
+"""Virtual seconds within which a record must be deliverable once everything is well: all time-outs are below that."""
+
+
+@dataclass
+class Report:
+    """What one seed did. `findings` are broken promises: none, if all is well."""
+
+    seed: int
+    findings: list[str] = field(default_factory=list)
+    schedule: list[Fault] = field(default_factory=list)
+    options: list[dict[str, Any]] = field(default_factory=list)
+    counts: Counter[str] = field(default_factory=Counter)
+    virtual_seconds: float = 0.0
+    fingerprint: str = ""
+    trace: list[str] = field(default_factory=list)
+
+
+def run(seed: int, *, keep_trace: bool = False) -> Report:
+    """Run one seed to its end. Raises nothing: what goes wrong is a finding."""
+    scenario = _Scenario(seed, keep_trace)
+    loop = scenario.loop
+    with _virtual_world(loop, scenario.network, seed), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.set_event_loop(loop)
+        try:
+            loop.run_until_complete(scenario.play())
+        except (Deadlock, Exception) as error:
+            scenario.find(f"{type(error).__name__}: {error}")
+            scenario.abandon()
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
+    report = scenario.report
+    report.findings += [f"a warning: {warning.message}" for warning in caught]
+    report.findings += [f"asyncio complained: {complaint}" for complaint in loop.complaints]
+    report.virtual_seconds = loop.time()
+    report.fingerprint = scenario.digest.hexdigest()[:16]
+    return report
+
+
+class _Scenario:
+    def __init__(self, seed: int, keep_trace: bool) -> None:
+        self.report = Report(seed)
+        self.digest = hashlib.blake2b()
+        self._keep_trace = keep_trace
+        # Streams of their own, so that one more draw in one place does not change everything.
+        self._chance, network, faults, replication, self._users, threads = (
+            random.Random(f"{seed}/{name}")
+            for name in ("scenario", "network", "faults", "replication", "users", "threads")
+        )
+        self.loop = SimulatedLoop(lambda: threads.uniform(0, 0.005))
+        self.network = SimulatedNetwork(self.loop, network, self._trace)
+        self.loop.network = self.network
+        self._cluster = SimulatedCluster(self.network, replication, self._trace)
+        self._duration = self._chance.choice((0.3, 2.0, 10.0))
+        self._faults = faults
+        self._producers: list[KafkaProducer[Any, Any]] = []
+        self._workloads: list[Workload] = []
+        self._crashes = self._chance.random() < 0.05
+
+    def find(self, finding: str) -> None:
+        self.report.findings.append(f"{self.loop.time():.4f} s: {finding}")
+
+    def abandon(self) -> None:
+        """Let go of what a failed run left behind."""
+        self.network.reset()
+        for task in asyncio.all_tasks(self.loop):
+            task.cancel()
+        for _ in range(10):  # turns that need no time
+            self.loop.run_until_complete(asyncio.sleep(0))
+
+    async def play(self) -> None:
+        cluster, report = self._cluster, self.report
+        await cluster.start()
+        report.schedule = make_schedule(
+            self._faults,
+            self._duration,
+            len(cluster.broker.nodes),
+            cluster.partitions,
+            self._chance.choice((0, 5, 15, 40)),
+        )
+        report.options = [producer_options(self._chance) for _ in range(self._chance.choice((1, 1, 2)))]
+        for number, options in enumerate(report.options):
+            producer = KafkaProducer(cluster.broker.bootstrap_servers, client_id=f"producer-{number}", **options)
+            await producer.start()
+            self._producers.append(producer)
+            self._workloads.append(Workload(number, producer, self._users, cluster.partitions, self._duration))
+        began = self.loop.time()
+        users = asyncio.gather(*(workload.run() for workload in self._workloads))
+        await self._break_things(began)
+        cluster.heal()
+        self._crash_somebody()
+        closing = self._chance.random()
+        if closing < 0.2:  # in the middle of it all
+            await self._close(self._chance.choice((0.0, 0.1, None)))
+            await users
+        else:
+            await users
+            if closing < 0.8:
+                await self._recover()
+            await self._close(None)
+        self._check(self.loop.time() - began)
+        await cluster.stop()
+        self._check_nothing_is_left()
+
+    # internals
+
+    async def _break_things(self, began: float) -> None:
+        events = [(fault.at, 0, number) for number, fault in enumerate(self.report.schedule)]
+        events += [(fault.at + fault.seconds, 1, number) for number, fault in enumerate(self.report.schedule)]
+        for at, is_end, number in sorted(events):
+            await asyncio.sleep(max(0.0, began + at - self.loop.time()))
+            fault = self.report.schedule[number]
+            self._trace("end of" if is_end else "fault", fault.name, fault.node)
+            (fault.end if is_end else fault.begin)(self._cluster)
+            self._check_accounts(is_settled=False)
+            self.report.counts[fault.name] += not is_end
+        await asyncio.sleep(max(0.0, began + self._duration - self.loop.time()))
+
+    def _crash_somebody(self) -> None:
+        if self._crashes:
+            self.report.counts["crash of a Sender"] += 1
+            tasks = [task for task in asyncio.all_tasks() if task.get_name() == "aiokafkapy-sender"]
+            self._chance.choice(sorted(tasks, key=lambda task: task.get_coro().__qualname__)).cancel()
+
+    async def _recover(self) -> None:
+        """Once all is well every partition takes a record again."""
+        for number, (producer, workload) in enumerate(zip(self._producers, self._workloads, strict=True)):
+            deadline = self.loop.time() + RECOVERY
+            for partition in range(self._cluster.partitions):
+                error: KafkaError | None = KafkaError()
+                while error is not None and producer.state is ProducerState.RUNNING:
+                    error = await workload.deliver_one(partition)
+                    if error is not None:
+                        await asyncio.sleep(0.05)
+                    if self.loop.time() > deadline:
+                        self.find(f"producer {number} has not recovered after {RECOVERY} s: {error!r}")
+                        return
+
+    async def _close(self, timeout: float | None) -> None:
+        for number, producer in enumerate(self._producers):
+            began = self.loop.time()
+            await producer.close(timeout)
+            limit = self.report.options[number]["delivery_timeout_ms"] / 1000 if timeout is None else timeout
+            limit += self.report.options[number]["max_block_ms"] / 1000 if timeout is None else 0
+            if self.loop.time() - began > limit + SLACK:
+                self.find(f"close({timeout}) of producer {number} took {self.loop.time() - began:.3f} s")
+
+    def _check(self, elapsed: float) -> None:
+        logs = self._cluster.values()
+        counts = self.report.counts
+        for workload, options in zip(self._workloads, self.report.options, strict=True):
+            for finding in itertools.islice(check_records(workload.sent, logs, options), 10):
+                self.find(finding)
+            counts["records"] += len(workload.sent)
+            counts["acknowledged"] += sum(isinstance(sent.outcome, RecordMetadata) for sent in workload.sent)
+            counts["cancelled"] += sum(sent.is_cancelled for sent in workload.sent)
+            counts["failed"] += sum(isinstance(sent.outcome, BaseException) for sent in workload.sent)
+        counts["produce requests"] += self._cluster.controls.request_count(ApiKey.PRODUCE)
+        counts["truncated records"] += self._cluster.replication.truncated_records
+        self._check_accounts(is_settled=True)
+
+    def _check_accounts(self, *, is_settled: bool) -> None:
+        for number, producer in enumerate(self._producers):
+            now = producer.statistics()
+            if now.accepted != now.delivered + now.failed + now.pending:
+                self.find(f"the accounts of producer {number} do not balance: {now}")
+            if not 0 <= now.buffered_bytes <= now.buffer_memory + SPLIT_ALLOWANCE:
+                self.find(f"producer {number} holds more than it may: {now}")
+            if is_settled and (now.pending, now.waiters, now.batches, now.buffered_bytes) != (0, 0, 0, 0):
+                self.find(f"producer {number} still holds something: {now}")
+
+    def _check_nothing_is_left(self) -> None:
+        for task in asyncio.all_tasks(self.loop):
+            if task is not asyncio.current_task():
+                self.find(f"a task is left: {task!r}")
+        self.report.findings += [
+            f"a timer is left: {timer!r}" for timer in self.loop.timers() if not _is_on_its_way(timer)
+        ]
+        open_connections = [each for each in self.network.connections if not each.client.is_closing()]
+        if open_connections:
+            self.find(f"{len(open_connections)} connections are left")
+
+    def _trace(self, *event: Any) -> None:
+        line = f"{self.loop.time():.9f} {' '.join(map(str, event))}"
+        self.digest.update(line.encode())
+        if self._keep_trace:
+            self.report.trace.append(line)
+
+
+def _is_on_its_way(timer: asyncio.TimerHandle) -> bool:
+    """Whether it is no timer of anybody's, but bytes that will arrive where nobody is any more."""
+    return "_End." in repr(timer)
+
+
+@contextlib.contextmanager
+def _virtual_world(loop: SimulatedLoop, network: SimulatedNetwork, seed: int) -> Iterator[None]:
+    """Clocks, chance and listening sockets of the machine are replaced, for as long as this lasts."""
+    entropy = random.Random(f"{seed}/entropy")
+    random.seed(f"{seed}/global")
+
+    def wall_time() -> float:
+        return EPOCH + loop.time()
+
+    class SeededRandom(random.Random):
+        def __init__(self, x: Any = None) -> None:
+            super().__init__(entropy.random() if x is None else x)
+
+    with contextlib.ExitStack() as stack:
+        for place, stand_in in (
+            ("time.monotonic", loop.time),
+            ("time.time", wall_time),
+            *((f"aiokafkapy.producer.{module}.time", wall_time) for module in ("record_intake", "bulk")),
+            ("os.urandom", entropy.randbytes),
+            ("random.Random", SeededRandom),
+            ("aiokafkapy.broker.socket_server._listening_socket", network.listener),
+        ):
+            stack.enter_context(mock.patch(place, stand_in))
+        yield

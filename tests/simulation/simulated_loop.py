@@ -1,0 +1,137 @@
+"""An event loop whose time is virtual and whose network is a `SimulatedNetwork`: hours pass at once, and twice alike.
+
+Nothing waits: when no callback is ready, the time becomes that of the next timer. When there is none, or none but those
+that come for ever, `Deadlock` says which tasks still wait: a hang is found in no time.
+
+Rules: no thread, socket or clock of the machine has a say in anything; what would run in a thread runs later, in a turn
+of its own; an exception that asyncio would log is kept in `complaints`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any, Protocol
+
+__all__ = ["Deadlock", "Network", "SimulatedLoop"]
+
+START = 1_000.0
+"""Not zero, so that code which takes "never" for "at time zero" is noticed."""
+LONGEST_RUN = 1_800.0
+"""Seconds after which only timers that come again and again keep the loop alive: no scenario needs a tenth of it."""
+
+
+class Deadlock(Exception):
+    """Nothing can happen any more, and what was awaited has not."""
+
+
+class Network(Protocol):
+    """What the loop needs of a network."""
+
+    async def connect(self, sock: socket.socket, address: Any) -> None:
+        """As `loop.sock_connect`."""
+
+    def open(self, sock: Any, protocol: asyncio.Protocol) -> asyncio.Transport:
+        """The transport of a connected or accepted socket."""
+
+    def listen(self, listener: Any, on_acceptable: Callable[[], None]) -> None:
+        """Call back when a connection can be accepted."""
+
+    def listen_no_more(self, listener: Any) -> bool:
+        """The opposite; whether there was a call-back."""
+
+
+class SimulatedLoop(asyncio.BaseEventLoop):
+    """Runs until its future is done, like any loop; `delay_of_thread()` says how long work in a thread takes."""
+
+    def __init__(self, delay_of_thread: Callable[[], float]) -> None:
+        super().__init__()
+        self.network: Network
+        self.complaints: list[str] = []
+        self._now = START
+        self._clock_resolution = 1e-9
+        self._selector = self
+        self._delay_of_thread = delay_of_thread
+        self.set_exception_handler(self._complain)
+
+    def time(self) -> float:
+        """Virtual seconds."""
+        return self._now
+
+    def timers(self) -> list[asyncio.TimerHandle]:
+        """Timers that are armed."""
+        return [timer for timer in self._scheduled if not timer.cancelled()]
+
+    # what asyncio's own half asks of a selector
+
+    def select(self, timeout: float | None) -> list[Any]:
+        """Let the time pass until the next timer; `Deadlock` when there is none."""
+        if timeout == 0:
+            return []
+        if timeout is None or self._now > START + LONGEST_RUN:
+            waiting = sorted(f"{task.get_name()}: {_where(task)}" for task in asyncio.all_tasks(self))
+            raise Deadlock("what was awaited will not happen any more; tasks that wait:\n  " + "\n  ".join(waiting))
+        # _run_once has taken cancelled timers off the front; a timeout is cut at a day, which is no harm.
+        self._now = max(self._now, self._scheduled[0].when())
+        return []
+
+    def _process_events(self, events: list[Any]) -> None:
+        pass
+
+    def _write_to_self(self) -> None:
+        pass
+
+    # the network
+
+    async def sock_connect(self, sock: socket.socket, address: Any) -> None:
+        await self.network.connect(sock, address)
+
+    async def create_connection(self, protocol_factory: Callable[[], Any], *_: Any, sock: Any, **__: Any) -> Any:
+        """Of a connected socket only."""
+        return self._opened(sock, protocol_factory())
+
+    async def connect_accepted_socket(self, protocol_factory: Callable[[], Any], sock: Any, **_: Any) -> Any:
+        return self._opened(sock, protocol_factory())
+
+    def add_reader(self, fd: Any, callback: Callable[..., Any], *_: Any) -> None:
+        """For listeners only."""
+        self.network.listen(fd, callback)
+
+    def remove_reader(self, fd: Any) -> bool:
+        return self.network.listen_no_more(fd)
+
+    # threads
+
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+        """Run it here, a little later. What runs cannot be cancelled any more, as in a thread."""
+        outcome: asyncio.Future[Any] = self.create_future()
+
+        def run() -> None:
+            try:
+                result = func(*args)
+            except Exception as error:
+                if not outcome.done():
+                    outcome.set_exception(error)
+            else:
+                if not outcome.done():
+                    outcome.set_result(result)
+
+        self.call_later(self._delay_of_thread(), run)
+        return outcome
+
+    async def shutdown_default_executor(self, timeout: float | None = None) -> None:
+        """There is none."""
+
+    # internals
+
+    def _opened(self, sock: Any, protocol: asyncio.Protocol) -> tuple[asyncio.Transport, asyncio.Protocol]:
+        return self.network.open(sock, protocol), protocol
+
+    def _complain(self, _: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        self.complaints.append(f"{context['message']}: {context.get('exception')!r}")
+
+
+def _where(task: asyncio.Task[Any]) -> str:
+    frames = task.get_stack(limit=1)
+    return f"{frames[-1].f_code.co_qualname}:{frames[-1].f_lineno}" if frames else repr(task.get_coro())

@@ -1,0 +1,333 @@
+"""The network between simulated nodes: TCP as its ends see it, with a delay, and with everything that goes wrong.
+
+Bytes of one direction of one connection arrive in order and in pieces of any size; connections overtake one another.
+A write that finds the window full waits in the sender's buffer, and `pause_writing` says so, as a full socket would.
+
+Faults: `reset` ends connections by RST wherever the bytes are (so frames are torn); `vanish` lets connections swallow
+whatever is sent, in both directions, and say nothing; a port may refuse, or be silent to whoever connects; delays and
+pieces can be changed at any time and hold from the next byte.
+
+Rules: every choice is made by the one `random.Random` given; all that happens is told to `trace`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os
+import random
+import socket
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from .simulated_loop import SimulatedLoop
+
+__all__ = ["SimulatedListener", "SimulatedNetwork"]
+
+WINDOW = 65_536
+"""Bytes on their way, or unread, before a writer has to keep the rest."""
+CLIENT_PORT = 40_000
+
+
+@dataclass(eq=False)
+class SimulatedListener:
+    """Stands for a broker's listening socket."""
+
+    network: SimulatedNetwork
+    port: int
+    backlog: deque[tuple[_Accepted, tuple[str, int]]] = field(default_factory=deque)
+
+    def getsockname(self) -> tuple[str, int]:
+        return "127.0.0.1", self.port
+
+    def accept(self) -> tuple[_Accepted, tuple[str, int]]:
+        if not self.backlog:
+            raise BlockingIOError
+        return self.backlog.popleft()
+
+    def close(self) -> None:
+        self.network.listeners.pop(self.port, None)
+        while self.backlog:
+            accepted, _ = self.backlog.popleft()
+            accepted.end.peer.fail(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
+
+
+class SimulatedNetwork:
+    """All listeners and connections."""
+
+    def __init__(self, loop: SimulatedLoop, chance: random.Random, trace: Callable[..., None]) -> None:
+        self.loop = loop
+        self.chance = chance
+        self.trace = trace
+        self.listeners: dict[int, SimulatedListener] = {}
+        self.connections: list[Connection] = []
+        # what is wrong
+        self.delay = (0.0002, 0.002)
+        self.largest_piece = 1 << 20
+        self.refusing: set[int] = set()
+        self.silent: set[int] = set()
+        self._acceptable: dict[SimulatedListener, Callable[[], None]] = {}
+        self._connected: dict[int, _End] = {}
+        self._last_port = 9_000
+        self._last_client_port = CLIENT_PORT
+
+    def listener(self, _: str, port: int, __: Any) -> SimulatedListener:
+        """Stands for `socket_server._listening_socket`."""
+        if not port:
+            self._last_port += 1
+            port = self._last_port
+        listener = self.listeners[port] = SimulatedListener(self, port)
+        return listener
+
+    # faults
+
+    def reset(self, port: int | None = None) -> int:
+        """End the open connections to a port, or all, by RST; how many they were."""
+        chosen = [each for each in self.connections if port in (None, each.port)]
+        for connection in chosen:
+            connection.reset()
+        return len(chosen)
+
+    def vanish(self, port: int | None = None) -> int:
+        """From now on the open connections to a port, or all, swallow what is sent."""
+        chosen = [each for each in self.connections if port in (None, each.port)]
+        for connection in chosen:
+            connection.has_vanished = True
+        return len(chosen)
+
+    def heal_speed(self) -> None:
+        """As fast as at the start, and in pieces as large."""
+        self.delay, self.largest_piece = (0.0002, 0.002), 1 << 20
+
+    def heal(self) -> None:
+        """All new connections are as good as at the start; those that vanished stay so."""
+        self.heal_speed()
+        self.refusing.clear()
+        self.silent.clear()
+
+    # for the loop
+
+    async def connect(self, sock: socket.socket, address: Any) -> None:
+        port = address[1]
+        await asyncio.sleep(self.chance.uniform(*self.delay))
+        if port in self.silent:
+            await self.loop.create_future()
+        listener = self.listeners.get(port)
+        if listener is None or port in self.refusing:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
+        self._last_client_port += 1
+        connection = Connection(self, port, self._last_client_port)
+        self._connected[id(sock)] = connection.client
+        listener.backlog.append((_Accepted(connection.server), ("127.0.0.1", connection.client_port)))
+        on_acceptable = self._acceptable.get(listener)
+        if on_acceptable is not None:
+            self.loop.call_soon(on_acceptable)
+
+    def open(self, sock: Any, protocol: asyncio.Protocol) -> asyncio.Transport:
+        if isinstance(sock, _Accepted):
+            return sock.end.open(protocol, sock)
+        return self._connected.pop(id(sock)).open(protocol, sock)
+
+    def listen(self, listener: SimulatedListener, on_acceptable: Callable[[], None]) -> None:
+        self._acceptable[listener] = on_acceptable
+        if listener.backlog:
+            self.loop.call_soon(on_acceptable)
+
+    def listen_no_more(self, listener: SimulatedListener) -> bool:
+        return self._acceptable.pop(listener, None) is not None
+
+
+class Connection:
+    """Two ends, each of which sends to the other."""
+
+    def __init__(self, network: SimulatedNetwork, port: int, client_port: int) -> None:
+        self.port = port
+        self.client_port = client_port
+        self.has_vanished = False
+        self.client = _End(network, self, "client")
+        self.server = _End(network, self, "server")
+        self.client.peer, self.server.peer = self.server, self.client
+        network.connections.append(self)
+
+    def reset(self) -> None:
+        """RST, seen by both ends now."""
+        for end in (self.client, self.server):
+            end.fail(ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET)))
+
+
+@dataclass(eq=False)
+class _Accepted:
+    """Stands for an accepted socket."""
+
+    end: _End
+
+    def setblocking(self, _: bool) -> None:
+        pass
+
+    def setsockopt(self, *_: Any) -> None:
+        pass
+
+    def close(self) -> None:
+        self.end.abort()
+
+
+class _End(asyncio.Transport):
+    """One end of a connection, and the bytes on their way from it."""
+
+    peer: _End
+
+    def __init__(self, network: SimulatedNetwork, connection: Connection, name: str) -> None:
+        super().__init__()
+        self._network = network
+        self._connection = connection
+        self._name = f"{name} {connection.client_port}-{connection.port}"
+        self._protocol: asyncio.Protocol | None = None
+        self._sock: Any = None
+        # sending
+        self._buffer = bytearray()  # what the window has no room for
+        self._on_its_way = 0
+        self._high_water = 65_536
+        self._is_paused = False
+        self._next_arrival = 0.0
+        # receiving
+        self._unread = bytearray()
+        self._may_read = True
+        self._reached_end = False
+        # ending
+        self._is_closing = False
+
+    def open(self, protocol: asyncio.Protocol, sock: Any) -> _End:
+        """Begin: the socket is this transport's from here on."""
+        if self._is_closing:
+            raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+        self._protocol = protocol
+        self._sock = sock
+        protocol.connection_made(self)
+        self._network.loop.call_soon(self._read)
+        return self
+
+    # asyncio.Transport
+
+    def write(self, data: Any) -> None:
+        if self._is_closing or not len(data):
+            return
+        self._buffer += data
+        self._send()
+
+    def writelines(self, buffers: Any) -> None:
+        self.write(b"".join(buffers))
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self._high_water = 65_536 if high is None else high
+
+    def get_write_buffer_size(self) -> int:
+        return len(self._buffer)
+
+    def pause_reading(self) -> None:
+        self._may_read = False
+
+    def resume_reading(self) -> None:
+        self._may_read = True
+        self._network.loop.call_soon(self._read)
+
+    def is_closing(self) -> bool:
+        return self._is_closing
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return default
+
+    def get_protocol(self) -> Any:
+        return self._protocol
+
+    def close(self) -> None:
+        """What is in the buffer is sent first; nobody here needs more than that."""
+        self.abort()
+
+    def abort(self) -> None:
+        if not self._is_closing:
+            self.fail(None)
+            if not self._connection.has_vanished:
+                # What was sent before arrives before the end of it; what the peer still sends meets a closed socket.
+                self._network.loop.call_at(self._arrival(), self.peer.reach_end)
+
+    # the network's verbs
+
+    def fail(self, error: Exception | None) -> None:
+        """This end is gone."""
+        if self._is_closing:
+            return
+        self._is_closing = True
+        self._buffer.clear()
+        self._network.trace("closed", self._name, error)
+        self._network.loop.call_soon(self._lose, error)
+
+    def arrive(self, piece: bytes) -> None:
+        """A piece of what the peer sent."""
+        self.peer._on_its_way -= len(piece)
+        if not self._is_closing and not self._connection.has_vanished:
+            self._unread += piece
+            self._read()
+        self.peer._send()
+
+    def reach_end(self) -> None:
+        """The peer closed; what it sent has arrived."""
+        self._reached_end = True
+        self._read()
+
+    # internals
+
+    def _send(self) -> None:
+        if self._connection.has_vanished:
+            # The kernel takes what it has room for, and nobody will ever acknowledge it.
+            taken = min(WINDOW - self._on_its_way, len(self._buffer))
+            del self._buffer[:taken]
+            self._on_its_way += taken
+        while self._buffer and not self._is_closing and self._on_its_way < WINDOW:
+            network = self._network
+            most = min(network.largest_piece, WINDOW - self._on_its_way, len(self._buffer))
+            size = most if network.chance.random() < 0.7 else network.chance.randint(1, most)
+            piece = bytes(self._buffer[:size])
+            del self._buffer[:size]
+            self._on_its_way += size
+            network.loop.call_at(self._arrival(), self.peer.arrive, piece)
+        self._update_writing()
+
+    def _arrival(self) -> float:
+        """When what is sent now arrives: later than what was sent earlier (timers that are due together may swap)."""
+        network = self._network
+        self._next_arrival = max(
+            self._next_arrival + 1e-7, network.loop.time() + network.chance.uniform(*network.delay)
+        )
+        return self._next_arrival
+
+    def _update_writing(self) -> None:
+        if self._protocol is None or self._is_closing:
+            return
+        if not self._is_paused and len(self._buffer) > self._high_water:
+            self._is_paused = True
+            self._protocol.pause_writing()
+        elif self._is_paused and not self._buffer:
+            self._is_paused = False
+            self._protocol.resume_writing()
+
+    def _read(self) -> None:
+        if self._protocol is None or self._is_closing or not self._may_read:
+            return
+        if self._unread:
+            data = bytes(self._unread)
+            self._unread.clear()
+            self._network.trace("data", self._name, len(data))
+            self._protocol.data_received(data)
+        if self._reached_end and self._may_read:
+            self.fail(None)
+
+    def _lose(self, error: Exception | None) -> None:
+        if self._sock is not None:
+            self._sock.close()
+        connections = self._network.connections
+        if self.peer._is_closing and self._connection in connections:
+            connections.remove(self._connection)
+        if self._protocol is not None:
+            self._protocol.connection_lost(error)

@@ -1,0 +1,232 @@
+"""What users do with a producer, drawn from one `random.Random`: every way of sending, many tasks, cancelled anywhere.
+
+Each record has a value of its own, and a `Sent` that says when it was called in, as which, and what was told of it. A
+cancelled call is one whose outcome nobody was told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from aiokafkapy import KafkaProducer, RecordMetadata
+from aiokafkapy.errors import BufferExhaustedError, FlushTimeoutError, KafkaError, MetadataNotReadyError
+
+from .simulated_cluster import TOPIC
+
+__all__ = ["Sent", "Workload", "producer_options"]
+
+
+@dataclass(eq=False)
+class Sent:
+    """One record. `outcome` is None until something was told; `bulk` is the `send_many` that it was in, 0 for none."""
+
+    producer: int
+    order: int
+    value: bytes
+    began: float
+    bulk: int = 0
+    outcome: RecordMetadata | BaseException | None = None
+    ended: float = 0.0
+    is_cancelled: bool = False
+
+
+def producer_options(chance: random.Random) -> dict[str, Any]:
+    """Options that let things happen within seconds."""
+    options: dict[str, Any] = {
+        "request_timeout_ms": chance.choice((300, 1_000, 3_000)),
+        "max_block_ms": chance.choice((200, 2_000, 10_000)),
+        "linger_ms": chance.choice((None, None, 0, 5, 100)),
+        "batch_size": chance.choice((0, 200, 2_000, 131_072)),
+        "buffer_memory": chance.choice((3_000, 20_000, 33_554_432)),
+        "compression_type": chance.choice(("none", "none", "none", "gzip", "snappy", "lz4", "zstd")),
+        "retry_backoff_ms": chance.choice((10, 100)),
+        "reconnect_backoff_ms": chance.choice((10, 50)),
+        "metadata_max_age_ms": chance.choice((200, 5_000, 300_000)),
+        "connections_max_idle_ms": chance.choice((300, 180_000, 180_000)),
+        "socket_connection_setup_timeout_ms": 500,
+        "socket_connection_setup_timeout_max_ms": 2_000,
+        "max_in_flight_requests_per_connection": chance.choice((1, 2, 5, 5, 5)),
+        "metadata_recovery_rebootstrap_trigger_ms": chance.choice((1_000, 300_000)),
+        "partitioner_availability_timeout_ms": chance.choice((0, 0, 100)),
+    }
+    options["max_request_size"] = min(options["buffer_memory"], chance.choice((1_000, 1_048_576)))
+    least = (options["linger_ms"] or 5) + options["request_timeout_ms"]
+    options["delivery_timeout_ms"] = least + chance.choice((0, 500, 5_000, 20_000))
+    if chance.random() < 0.2:
+        options["enable_idempotence"] = False
+        options["acks"] = chance.choice(("all", 1, 0))
+    return options
+
+
+class Workload:
+    """The users of one producer."""
+
+    def __init__(
+        self,
+        number: int,
+        producer: KafkaProducer[Any, Any],
+        chance: random.Random,
+        partitions: int,
+        duration: float,
+    ) -> None:
+        """Users who are at it for about `duration` seconds, or are done at once."""
+        self.sent: list[Sent] = []
+        self._number = number
+        self._producer = producer
+        self._chance = chance
+        self._partitions = partitions
+        self._loop = asyncio.get_running_loop()
+        self._bulks = 0
+        self._children: set[asyncio.Task[None]] = set()
+        self._way = chance.choice(("mixed", "mixed", "send", "enqueue", "many"))
+        self._operations = chance.choice((5, 20, 60))
+        self._pause = chance.choice((0.0, 0.001, duration, duration, duration)) / self._operations
+        self._is_cancelling = chance.random() < 0.4
+        self._padding = chance.choice((0, 50, 600))
+        self._places = chance.choice(("partition", "key", "sticky"))
+
+    async def run(self) -> None:
+        """Start all users, and wait for the last of them and for all that they began."""
+        users = self._chance.randint(1, 5)
+        await asyncio.gather(*(self._user(self._chance.randint(1, self._operations)) for _ in range(users)))
+        while self._children:
+            await asyncio.wait(self._children)
+
+    async def deliver_one(self, partition: int) -> KafkaError | None:
+        """Send one record, alone; what went wrong, if anything did."""
+        sent = self._new()
+        await self._send(sent, {"partition": partition})
+        return sent.outcome if isinstance(sent.outcome, KafkaError) else None
+
+    # internals
+
+    async def _user(self, operations: int) -> None:
+        chance = self._chance
+        for _ in range(operations):
+            way = self._way
+            if way == "mixed":
+                way = chance.choice(("send", "send", "enqueue", "enqueue", "nowait", "many", "flush"))
+            operation: Coroutine[Any, Any, None] = getattr(self, f"_use_{way}")()
+            if way == "nowait" or chance.random() < 0.3:
+                await operation
+            else:
+                self._begin(operation)
+            if self._pause and chance.random() < 0.5:
+                await asyncio.sleep(chance.uniform(0, 4 * self._pause))
+
+    def _begin(self, operation: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(operation)
+        self._children.add(task)
+        task.add_done_callback(self._children.discard)
+        if self._is_cancelling and self._chance.random() < 0.3:
+            if self._chance.random() < 0.5:
+                self._cancel_after(task, self._chance.randint(0, 12))
+            else:
+                timer = self._loop.call_later(self._chance.uniform(0, 3), task.cancel)
+                task.add_done_callback(lambda _: timer.cancel())
+
+    def _cancel_after(self, task: asyncio.Task[None], turns: int) -> None:
+        """Cancel after so many turns of the loop: it stands at another of its awaits each time."""
+        if turns:
+            self._loop.call_soon(self._cancel_after, task, turns - 1)
+        else:
+            task.cancel()
+
+    async def _use_send(self) -> None:
+        await self._send(self._new(), self._place())
+
+    async def _send(self, sent: Sent, place: dict[str, Any]) -> None:
+        try:
+            sent.began = self._loop.time()
+            metadata = await self._producer.send(TOPIC, sent.value, **place)
+        except KafkaError as error:
+            self._tell(sent, error)
+        except asyncio.CancelledError:
+            sent.is_cancelled = True
+            raise
+        else:
+            self._tell(sent, metadata)
+
+    async def _use_enqueue(self) -> None:
+        sent = self._new()
+        try:
+            delivery = await self._producer.enqueue(TOPIC, sent.value, **self._place())
+        except KafkaError as error:
+            self._tell(sent, error)
+        except asyncio.CancelledError:
+            sent.is_cancelled = True
+            raise
+        else:
+            delivery.add_done_callback(lambda done: self._tell_delivery(sent, done))
+            if self._chance.random() < 0.3:
+                await asyncio.wait([asyncio.ensure_future(_settled(delivery))])
+
+    async def _use_nowait(self) -> None:
+        sent = self._new()
+        try:
+            delivery = self._producer.send_nowait(TOPIC, sent.value, **self._place())
+        except (BufferExhaustedError, MetadataNotReadyError) as error:
+            self._tell(sent, error)
+            await asyncio.sleep(0.01)
+        except KafkaError as error:
+            self._tell(sent, error)
+        else:
+            delivery.add_done_callback(lambda done: self._tell_delivery(sent, done))
+
+    async def _use_many(self) -> None:
+        self._bulks += 1
+        batch = [self._new(bulk=self._bulks) for _ in range(self._chance.randint(1, 30))]
+        try:
+            outcomes = await self._producer.send_many(TOPIC, [sent.value for sent in batch], return_exceptions=True)
+        except KafkaError as error:
+            for sent in batch:
+                self._tell(sent, error)
+        except asyncio.CancelledError:
+            for sent in batch:
+                sent.is_cancelled = True
+            raise
+        else:
+            for sent, outcome in zip(batch, outcomes, strict=True):
+                self._tell(sent, outcome)
+
+    async def _use_flush(self) -> None:
+        try:
+            await self._producer.flush(self._chance.choice((None, 0, 0.5)))
+        except FlushTimeoutError:
+            pass
+        except KafkaError:
+            pass  # closed or crashed: the records tell
+
+    def _new(self, bulk: int = 0) -> Sent:
+        order = len(self.sent)
+        padding = self._chance.randint(0, self._padding)
+        if self._chance.random() < 0.01:
+            padding = 3_000
+        value = b"%d/%d " % (self._number, order) + b"." * padding
+        self.sent.append(Sent(self._number, order, value, self._loop.time(), bulk))
+        return self.sent[-1]
+
+    def _place(self) -> dict[str, Any]:
+        if self._places == "partition":
+            return {"partition": self._chance.randrange(self._partitions)}
+        return {"key": b"%d" % self._chance.randrange(7)} if self._places == "key" else {}
+
+    def _tell_delivery(self, sent: Sent, delivery: Any) -> None:
+        error = delivery.exception()
+        self._tell(sent, delivery.result() if error is None else error)
+
+    def _tell(self, sent: Sent, outcome: RecordMetadata | BaseException) -> None:
+        assert sent.outcome is None, f"told twice: {sent}, {outcome!r}"
+        sent.outcome = outcome
+        sent.ended = self._loop.time()
+
+
+async def _settled(delivery: Any) -> None:
+    try:
+        await delivery
+    except KafkaError:
+        pass
