@@ -9,7 +9,7 @@ VENV ?= .venv
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
-SOAK_ARGS ?= --minutes 30
+SOAK_ARGS ?= --minutes 30 --first 100000
 
 BIN := $(VENV)/bin
 SET_UP := $(VENV)/.set-up
