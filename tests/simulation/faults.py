@@ -47,6 +47,7 @@ AFTER_APPEND: Final[Errors] = (
     errors.KafkaStorageError,
     errors.UnknownServerError,
 )
+MOST_PARTITIONS: Final = 8
 OTHER_APIS: Final = (ApiKey.METADATA, ApiKey.API_VERSIONS, ApiKey.INIT_PRODUCER_ID)
 OTHER_ERRORS: Final[dict[ApiKey, Errors]] = {
     ApiKey.METADATA: (errors.UnknownServerError, errors.RequestTimedOutError),
@@ -178,6 +179,11 @@ def _lose_leader(cluster: SimulatedCluster, fault: Fault) -> None:
     cluster.move_leader(fault.partition, None)
 
 
+def _add_partition(cluster: SimulatedCluster, _: Fault) -> None:
+    if cluster.partitions < MOST_PARTITIONS and cluster.broker.running_nodes:
+        cluster.add_partition()
+
+
 def _replicate_slowly(cluster: SimulatedCluster, fault: Fault) -> None:
     cluster.replication.delay = (0.0, 4 * fault.size)
 
@@ -255,6 +261,7 @@ FAULTS: Final[dict[str, tuple[Verb, Verb]]] = {
     "stop node": (_stop, _start),
     "move leader": (_move_leader, _nothing),
     "lose leader": (_lose_leader, _move_leader),
+    "add a partition": (_add_partition, _nothing),
     "replicate slowly": (_replicate_slowly, _replicate),
     "crash with records that only it has": (_replicate_nothing, _crash),
     "retriable error": (_fail_before(RETRIABLE), _nothing),

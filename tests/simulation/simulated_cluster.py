@@ -37,13 +37,17 @@ class SimulatedCluster:
         self.controls = self.broker.controls
         self.replication = Replication(self.broker, chance, trace)
         self.partitions = chance.choice((1, 1, 2, 5))
-        self.max_message_bytes = chance.choice((1_048_588, 1_048_588, 1_500))
+        self._max_message_bytes = chance.choice((1_048_588, 1_048_588, 1_500))
+        # A compacted topic refuses the records of a batch that have no key, and names them.
+        self._cleanup_policy = chance.choice(("delete", "delete", "delete", "compact"))
         self._failing: list[_Failing] = []
 
     async def start(self) -> None:
         """Nodes and topic are there when this returns."""
         await self.broker.start()
-        self.broker.create_topic(TOPIC, self.partitions, max_message_bytes=self.max_message_bytes)
+        self.broker.create_topic(
+            TOPIC, self.partitions, max_message_bytes=self._max_message_bytes, cleanup_policy=self._cleanup_policy
+        )
         self.controls.on_request(ApiKey.PRODUCE, self._on_produce)
 
     async def stop(self) -> None:
@@ -67,6 +71,11 @@ class SimulatedCluster:
         if node_id is not None and node_id not in running:
             node_id = running[0] if running else None
         self.controls.set_leader(TOPIC, partition, node_id)
+
+    def add_partition(self) -> None:
+        """One more, which no producer has heard of."""
+        self.partitions += 1
+        self.broker.state.topics.add_partitions(TOPIC, self.partitions)
 
     def fail_produce(self, error: type[KafkaError], partition: int | None, times: int) -> None:
         """Refuse the next batches of a partition, or whole requests, without appending them."""

@@ -12,8 +12,11 @@ from collections.abc import Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+import pyarrow
+
 from aiokafkapy import KafkaProducer, RecordMetadata
 from aiokafkapy.errors import BufferExhaustedError, FlushTimeoutError, KafkaError, MetadataNotReadyError
+from aiokafkapy.producer.table_metadata import TableMetadata
 
 from .simulated_cluster import TOPIC
 
@@ -82,12 +85,12 @@ class Workload:
         self._loop = asyncio.get_running_loop()
         self._bulks = 0
         self._children: set[asyncio.Task[None]] = set()
-        self._way = chance.choice(("mixed", "mixed", "send", "enqueue", "many"))
+        self._way = chance.choice(("mixed", "mixed", "mixed", "send", "enqueue", "many", "arrow"))
         self._operations = chance.choice((5, 20, 60))
         self._pause = chance.choice((0.0, 0.001, duration, duration, duration)) / self._operations
         self._is_cancelling = chance.random() < 0.4
         self._padding = chance.choice((0, 50, 600))
-        self._places = chance.choice(("partition", "key", "sticky"))
+        self._places = chance.choice(("partition", "key", "sticky", "mixed"))
 
     async def run(self) -> None:
         """Start all users, and wait for the last of them and for all that they began."""
@@ -99,7 +102,7 @@ class Workload:
     async def deliver_one(self, partition: int) -> KafkaError | None:
         """Send one record, alone; what went wrong, if anything did."""
         sent = self._new()
-        await self._send(sent, {"partition": partition})
+        await self._send(sent, {"partition": partition, "key": b"key"})
         return sent.outcome if isinstance(sent.outcome, KafkaError) else None
 
     # internals
@@ -109,7 +112,7 @@ class Workload:
         for _ in range(operations):
             way = self._way
             if way == "mixed":
-                way = chance.choice(("send", "send", "enqueue", "enqueue", "nowait", "many", "flush"))
+                way = chance.choice(("send", "send", "enqueue", "enqueue", "nowait", "many", "arrow", "flush"))
             operation: Coroutine[Any, Any, None] = getattr(self, f"_use_{way}")()
             if way == "nowait" or chance.random() < 0.3:
                 await operation
@@ -193,6 +196,29 @@ class Workload:
             for sent, outcome in zip(batch, outcomes, strict=True):
                 self._tell(sent, outcome)
 
+    async def _use_arrow(self) -> None:
+        self._bulks += 1
+        batch = [self._new(bulk=self._bulks) for _ in range(self._chance.randint(1, 30))]
+        columns: dict[str, list[Any]] = {"value": [sent.value for sent in batch]}
+        for name in ("key", "partition"):
+            column = [self._place().get(name) for _ in batch]
+            if self._chance.random() < 0.7:
+                columns[name] = column
+        if "partition" in columns:
+            columns["partition"] = pyarrow.array(columns["partition"], pyarrow.int32())
+        try:
+            result = await self._producer.send_arrow(TOPIC, pyarrow.table(columns), return_exceptions=True)
+        except KafkaError as error:
+            for sent in batch:
+                self._tell(sent, error)
+        except asyncio.CancelledError:
+            for sent in batch:
+                sent.is_cancelled = True
+            raise
+        else:
+            for row, sent in enumerate(batch):
+                self._tell(sent, result.failed.get(row) or _metadata_of(result, row))
+
     async def _use_flush(self) -> None:
         try:
             await self._producer.flush(self._chance.choice((None, 0, 0.5)))
@@ -211,9 +237,12 @@ class Workload:
         return self.sent[-1]
 
     def _place(self) -> dict[str, Any]:
-        if self._places == "partition":
+        places = self._places
+        if places == "mixed":
+            places = self._chance.choice(("partition", "key", "sticky"))
+        if places == "partition":
             return {"partition": self._chance.randrange(self._partitions)}
-        return {"key": b"%d" % self._chance.randrange(7)} if self._places == "key" else {}
+        return {"key": b"%d" % self._chance.randrange(7)} if places == "key" else {}
 
     def _tell_delivery(self, sent: Sent, delivery: Any) -> None:
         error = delivery.exception()
@@ -223,6 +252,11 @@ class Workload:
         assert sent.outcome is None, f"told twice: {sent}, {outcome!r}"
         sent.outcome = outcome
         sent.ended = self._loop.time()
+
+
+def _metadata_of(table: TableMetadata, row: int) -> RecordMetadata:
+    topic, partition = table.topic_partition(row)
+    return RecordMetadata(topic, partition, table.offset(row), -1, -1, -1)
 
 
 async def _settled(delivery: Any) -> None:
