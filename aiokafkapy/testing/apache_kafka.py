@@ -27,7 +27,7 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -246,6 +246,24 @@ class ApacheKafka:
     async def leader_of(self, name: str, partition: int = 0) -> int:
         """The id of a partition's leader, -1 for none."""
         return (await self.partitions_of(name))[partition].leader
+
+    async def elect_leaders(self, name: str, partitions: Collection[int] | None = None) -> list[int]:
+        """Make the first replica of each partition (None: of all) its leader; returns those that got another leader.
+
+        Returns when every node knows the new leaders, after at most half a minute. Raises
+        PreferredLeaderNotAvailableError for a partition whose first replica is down or not in sync; others may have
+        got their leader then. This is what brings leaders home to a node that was down.
+        """
+        return await asyncio.to_thread(self.admin.elect_leaders, name, partitions, ADMIN_TIMEOUT)
+
+    async def reassign(self, name: str, replicas: Mapping[int, Sequence[int]]) -> None:
+        """Put the replicas of each partition named on these nodes, the preferred leader first: `{0: [3, 1]}`.
+
+        Returns when every node knows them and all are in sync. A leader that is among them goes on leading: see
+        `elect_leaders`. Raises InvalidReplicaAssignmentError for nodes that do not exist, and KafkaTimeoutError after
+        half a minute, for instance when one of them is down; the move goes on then, when it can.
+        """
+        await asyncio.to_thread(self.admin.reassign, name, replicas, ADMIN_TIMEOUT)
 
     async def tool(
         self, class_name: str, *arguments: object, stdin: bytes = b"", timeout: float = 120.0, check: bool = True

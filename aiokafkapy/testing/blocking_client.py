@@ -10,10 +10,10 @@ from __future__ import annotations
 import socket
 import struct
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from aiokafkapy.errors import KafkaTimeoutError, make
+from aiokafkapy.errors import ElectionNotNeededError, KafkaTimeoutError, UnknownTopicOrPartitionError, make
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import decode_response, encode_request
 from aiokafkapy.protocol.messages import build_request
@@ -28,8 +28,14 @@ _VERSIONS = {
     ApiKey.CREATE_TOPICS: 5,
     ApiKey.DELETE_TOPICS: 4,
     ApiKey.CREATE_PARTITIONS: 2,
+    ApiKey.ELECT_LEADERS: 2,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: 0,
 }
 _POLL_INTERVAL = 0.05
+_PREFERRED = 0
+"""ElectLeaders' number for the election of preferred leaders."""
+_PATIENCE = 5.0
+"""Seconds for one broker to answer what the controller decides at once: one that is silent is passed over."""
 
 
 class PartitionState(NamedTuple):
@@ -116,6 +122,66 @@ class Admin:
         _raise_for(answer.results[0], name)
         self._wait_for_leaders(name, total, timeout)
 
+    def elect_leaders(self, name: str, partitions: Collection[int] | None, timeout: float) -> list[int]:
+        """Elect the preferred leaders and return, when every broker knows them, the partitions that got another one."""
+        if partitions is None:
+            partitions = self.partitions(name)
+            if not partitions:
+                raise make(UnknownTopicOrPartitionError.code, topic=name)
+        request = {"topic": name, "partitions": list(partitions)}
+        answer = self._ask_any(
+            ApiKey.ELECT_LEADERS,
+            _PATIENCE,
+            election_type=_PREFERRED,
+            topic_partitions=[request],
+            timeout=int(timeout * 1000),
+        )
+        _raise_for(answer, name)
+        results = [result for topic in answer.replica_election_results for result in topic.partition_result]
+        moved = [result for result in results if int(result.error_code) != ElectionNotNeededError.code]
+        for result in moved:
+            _raise_for(result, name, int(result.partition_id))
+
+        def all_preferred() -> bool:
+            for address in self._addresses():
+                known = self.partitions(name, address)
+                if any(p not in known or known[p].leader != known[p].replicas[0] for p in partitions):
+                    return False
+            return True
+
+        self.wait_until(all_preferred, timeout, f"not every partition of {name} is led by its preferred leader")
+        return sorted(int(result.partition_id) for result in moved)
+
+    def reassign(self, name: str, replicas: Mapping[int, Sequence[int]], timeout: float) -> None:
+        """Give partitions these replicas and return when every broker knows them, all in sync."""
+        partitions = [
+            {"partition_index": partition, "replicas": list(node_ids)} for partition, node_ids in replicas.items()
+        ]
+        answer = self._ask_any(
+            ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+            _PATIENCE,
+            topics=[{"name": name, "partitions": partitions}],
+            timeout=int(timeout * 1000),
+        )
+        _raise_for(answer, name)
+        for topic in answer.responses:
+            for result in topic.partitions:
+                _raise_for(result, name, int(result.partition_index))
+
+        def all_moved() -> bool:
+            for address in self._addresses():
+                known = self.partitions(name, address)
+                for partition, node_ids in replicas.items():
+                    # While one is under way, the old replicas are named too.
+                    state = known.get(partition)
+                    if state is None or state.replicas != tuple(node_ids):
+                        return False
+                    if set(state.in_sync_replicas) != set(node_ids) or state.leader not in node_ids:
+                        return False
+            return True
+
+        self.wait_until(all_moved, timeout, f"the partitions of {name} have not moved to {dict(replicas)}")
+
     def wait_until(self, holds: Callable[[], bool], timeout: float, what: str) -> None:
         """Ask again until `holds()`; brokers that do not answer count as not holding. KafkaTimeoutError after that."""
         deadline = time.monotonic() + timeout
@@ -161,6 +227,6 @@ def _receive(connection: socket.socket, size: int) -> bytes:
     return bytes(received)
 
 
-def _raise_for(result: Any, topic: str) -> None:
+def _raise_for(result: Any, topic: str, partition: int | None = None) -> None:
     if code := int(result.error_code):
-        raise make(code, getattr(result, "error_message", None) or "", topic=topic)
+        raise make(code, getattr(result, "error_message", None) or "", topic=topic, partition=partition)

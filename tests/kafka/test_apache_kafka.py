@@ -12,7 +12,12 @@ from pathlib import Path
 
 import pytest
 
-from aiokafkapy.errors import TopicAlreadyExistsError, UnknownTopicOrPartitionError
+from aiokafkapy.errors import (
+    InvalidReplicaAssignmentError,
+    PreferredLeaderNotAvailableError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
 from aiokafkapy.testing import ApacheKafka, KafkaToolError, KafkaUnavailableError
 
 CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
@@ -88,6 +93,31 @@ async def test_three_nodes_move_the_leader_when_it_is_stopped(kafka3: ApacheKafk
     await kafka3.stop(leader)
     # An orderly stop waits until the leaders have moved: no waiting here.
     assert await kafka3.leader_of(topic) not in (leader, -1)
+
+
+async def test_partitions_are_moved_and_led_from_where_they_are_told(kafka3: ApacheKafka, topic: str) -> None:
+    await kafka3.create_topic(topic, partitions=2)
+    before = await kafka3.partitions_of(topic)
+    leader = before[0].leader
+    another, third = (node for node in kafka3.node_ids if node != leader)
+    await kafka3.reassign(topic, {0: [another, leader]})
+    after = await kafka3.partitions_of(topic)
+    assert (after[0].leader, after[0].replicas) == (leader, (another, leader))  # it may go on leading
+    assert after[1] == before[1]
+    assert await kafka3.elect_leaders(topic) == [0]
+    assert await kafka3.leader_of(topic, 0) == another
+    assert await kafka3.elect_leaders(topic) == []
+    await kafka3.reassign(topic, {0: [third]})
+    assert (await kafka3.partitions_of(topic))[0] == (third, (third,), (third,))
+    kafka3.kill(third)
+    kafka3.admin.wait_until(lambda: kafka3.admin.partitions(topic)[0].leader == -1, 30, "it still has its leader")
+    with pytest.raises(PreferredLeaderNotAvailableError, match=f"{topic}-0"):
+        await kafka3.elect_leaders(topic, [0])
+    with pytest.raises(InvalidReplicaAssignmentError, match=topic):
+        await kafka3.reassign(topic, {0: [9]})
+    for ask in (kafka3.elect_leaders, lambda name: kafka3.reassign(name, {0: [1]})):
+        with pytest.raises(UnknownTopicOrPartitionError):
+            await ask("never-made")
 
 
 def test_a_paused_node_keeps_its_connections_and_is_silent(kafka: ApacheKafka) -> None:
