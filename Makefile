@@ -3,10 +3,12 @@
 #   PYTHON=python3.12 make test     another Python (3.11 or newer)
 #   CC=/bin/false make test         without a compiler: the core runs interpreted
 #   PYTEST_ARGS='-k close' make test
+#   CHAOS_ARGS='--minutes 30 --seed 7' make chaos
 
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
+CHAOS_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
 SOAK_ARGS ?= --minutes 30 --first 100000
@@ -22,7 +24,7 @@ CORE := $(shell find aiokafkapy -name '*.pyx' -o -name '*.pxd') \
         $(shell find aiokafkapy -name '*.py' -exec awk 'FNR == 1 && /^\# cython:/ {print FILENAME}' {} +)
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up demo test bench bench-check soak lint clean
+.PHONY: help set-up demo test chaos soak bench bench-check lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -55,6 +57,9 @@ demo: $(FLIGHTS) ## 336,776 real flights through a web service into the dev brok
 
 test: $(FLIGHTS) ## the whole suite, then again interpreted, on uvloop and in asyncio's debug mode
 	@PYTEST_ARGS='$(PYTEST_ARGS)' .ci/test-matrix $(BIN)/python
+
+chaos: $(SET_UP) ## five minutes of kill -9, SIGSTOP, restarts, elections and reassignments on three real Kafka nodes
+	@$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
 
 bench: $(BENCH) ## against aiokafka, confluent-kafka, kafka-python and Kafka's own Java client
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)

@@ -1,0 +1,45 @@
+"""``python -m tests.chaos``: three real Kafka nodes under load and under faults; exit status 1 when a promise broke.
+
+Faults are kill -9, SIGSTOP, restarts, elections and reassignments, the same ones for the same seed. Afterwards every
+record is read back: whatever was acknowledged must be there once, in order, where the producer said.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import sys
+
+from aiokafkapy.testing import ApacheKafka, KafkaUnavailableError
+
+from .run import Report, run
+
+
+def main() -> int:
+    """Run what the command line asks for: 0 is well, 1 a finding, 2 no Kafka."""
+    parser = argparse.ArgumentParser(prog="python -m tests.chaos", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=5.0, metavar="M", help="of faults (default 5)")
+    parser.add_argument("--seed", type=int, metavar="N", help="of the faults (default: any, which is printed)")
+    arguments = parser.parse_args()
+    seed = random.SystemRandom().randrange(1_000_000) if arguments.seed is None else arguments.seed
+    print(f"seed {seed}, {arguments.minutes:g} minutes; three nodes are starting", flush=True)
+    try:
+        report = asyncio.run(_run(seed, arguments.minutes * 60))
+    except KafkaUnavailableError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"interrupted, with seed {seed}", file=sys.stderr)
+        return 130
+    print(report)
+    return 1 if report.findings else 0
+
+
+async def _run(seed: int, seconds: float) -> Report:
+    async with ApacheKafka(nodes=3, config={"auto.create.topics.enable": False}) as kafka:
+        return await run(kafka, seed, seconds=seconds, say=lambda line: print(line, flush=True))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""What is done to the cluster, and when: an endless row of faults, the same for the same seed.
+
+Pure: knows the numbers of nodes and partitions, no clock and no Kafka. How long a fault takes to heal is the cluster's
+to say, so a fault has no time of day: it has the quiet before it and how long it lasts.
+
+Rules: all kinds come once in each round, in an order of the round's own, so that a short run has them all. At most one
+fault is under way, and what it took down is brought back in the end: two nodes of three may be gone at once, and with
+them the majority of the controllers, for as long as the fault says and no longer.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+__all__ = ["Fault", "Kind", "Move", "schedule"]
+
+
+class Kind(StrEnum):
+    """What a fault does; the values are as they stand in a report."""
+
+    KILL = "kill -9"
+    PAUSE = "SIGSTOP"
+    RESTART = "restart"
+    ELECT = "election"
+    REASSIGN = "reassignment"
+
+
+# Seconds between what goes down and what brings it back. A broker is given up after five: pauses lie on both sides.
+_LASTS = {
+    Kind.KILL: (0.0, 4.0),
+    Kind.PAUSE: (0.5, 9.0),
+    Kind.RESTART: (0.0, 2.0),
+    Kind.ELECT: (0.0, 0.0),
+    Kind.REASSIGN: (0.2, 2.0),
+}
+_TAKES_NODES = (Kind.KILL, Kind.PAUSE, Kind.RESTART)
+_QUIET = (0.2, 1.5)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A partition that first loses a replica, and then has one on each node again, in another order."""
+
+    topic: int
+    partition: int
+    narrow: tuple[int, ...]
+    wide: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One step of a run."""
+
+    number: int
+    kind: Kind
+    quiet: float
+    """Seconds of load before it."""
+    seconds: float
+    """How long it lasts."""
+    nodes: tuple[int, ...] = ()
+    """Those that are down meanwhile."""
+    moves: tuple[Move, ...] = ()
+    """Narrowed when it begins, wide again when the nodes are back."""
+
+    def __str__(self) -> str:
+        words = [str(self.kind)]
+        if self.nodes:
+            words.append(f"of node {' and '.join(map(str, self.nodes))} for {self.seconds:.1f} s")
+        words += [f"partition {move.topic}/{move.partition} to {move.narrow} and {move.wide}" for move in self.moves]
+        return ", ".join([" ".join(words[:2]), *words[2:]])
+
+
+def schedule(seed: int, nodes: Sequence[int] = (1, 2, 3), partitions: Sequence[int] = (6, 3)) -> Iterator[Fault]:
+    """The faults of a seed, for a cluster of these nodes and topics of these numbers of partitions."""
+    chance = random.Random(seed)
+    number = 0
+    while True:
+        kinds = list(Kind)
+        chance.shuffle(kinds)
+        for kind in kinds:
+            number += 1
+            yield _fault(chance, number, kind, nodes, partitions)
+
+
+def _fault(chance: random.Random, number: int, kind: Kind, nodes: Sequence[int], partitions: Sequence[int]) -> Fault:
+    down: tuple[int, ...] = ()
+    if kind in _TAKES_NODES:
+        # Every fourth crash or pause takes the majority away.
+        count = 2 if kind is not Kind.RESTART and chance.random() < 0.25 else 1
+        down = tuple(sorted(chance.sample(nodes, count)))
+    count = chance.randint(1, 3) if kind is Kind.REASSIGN else int(kind in _TAKES_NODES and chance.random() < 0.3)
+    places = [(topic, partition) for topic, total in enumerate(partitions) for partition in range(total)]
+    moves = tuple(_move(chance, *place, nodes) for place in chance.sample(places, count))
+    return Fault(number, kind, chance.uniform(*_QUIET), chance.uniform(*_LASTS[kind]), down, moves)
+
+
+def _move(chance: random.Random, topic: int, partition: int, nodes: Sequence[int]) -> Move:
+    narrow = chance.sample(nodes, len(nodes) - 1)
+    return Move(topic, partition, tuple(narrow), tuple(chance.sample(nodes, len(nodes))))

@@ -1,0 +1,43 @@
+"""One round of all faults on three real nodes; `make chaos` is the long run."""
+
+from __future__ import annotations
+
+import pytest
+
+from aiokafkapy.testing import ApacheKafka
+
+from . import __main__ as program
+from .run import Report, run
+from .schedule import Kind
+
+SEED = 1
+"""Its one round takes two nodes away at once, pauses one for nine seconds and moves a partition meanwhile."""
+
+
+@pytest.mark.kafka
+@pytest.mark.timeout(600)
+async def test_a_round_of_faults_breaks_no_promise(kafka3: ApacheKafka) -> None:
+    report = await run(kafka3, SEED, seconds=0, rounds=1)
+    print(report)
+    assert report.findings == []
+    assert set(report.faults) == set(Kind)
+    assert kafka3.running == kafka3.node_ids
+    assert report.retries > 0, "no fault met a record"
+    assert report.acknowledged > report.sent / 3
+
+
+def test_a_finding_is_the_program_s_exit_status(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def found(seed: int, seconds: float) -> Report:
+        assert seconds == 30
+        return Report(seed, findings=["1 record acknowledged and lost"] * (seed == 8))
+
+    monkeypatch.setattr(program, "_run", found)
+    monkeypatch.setattr("sys.argv", ["chaos", "--minutes", "0.5", "--seed", "8"])
+    assert program.main() == 1
+    said = capsys.readouterr().out
+    assert said.startswith("seed 8, ")
+    assert "FINDING: 1 record acknowledged and lost" in said
+    monkeypatch.setattr("sys.argv", ["chaos", "--minutes", "0.5", "--seed", "9"])
+    assert program.main() == 0
