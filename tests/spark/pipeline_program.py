@@ -1,0 +1,127 @@
+"""Kafka to Kafka through Spark, with a task that halts in the middle until it is told to go on.
+
+Used by ``test_stream_faults``, in its own session, and run by it as a program whose driver it kills. Arguments:
+bootstrap servers, the topics to read and to write, and a folder: for Spark, for the checkpoint, and for what the halted
+task and the test tell one another.
+
+Rules: one task halts once, whatever becomes of it: of the second micro-batch, when two Arrow batches of its three have
+been given to the sink. Rows keep the number of their partition.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
+
+from aiokafkapy.spark.data_source import KafkaDataSource
+from aiokafkapy.spark.messages import WrittenRows
+from aiokafkapy.spark.stream_writer import KafkaStreamWriter
+
+PARTITIONS = 3
+IN_ARROW_BATCH = 500
+IN_TASK = 3 * IN_ARROW_BATCH
+IN_MICRO_BATCH = PARTITIONS * IN_TASK
+MICRO_BATCHES = 3
+ROWS = MICRO_BATCHES * IN_TASK
+"""Of each partition."""
+PATIENCE = 120.0
+
+
+class Signals:
+    """What the halted task and the test tell one another, as files."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def halt(self) -> None:
+        """Wait to be told to go on; only the first caller does."""
+        try:
+            (self._folder / "halted").mkdir()
+        except FileExistsError:
+            return
+        # Read by the test, in another process, as soon as it is there.
+        hidden = self._folder / "hidden"
+        hidden.write_text(str(os.getpid()))
+        hidden.rename(self._folder / "worker")
+        self._wait_for("go")
+
+    def wait_until_halted(self) -> int:
+        """The id of the process that halted."""
+        return int(self._wait_for("worker").read_text())
+
+    def go_on(self) -> None:
+        """Let it, and whoever comes after it."""
+        (self._folder / "go").touch()
+
+    def _wait_for(self, name: str) -> Path:
+        deadline = time.monotonic() + PATIENCE
+        while not (self._folder / name).exists():
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"there is no {name} after {PATIENCE} s")
+            time.sleep(0.01)
+        return self._folder / name
+
+
+def halting_source(folder: Path) -> type[KafkaDataSource]:
+    """The format ``halting``: ours, but for one task of its sink."""
+
+    class HaltingWriter(KafkaStreamWriter):
+        def write(self, iterator: Iterator[Any]) -> WrittenRows:
+            def halted() -> Iterator[Any]:
+                context = TaskContext.get()
+                assert context is not None
+                is_second = context.getLocalProperty("streaming.sql.batchId") == "1"
+                for number, batch in enumerate(iterator):
+                    yield batch
+                    if is_second and number == 1:
+                        Signals(folder).halt()
+
+            return super().write(halted())
+
+    class Halting(KafkaDataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "halting"
+
+        def streamWriter(self, schema: StructType, overwrite: bool) -> KafkaStreamWriter:  # noqa: N802
+            return HaltingWriter.plan(schema, self.options, overwrite)
+
+    return Halting
+
+
+def start_pipeline(session: SparkSession, bootstrap_servers: str, source: str, sink: str, folder: Path) -> Any:
+    """The query; it ends when it has written what was in the source when it started."""
+    session.dataSource.register(halting_source(folder))
+    session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", IN_ARROW_BATCH)
+    servers = {"kafka.bootstrap.servers": bootstrap_servers}
+    options = {"subscribe": source, "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(IN_MICRO_BATCH)}
+    rows = session.readStream.format("aiokafkapy").options(**servers, **options).load()
+    writer = rows.select("value", "partition").writeStream.format("halting").options(**servers, topic=sink)
+    return writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+
+
+def main(bootstrap_servers: str, source: str, sink: str, folder: Path) -> None:
+    """Run the query to its end."""
+    from tests.spark.conftest import SESSION, start_session, stop_session
+
+    scratch = folder / f"driver-{time.monotonic_ns()}"
+    scratch.mkdir()
+    session = start_session(scratch, SESSION)
+    try:
+        query = start_pipeline(session, bootstrap_servers, source, sink, folder)
+        if not query.awaitTermination(PATIENCE):
+            raise TimeoutError(f"the query did not end within {PATIENCE} s")
+    finally:
+        stop_session(session)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]))
