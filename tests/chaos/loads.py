@@ -29,7 +29,7 @@ PATIENCE = 150.0
 class Load(abc.ABC):
     """One producer and its account."""
 
-    burst = 25
+    burst = 40
 
     def __init__(self, account: Account, **options: Any) -> None:
         self.account = account
@@ -101,7 +101,7 @@ class Awaiting(Load):
 class Bulk(Load):
     """`send_many`, which tells all outcomes at once."""
 
-    burst = 50
+    burst = 60
 
     async def send_burst(self, producer: KafkaProducer[bytes, bytes]) -> None:
         account = self.account
@@ -116,11 +116,14 @@ class Bulk(Load):
 
 
 def make_loads(first_topic: str, second_topic: str) -> list[Load]:
-    """The loads of a run. One gives up soon, so that records fail, and in every way."""
+    """The loads of a run. Two have small batches, so that many are in flight; of these one gives up soon, so that
+    records fail, and in every way.
+    """
+    small = {"batch_size": 1_000, "linger_ms": 0}
     return [
         Pipelined(Account("defaults", first_topic)),
-        Pipelined(Account("lz4", first_topic, keys=31), acks="all", compression_type="lz4"),
-        Pipelined(Account("impatient", first_topic), delivery_timeout_ms=4_000, request_timeout_ms=1_500, linger_ms=0),
+        Pipelined(Account("lz4", first_topic, keys=31), acks="all", compression_type="lz4", **small),
+        Pipelined(Account("impatient", first_topic), delivery_timeout_ms=4_000, request_timeout_ms=1_500, **small),
         Bulk(Account("bulk", second_topic)),
         Awaiting(Account("awaits", second_topic, keys=17)),
     ]

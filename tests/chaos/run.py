@@ -14,7 +14,7 @@ import math
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,8 +33,12 @@ PARTITIONS = (6, 3)
 TOPIC_CONFIG = {"min.insync.replicas": 2}
 HEALING = 120.0
 """Seconds for the cluster to be whole again once the last node is back."""
+PATIENCE = 20.0
+"""Seconds until it is asked once more for what it may have missed."""
 PROGRESS = 60.0
 """Seconds for each load to get a new record through a whole cluster: a request that was lost may take up half of it."""
+ENDING = 200.0
+"""Seconds for a load to end: its last burst waits for metadata or room, and then as long as a record may take."""
 
 Say = Callable[[str], None]
 
@@ -88,6 +92,8 @@ class _Run:
         self._topics = [f"{name}-{number}" for number in range(len(PARTITIONS))]
         self._loads = make_loads(*self._topics)
         self._report = Report(seed)
+        self._moves: dict[tuple[int, int], Move] = {}
+        """The last move of each partition, by topic and number."""
 
     async def through(self, seconds: float, at_least: int) -> Report:
         """All of it."""
@@ -117,13 +123,21 @@ class _Run:
             self._report.seconds = time.monotonic() - started
         finally:
             await self._mend()
-            for load in self._loads:
-                load.stop()
             self._log("closing")
-            await asyncio.wait(sending)
-        for task, load in sending.items():
+            await self._stop(sending)
+
+    async def _stop(self, sending: Mapping[asyncio.Task[None], Load]) -> None:
+        """Let every load end; one that does not, or ended with an error, is a finding."""
+        for load in self._loads:
+            load.stop()
+        _, late = await asyncio.wait(sending, timeout=ENDING)
+        for task in late:
+            self._find(f"load {sending[task].account.name} did not end within {ENDING:.0f} s")
+            task.cancel()
+        ended, _ = await asyncio.wait(sending, timeout=ENDING)
+        for task in ended - late:
             if (error := task.exception()) is not None:
-                self._find(f"load {load.account.name} ended with {error!r}")
+                self._find(f"load {sending[task].account.name} ended with {error!r}")
 
     async def _suffer(self, fault: Fault) -> None:
         """One fault, from its quiet beginning until the cluster is whole again."""
@@ -140,11 +154,25 @@ class _Run:
         finally:
             await moving
         self._report.moves += len(fault.moves)
-        await self._move({move: move.wide for move in fault.moves})
-        try:
-            await asyncio.to_thread(self._kafka.admin.wait_until, self._is_whole, HEALING, "a replica is out of sync")
-        except KafkaError as error:
-            self._find(f"after fault #{fault.number} the cluster did not become whole: {error}")
+        await self._heal(fault)
+
+    async def _heal(self, fault: Fault) -> None:
+        """Give every partition its three replicas again and wait until all are in sync."""
+        deadline = time.monotonic() + HEALING
+        moves = {(move.topic, move.partition): move for move in fault.moves}
+        self._moves |= moves
+        while True:
+            await self._move({move: move.wide for move in moves.values()})
+            try:
+                await asyncio.to_thread(self._kafka.admin.wait_until, self._is_whole, PATIENCE, "a replica is missing")
+            except KafkaError as error:
+                if time.monotonic() > deadline:
+                    self._find(f"after fault #{fault.number} the cluster did not become whole: {error}")
+                    return
+                # A node that was paused may have been asked to narrow a partition, and only now get to it.
+                moves = self._moves
+            else:
+                return
 
     async def _take_down(self, fault: Fault) -> None:
         for node in fault.nodes:
