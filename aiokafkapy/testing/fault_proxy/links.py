@@ -122,6 +122,8 @@ class Link:
         self._loop = asyncio.get_running_loop()
         self._done = self._loop.create_future()
         self._connection = connection
+        self._is_accepted = False
+        self._is_dialing = False
         self._opening = self._loop.create_task(self._open())
         # Not in the task: one that is cancelled before its first step does nothing at all.
         self._opening.add_done_callback(self._on_opened)
@@ -134,7 +136,8 @@ class Link:
     def cut(self, *, reset: bool) -> None:
         """End both connections, by RST or in order."""
         self.is_cut = True
-        self._opening.cancel()
+        if self._is_dialing and not self.broker.is_made:
+            self._opening.cancel()
         self.client.close(reset=reset)
         self.broker.close(reset=reset)
 
@@ -199,7 +202,7 @@ class Link:
         self._awaited.clear()
         other = self.peer(end)
         if not other.is_made and not other.queue:
-            self._opening.cancel()  # nothing to connect for
+            self.cut(reset=False)  # there is nothing to connect for
         other.finish(_Then.CLOSE if error is None else _Then.RESET)
         self._maybe_done()
 
@@ -208,9 +211,12 @@ class Link:
     def _on_opened(self, opening: asyncio.Task[None]) -> None:
         error = None if opening.cancelled() else opening.exception()
         if error is not None or opening.cancelled():
+            self.broker.abandon()
+            if not self._is_accepted:
+                self.client.abandon()
             self.cut(reset=True)
-            if not self.client.is_made:
-                self._connection.close()
+        if not self.client.is_made:
+            self._connection.close()
         self._maybe_done()
         if error is not None and not isinstance(error, OSError):
             raise error
@@ -218,7 +224,14 @@ class Link:
     # internals
 
     async def _open(self) -> None:
-        await self._loop.connect_accepted_socket(lambda: self.client, self._connection)
+        # The first step is not cancelled by us: it takes a turn or two, and uvloop says `connection_made` of a
+        # transport whose `connection_lost` never comes if it is. The second may take for ever.
+        if not self.is_cut:
+            await self._loop.connect_accepted_socket(lambda: self.client, self._connection)
+            self._is_accepted = True
+        if self.is_cut:
+            return
+        self._is_dialing = True
         await self._loop.create_connection(lambda: self.broker, *self.board.target)
 
     def _maybe_done(self) -> None:
@@ -365,13 +378,19 @@ class _End(asyncio.Protocol):
         if self._transport is None:
             return
         if reset:
-            with contextlib.suppress(OSError, AttributeError):  # the socket may have gone
+            with contextlib.suppress(OSError, AttributeError, ValueError):  # the socket may have gone
                 self._transport.get_extra_info("socket").setsockopt(
                     socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE
                 )
             self._transport.abort()
         elif not self._transport.is_closing():
             self._transport.close()
+
+    def abandon(self) -> None:
+        """Connecting was given up: nobody may say that this side is lost."""
+        self._stop()
+        self._transport = None
+        self.is_lost = True
 
     # asyncio callbacks
 

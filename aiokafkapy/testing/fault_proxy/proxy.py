@@ -266,11 +266,10 @@ class FaultProxy:
         *,
         times: int | None = 1,
         after_append: bool = False,
-        partition: int | None = None,
         node_id: int | None = None,
         **fields: Any,
     ) -> None:
-        """Answer the next Produce requests with an error, a class or a code, for `partition` or for all of them.
+        """Answer the next Produce requests with an error, a class or a code, for all their partitions.
 
         By default the broker does not get them; with `after_append=True` it carries them out. `fields`: see
         `Request.produce_error`. Other APIs have their errors in other places: `on_request` and `Request.respond`.
@@ -278,7 +277,7 @@ class FaultProxy:
         code = error_code(error)
         answer = Answer(
             forward=after_append,
-            replace=lambda request, _: request.produce_error(code, partition=partition, **fields),
+            replace=lambda request, _: request.produce_error(code, **fields),
         )
         self.answer_next(ApiKey.PRODUCE, answer, times=times, node_id=node_id)
 

@@ -127,18 +127,15 @@ class Request:
         """The bytes of an answer in this request's API and version; a field that the version lacks is dropped."""
         return encode_response(build_response(self.api_key, self.version, **fields), self.correlation_id)
 
-    def produce_error(self, error: type[KafkaError] | int, *, partition: int | None = None, **fields: Any) -> bytes:
-        """The bytes of an answer to this Produce request: an error for `partition`, or for all; none for the others.
+    def produce_error(self, error: type[KafkaError] | int, **fields: Any) -> bytes:
+        """The bytes of an answer to this Produce request: an error, a class or a code, for each of its partitions.
 
-        `fields` are more of what the partition's answer has: `error_message="..."`, `record_errors=[...]`.
+        `fields` are more of what a partition's answer has: `error_message="..."`, `record_errors=[...]`.
         """
+        said = {"error_code": error_code(error), "base_offset": -1, "log_start_offset": -1} | fields
         topics = []
         for topic in self.body.topic_data:
-            answers = [
-                {"index": each.index, "base_offset": -1, "log_start_offset": -1}
-                | ({"error_code": error_code(error), **fields} if partition in (None, each.index) else {})
-                for each in topic.partition_data
-            ]
+            answers = [{"index": each.index} | said for each in topic.partition_data]
             place = {"topic_id": topic.topic_id} if hasattr(topic, "topic_id") else {"name": topic.name}
             topics.append(place | {"partition_responses": answers})
         return self.respond(responses=topics)

@@ -9,7 +9,7 @@ applies to whatever is answered.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -106,6 +106,7 @@ class Rules:
         return 0.0
 
 
-def _keys(request: Request) -> tuple[_Key, ...]:
+def _keys(request: Request) -> Iterable[_Key]:
+    """From the most exact to the least; once each, also where the node is not known."""
     api_key, node_id = request.api_key, request.node_id
-    return (api_key, node_id), (api_key, None), (None, node_id), (None, None)
+    return dict.fromkeys([(api_key, node_id), (api_key, None), (None, node_id), (None, None)])
