@@ -619,7 +619,7 @@ async def test_leaving_while_connections_are_accepted_leaves_nothing(server: Ser
         client.close()
     async with asyncio.timeout(DEADLINE):
         while sockets() != before:  # the server's ends go too
-            await asyncio.sleep(0)
+            await turns(1)
 
 
 async def test_leaving_ends_whatever_holds_connections_up(server: Server, connect: Connect) -> None:
