@@ -120,6 +120,8 @@ async def test_exactly_as_many_wake_as_fit(cluster: Cluster) -> None:
         hold = cluster.net.hold(ApiKey.PRODUCE, times=1)
         tasks = [asyncio.create_task(producer.enqueue(topic, bytes(1_000), partition=n % 4)) for n in range(400)]
         await cluster.net.seen(ApiKey.PRODUCE, 2)
+        for _ in range(10):
+            await asyncio.sleep(0)  # until the tasks of what was accepted know it
         before = producer.statistics()
         assert before.waiters > 300
         free_before = before.buffer_memory - before.buffered_bytes
