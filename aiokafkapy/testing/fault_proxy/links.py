@@ -117,6 +117,7 @@ class Link:
         self.broker = _End(self)
         self.is_cut = False
         self.is_silent = False  # half-open for good
+        self._is_deaf = False  # will be silent when what is on its way has gone out
         self._has_hole = False
         self._awaited: deque[tuple[_Piece, Request, Answer]] = deque()
         self._loop = asyncio.get_running_loop()
@@ -182,10 +183,11 @@ class Link:
     def look_at_frames(self, end: _End) -> None:
         """Decide on what came in, unless the link is stalled; each frame may change that for the next."""
         while end.frames and self.mode is Mode.PASS and not self.is_cut:
-            if end is self.client:
-                self._on_request(end.frames.popleft())
-            else:
-                self._on_answer(end.frames.popleft())
+            frame = end.frames.popleft()
+            if end is self.broker:
+                self._on_answer(frame)
+            elif not self._is_deaf:
+                self._on_request(frame)
 
     def follow(self, then: _Then) -> None:
         """A piece has gone out."""
@@ -245,6 +247,7 @@ class Link:
         answer = self.board.decide(request)
         if self.is_cut:
             return
+        self._is_deaf = answer.swallow
         then = _Then.CUT if answer.cut else _Then.SWALLOW if answer.swallow else _Then.ANSWERED
         if expects_answer:
             piece = _Piece(None, then, hold=answer.hold)

@@ -64,6 +64,7 @@ class FaultProxy:
         self._rules = Rules()
         # Where
         self._gates: dict[tuple[str, int], Gate] = {}
+        self._nodes: dict[int, Gate] = {}  # by the last address that each was said to have
 
     async def __aenter__(self) -> Self:
         """Listen; `bootstrap_servers` is known from here on."""
@@ -99,14 +100,13 @@ class FaultProxy:
     @property
     def node_ids(self) -> list[int]:
         """The brokers seen so far in answers."""
-        return sorted({gate.node_id for gate in self._gates.values() if gate.node_id is not None})
+        return sorted(self._nodes)
 
     def address_of(self, node_id: int) -> tuple[str, int]:
         """Host and port where clients find a broker; KeyError unless it was seen in an answer."""
-        gates = self._chosen(node_id)
-        if not gates:
+        if node_id not in self._nodes:
             raise KeyError(f"node {node_id} was not seen: {self.node_ids} were")
-        return LOOPBACK, gates[-1].port
+        return LOOPBACK, self._nodes[node_id].port
 
     # what is seen
 
@@ -353,6 +353,7 @@ class FaultProxy:
             return host, port  # ours already: the broker advertises the proxy itself
         gate = self._gate((host, port))
         gate.node_id = node_id
+        self._nodes[node_id] = gate
         return LOOPBACK, gate.port
 
     def _note(self, request: Request) -> None:

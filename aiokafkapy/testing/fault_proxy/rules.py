@@ -64,6 +64,8 @@ class Rules:
 
     def arm(self, fault: Fault) -> None:
         """Have a fault in store."""
+        self._faults = [each for each in self._faults if each.hold is None or not each.hold.is_released]
+        self._holds = [(of, hold) for of, hold in self._holds if not hold.is_released]
         self._faults.append(fault)
         if fault.hold is not None:
             self._holds.append((fault.api_key, fault.hold))

@@ -764,6 +764,7 @@ async def test_swallow_next_leaves_its_connection_half_open_and_no_other(
     proxy.swallow_next(ApiKey.METADATA, after=after)
     silent.send(ApiKey.METADATA, METADATA_VERSION, topics=None)
     await proxy.seen(ApiKey.METADATA, 2)
+    silent.send(ApiKey.METADATA, METADATA_VERSION, topics=None)
     if after:
         await proxy.until(lambda: proxy.answers_received == 2)
     silent.send(ApiKey.METADATA, METADATA_VERSION, topics=None)
