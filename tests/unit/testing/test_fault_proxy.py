@@ -834,10 +834,11 @@ async def test_produce_without_acks_is_not_expected_to_be_answered(
     assert {request.version for request in produced} == {13}
     client = await connect(proxy)
     for version in range(3, 14):
-        frame = encode_request(build_request(ApiKey.PRODUCE, version, transactional_id=None, acks=0), 1, "x")[4:]
-        assert not Request.read(1, frame, 1).expects_answer
-        frame = encode_request(build_request(ApiKey.PRODUCE, version, transactional_id="tx", acks=-1), 1, "x")[4:]
-        assert Request.read(1, frame, 1).expects_answer
+        for transactional_id in (None, "tx", "\0\0"):
+            for acks in (0, 1, -1):
+                body = build_request(ApiKey.PRODUCE, version, transactional_id=transactional_id, acks=acks)
+                request = Request.read(1, encode_request(body, 1, "x")[4:], 1)
+                assert request.expects_answer == (acks != 0)
     await metadata_of(client)
 
 
