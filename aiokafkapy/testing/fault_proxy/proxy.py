@@ -57,7 +57,7 @@ class FaultProxy:
         self._kept_bytes = 0
         self._connections = 0
         self._watchers: list[tuple[Callable[[], bool], asyncio.Future[None]]] = []
-        # What is done
+        # What is done, for gates and links to look at
         self.modes: PerNode[Mode] = PerNode(Mode.PASS)
         self.rates: PerNode[float | None] = PerNode(None)
         self.refusals: PerNode[bool] = PerNode(True)

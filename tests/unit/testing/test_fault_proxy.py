@@ -24,7 +24,6 @@ from aiokafkapy.testing.fault_proxy import Answer, Hold, Request
 from aiokafkapy.testing.fault_proxy.addresses import rewrite_addresses
 from aiokafkapy.testing.fault_proxy.links import MAX_FRAME
 
-MEBIBYTE = 1 << 20
 METADATA_VERSION = 12
 DEADLINE = 20
 """Seconds after which a test that waits has failed."""
@@ -433,19 +432,19 @@ async def test_a_writer_meets_a_full_pipe_in_the_end(
         server.writers[0].transport.pause_reading()  # type: ignore[attr-defined]
         server.answer = lambda _: b""
     frame = plain_request(1, bytes(64 * 1024))
-    for _ in range(400):
+    for _ in range(1_000):  # more than the system's buffers take
         client.writer.write(frame)
     await turns(500)
     drained = asyncio.ensure_future(client.writer.drain())
     await turns()
     assert not drained.done()
-    assert sum(len(request.frame) for request in plain.requests) < 12 * MEBIBYTE
+    assert len(plain.requests) < 750
     if reason == "stalled":
         plain.resume()
     else:
         server.writers[0].transport.resume_reading()  # type: ignore[attr-defined]
     await asyncio.wait_for(drained, DEADLINE)
-    await plain.seen(999, 401, timeout=DEADLINE)
+    await plain.seen(999, 1_001, timeout=DEADLINE)
 
 
 async def test_a_client_that_reads_nothing_stops_the_broker_and_not_the_memory(
@@ -456,13 +455,13 @@ async def test_a_client_that_reads_nothing_stops_the_broker_and_not_the_memory(
     client.writer.transport.pause_reading()  # type: ignore[attr-defined]
     big = framed(b"\0\0\0\1" + bytes(256 * 1024))
     server.answer = lambda _: big
-    for _ in range(100):
+    for _ in range(250):
         client.writer.write(plain_request(1, b""))
-    await plain.seen(999, 101)
+    await plain.seen(999, 251)
     await turns(500)
-    assert plain.answers_received < 60
+    assert plain.answers_received < 190
     client.writer.transport.resume_reading()  # type: ignore[attr-defined]
-    for _ in range(100):
+    for _ in range(250):
         assert len(await client.frame()) == len(big) - 4
 
 
@@ -712,7 +711,7 @@ async def test_delayed_answers_wait_side_by_side(plain: FaultProxy, connect: Con
         client.writer.write(plain_request(n, b""))
     for _ in range(100):
         await client.frame()
-    assert 0.2 <= time.monotonic() - started < 19, "one after the other would be 20 s"
+    assert 0.15 < time.monotonic() - started < 19, "one after the other would be 20 s"
     plain.delay(999, 3_600)
     client.writer.write(plain_request(1, b""))
     await plain.until(lambda: plain.answers_received == 101)
