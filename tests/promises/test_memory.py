@@ -165,7 +165,7 @@ async def test_no_room_is_an_error_at_once_for_send_nowait_and_in_time_for_other
             while True:  # sealing what was drained may have made a little room
                 started = time.monotonic()
                 deliveries.append(await producer.enqueue(topic, bytes(1_000)))
-        assert 0.3 <= time.monotonic() - started < 1
+        assert 0.29 < time.monotonic() - started < 1, "uvloop counts in milliseconds"
         cluster.net.resume()
         await asyncio.gather(*deliveries)
         await producer.send(topic, b"there is room again")
