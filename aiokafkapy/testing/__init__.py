@@ -1,7 +1,7 @@
 """What our users' tests need, and what ours use.
 
 `DevBroker` itself lives in `aiokafkapy.broker`; here are the things around it: a real Apache Kafka of one or three
-nodes, a TCP proxy that breaks connections on command, and a clock that a test moves by hand. The pytest plugin
+nodes, a proxy that breaks connections and requests on command, and a clock that a test moves by hand. The pytest plugin
 (`aiokafkapy.testing.pytest_plugin`) is installed through its entry point.
 
 Rule: importing this package imports none of its modules: pytest loads the plugin in every run of every user, so names

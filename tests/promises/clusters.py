@@ -1,6 +1,6 @@
 """The two kinds of cluster that each promise is tried on, with one set of verbs.
 
-`DevCluster` is the dev broker, in this process; `KafkaCluster` is Apache Kafka. In front of both is a `ClusterProxy`,
+`DevCluster` is the dev broker, in this process; `KafkaCluster` is Apache Kafka. In front of both is a `FaultProxy`,
 `net`, which provokes what goes wrong between a producer and a broker.
 """
 
@@ -15,12 +15,24 @@ from typing import Any
 
 from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker
-from aiokafkapy.testing import ApacheKafka
+from aiokafkapy.testing import ApacheKafka, FaultProxy
 
 from ..kafka.oracle import read_back
-from .frame_proxy import ClusterProxy
 
-__all__ = ["Cluster", "DevCluster", "KafkaCluster", "open_dev", "open_kafka"]
+__all__ = ["Cluster", "DevCluster", "KafkaCluster", "Net", "open_dev", "open_kafka"]
+
+
+class Net(FaultProxy):
+    """The way to a cluster, which can vanish as a whole."""
+
+    def go_down(self) -> None:
+        """Ports closed, connections reset."""
+        self.refuse()
+        self.cut()
+
+    async def come_back(self) -> None:
+        """The ports are open again."""
+        await self.accept()
 
 
 class Cluster(abc.ABC):
@@ -28,7 +40,7 @@ class Cluster(abc.ABC):
 
     kind: str
 
-    def __init__(self, net: ClusterProxy) -> None:
+    def __init__(self, net: Net) -> None:
         self.net = net
 
     @property
@@ -79,7 +91,7 @@ class DevCluster(Cluster):
 
     kind = "dev"
 
-    def __init__(self, broker: DevBroker, net: ClusterProxy) -> None:
+    def __init__(self, broker: DevBroker, net: Net) -> None:
         super().__init__(net)
         self.broker = broker
 
@@ -117,7 +129,7 @@ class KafkaCluster(Cluster):
 
     kind = "kafka"
 
-    def __init__(self, kafka: ApacheKafka, net: ClusterProxy) -> None:
+    def __init__(self, kafka: ApacheKafka, net: Net) -> None:
         super().__init__(net)
         self.kafka = kafka
 
@@ -151,7 +163,7 @@ async def open_dev(nodes: int, **config: Any) -> AsyncIterator[DevCluster]:
     """A dev broker with a proxy."""
     async with (
         DevBroker(nodes=nodes, **config) as broker,
-        ClusterProxy([(node.node_id, node.host, node.port) for node in broker.nodes]) as net,
+        Net(broker.bootstrap_servers) as net,
     ):
         yield DevCluster(broker, net)
 
@@ -159,7 +171,7 @@ async def open_dev(nodes: int, **config: Any) -> AsyncIterator[DevCluster]:
 @asynccontextmanager
 async def open_kafka(kafka: ApacheKafka) -> AsyncIterator[KafkaCluster]:
     """A running Apache Kafka with a proxy."""
-    async with ClusterProxy([(node_id, *kafka.address_of(node_id)) for node_id in kafka.node_ids]) as net:
+    async with Net(kafka.bootstrap_servers) as net:
         yield KafkaCluster(kafka, net)
 
 

@@ -71,9 +71,9 @@ async def test_a_storm_of_cancels_cuts_and_failures_loses_count_of_nothing(clust
                 chance.choice(
                     [
                         cluster.net.cut,
-                        cluster.net.lose_answers,
-                        lambda: cluster.net.fail_produce(errors.NotEnoughReplicasError.code, times=2),
-                        lambda: cluster.net.fail_produce(errors.InvalidRecordError.code),
+                        lambda: cluster.net.drop_next(ApiKey.PRODUCE),
+                        lambda: cluster.net.fail_produce(errors.NotEnoughReplicasError, times=2),
+                        lambda: cluster.net.fail_produce(errors.InvalidRecordError),
                     ]
                 )()
         await asyncio.wait(tasks)
@@ -105,7 +105,7 @@ async def test_the_account_balances_at_every_moment(cluster: Cluster) -> None:
             handle = loop.call_soon(look)
 
         handle = loop.call_soon(look)
-        cluster.net.fail_produce(errors.NotEnoughReplicasAfterAppendError.code, times=2, after=True)
+        cluster.net.fail_produce(errors.NotEnoughReplicasAfterAppendError, times=2, after_append=True)
         sizes = [400] * 150 + [5_000] + [400] * 150
         sends = [producer.send(topic, bytes(size), partition=n % 2) for n, size in enumerate(sizes)]
         results = await asyncio.gather(*sends, return_exceptions=True)
@@ -153,7 +153,7 @@ async def test_a_failure_that_nobody_awaits_is_logged_once_with_topic_and_count(
 ) -> None:
     topic = await cluster.create_topic()
     async with cluster.producer(linger_ms=50) as producer:
-        cluster.net.fail_produce(errors.InvalidRecordError.code)
+        cluster.net.fail_produce(errors.InvalidRecordError)
         for n in range(20):
             await producer.enqueue(topic, b"%d" % n)  # the delivery is dropped
         await producer.flush()
@@ -169,7 +169,7 @@ async def test_a_failure_that_is_awaited_is_the_awaiters(cluster: Cluster, silen
     """Each of many waiters of one batch gets an error of its own, whose traceback is its own too."""
     topic = await cluster.create_topic()
     async with cluster.producer(linger_ms=50) as producer:
-        cluster.net.fail_produce(errors.InvalidRecordError.code)
+        cluster.net.fail_produce(errors.InvalidRecordError)
         results = await asyncio.gather(*(producer.send(topic, b"") for _ in range(10)), return_exceptions=True)
     assert [type(result) for result in results] == [errors.InvalidRecordError] * 10
     assert len({id(result) for result in results}) == 10

@@ -155,7 +155,7 @@ async def test_a_failure_after_its_sender_was_cancelled_is_told_once_and_by_us(
     topic = await cluster.create_topic()
     async with cluster.producer(linger_ms=30) as producer:
         await producer.send(topic, b"first")
-        cluster.net.fail_produce(errors.InvalidRecordError.code)
+        cluster.net.fail_produce(errors.InvalidRecordError)
         tasks = [asyncio.create_task(producer.send(topic, b"%d" % n)) for n in range(10)]
         await asyncio.sleep(0)
         for task in tasks:
@@ -224,7 +224,7 @@ async def test_flush_that_is_cancelled_ends_its_hurry(cluster: Cluster) -> None:
     async with cluster.producer(linger_ms=60_000, delivery_timeout_ms=120_000) as producer:
         await producer.partitions_for(topic)
         await producer.enqueue(topic, b"first")
-        hold = cluster.net.hold_answers()
+        hold = cluster.net.hold(ApiKey.PRODUCE)
         flush = asyncio.create_task(producer.flush())
         await cluster.net.seen(ApiKey.PRODUCE)
         await cancelled(flush)
@@ -232,7 +232,7 @@ async def test_flush_that_is_cancelled_ends_its_hurry(cluster: Cluster) -> None:
         hold.release()
         lingering = await producer.enqueue(topic, b"lingering")
         await producer.ping()
-        assert cluster.net.count(ApiKey.PRODUCE, mark) == 0
+        assert cluster.net.request_count(ApiKey.PRODUCE, since=mark) == 0
         assert not lingering.done()
         await producer.flush()
         assert lingering.done()
@@ -338,7 +338,7 @@ async def test_whichever_task_of_ours_is_cancelled_nothing_hangs(cluster: Cluste
     topic = await cluster.create_topic()
     async with cluster.producer(max_block_ms=5_000, delivery_timeout_ms=5_000, request_timeout_ms=2_000) as producer:
         await producer.send(topic, b"first")
-        hold = cluster.net.hold_answers(ApiKey.API_VERSIONS)
+        hold = cluster.net.hold(ApiKey.API_VERSIONS)
         cluster.net.cut()
         task = asyncio.create_task(producer.send(topic, b"second"))
         hit = 0

@@ -12,12 +12,10 @@ import pytest
 
 from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.protocol.codec import encode_response
-from aiokafkapy.protocol.messages import build_response
+from aiokafkapy.testing.fault_proxy import Answer, Hold, Request
 from aiokafkapy.testing.ports import free_port
 
 from .clusters import Cluster
-from .frame_proxy import Answer, Hold, Request
 
 SHORT: dict[str, Any] = {"request_timeout_ms": 300, "delivery_timeout_ms": 700, "linger_ms": 0, "retry_backoff_ms": 20}
 
@@ -65,7 +63,7 @@ async def test_no_answer_in_time_says_what_was_tried_and_that_the_fate_is_not_kn
     topic = await cluster.create_topic()
     async with cluster.producer(**SHORT) as producer:
         await producer.send(topic, b"")
-        hold = cluster.net.hold_answers()
+        hold = cluster.net.hold(ApiKey.PRODUCE)
         results = await asyncio.gather(*(producer.send(topic, b"") for _ in range(3)), return_exceptions=True)
         hold.release()
     address = cluster.bootstrap_servers
@@ -127,10 +125,10 @@ async def test_the_last_answer_is_the_cause_of_a_delivery_timeout(cluster: Clust
     waiting = SHORT | {"retry_backoff_ms": 2_000, "retry_backoff_max_ms": 2_000}
     async with cluster.producer(**waiting) as producer:
         await producer.send(topic, b"")
-        cluster.net.fail_produce(error.code, times=10**6, error_message="because of the test")
+        cluster.net.fail_produce(error, times=None, error_message="because of the test")
         with pytest.raises(errors.DeliveryTimeoutError, match=r"because of the test|storage|replica|leader") as raised:
             await producer.send(topic, b"")
-        cluster.net.on(ApiKey.PRODUCE, None)
+        cluster.net.clear(ApiKey.PRODUCE)
     assert isinstance(raised.value.__cause__, error)
     assert_says(raised.value, "not written", outcome_unknown=False)
 
@@ -139,7 +137,7 @@ async def test_a_broker_s_refusal_is_its_own_error_with_its_message(cluster: Clu
     topic = await cluster.create_topic(partitions=2)
     async with cluster.producer() as producer:
         for error in (errors.TopicAuthorizationFailedError, errors.InvalidRecordError, errors.PolicyViolationError):
-            cluster.net.fail_produce(error.code, error_message="the reason given")
+            cluster.net.fail_produce(error, error_message="the reason given")
             with pytest.raises(error) as raised:
                 await producer.send(topic, b"", partition=1)
             assert_says(
@@ -151,10 +149,10 @@ async def test_a_broker_s_refusal_is_its_own_error_with_its_message(cluster: Clu
 async def test_an_error_from_a_newer_broker_says_its_number(cluster: Cluster) -> None:
     topic = await cluster.create_topic()
     async with cluster.producer(**SHORT) as producer:
-        cluster.net.fail_produce(4_321, times=10**6)
+        cluster.net.fail_produce(4_321, times=None)
         with pytest.raises(errors.KafkaError, match="4321") as raised:
             await producer.send(topic, b"")
-        cluster.net.on(ApiKey.PRODUCE, None)
+        cluster.net.clear(ApiKey.PRODUCE)
         assert_says(raised.value, topic, topic=topic, partition=0)
 
 
@@ -176,26 +174,23 @@ async def test_metadata_that_will_not_come_is_told_at_once(cluster: Cluster) -> 
     """An invalid name, and a topic that one may not see: waiting would not help."""
 
     def unauthorized(request: Request, _: bytes) -> bytes:
-        (node,) = cluster.net.nodes.values()
-        body = build_response(
-            ApiKey.METADATA,
-            request.version,
-            brokers=[{"node_id": node.node_id, "host": "127.0.0.1", "port": node.port}],
+        host, port = cluster.net.address_of(1)
+        return request.respond(
+            brokers=[{"node_id": 1, "host": host, "port": port}],
             topics=[{"name": topic.name, "error_code": 29} for topic in request.body.topics],
-            controller_id=node.node_id,
+            controller_id=1,
         )
-        return encode_response(body, request.correlation_id)
 
     async with cluster.producer(max_block_ms=20_000) as producer:
         async with asyncio.timeout(3):
             with pytest.raises(errors.InvalidTopicError, match="not a valid/name"):
                 await producer.send("not a valid/name", b"")
-            cluster.net.on(ApiKey.METADATA, lambda _: Answer(forward=False, replace=unauthorized))
+            cluster.net.on_request(ApiKey.METADATA, lambda _: Answer(forward=False, replace=unauthorized))
             with pytest.raises(errors.TopicAuthorizationFailedError) as raised:
                 await producer.send("promise-secret", b"")
             with pytest.raises(errors.TopicAuthorizationFailedError):
                 await producer.partitions_for("promise-secret")
-            cluster.net.on(ApiKey.METADATA, None)
+            cluster.net.clear(ApiKey.METADATA)
     assert_says(raised.value, "promise-secret", topic="promise-secret", retriable=False)
 
 
@@ -270,14 +265,14 @@ async def test_the_outcome_is_unknown_exactly_when_it_is(cluster: Cluster) -> No
     topic = await cluster.create_topic()
     async with cluster.producer(**SHORT) as producer:
         await producer.send(topic, b"")
-        cluster.net.fail_produce(errors.InvalidRecordError.code)
+        cluster.net.fail_produce(errors.InvalidRecordError)
         (refused,) = await asyncio.gather(producer.send(topic, b""), return_exceptions=True)
-        cluster.net.fail_produce(errors.NotEnoughReplicasError.code, times=10**6)
+        cluster.net.fail_produce(errors.NotEnoughReplicasError, times=None)
         (never_taken,) = await asyncio.gather(producer.send(topic, b""), return_exceptions=True)
         hold = Hold()
-        cluster.net.on(ApiKey.PRODUCE, lambda _: Answer(hold=hold))
+        cluster.net.on_request(ApiKey.PRODUCE, lambda _: Answer(hold=hold))
         (unanswered,) = await asyncio.gather(producer.send(topic, b""), return_exceptions=True)
-        cluster.net.on(ApiKey.PRODUCE, None)
+        cluster.net.clear(ApiKey.PRODUCE)
         hold.release()
     assert [getattr(error, "outcome_unknown", None) for error in (refused, never_taken, unanswered)] == [
         False,

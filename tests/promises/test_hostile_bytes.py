@@ -17,9 +17,9 @@ from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import encode_request
 from aiokafkapy.protocol.messages import build_request
+from aiokafkapy.testing.fault_proxy import Answer, Request
 
 from .clusters import Cluster, DevCluster
-from .frame_proxy import Answer, Request
 from .observing import assert_accounts_balance, assert_nothing_is_left, outcomes
 
 MEBIBYTE = 1 << 20
@@ -87,12 +87,12 @@ async def test_an_answer_that_is_none_costs_its_connection_and_nothing_else(
 ) -> None:
     """The broker has done what it was asked. Whatever the answer was that did not arrive, it is asked for again."""
     topic = await cluster.create_topic()
-    cluster.net.next(api, Answer(replace=HOSTILE[name]), times=2)
+    cluster.net.answer_next(api, Answer(replace=HOSTILE[name]), times=2)
     async with frugal(32 * MEBIBYTE), cluster.producer(**QUICK, request_timeout_ms=3_000) as producer:
         results = await asyncio.gather(*(producer.send(topic, b"%d" % n) for n in range(20)))
         assert_accounts_balance(producer, settled=True)
     if name != "an answer to nothing":  # there the first of both is a good one
-        assert sum(len(node.connected_at) for node in cluster.net.nodes.values()) >= 2, "it was dropped"
+        assert len(cluster.net.connected_at()) >= 2, "it was dropped"
     assert [result.offset for result in results] == list(range(20))
     assert await cluster.log(topic) == [b"%d" % n for n in range(20)]
     assert_nothing_is_left(cluster.net.ports)
@@ -101,7 +101,7 @@ async def test_an_answer_that_is_none_costs_its_connection_and_nothing_else(
 @pytest.mark.parametrize("name", HOSTILE)
 async def test_a_server_that_is_no_broker_is_an_error_in_time(cluster: Cluster, name: str) -> None:
     for api in ApiKey:
-        cluster.net.on(api, lambda _: Answer(forward=False, replace=HOSTILE[name]))
+        cluster.net.on_request(api, lambda _: Answer(forward=False, replace=HOSTILE[name]))
     async with frugal(32 * MEBIBYTE):
         producer = cluster.producer(**QUICK, max_block_ms=500)
         with pytest.raises(errors.KafkaTimeoutError) as raised:
@@ -136,13 +136,13 @@ async def test_flipped_bytes_end_in_an_outcome_for_each_record(
     async with cluster.producer(**options, metadata_max_age_ms=50) as producer:
         await producer.send(topic, b"first", partition=0)
         for api in (ApiKey.PRODUCE, ApiKey.API_VERSIONS, ApiKey.INIT_PRODUCER_ID):
-            cluster.net.on(api, lambda _: Answer(replace=flip) if chance.random() < 0.5 else None)
+            cluster.net.on_request(api, lambda _: Answer(replace=flip) if chance.random() < 0.5 else None)
         tasks = []
         for n in range(300):
             tasks.append(asyncio.create_task(producer.send(topic, b"%d" % n, partition=n % 3)))
             await asyncio.sleep(0.003)  # the records' own distance
         for api in ApiKey:
-            cluster.net.on(api, None)
+            cluster.net.clear(api)
         cluster.net.cut()  # what a broker claimed to speak is believed for as long as its connection lives
         results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 11)
         outcomes(results)
@@ -167,7 +167,7 @@ async def test_a_batch_that_was_damaged_on_its_way_is_sent_again(cluster: Cluste
                 place = request.frame.index(b"precious")
                 request.frame = request.frame[:place] + b"PRECIOUS" + request.frame[place + 8 :]
 
-        cluster.net.on(ApiKey.PRODUCE, damage)
+        cluster.net.on_request(ApiKey.PRODUCE, damage)
         results = await asyncio.gather(*(producer.send(topic, b"precious %d" % n) for n in range(5)))
         assert damaged == 2
     assert [result.offset for result in results] == [1, 2, 3, 4, 5]
@@ -187,10 +187,10 @@ async def test_answers_in_crumbs_are_put_together(cluster: Cluster) -> None:
 
 async def _crumbling_proxy(cluster: Cluster) -> asyncio.Server:
     """Passes bytes to the cluster, and gives them back one by one."""
-    (node,) = cluster.net.nodes.values()
+    (port,) = cluster.net.ports
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        broker_reader, broker_writer = await asyncio.open_connection("127.0.0.1", node.port)
+        broker_reader, broker_writer = await asyncio.open_connection("127.0.0.1", port)
 
         async def there() -> None:
             while data := await reader.read(1 << 16):
@@ -274,7 +274,7 @@ async def test_the_dev_broker_refuses_a_batch_with_a_wrong_crc_and_stores_nothin
             place = request.frame.index(b"precious")
             request.frame = request.frame[:place] + b"PRECIOUS" + request.frame[place + 8 :]
 
-        dev_cluster.net.on(ApiKey.PRODUCE, damage)
+        dev_cluster.net.on_request(ApiKey.PRODUCE, damage)
         with pytest.raises(errors.CorruptMessageError):
             await producer.send(topic, b"precious")
     assert await dev_cluster.log(topic) == []

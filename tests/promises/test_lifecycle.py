@@ -196,7 +196,7 @@ async def test_a_wall_clock_that_jumps_breaks_nothing(cluster: Cluster) -> None:
     with freezegun.freeze_time("2020-02-02", real_asyncio=True) as clock:
         async with cluster.producer(linger_ms=20, retry_backoff_ms=10) as producer:
             for jump in (10**8, -(10**8), 86_400 * 400):
-                cluster.net.lose_answers()
+                cluster.net.drop_next(ApiKey.PRODUCE)
                 stamps.append((await producer.send(topic, b"")).timestamp_ms)
                 clock.tick(jump)
     assert [stamp - stamps[0] for stamp in stamps] == [0, 10**11, 0]
@@ -284,7 +284,7 @@ async def test_while_it_closes_nothing_new_is_accepted_and_everything_old_is_del
     producer = cluster.producer()
     await producer.start()
     await producer.send(topic, b"first")
-    hold = cluster.net.hold_answers()
+    hold = cluster.net.hold(ApiKey.PRODUCE)
     deliveries = [await producer.enqueue(topic, b"%d" % n) for n in range(20)]
     closing = asyncio.create_task(producer.close())
     await asyncio.sleep(0)
@@ -422,7 +422,7 @@ async def test_a_program_that_ends_with_sends_pending_says_only_what_it_did_wron
 ) -> None:
     """`asyncio.run` cancels all tasks, ours too. Nothing hangs, and nothing is "never retrieved"."""
     topic = await cluster.create_topic()
-    cluster.net.hold_answers()
+    cluster.net.hold(ApiKey.PRODUCE)
     process = await program(
         """
         producer = KafkaProducer(servers)

@@ -26,6 +26,7 @@ import pyarrow as pa
 import pytest
 
 from aiokafkapy import KafkaProducer, ProducerRecord, compiled, errors
+from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import ApacheKafka
 
 from .clusters import Cluster
@@ -284,7 +285,7 @@ async def test_every_future_resolves_on_its_loops_thread(cluster: Cluster) -> No
     told: list[int] = []
     async with cluster.producer(compression_type="gzip", batch_size=400_000, linger_ms=20) as producer:
         await producer.partitions_for(topic)
-        cluster.net.fail_produce(errors.InvalidRecordError.code)
+        cluster.net.fail_produce(errors.InvalidRecordError)
         for n in range(2_000):
             delivery = await producer.enqueue(topic, random.randbytes(500), partition=n % 2)
             delivery.add_done_callback(lambda _: told.append(threading.get_ident()))
@@ -307,7 +308,7 @@ async def test_clean_in_asyncios_debug_mode(cluster: Cluster, caplog: pytest.Log
     try:
         topic = await cluster.create_topic(partitions=3)
         async with cluster.producer(compression_type="lz4", batch_size=100_000, linger_ms=5) as producer:
-            cluster.net.lose_answers()
+            cluster.net.drop_next(ApiKey.PRODUCE)
             await asyncio.gather(*(producer.send(topic, random.randbytes(400)) for _ in range(3_000)))
             await producer.send_many(topic, [b""] * 1_000)
             task = asyncio.create_task(producer.send(topic, b""))

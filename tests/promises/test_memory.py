@@ -117,20 +117,21 @@ async def test_exactly_as_many_wake_as_fit(cluster: Cluster) -> None:
         buffer_memory=40_000, max_request_size=40_000, batch_size=10_000, max_in_flight_requests_per_connection=1
     ) as producer:
         await producer.send(topic, b"first", partition=0)
-        hold = cluster.net.hold_answers()
+        hold = cluster.net.hold(ApiKey.PRODUCE, times=1)
         tasks = [asyncio.create_task(producer.enqueue(topic, bytes(1_000), partition=n % 4)) for n in range(400)]
         await cluster.net.seen(ApiKey.PRODUCE, 2)
+        for _ in range(10):
+            await asyncio.sleep(0)  # until the tasks of what was accepted know it
         before = producer.statistics()
         assert before.waiters > 300
         free_before = before.buffer_memory - before.buffered_bytes
         accepted_before = before.accepted
         done_before = sum(task.done() for task in tasks)
-        answered = cluster.net.answered
-        cluster.net.on(ApiKey.PRODUCE, lambda _: None)
-        second = cluster.net.hold_answers()
+        answered = cluster.net.answers_sent
+        second = cluster.net.hold(ApiKey.PRODUCE)
         with callbacks() as log:
             hold.release()
-            await cluster.net.until(lambda: cluster.net.answered > answered)
+            await cluster.net.until(lambda: cluster.net.answers_sent > answered)
             await cluster.net.seen(ApiKey.PRODUCE, 3)
             for _ in range(10):
                 await asyncio.sleep(0)
@@ -164,7 +165,7 @@ async def test_no_room_is_an_error_at_once_for_send_nowait_and_in_time_for_other
             while True:  # sealing what was drained may have made a little room
                 started = time.monotonic()
                 deliveries.append(await producer.enqueue(topic, bytes(1_000)))
-        assert 0.3 <= time.monotonic() - started < 1
+        assert 0.29 < time.monotonic() - started < 1, "uvloop counts in milliseconds"
         cluster.net.resume()
         await asyncio.gather(*deliveries)
         await producer.send(topic, b"there is room again")
@@ -185,10 +186,10 @@ async def test_memory_comes_back_whatever_becomes_of_the_records(cluster: Cluste
         await some(200, 100)
         await some(3, 6_000)
         cluster.net.fail_produce(
-            errors.InvalidRecordError.code, record_errors=[{"batch_index": 1, "batch_index_error_message": None}]
+            errors.InvalidRecordError, record_errors=[{"batch_index": 1, "batch_index_error_message": None}]
         )
         await some(10, 100)
-        cluster.net.fail_produce(errors.InvalidRecordError.code)
+        cluster.net.fail_produce(errors.InvalidRecordError)
         await some(10, 100)
         cluster.net.stall()
         await some(300, 100)

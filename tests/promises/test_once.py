@@ -10,9 +10,9 @@ import pytest
 
 from aiokafkapy import errors
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.testing.fault_proxy import Answer, Hold, Request
 
 from .clusters import Cluster
-from .frame_proxy import Answer, Hold, Request
 from .observing import assert_accounts_balance
 
 QUICK: dict[str, Any] = {"linger_ms": 0, "retry_backoff_ms": 20, "reconnect_backoff_ms": 20}
@@ -23,10 +23,10 @@ async def test_a_lost_acknowledgement_is_not_written_again(cluster: Cluster) -> 
     topic = await cluster.create_topic()
     async with cluster.producer(**QUICK) as producer:
         await producer.send(topic, b"0")
-        cluster.net.lose_answers()
+        cluster.net.drop_next(ApiKey.PRODUCE)
         mark = cluster.net.mark()
         metadata = await producer.send(topic, b"1")
-        first, again = cluster.net.batches(mark)
+        first, again = cluster.net.batches(since=mark)
         assert first == again, "a retry must be the same bytes"
         await producer.send(topic, b"2")
         assert metadata.offset == 1
@@ -38,14 +38,13 @@ async def test_the_answers_of_five_in_flight_are_lost_and_nothing_is_written_aga
     values = [b"%03d" % n + bytes(300) for n in range(60)]
     async with cluster.producer(**QUICK, batch_size=1_500, max_request_size=40_000) as producer:
         await producer.send(topic, b"first")
-        hold = cluster.net.hold_answers()
-        answered = cluster.net.frames_from_broker
+        cluster.net.hold(ApiKey.PRODUCE)
+        answered = cluster.net.answers_received
         tasks = [asyncio.create_task(producer.send(topic, value)) for value in values]
-        await cluster.net.until(lambda: cluster.net.frames_from_broker >= answered + 5)
+        await cluster.net.until(lambda: cluster.net.answers_received >= answered + 5)
         assert await cluster.log(topic) == [b"first", *values[:20]]
-        cluster.net.on(ApiKey.PRODUCE, None)
         cluster.net.cut()
-        hold.release()
+        cluster.net.clear(ApiKey.PRODUCE)
         results = await asyncio.gather(*tasks)
     assert await cluster.log(topic) == [b"first", *values]
     assert [result.offset for result in results] == list(range(1, 61))
@@ -57,7 +56,7 @@ async def test_nothing_overtakes_the_first_batch_of_a_new_producer(cluster: Clus
     topic = await cluster.create_topic()
     values = [b"%03d" % n + bytes(300) for n in range(60)]
     async with cluster.producer(**QUICK, batch_size=1_500, max_request_size=40_000) as producer:
-        cluster.net.fail_produce(errors.NotLeaderOrFollowerError.code, log_start_offset=-1)
+        cluster.net.fail_produce(errors.NotLeaderOrFollowerError, log_start_offset=-1)
         results = await asyncio.gather(*(producer.send(topic, value) for value in values))
         first, again, *others = cluster.net.batches()
         assert first == again
@@ -73,14 +72,14 @@ async def test_the_first_batch_of_a_partition_goes_alone_and_five_follow(cluster
     topic = await cluster.create_topic()
     values = [b"%03d" % n + bytes(300) for n in range(60)]
     async with cluster.producer(**QUICK, batch_size=1_500, max_request_size=40_000) as producer:
-        hold = cluster.net.hold_answers()
+        hold = cluster.net.hold(ApiKey.PRODUCE)
         tasks = [asyncio.create_task(producer.send(topic, value)) for value in values]
         await cluster.net.seen(ApiKey.PRODUCE)
         for _ in range(100):
             await asyncio.sleep(0)
-        assert cluster.net.count(ApiKey.PRODUCE) == 1
+        assert cluster.net.request_count(ApiKey.PRODUCE) == 1
         behind = Hold()
-        cluster.net.on(ApiKey.PRODUCE, lambda _: None if behind.released.is_set() else Answer(hold=behind))
+        cluster.net.on_request(ApiKey.PRODUCE, lambda _: None if behind.is_released else Answer(hold=behind))
         hold.release()
         await cluster.net.seen(ApiKey.PRODUCE, 6)
         behind.release()
@@ -92,7 +91,7 @@ async def test_an_answer_that_comes_after_the_request_timed_out_is_not_written_a
     topic = await cluster.create_topic()
     async with cluster.producer(**QUICK, request_timeout_ms=300) as producer:
         await producer.send(topic, b"0")
-        cluster.net.next(ApiKey.PRODUCE, Answer(hold=Hold()))
+        cluster.net.answer_next(ApiKey.PRODUCE, Answer(hold=Hold()))
         await producer.send(topic, b"1")
         await producer.send(topic, b"2")
     assert await cluster.log(topic) == [b"0", b"1", b"2"]
@@ -105,7 +104,7 @@ async def test_written_and_denied_is_written_once(cluster: Cluster, error: type[
     topic = await cluster.create_topic()
     async with cluster.producer(**QUICK) as producer:
         await producer.send(topic, b"0")
-        cluster.net.fail_produce(error.code, times=3, after=True)
+        cluster.net.fail_produce(error, times=3, after_append=True)
         assert (await producer.send(topic, b"1")).offset == 1
         await producer.send(topic, b"2")
     assert await cluster.log(topic) == [b"0", b"1", b"2"]
@@ -116,7 +115,7 @@ async def test_duplicate_sequence_number_is_success(cluster: Cluster) -> None:
     topic = await cluster.create_topic()
     async with cluster.producer(**QUICK) as producer:
         await producer.send(topic, b"0")
-        cluster.net.fail_produce(errors.DuplicateSequenceNumberError.code, after=True)
+        cluster.net.fail_produce(errors.DuplicateSequenceNumberError, after_append=True)
         metadata = await producer.send(topic, b"1")
         assert metadata.offset == -1
         assert (await producer.send(topic, b"2")).offset == 2
@@ -142,7 +141,7 @@ async def test_a_batch_that_expired_unsent_leaves_no_gap(cluster: Cluster) -> No
         mark = cluster.net.mark()
         await asyncio.gather(*(_until_sent(producer, topic, b"after", n) for n in range(2)))
         assert producer.statistics().producer_epoch == 0
-        assert {batch.base_sequence for batch in cluster.net.batches(mark)} == {1}
+        assert {batch.base_sequence for batch in cluster.net.batches(since=mark)} == {1}
     assert await cluster.values(topic) == {0: [b"before", b"after"], 1: [b"before", b"after"]}
 
 
@@ -163,13 +162,13 @@ async def test_a_batch_that_expired_in_doubt_makes_the_epoch_grow_and_harms_noth
     async with cluster.producer(**SHORT) as producer:
         await asyncio.gather(*(producer.send(topic, b"before", partition=n) for n in range(2)))
         hold = Hold()
-        cluster.net.on(
+        cluster.net.on_request(
             ApiKey.PRODUCE, lambda _: Answer(forward=had_arrived, hold=hold, replace=lambda *_: b"", cut=True)
         )
         with pytest.raises(errors.DeliveryTimeoutError, match="may or may not") as raised:
             await producer.send(topic, b"in doubt", partition=0)
         assert raised.value.outcome_unknown
-        cluster.net.on(ApiKey.PRODUCE, None)
+        cluster.net.clear(ApiKey.PRODUCE)
         hold.release()
         for n in range(5):
             await _until_sent(producer, topic, b"after %d" % n, 0)
@@ -197,14 +196,14 @@ async def test_records_behind_one_in_doubt_are_delivered_once_and_in_order(clust
                 return Answer(forward=False, replace=lambda *_: b"", hold=holds[-1], cut=True)  # never answered
             return refusing
 
-        cluster.net.on(ApiKey.PRODUCE, rule)
+        cluster.net.on_request(ApiKey.PRODUCE, rule)
         old = asyncio.create_task(producer.send(topic, b"old"))
         await cluster.net.seen(ApiKey.PRODUCE, 2)
         await asyncio.sleep(1)  # the distance in age between the first and the others
         young = [asyncio.create_task(producer.send(topic, b"%03d" % n + bytes(400))) for n in range(20)]
         with pytest.raises(errors.DeliveryTimeoutError):
             await old
-        cluster.net.on(ApiKey.PRODUCE, None)
+        cluster.net.clear(ApiKey.PRODUCE)
         for hold in holds:
             hold.release()
         await asyncio.gather(*young)
@@ -228,14 +227,14 @@ async def test_a_bump_does_not_rewrite_another_partitions_batches_in_flight(clus
 
         def rule(request: Request) -> Answer | None:
             nonlocal failed
-            if request.node_id == nodes[1] and not hold.released.is_set():
+            if request.node_id == nodes[1] and not hold.is_released:
                 return Answer(hold=hold, lose=True, cut=True)
             if request.node_id == nodes[0] and not failed:
                 failed += 1
                 return gap
             return None
 
-        cluster3.net.on(ApiKey.PRODUCE, rule)
+        cluster3.net.on_request(ApiKey.PRODUCE, rule)
         mark = cluster3.net.mark()
         held = asyncio.create_task(producer.send(topic, b"held", partition=1))
         await cluster3.net.seen(ApiKey.PRODUCE, since=mark)
@@ -244,7 +243,7 @@ async def test_a_bump_does_not_rewrite_another_partitions_batches_in_flight(clus
         hold.release()
         await held
         await producer.send(topic, b"next", partition=1)
-        of_one = [batch for batch in cluster3.net.batches(mark) if batch.partition == 1]
+        of_one = [batch for batch in cluster3.net.batches(since=mark) if batch.partition == 1]
     assert of_one[0] == of_one[1]
     assert (of_one[0].producer_epoch, of_one[0].base_sequence) == (0, 1)
     assert (of_one[-1].producer_epoch, of_one[-1].base_sequence) == (1, 0)
@@ -261,7 +260,7 @@ async def test_a_broker_that_lost_our_sequences_is_started_with_again(
     topic = await cluster.create_topic()
     async with cluster.producer(**QUICK) as producer:
         await producer.send(topic, b"0")
-        cluster.net.fail_produce(error.code, log_start_offset=0)
+        cluster.net.fail_produce(error, log_start_offset=0)
         results = await asyncio.gather(*(producer.send(topic, b"%d" % n) for n in range(1, 50)), return_exceptions=True)
         if error is errors.InvalidProducerEpochError:  # somebody else may be at work: that batch is given up (KIP-360)
             assert all(isinstance(result, errors.KafkaError) for result in results if isinstance(result, Exception))
@@ -279,7 +278,7 @@ async def test_records_that_the_broker_names_fail_alone(cluster: Cluster) -> Non
     async with cluster.producer(**QUICK | {"linger_ms": 50}) as producer:
         await producer.send(topic, b"before")
         named = [{"batch_index": n, "batch_index_error_message": f"no {n}"} for n in (2, 5)]
-        cluster.net.fail_produce(errors.InvalidRecordError.code, record_errors=named, error_message="some are bad")
+        cluster.net.fail_produce(errors.InvalidRecordError, record_errors=named, error_message="some are bad")
         results = await asyncio.gather(*(producer.send(topic, b"%d" % n) for n in range(8)), return_exceptions=True)
         await producer.send(topic, b"after")
         assert_accounts_balance(producer, settled=True)
@@ -294,7 +293,7 @@ async def test_a_batch_that_fails_for_good_leaves_no_gap_for_those_behind_it(clu
     topic = await cluster.create_topic()
     async with cluster.producer(**QUICK, batch_size=1_000, max_request_size=40_000) as producer:
         await producer.send(topic, b"before")
-        cluster.net.fail_produce(errors.InvalidRecordError.code)
+        cluster.net.fail_produce(errors.InvalidRecordError)
         values = [b"%02d" % n + bytes(300) for n in range(40)]
         results = await asyncio.gather(*(producer.send(topic, value) for value in values), return_exceptions=True)
         failed = [n for n, result in enumerate(results) if isinstance(result, BaseException)]
@@ -305,7 +304,7 @@ async def test_a_batch_that_fails_for_good_leaves_no_gap_for_those_behind_it(clu
 
 async def test_a_producer_id_that_does_not_come_at_first_is_waited_for(cluster: Cluster) -> None:
     topic = await cluster.create_topic()
-    cluster.net.lose_answers(ApiKey.INIT_PRODUCER_ID, times=2)
+    cluster.net.drop_next(ApiKey.INIT_PRODUCER_ID, times=2)
     async with cluster.producer(**QUICK) as producer:
         await asyncio.gather(*(producer.send(topic, b"%d" % n) for n in range(20)))
     assert await cluster.log(topic) == [b"%d" % n for n in range(20)]

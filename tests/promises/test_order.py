@@ -12,9 +12,9 @@ import pytest
 
 from aiokafkapy import ProducerRecord, errors
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.testing.fault_proxy import Answer, Hold
 
 from .clusters import Cluster, DevCluster, KafkaCluster
-from .frame_proxy import Answer, Hold
 
 SMALL: dict[str, Any] = {"buffer_memory": 60_000, "max_request_size": 60_000, "batch_size": 6_000}
 
@@ -155,7 +155,7 @@ def _failing_five(cluster: Cluster, failing: int, code: int, after: bool) -> Any
             return Answer(forward=after, replace=lambda request, _: request.produce_error(code), hold=hold)
         return Answer(hold=hold)
 
-    cluster.net.on(ApiKey.PRODUCE, rule)
+    cluster.net.on_request(ApiKey.PRODUCE, rule)
     return hold, lambda: len(seen)
 
 
@@ -173,7 +173,7 @@ async def test_without_idempotence_one_in_flight_keeps_order_over_retries(cluste
             turn += 1
             return _refusal(errors.NotEnoughReplicasError) if turn % 3 == 0 else None
 
-        cluster.net.on(ApiKey.PRODUCE, every_third)
+        cluster.net.on_request(ApiKey.PRODUCE, every_third)
         await asyncio.gather(*(producer.send(topic, value) for value in values))
     assert turn > 6
     assert await cluster.log(topic) == [b"first", *values]
@@ -224,7 +224,7 @@ async def test_cut_connections_change_no_order(cluster: Cluster) -> None:
             if n % 1_000 == 700:
                 mark = cluster.net.mark()
                 if n % 2_000 == 700:
-                    cluster.net.lose_answers()
+                    cluster.net.drop_next(ApiKey.PRODUCE)
                 await cluster.net.seen(ApiKey.PRODUCE, since=mark)
                 cluster.net.cut()
         await asyncio.gather(*tasks)

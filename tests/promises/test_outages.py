@@ -20,10 +20,9 @@ from confluent_kafka.admin import AdminClient
 from aiokafkapy import errors
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import encode_response
-from aiokafkapy.protocol.messages import build_response
+from aiokafkapy.testing.fault_proxy import Answer, Request
 
 from .clusters import Cluster, DevCluster, KafkaCluster
-from .frame_proxy import Answer, Request, decoded
 from .observing import assert_accounts_balance
 
 BACKOFF = 0.1
@@ -49,7 +48,7 @@ async def test_metadata_requests_do_not_grow_with_records_and_partitions(
     async with cluster.producer(retry_backoff_ms=100, retry_backoff_max_ms=100, linger_ms=0) as producer:
         for topic in topics:
             await producer.send(topic, b"first", partition=0)
-        cluster.net.fail_produce(error.code, times=10**6)
+        cluster.net.fail_produce(error, times=None)
         mark, started = cluster.net.mark(), time.monotonic()
         tasks = [
             asyncio.create_task(producer.send(topic, b"%d" % n, partition=n % 8))
@@ -58,9 +57,9 @@ async def test_metadata_requests_do_not_grow_with_records_and_partitions(
         ]
         await outage(2)
         seconds = time.monotonic() - started
-        asked = cluster.net.count(ApiKey.METADATA, mark)
-        produced = cluster.net.count(ApiKey.PRODUCE, mark)
-        cluster.net.on(ApiKey.PRODUCE, None)
+        asked = cluster.net.request_count(ApiKey.METADATA, since=mark)
+        produced = cluster.net.request_count(ApiKey.PRODUCE, since=mark)
+        cluster.net.clear(ApiKey.PRODUCE)
         await asyncio.gather(*tasks)
     assert 1 <= asked <= seconds / BACKOFF + 1
     assert produced <= 24 * (seconds / (0.8 * BACKOFF) + 2), "retries back off too"
@@ -77,7 +76,7 @@ async def test_metadata_requests_back_off_while_there_is_no_leader(dev_cluster: 
         tasks = [asyncio.create_task(producer.send(topic, b"", partition=n % 30)) for n in range(3_000)]
         await outage(2.5)
         seconds = time.monotonic() - started
-        asked = dev_cluster.net.requests_of(ApiKey.METADATA, mark)
+        asked = dev_cluster.net.requests_of(ApiKey.METADATA, since=mark)
         for n in range(30):
             dev_cluster.broker.controls.set_leader(topic, n, 1)
         recovered = time.monotonic()
@@ -95,7 +94,7 @@ async def test_metadata_requests_for_a_topic_that_is_not_there_stay_few(cluster3
             asyncio.create_task(producer.send(f"promise-missing-{n % 20}", b"", partition=n % 7)) for n in range(2_000)
         ]
         await outage(1.5)
-        asked = cluster3.net.count(ApiKey.METADATA, mark)
+        asked = cluster3.net.request_count(ApiKey.METADATA, since=mark)
         assert 2 <= asked <= (time.monotonic() - started) / BACKOFF + 1
         for task in tasks:
             task.cancel()
@@ -107,13 +106,13 @@ async def test_metadata_that_fails_is_asked_for_with_back_off(cluster: Cluster) 
     topic = await cluster.create_topic()
     async with cluster.producer(reconnect_backoff_ms=10, reconnect_backoff_max_ms=10) as producer:
         await producer.send(topic, b"")
-        cluster.net.lose_answers(ApiKey.METADATA, times=10**6)
+        cluster.net.drop_next(ApiKey.METADATA, times=None)
         mark, started = cluster.net.mark(), time.monotonic()
         tasks = [asyncio.create_task(producer.send("promise-other", b"")) for _ in range(500)]
         await outage(1.5)
         seconds = time.monotonic() - started
-        asked = cluster.net.count(ApiKey.METADATA, mark)
-        cluster.net.on(ApiKey.METADATA, None)
+        asked = cluster.net.request_count(ApiKey.METADATA, since=mark)
+        cluster.net.clear(ApiKey.METADATA)
         await asyncio.gather(*tasks)
     assert 2 <= asked <= seconds / (0.8 * BACKOFF) + 1
 
@@ -124,16 +123,16 @@ async def test_reconnects_back_off_exponentially_with_jitter(cluster: Cluster) -
     options: dict[str, Any] = {"reconnect_backoff_ms": 50, "reconnect_backoff_max_ms": 400}
     async with cluster.producer(**options) as producer:
         await producer.send(topic, b"")
-        (node,) = cluster.net.nodes.values()
-        cluster.net.on(ApiKey.API_VERSIONS, lambda _: Answer(forward=False, lose=True, cut=True))
+        cluster.net.drop_next(ApiKey.API_VERSIONS, after=False, times=None)
         cluster.net.cut()
-        before = len(node.connected_at)
+        before = len(cluster.net.connected_at())
         task = asyncio.create_task(producer.send(topic, b""))
-        await cluster.net.until(lambda: len(node.connected_at) >= before + 14)
-        cluster.net.on(ApiKey.API_VERSIONS, None)
+        await cluster.net.until(lambda: len(cluster.net.connected_at()) >= before + 14)
+        cluster.net.clear(ApiKey.API_VERSIONS)
         await task
     # The leader's connection and the bootstrap one are tried side by side: each has its own back-off.
-    gaps = [after - at for at, after in zip(node.connected_at[before:], node.connected_at[before + 2 :], strict=False)]
+    tried = cluster.net.connected_at()[before:]
+    gaps = [after - at for at, after in zip(tried, tried[2:], strict=False)]
     assert max(gaps) < 0.4 * 1.2 + 0.3
     assert min(gaps) >= 0.05 * 0.8 * 0.9
     assert min(gaps[-5:]) > 0.15, "it grows"
@@ -168,11 +167,11 @@ async def test_a_leader_hint_is_used_without_asking_for_metadata(cluster3: Clust
         await _move_the_leader(cluster3, topic)
         new = await cluster3.leader_of(topic)
         assert new != old
-        hold = cluster3.net.hold_answers(ApiKey.METADATA)
+        hold = cluster3.net.hold(ApiKey.METADATA)
         mark, started = cluster3.net.mark(), time.monotonic()
         assert (await asyncio.wait_for(producer.send(topic, b"moved"), 4)).offset == 1
         assert time.monotonic() - started < 2, "neither metadata nor the back-off was waited for"
-        assert [request.node_id for request in cluster3.net.requests_of(ApiKey.PRODUCE, mark)] == [old, new]
+        assert [request.node_id for request in cluster3.net.requests_of(ApiKey.PRODUCE, since=mark)] == [old, new]
         hold.release()
     assert await cluster3.log(topic) == [b"first", b"moved"]
 
@@ -214,14 +213,14 @@ async def test_a_connection_that_died_silently_costs_one_request_timeout(cluster
     topic = await cluster.create_topic()
     async with cluster.producer(request_timeout_ms=800, linger_ms=0) as producer:
         await producer.send(topic, b"first")
-        links = cluster.net.requests[-1].link
-        cluster.net.on(
+        links = cluster.net.requests[-1].connection
+        cluster.net.on_request(
             ApiKey.PRODUCE,
-            lambda request: Answer(forward=False, lose=True) if request.link <= links else None,
+            lambda request: Answer(forward=False, lose=True) if request.connection <= links else None,
         )
-        cluster.net.on(
+        cluster.net.on_request(
             ApiKey.METADATA,
-            lambda request: Answer(forward=False, lose=True) if request.link <= links else None,
+            lambda request: Answer(forward=False, lose=True) if request.connection <= links else None,
         )
         started = time.monotonic()
         assert (await producer.send(topic, b"second")).offset == 1
@@ -242,16 +241,16 @@ async def test_an_outage_fills_no_log(cluster: Cluster, caplog: pytest.LogCaptur
         if trouble == "down":
             cluster.net.go_down()
         elif trouble == "cut at once":
-            cluster.net.on(ApiKey.API_VERSIONS, lambda _: Answer(forward=False, lose=True, cut=True))
+            cluster.net.drop_next(ApiKey.API_VERSIONS, after=False, times=None)
             cluster.net.cut()
         else:
-            cluster.net.fail_produce(errors.NotLeaderOrFollowerError.code, times=10**6)
+            cluster.net.fail_produce(errors.NotLeaderOrFollowerError, times=None)
         tasks = [asyncio.create_task(producer.send(topic, b"", partition=n % 5)) for n in range(1_000)]
         await outage(3)
         before = lines_in(caplog)
         await cluster.net.come_back()
-        cluster.net.on(ApiKey.API_VERSIONS, None)
-        cluster.net.on(ApiKey.PRODUCE, None)
+        cluster.net.clear(ApiKey.API_VERSIONS)
+        cluster.net.clear(ApiKey.PRODUCE)
         await asyncio.gather(*tasks)
     by_event = Counter(line.split()[0] for line in before)
     assert before, "an outage is told"
@@ -282,17 +281,11 @@ async def test_brokers_that_all_vanish_are_found_again_through_the_bootstrap_add
     async with cluster.producer(metadata_recovery_rebootstrap_trigger_ms=500, reconnect_backoff_max_ms=100) as producer:
         await producer.send(topic, b"first")
 
-        def elsewhere(request: Request, frame: bytes) -> bytes:
-            body = build_response(
-                ApiKey.METADATA,
-                request.version,
-                brokers=[{"node_id": 77, "host": "127.0.0.1", "port": 1}],
-                topics=[],
-                controller_id=77,
-            )
-            return encode_response(body, request.correlation_id)
+        def elsewhere(request: Request, _: bytes) -> bytes:
+            brokers = [{"node_id": 77, "host": "127.0.0.1", "port": 1}]
+            return request.respond(brokers=brokers, topics=[], controller_id=77)
 
-        cluster.net.next(ApiKey.METADATA, Answer(forward=False, replace=elsewhere))
+        cluster.net.answer_next(ApiKey.METADATA, Answer(forward=False, replace=elsewhere))
         await producer.partitions_for(await cluster.create_topic())
         assert (await producer.send(topic, b"second")).offset == 1
 
@@ -318,14 +311,14 @@ async def test_throttling_is_obeyed_by_the_client(cluster: Cluster) -> None:
         def throttled(request: Request, frame: bytes) -> bytes:
             return _with_throttle_time(request, frame, 700)
 
-        cluster.net.next(ApiKey.PRODUCE, Answer(replace=throttled))
+        cluster.net.answer_next(ApiKey.PRODUCE, Answer(replace=throttled))
         await producer.send(topic, b"")
         mark, started = cluster.net.mark(), time.monotonic()
         await producer.send(topic, b"")
-        assert cluster.net.requests_of(ApiKey.PRODUCE, mark)[0].at - started > 0.6
+        assert cluster.net.requests_of(ApiKey.PRODUCE, since=mark)[0].at - started > 0.6
         assert time.monotonic() - started < 0.7 + 0.7
 
 
 def _with_throttle_time(request: Request, frame: bytes, ms: int) -> bytes:
-    body = dataclasses.replace(decoded(request, frame), throttle_time=datetime.timedelta(milliseconds=ms))
+    body = dataclasses.replace(request.decode(frame), throttle_time=datetime.timedelta(milliseconds=ms))
     return encode_response(body, request.correlation_id)

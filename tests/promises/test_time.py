@@ -55,7 +55,7 @@ async def test_flush_takes_one_round_trip_whatever_linger_is(cluster: Cluster) -
             watch = Stopwatch()
             await producer.flush()
             assert watch.seconds < SLACK
-            assert cluster.net.count(ApiKey.PRODUCE, mark) == 1
+            assert cluster.net.request_count(ApiKey.PRODUCE, since=mark) == 1
             assert all(task.done() for task in tasks) or await asyncio.wait_for(asyncio.gather(*tasks), SLACK)
 
 
@@ -66,11 +66,11 @@ async def test_close_takes_one_round_trip_whatever_linger_is(cluster: Cluster) -
     await producer.partitions_for(topic)
     tasks = [asyncio.create_task(producer.send(topic, b"%d" % n)) for n in range(30)]
     await asyncio.sleep(0)
-    assert cluster.net.count(ApiKey.PRODUCE) == 0
+    assert cluster.net.request_count(ApiKey.PRODUCE) == 0
     watch = Stopwatch()
     await producer.close()
     assert watch.seconds < SLACK
-    assert cluster.net.count(ApiKey.PRODUCE) == 1
+    assert cluster.net.request_count(ApiKey.PRODUCE) == 1
     assert_nothing_is_left(cluster.net.ports)
     assert [metadata.offset for metadata in await asyncio.gather(*tasks)] == list(range(30))
 
@@ -81,7 +81,7 @@ async def test_flush_waits_for_what_came_before_it_and_not_for_what_comes_after(
         await producer.enqueue(topic, b"the first batch of a partition goes alone")
         await producer.flush()
         before = await producer.enqueue(topic, b"before")
-        hold = cluster.net.hold_answers()
+        hold = cluster.net.hold(ApiKey.PRODUCE, times=2)
         mark = cluster.net.mark()
         flush = asyncio.create_task(producer.flush())
         await cluster.net.seen(ApiKey.PRODUCE, since=mark)
@@ -89,8 +89,7 @@ async def test_flush_waits_for_what_came_before_it_and_not_for_what_comes_after(
         assert not flush.done()
         mark = cluster.net.mark()
         await cluster.net.seen(ApiKey.PRODUCE, since=mark)  # during a flush nothing lingers
-        cluster.net.on(ApiKey.PRODUCE, lambda _: None)
-        stuck = cluster.net.hold_answers()
+        stuck = cluster.net.hold(ApiKey.PRODUCE)
         hold.release()
         await asyncio.wait_for(flush, 5)
         assert before.done()
@@ -186,11 +185,11 @@ async def test_every_record_has_an_outcome_within_its_delivery_timeout(cluster: 
         elif trouble == "down":
             cluster.net.go_down()
         elif trouble == "answers nothing":
-            hold = cluster.net.hold_answers()
+            hold = cluster.net.hold(ApiKey.PRODUCE)
         elif trouble == "answers errors":
-            cluster.net.fail_produce(errors.NotEnoughReplicasError.code, times=10**6)
+            cluster.net.fail_produce(errors.NotEnoughReplicasError, times=None)
         else:
-            cluster.net.on(ApiKey.PRODUCE, lambda request: _cut(cluster))
+            cluster.net.on_request(ApiKey.PRODUCE, lambda request: _cut(cluster))
 
         async def one(n: int) -> None:
             accepted = time.monotonic()
@@ -273,7 +272,7 @@ async def test_linger_counts_from_the_first_record_of_a_batch(cluster: Cluster) 
             while trickle.seconds < 2:
                 group.create_task(one())
                 await asyncio.sleep(0.02)  # the records' own distance
-        requests = cluster.net.requests_of(ApiKey.PRODUCE, mark)
+        requests = cluster.net.requests_of(ApiKey.PRODUCE, since=mark)
     assert max(latencies) < 0.4 + SLACK
     assert 3 <= len(requests) <= 7, "each batch gathers for 400 ms"
     gaps = [after.at - before.at for before, after in pairwise(requests[:-1])]
@@ -325,7 +324,7 @@ async def test_idle_connections_are_closed_and_opened_again_when_needed(cluster:
         await producer.send(topic, b"")
         assert producer.statistics().connected_nodes
         watch = Stopwatch()
-        await cluster.net.until(lambda: not any(node.open_connections for node in cluster.net.nodes.values()))
+        await cluster.net.until(lambda: not cluster.net.connection_count())
         assert 0.3 < watch.seconds < 0.4 + SLACK
         wake_ups, mark = producer.statistics().wake_ups, cluster.net.mark()
         await asyncio.sleep(0.8)  # the time that is watched
@@ -342,7 +341,7 @@ async def test_metadata_grows_no_older_than_it_may(cluster: Cluster) -> None:
         mark = cluster.net.mark()
         await asyncio.sleep(2.1)  # the time that is watched
         assert {request.api_key for request in cluster.net.requests[mark:]} == {ApiKey.METADATA}
-        assert 3 <= cluster.net.count(ApiKey.METADATA, mark) <= 6
+        assert 3 <= cluster.net.request_count(ApiKey.METADATA, since=mark) <= 6
 
 
 async def test_a_slow_partition_delays_no_other(cluster3: Cluster) -> None:
@@ -352,18 +351,14 @@ async def test_a_slow_partition_delays_no_other(cluster3: Cluster) -> None:
     assert len(set(leaders.values())) == 3
     async with cluster3.producer() as producer:
         await asyncio.gather(*(producer.send(topic, b"", partition=n) for n in range(3)))
-        hold = cluster3.net.hold_answers()
-        held = hold.released
-        slow = leaders[0]
-        rule = cluster3.net._rules[ApiKey.PRODUCE]
-        cluster3.net.on(ApiKey.PRODUCE, lambda request: rule(request) if request.node_id == slow else None)
+        hold = cluster3.net.hold(ApiKey.PRODUCE, node_id=leaders[0])
         waiting = asyncio.create_task(producer.send(topic, b"", partition=0))
         watch = Stopwatch()
         for _ in range(20):
             await asyncio.gather(*(producer.send(topic, b"", partition=n) for n in (1, 2)))
         assert watch.seconds < 2
         assert not waiting.done()
-        assert not held.is_set()
+        assert not hold.is_released
         hold.release()
         await waiting
 

@@ -15,7 +15,7 @@ import pytest
 
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.testing import KafkaTools, KafkaUnavailableError
+from aiokafkapy.testing import FaultProxy, KafkaTools, KafkaUnavailableError
 
 PROGRAMS = Path(__file__).with_name("stock_client_programs.py")
 PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
@@ -140,6 +140,57 @@ async def test_kafka_python_produces_consumes_commits_and_resumes(broker: DevBro
     assert said["delivered"] == 1000
     check_produced(broker, "t", 1000)
     assert sorted(map(tuple, said["read"])) == sorted(in_log(broker, "t"))
+
+
+# Through the fault proxy
+
+
+@pytest.fixture
+async def proxy(broker: DevBroker) -> AsyncIterator[FaultProxy]:
+    """A proxy that is told of one node; nobody may get past it to any."""
+    async with FaultProxy(broker.bootstrap_servers.split(",")[0]) as proxy:
+        yield proxy
+        assert broker.metrics()["connections_accepted"] <= len(proxy.connected_at())
+        assert proxy.node_ids == [1, 2, 3]
+
+
+@pytest.mark.parametrize("client", ["aiokafka", "kafka-python"])
+async def test_they_produce_and_consume_through_the_fault_proxy(
+    broker: DevBroker, proxy: FaultProxy, client: str
+) -> None:
+    said = await run(client, proxy.bootstrap_servers, "t", 1000)
+    assert said["delivered"] == 1000
+    check_produced(broker, "t", 1000)
+    assert {tuple(each) for each in said["read"]} == set(in_log(broker, "t"))
+
+
+async def test_librdkafka_loses_and_doubles_nothing_under_the_proxys_faults(
+    broker: DevBroker, proxy: FaultProxy
+) -> None:
+    proxy.corrupt(ApiKey.METADATA)
+    proxy.drop_next(ApiKey.PRODUCE)
+    proxy.truncate(ApiKey.PRODUCE, after_bytes=7)
+    proxy.drop_next(ApiKey.PRODUCE, after=False)
+    said = await run("confluent-produce", proxy.bootstrap_servers, "t", 10_000, "lz4")
+    assert (said["delivered"], said["errors"]) == (10_000, [])
+    check_produced(broker, "t", 10_000)
+    read = await run("confluent-consume", proxy.bootstrap_servers, "t", "g", 10_000)
+    assert sorted(map(tuple, read["read"])) == sorted(in_log(broker, "t"))
+
+
+@pytest.mark.java
+async def test_java_clients_produce_and_consume_through_the_fault_proxy(
+    broker: DevBroker, proxy: FaultProxy, tools: KafkaTools
+) -> None:
+    broker.create_topic("t", partitions=3)
+    said = await tools.run(
+        PRODUCER_PERFORMANCE,
+        *("--topic", "t", "--num-records", 5_000, "--record-size", 100, "--throughput", -1),
+        *("--producer-props", f"bootstrap.servers={proxy.bootstrap_servers}"),
+    )
+    assert "5000 records sent" in said
+    lines = await tools.console_consumer(proxy.bootstrap_servers, "t", max_messages=5_000)
+    assert Counter(lines) == Counter((record.value or b"").decode() for record in broker.records("t", None))
 
 
 # Kafka's Java tools

@@ -1,0 +1,98 @@
+"""The brokers' addresses in answers: finds them, and puts others in their place.
+
+Works on decoded messages, in every version that there is a schema for; an answer that cannot be decoded stays as it is.
+An answer in which nothing changes keeps its bytes. What a client may ask for is limited to those versions too, for the
+APIs that carry addresses: else a broker newer than the schemas would lead its clients past the proxy.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, TypeAlias
+
+from aiokafkapy.errors import MalformedFrameError
+from aiokafkapy.protocol.api import ApiKey, response_class, schema_versions
+from aiokafkapy.protocol.codec import decode_response, encode_response
+
+__all__ = ["Rename", "rewrite_addresses"]
+
+Rename: TypeAlias = Callable[[int, str, int], tuple[str, int]]
+"""Our address for a node's id, host and port."""
+
+_SHARE_FETCH: Final = 78
+_SHARE_ACKNOWLEDGE: Final = 79
+
+_LISTS: Final[Mapping[int, str]] = {
+    ApiKey.PRODUCE: "node_endpoints",
+    ApiKey.FETCH: "node_endpoints",
+    ApiKey.METADATA: "brokers",
+    ApiKey.FIND_COORDINATOR: "coordinators",
+    ApiKey.DESCRIBE_CLUSTER: "brokers",
+    _SHARE_FETCH: "node_endpoints",
+    _SHARE_ACKNOWLEDGE: "node_endpoints",
+}
+
+
+def rewrite_addresses(api_key: int, version: int, frame: bytes, rename: Rename) -> bytes:
+    """An answer's bytes, its size in front, with the addresses that `rename` gives; `frame` is without its size."""
+    if not _has_addresses(api_key, version):
+        return _sized(frame)
+    try:
+        correlation_id, body = decode_response(api_key, version, frame)
+    except MalformedFrameError:
+        return _sized(frame)
+    changed = _limit_versions(body) if api_key == ApiKey.API_VERSIONS else _renamed(body, _LISTS[api_key], rename)
+    return _sized(frame) if changed is body else encode_response(changed, correlation_id)
+
+
+def _has_addresses(api_key: int, version: int) -> bool:
+    if api_key not in _LISTS and api_key != ApiKey.API_VERSIONS:
+        return False
+    if not 0 <= version <= _highest_known(api_key):
+        return False
+    names = response_class(api_key, version).__dataclass_fields__
+    return api_key == ApiKey.API_VERSIONS or _LISTS[api_key] in names or "host" in names
+
+
+def _renamed(body: Any, name: str, rename: Rename) -> Any:
+    if hasattr(body, "host"):  # FindCoordinator, before it could find several
+        return next(_moved([body], rename))
+    before = getattr(body, name)
+    after = tuple(_moved(before or (), rename))
+    return body if all(new is old for new, old in zip(after, before or (), strict=True)) else _with(body, name, after)
+
+
+def _moved(places: Any, rename: Rename) -> Iterator[Any]:
+    for place in places:
+        if not place.host or place.port <= 0:  # "there is none"
+            yield place
+            continue
+        node_id = place.broker_id if hasattr(place, "broker_id") else place.node_id
+        host, port = rename(node_id, place.host, place.port)
+        is_same = (host, port) == (place.host, place.port)
+        yield place if is_same else dataclasses.replace(place, host=host, port=port)
+
+
+def _limit_versions(body: Any) -> Any:
+    limited = []
+    for each in body.api_keys:
+        highest = _highest_known(each.api_key) if each.api_key in _LISTS else each.max_version
+        is_too_new = each.min_version <= highest < each.max_version
+        limited.append(dataclasses.replace(each, max_version=highest) if is_too_new else each)
+    return body if tuple(limited) == body.api_keys else _with(body, "api_keys", tuple(limited))
+
+
+def _highest_known(api_key: int) -> int:
+    try:
+        return schema_versions(api_key)[1]
+    except KeyError:
+        return -1
+
+
+def _with(body: Any, name: str, value: Any) -> Any:
+    return dataclasses.replace(body, **{name: value})
+
+
+def _sized(frame: bytes) -> bytes:
+    return len(frame).to_bytes(4, "big") + frame

@@ -1,0 +1,464 @@
+"""One client's connection through a `FaultProxy`, and the one made for it to the broker.
+
+Each side (`_End`) has a queue of what goes out there. What comes in on one side is cut into frames, asked about
+(`Switchboard`), and queued at the other: an answer's place is taken when its request comes, so that answers keep the
+order of requests whatever becomes of each. `pump` writes from the head of a queue as far as it may; whoever changes
+something that a queue may wait for (an answer comes, a hold is released, a stall ends, a timer is due, the socket has
+room) calls it.
+
+Rules: no task but the one that connects; a full queue stops reading at the other side; while a link is stalled nothing
+of it is decided; a cut link decides, reads and writes nothing more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import socket
+import struct
+from collections import deque
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from aiokafkapy.errors import MalformedFrameError
+from aiokafkapy.protocol.framing import FrameDecoder
+
+from .requests import Answer, Hold, Request
+
+__all__ = ["MAX_FRAME", "Link", "Mode", "Switchboard"]
+
+MAX_FRAME = 200 * 1024 * 1024
+"""Bytes; a frame that claims to be longer, or shorter than nothing, ends its link."""
+
+# SO_LINGER with time zero: closing sends RST, and the other end learns at once, by an error.
+_RESET_ON_CLOSE = struct.pack("ii", 1, 0)
+
+# Bytes in a queue above which nothing more is read for it.
+_HIGH_WATER = 1 << 20
+
+# Bytes given to a socket at a time, so that a stall comes in the middle of a large frame too.
+_CHUNK = 1 << 17
+
+# With a limited bandwidth, so many times a second a piece is let through.
+_PIECES_PER_SECOND = 50
+
+_SIZE = struct.Struct(">i")
+
+
+class Mode(enum.Enum):
+    """What a node's connections do."""
+
+    PASS = "pass"
+    STALL = "stall"  # read and write nothing
+    SWALLOW = "swallow"  # read and drop: the peer has vanished
+
+
+class Switchboard(Protocol):
+    """What a link needs of the gate it came through."""
+
+    target: tuple[str, int]
+
+    @property
+    def node_id(self) -> int | None: ...
+
+    @property
+    def mode(self) -> Mode: ...
+
+    @property
+    def bytes_per_second(self) -> float | None: ...
+
+    def decide(self, request: Request) -> Answer: ...
+
+    def answer_received(self, request: Request | None, frame: bytes) -> bytes: ...
+
+    def answer_sent(self) -> None: ...
+
+    def link_ended(self, link: Link) -> None: ...
+
+
+class _Then(enum.Enum):
+    """What follows when a piece has gone out."""
+
+    NOTHING = "nothing"
+    ANSWERED = "answered"
+    CUT = "cut"
+    SWALLOW = "swallow"
+    CLOSE = "close"  # the other side has ended
+    RESET = "reset"
+
+
+@dataclass(slots=True, eq=False)
+class _Piece:
+    """Something that goes out, in its place."""
+
+    data: bytes | memoryview | None  # None: an answer that is not there yet
+    then: _Then = _Then.NOTHING
+    due: float = 0.0  # loop time
+    hold: Hold | None = None
+
+    @property
+    def size(self) -> int:
+        return 0 if self.data is None else len(self.data)
+
+    @property
+    def waits(self) -> bool:
+        """For an answer, or to be released."""
+        return self.data is None or (self.hold is not None and not self.hold.is_released)
+
+
+class Link:
+    """Made with a client's socket that was just accepted, and owns it from then on."""
+
+    def __init__(self, board: Switchboard, number: int, connection: socket.socket) -> None:
+        self.board = board
+        self.number = number
+        self.client = _End(self)
+        self.broker = _End(self)
+        self.is_cut = False
+        self.is_silent = False  # half-open for good
+        self._is_deaf = False  # will be silent when what is on its way has gone out
+        self._has_hole = False
+        self._awaited: deque[tuple[_Piece, Request, Answer]] = deque()
+        self._loop = asyncio.get_running_loop()
+        self._done = self._loop.create_future()
+        self._connection = connection
+        self._is_accepted = False
+        self._is_dialing = False
+        self._opening = self._loop.create_task(self._open())
+        # Not in the task: one that is cancelled before its first step does nothing at all.
+        self._opening.add_done_callback(self._on_opened)
+
+    @property
+    def mode(self) -> Mode:
+        """What is done on this link."""
+        return Mode.SWALLOW if self.is_silent else self.board.mode
+
+    def cut(self, *, reset: bool) -> None:
+        """End both connections, by RST or in order."""
+        self.is_cut = True
+        if self._is_dialing and not self.broker.is_made:
+            self._opening.cancel()
+        self.client.close(reset=reset)
+        self.broker.close(reset=reset)
+
+    def apply_mode(self) -> None:
+        """Read and write, or do not, as `mode` says now."""
+        if self.mode is Mode.SWALLOW:
+            self._has_hole |= self.client.drop() | self.broker.drop()
+        for end in (self.client, self.broker):
+            self.look_at_frames(end)
+            end.pump()
+            end.update_reading()
+
+    def heal(self) -> None:
+        """Nothing is swallowed any more: what has lost bytes is of no use and is cut."""
+        if self._has_hole or self.is_silent:
+            self.cut(reset=True)
+
+    async def ended(self) -> None:
+        """Return when both connections are closed."""
+        await asyncio.wait([self._done])
+
+    # for the ends
+
+    def peer(self, end: _End) -> _End:
+        """The other side."""
+        return self.broker if end is self.client else self.client
+
+    def received(self, end: _End, data: bytes) -> None:
+        """Bytes came in."""
+        if self.is_cut or self.peer(end).is_lost:
+            return
+        if self.mode is Mode.SWALLOW:
+            self._has_hole = True
+            return
+        try:
+            end.frames.extend(end.decoder.feed(data))
+        except MalformedFrameError:
+            self.cut(reset=False)
+        else:
+            self.look_at_frames(end)
+
+    def look_at_frames(self, end: _End) -> None:
+        """Decide on what came in, unless the link is stalled; each frame may change that for the next."""
+        while end.frames and self.mode is Mode.PASS and not self.is_cut:
+            frame = end.frames.popleft()
+            if end is self.broker:
+                self._on_answer(frame)
+            elif not self._is_deaf:
+                self._on_request(frame)
+
+    def follow(self, then: _Then) -> None:
+        """A piece has gone out."""
+        if then is _Then.CUT:
+            self.cut(reset=False)
+        elif then is _Then.SWALLOW:
+            self.is_silent = True
+            self.apply_mode()
+        if then not in (_Then.NOTHING, _Then.CLOSE, _Then.RESET):
+            self.board.answer_sent()
+
+    def end_lost(self, end: _End, error: Exception | None) -> None:
+        """One side has gone: what is on its way goes out, then the other side ends."""
+        self._awaited.clear()
+        other = self.peer(end)
+        if not other.is_made and not other.queue:
+            self.cut(reset=False)  # there is nothing to connect for
+        other.finish(_Then.CLOSE if error is None else _Then.RESET)
+        self._maybe_done()
+
+    # asyncio callbacks
+
+    def _on_opened(self, opening: asyncio.Task[None]) -> None:
+        error = None if opening.cancelled() else opening.exception()
+        if error is not None or opening.cancelled():
+            self.broker.abandon()
+            if not self._is_accepted:
+                self.client.abandon()
+            self.cut(reset=True)
+        if not self.client.is_made:
+            self._connection.close()
+        self._maybe_done()
+        if error is not None and not isinstance(error, OSError):
+            raise error
+
+    # internals
+
+    async def _open(self) -> None:
+        # The first step is not cancelled by us: it takes a turn or two, and uvloop says `connection_made` of a
+        # transport whose `connection_lost` never comes if it is. The second may take for ever.
+        if not self.is_cut:
+            await self._loop.connect_accepted_socket(lambda: self.client, self._connection)
+            self._is_accepted = True
+        if self.is_cut:
+            return
+        self._is_dialing = True
+        await self._loop.create_connection(lambda: self.broker, *self.board.target)
+
+    def _maybe_done(self) -> None:
+        if self._opening.done() and self.client.is_closed and self.broker.is_closed and not self._done.done():
+            self._done.set_result(None)
+            self.board.link_ended(self)
+
+    def _on_request(self, frame: bytes) -> None:
+        request = Request.read(self.board.node_id, frame, self.number)
+        expects_answer = request.expects_answer
+        answer = self.board.decide(request)
+        if self.is_cut:
+            return
+        self._is_deaf = answer.swallow
+        then = _Then.CUT if answer.cut else _Then.SWALLOW if answer.swallow else _Then.ANSWERED
+        if expects_answer:
+            piece = _Piece(None, then, hold=answer.hold)
+            self.client.queue.append(piece)
+            if answer.hold is not None:
+                answer.hold.when_released(self.client.pump)
+            if answer.forward:
+                self._awaited.append((piece, request, answer))
+            else:
+                self._fill(piece, request, answer, b"")
+        if answer.forward:
+            # With acks=0 there is no answer that something could follow.
+            follows = _Then.NOTHING if expects_answer or then is _Then.ANSWERED else then
+            self.broker.put(_Piece(_SIZE.pack(len(request.frame)) + request.frame, follows))
+        elif not expects_answer:
+            self.follow(then)
+        self.client.pump()
+
+    def _on_answer(self, frame: bytes) -> None:
+        if not self._awaited:
+            self.client.put(_Piece(self.board.answer_received(None, frame)))
+            return
+        piece, request, answer = self._awaited.popleft()
+        self._fill(piece, request, answer, self.board.answer_received(request, frame))
+        self.client.pump()
+
+    def _fill(self, piece: _Piece, request: Request, answer: Answer, data: bytes) -> None:
+        """Give an answer its bytes."""
+        if answer.replace is not None:
+            data = answer.replace(request, data)
+        piece.data = b"" if answer.lose else data
+        piece.due = self._loop.time() + answer.delay if answer.delay > 0 else 0.0
+        self.client.queued(piece)
+
+
+class _End(asyncio.Protocol):
+    """One side of a link, and the queue of what goes out there."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._transport: asyncio.Transport | None = None
+        self.is_made = False
+        self.is_lost = False
+        # What came in; frames stay here while the link is stalled
+        self.decoder = FrameDecoder(MAX_FRAME)
+        self.frames: deque[bytes] = deque()
+        # What goes out
+        self.queue: deque[_Piece] = deque()
+        self._queued_bytes = 0
+        self._is_full = False
+        self._next_piece_at = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Never connected, or connected no more."""
+        return self._transport is None
+
+    @property
+    def is_congested(self) -> bool:
+        """Whether nothing more should be read for this side."""
+        return self._is_full or self._queued_bytes > _HIGH_WATER
+
+    def put(self, piece: _Piece) -> None:
+        """Send this after all that is in the queue."""
+        self.queue.append(piece)
+        self.queued(piece)
+        self.pump()
+
+    def queued(self, piece: _Piece) -> None:
+        """A piece of the queue has got its bytes."""
+        self._queued_bytes += piece.size
+        self._link.peer(self).update_reading()
+
+    def finish(self, then: _Then) -> None:
+        """Nothing more will come for this side: end it after what can still go out."""
+        if self._link.is_cut:
+            self.close(reset=False)
+            return
+        kept = list(self.queue)
+        for number, piece in enumerate(kept):
+            if piece.waits:
+                del kept[number:]
+                break
+        self.queue = deque(kept)
+        self._queued_bytes = sum(piece.size for piece in kept)
+        self.put(_Piece(b"", then))
+
+    def drop(self) -> bool:
+        """Forget the frames that would be passed on; whether there were any."""
+        was_any = bool(self.queue or self.frames)
+        self.queue.clear()
+        self.frames.clear()
+        self._queued_bytes = 0
+        return was_any
+
+    def pump(self) -> None:
+        """Write what may go out now."""
+        loop = asyncio.get_running_loop()
+        while self.queue and self._may_write:
+            piece = self.queue[0]
+            if piece.waits or piece.data is None:
+                return
+            rate = self._link.board.bytes_per_second
+            due = piece.due if rate is None or not piece.data else max(piece.due, self._next_piece_at)
+            if due > loop.time():
+                self._wake_at(due)
+                return
+            size = _CHUNK if rate is None else max(1, int(rate / _PIECES_PER_SECOND))
+            self._write(piece.data[:size])
+            if rate is not None and piece.data:
+                self._next_piece_at = loop.time() + min(size, len(piece.data)) / rate
+            if size < len(piece.data):
+                piece.data = memoryview(piece.data)[size:]
+            else:
+                self.queue.popleft()
+                self._after(piece.then)
+
+    def update_reading(self) -> None:
+        """Pause or resume reading from this side."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._link.mode is Mode.STALL or self._link.peer(self).is_congested:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
+
+    def close(self, *, reset: bool) -> None:
+        """End this side, at once or after what is written has gone out."""
+        self._stop()
+        if self._transport is None:
+            return
+        if reset:
+            with contextlib.suppress(OSError, AttributeError, ValueError):  # the socket may have gone
+                self._transport.get_extra_info("socket").setsockopt(
+                    socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE
+                )
+            self._transport.abort()
+        elif not self._transport.is_closing():
+            self._transport.close()
+
+    def abandon(self) -> None:
+        """Connecting was given up: nobody may say that this side is lost."""
+        self._stop()
+        self._transport = None
+        self.is_lost = True
+
+    # asyncio callbacks
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.is_made = True
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its bases
+        if self._link.is_cut:
+            self.close(reset=True)
+            return
+        # Again in the next turn: uvloop begins to read after this call, whatever was said in it.
+        self.update_reading()
+        asyncio.get_running_loop().call_soon(self.update_reading)
+        self.pump()
+
+    def data_received(self, data: bytes) -> None:
+        self._link.received(self, data)
+
+    def pause_writing(self) -> None:
+        self._is_full = True
+        self._link.peer(self).update_reading()
+
+    def resume_writing(self) -> None:
+        self._is_full = False
+        self.pump()
+        self._link.peer(self).update_reading()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._stop()
+        self._transport = None
+        self.is_lost = True
+        self._link.end_lost(self, error)
+
+    # internals
+
+    @property
+    def _may_write(self) -> bool:
+        if self._transport is None or self._is_full or self._transport.is_closing():
+            return False
+        return self._link.mode is Mode.PASS
+
+    def _write(self, data: bytes | memoryview) -> None:
+        if data and self._transport is not None:
+            self._transport.write(data)
+        self._queued_bytes -= len(data)
+        self._link.peer(self).update_reading()
+
+    def _after(self, then: _Then) -> None:
+        if then in (_Then.CLOSE, _Then.RESET):
+            self.close(reset=then is _Then.RESET)
+        else:
+            self._link.follow(then)
+
+    def _wake_at(self, due: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = asyncio.get_running_loop().call_at(due, self._on_timer)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        self.pump()
+
+    def _stop(self) -> None:
+        """Nothing goes out any more."""
+        self.queue.clear()
+        self._queued_bytes = 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

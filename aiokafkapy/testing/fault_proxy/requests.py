@@ -1,0 +1,216 @@
+"""What a `FaultProxy` shows of a request, and the words for what becomes of it.
+
+Knows the bytes of one request and nothing of connections. A frame is given without its size; the bytes that a client
+gets, which a test may replace by any others, have it in front.
+"""
+
+from __future__ import annotations
+
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self, TypeAlias
+from uuid import UUID
+
+from aiokafkapy.errors import KafkaError, MalformedFrameError
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.codec import (
+    RequestHeader,
+    decode_request_body,
+    decode_request_header,
+    decode_response,
+    encode_response,
+)
+from aiokafkapy.protocol.messages import build_response
+from aiokafkapy.protocol.produce import FIRST_FLEXIBLE, LOWEST_VERSION
+from aiokafkapy.protocol.reader import Cursor
+
+__all__ = ["Answer", "Hold", "Replace", "Request", "SentBatch"]
+
+# base offset, size, leader epoch, magic, crc, attributes, last offset delta, two times, id, epoch, sequence, count
+_BATCH = struct.Struct(">qiibIhiqqqhii")
+
+NO_HEADER = RequestHeader(-1, -1, -1, None)
+"""The header of a frame that has none: bytes that are no Kafka request are passed on all the same."""
+
+
+class SentBatch(NamedTuple):
+    """The header of a record batch in a Produce request; the topic is an id from version 13 on."""
+
+    topic: str | UUID
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+    crc: int
+
+
+@dataclass(slots=True, eq=False)
+class Request:
+    """A request that a client sent, read whole.
+
+    A function that decides on it may set `frame` (the request without its size): that is what the broker gets.
+    `node_id` is None on a connection to a bootstrap address of which no broker has been named yet; `at` is in seconds
+    of `time.monotonic()`; `connection` counts the proxy's connections from 1.
+    """
+
+    node_id: int | None
+    header: RequestHeader
+    frame: bytes
+    connection: int
+    at: float
+    body_at: int = 0
+    _body: Any = None
+
+    @classmethod
+    def read(cls, node_id: int | None, frame: bytes, connection: int) -> Self:
+        """A request from its frame; what has no header of Kafka's gets -1 for all that is in it."""
+        try:
+            header, body_at = decode_request_header(frame)
+        except MalformedFrameError:
+            header, body_at = NO_HEADER, 0
+        return cls(node_id, header, frame, connection, time.monotonic(), body_at)
+
+    @property
+    def api_key(self) -> int:
+        """The number of the API."""
+        return self.header.api_key
+
+    @property
+    def version(self) -> int:
+        """The version of the API that the request, and so its answer, is written in."""
+        return self.header.api_version
+
+    @property
+    def correlation_id(self) -> int:
+        """What the answer must begin with."""
+        return self.header.correlation_id
+
+    @property
+    def body(self) -> Any:
+        """The decoded body. Raises when there is no schema for it, or the bytes do not fit it (MalformedFrameError).
+
+        The proxy forgets the bytes of requests that are long gone (see `FaultProxy`), and the body with them.
+        """
+        if self._body is None:
+            self._body = decode_request_body(self.header, self.frame, self.body_at)
+        return self._body
+
+    @property
+    def batches(self) -> list[SentBatch]:
+        """The batches of a Produce request."""
+        return [
+            _sent_batch(topic, partition)
+            for topic in self.body.topic_data
+            for partition in topic.partition_data
+            if partition.records is not None
+        ]
+
+    @property
+    def expects_answer(self) -> bool:
+        """False for Produce with acks=0."""
+        if self.api_key != ApiKey.PRODUCE or self.version < LOWEST_VERSION:
+            return True
+        try:
+            # By hand, for the body may be large: the transactional id, then acks.
+            cursor = Cursor(self.frame, self.body_at)
+            is_flexible = self.version >= FIRST_FLEXIBLE
+            size = cursor.read_unsigned_varint() - 1 if is_flexible else _int16(cursor)
+            cursor.advance(max(size, 0))
+            return _int16(cursor) != 0
+        except MalformedFrameError:
+            return True
+
+    def respond(self, **fields: Any) -> bytes:
+        """The bytes of an answer in this request's API and version; a field that the version lacks is dropped."""
+        return encode_response(build_response(self.api_key, self.version, **fields), self.correlation_id)
+
+    def produce_error(self, error: type[KafkaError] | int, **fields: Any) -> bytes:
+        """The bytes of an answer to this Produce request: an error, a class or a code, for each of its partitions.
+
+        `fields` are more of what a partition's answer has: `error_message="..."`, `record_errors=[...]`.
+        """
+        said = {"error_code": error_code(error), "base_offset": -1, "log_start_offset": -1} | fields
+        topics = []
+        for topic in self.body.topic_data:
+            answers = [{"index": each.index} | said for each in topic.partition_data]
+            place = {"topic_id": topic.topic_id} if hasattr(topic, "topic_id") else {"name": topic.name}
+            topics.append(place | {"partition_responses": answers})
+        return self.respond(responses=topics)
+
+    def decode(self, answer: bytes) -> Any:
+        """The body of an answer to this request, from its bytes with the size in front. MalformedFrameError."""
+        return decode_response(self.api_key, self.version, answer[4:])[1]
+
+    def forget(self) -> None:
+        """Let go of the bytes."""
+        self.frame = b""
+        self._body = None
+
+
+class Hold:
+    """Answers that wait until `release`."""
+
+    __slots__ = ("_is_released", "_waiting")
+
+    def __init__(self) -> None:
+        self._is_released = False
+        self._waiting: list[Callable[[], None]] = []
+
+    @property
+    def is_released(self) -> bool:
+        """Whether nothing waits, nor will."""
+        return self._is_released
+
+    def release(self) -> None:
+        """Let them go, and those to come."""
+        self._is_released = True
+        waiting, self._waiting = self._waiting, []
+        for wake in waiting:
+            wake()
+
+    def when_released(self, wake: Callable[[], None]) -> None:
+        """Call `wake` then."""
+        self._waiting.append(wake)
+
+
+Replace: TypeAlias = Callable[[Request, bytes], bytes]
+
+
+@dataclass(slots=True, frozen=True)
+class Answer:
+    """What becomes of a request, when it is not simply passed on.
+
+    `forward`: the broker gets it. `replace`: makes what the client gets (any bytes, a frame's size included) of the
+    broker's answer, or of nothing. `delay`: the client gets it so many seconds later. `hold`: it waits for that.
+    `lose`: the client gets nothing. `cut`: then the connection ends; `swallow`: then nothing moves on it any more.
+    """
+
+    forward: bool = True
+    replace: Replace | None = None
+    delay: float = 0.0
+    hold: Hold | None = None
+    lose: bool = False
+    cut: bool = False
+    swallow: bool = False
+
+
+def error_code(error: type[KafkaError] | int) -> int:
+    """The code of an error, a class or the code itself; ValueError for one that no broker sends."""
+    code = error if isinstance(error, int) else error.code
+    if code is None:
+        raise ValueError(f"{error} is no error a broker sends: it has no code")
+    return int(code)
+
+
+def _int16(cursor: Cursor) -> int:
+    return int.from_bytes(cursor.take(2), "big", signed=True)
+
+
+def _sent_batch(topic: Any, partition: Any) -> SentBatch:
+    header = _BATCH.unpack_from(partition.records)
+    name = getattr(topic, "topic_id", None) or topic.name
+    crc, (producer_id, epoch, sequence, count) = header[4], header[9:]
+    return SentBatch(name, partition.index, producer_id, epoch, sequence, count, crc)
