@@ -22,7 +22,6 @@ cdef class InFlightBatches:
     cdef Py_ssize_t _count
     cdef readonly list _expiries
     cdef long long _number
-    cdef set _in_doubt
     cdef readonly dict last_errors
 
     @cython.locals(batch=ProducerBatch)

@@ -71,7 +71,6 @@ class InFlightBatches:
         self._count = 0
         self._expiries: list[tuple[float, int, ProducerBatch]] = []
         self._number = 0
-        self._in_doubt: set[ProducerBatch] = set()
         self.last_errors: dict[TopicPartition, KafkaError] = {}
 
     def __len__(self) -> int:
@@ -148,7 +147,6 @@ class InFlightBatches:
         if batch.fail(partial(_error_of_record, named, error) if named else error):
             self._metrics.record_failure(batch.record_count, error, now)
             self._log_failure(batch, batch.record_count, error, now)
-        self._in_doubt.discard(batch)
         if is_over:
             self._accumulator.deallocate(batch, now)
 
@@ -180,7 +178,7 @@ class InFlightBatches:
             retries=self._retries,
             delivery_timeout=self._delivery_timeout,
             now=now,
-            was_in_doubt=batch in self._in_doubt,
+            was_in_doubt=batch.is_in_doubt,
             was_sent=was_sent,
         )
         if decision.refresh_metadata:
@@ -209,23 +207,19 @@ class InFlightBatches:
             self._metrics.last_success = now
         if self.last_errors:
             self.last_errors.pop(batch.topic_partition, None)
-        if self._in_doubt:
-            self._in_doubt.discard(batch)
         self._accumulator.deallocate(batch, now)
 
     def _split(self, batch: ProducerBatch, now: float) -> None:
         topic, partition = batch.topic_partition
         self._metrics.batch_splits += 1
         _logger.info("produce.split", topic=topic, partition=partition, records=batch.record_count)
-        self._in_doubt.discard(batch)
         self._accumulator.split_and_reenqueue(batch, now)
 
     def _retry(self, batch: ProducerBatch, decision: Decision, now: float) -> None:
         topic, partition = batch.topic_partition
         error = decision.error or KafkaError("the broker refused the batch")
         self.last_errors[batch.topic_partition] = error
-        if decision.in_doubt:
-            self._in_doubt.add(batch)
+        batch.is_in_doubt = decision.in_doubt
         self._metrics.record_retry(batch.record_count, error, now)
         fields = {"topic": topic, "partition": partition, "error": str(error), "attempts": batch.attempts + 1}
         self._log.log(("retry", type(error)), now, logging.WARNING, "produce.retry", **fields)
@@ -236,14 +230,13 @@ class InFlightBatches:
         for error in refused.values():
             self._metrics.record_failure(1, error, now)
         self._log_failure(batch, len(refused), decision.error, now)
-        self._in_doubt.discard(batch)
         self._accumulator.remove_records_and_reenqueue(batch, refused, now)
 
     def _expire(self, batch: ProducerBatch, now: float, *, is_over: bool) -> None:
         cause: BaseException | str | None = self.last_errors.get(batch.topic_partition)
         if not batch.has_been_sent:
             cause = self._why_not_sent(batch.topic_partition)
-        is_unknown = not is_over or batch in self._in_doubt
+        is_unknown = not is_over or batch.is_in_doubt
         error = delivery_timeout_error(
             batch.topic_partition, batch.record_count, self._delivery_timeout, is_unknown, cause
         )

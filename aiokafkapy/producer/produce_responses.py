@@ -28,9 +28,11 @@ from ..errors import (
     NetworkError,
     NotEnoughReplicasAfterAppendError,
     NotLeaderOrFollowerError,
+    OutOfOrderSequenceNumberError,
     RecordListTooLargeError,
     RecordTooLargeError,
     RequestTimedOutError,
+    UnknownProducerIdError,
     UnknownServerError,
     UnsupportedVersionError,
     for_code,
@@ -64,6 +66,9 @@ _IN_DOUBT: Final = frozenset(
 )
 """After these the records may be in the log. The last two also come from a leader that appended them, waited for its
 followers and lost the lead or a disk meanwhile (Java's ``DelayedProduce``, ``ReplicaManager.getPartitionOrError``)."""
+
+_SETTLES_DOUBT: Final = frozenset((OutOfOrderSequenceNumberError.code, UnknownProducerIdError.code))
+"""Who answers this looks for a repetition first, as far as it remembers: there is none."""
 
 _TOO_LARGE: Final = frozenset((MessageTooLargeError.code, RecordListTooLargeError.code))
 
@@ -144,7 +149,8 @@ def decide(
     is_retriable = _is_retriable(answer, batch, transaction_manager)
     error = _error_of(answer, batch)
     if is_retriable and may_go_on:
-        return Decision(Outcome.RETRY, error, refresh, in_doubt=in_doubt)
+        still_in_doubt = in_doubt or (was_in_doubt and code not in _SETTLES_DOUBT)
+        return Decision(Outcome.RETRY, error, refresh, in_doubt=still_in_doubt)
     unknown = in_doubt or was_in_doubt
     error.outcome_unknown = unknown
     if is_retriable and out_of_time:

@@ -39,6 +39,7 @@ cdef class ProducerBatch:
     cdef readonly int base_sequence
     cdef readonly bint is_transactional
     cdef readonly bint sequence_has_been_reset
+    cdef public bint is_in_doubt
 
     @cython.locals(size=Py_ssize_t, index=Py_ssize_t)
     cpdef Delivery try_append(self, long long timestamp_ms, object key, object value, object headers)

@@ -95,6 +95,7 @@ class ProducerBatch:
         "drained_at",
         "in_retry",
         "is_being_compressed",
+        "is_in_doubt",
         "is_split_batch",
         "is_transactional",
         "is_writable",
@@ -160,6 +161,7 @@ class ProducerBatch:
         self.base_sequence = NO_SEQUENCE
         self.is_transactional = False
         self.sequence_has_been_reset = False
+        self.is_in_doubt = False  # an attempt may have been written, and nobody has said
 
     # --- filling ---
 

@@ -11,8 +11,10 @@ Rules, KIP-98 and KIP-360:
 * A sequence is given at drain and belongs to those bytes: a retry carries the same one.
 * A gap can only be left by a batch that was given a sequence. An expired one that may be on a broker makes its
   partition *unresolved*: nothing new is drained until the batches in flight have answered. Then either all is well, or
-* the epoch is bumped. Only the partition that asked is renumbered, and only once none of its batches is on the wire:
-  what is renumbered was refused. Other partitions finish with the old epoch, and take the new one when empty.
+* the epoch is bumped. Only the partition that asked is renumbered, and only once none of its batches is on the wire
+  and the first of them is not in doubt (a broker that has it would take it again under another number): it is sent
+  again as it is until somebody says. What stands behind it cannot be on a broker without it. So what is renumbered was
+  refused. Java renumbers at once. Other partitions finish with the old epoch, and take the new one when empty.
 * A retried batch is sent only as the first of its partition's in-flight batches; that keeps order.
 * Until a partition has acknowledged something of this identity, one batch at a time is in flight there. A broker that
   knows nothing of a producer takes any sequence: had the first batch been refused (by one that was not the leader yet)
@@ -105,6 +107,7 @@ class SequencedBatch(Protocol):
     base_sequence: int
     producer_id: int
     producer_epoch: int
+    is_in_doubt: bool
 
     @property
     def has_sequence(self) -> bool:
@@ -231,7 +234,9 @@ class TransactionManager:
 
     def should_stop_drain_batches_for_partition(self, topic_partition: TopicPartition, first: SequencedBatch) -> bool:
         """True when ``first``, the first batch of the partition, must not be drained now."""
-        if self._identity is NO_IDENTITY or topic_partition in self._partitions_to_rewrite:
+        if self._identity is NO_IDENTITY:
+            return True
+        if topic_partition in self._partitions_to_rewrite and not first.is_in_doubt:
             return True
         entry = self._partitions.get(topic_partition)
         if entry is None:
@@ -319,13 +324,13 @@ class TransactionManager:
         self._partitions_to_rewrite.add(topic_partition)
 
     def bump_epoch_if_needed(self, is_on_the_wire: Callable[[TopicPartition], bool]) -> bool:
-        """Bump the epoch once nothing of the partitions that asked is on the wire; True when it was bumped.
+        """Bump the epoch once nothing of the partitions that asked is on the wire, or first and in doubt; True if so.
 
         A used-up epoch drops the producer id instead; the partitions are renumbered when the new id comes.
         """
         if not self._partitions_to_rewrite or self._state is not _READY:
             return False
-        if any(map(is_on_the_wire, self._partitions_to_rewrite)):
+        if any(is_on_the_wire(tp) or self._is_first_in_doubt(tp) for tp in self._partitions_to_rewrite):
             return False
         if self._identity.epoch == MAX_EPOCH:
             self._transition(_State.UNINITIALIZED)
@@ -382,6 +387,10 @@ class TransactionManager:
         return bool(self._partitions_to_rewrite)
 
     # --- internals ---
+
+    def _is_first_in_doubt(self, topic_partition: TopicPartition) -> bool:
+        entry = self._partitions.get(topic_partition)
+        return entry is not None and bool(entry.in_flight) and entry.in_flight[0].is_in_doubt
 
     def _entry(self, topic_partition: TopicPartition) -> TxnPartitionEntry:
         entry = self._partitions.get(topic_partition)

@@ -35,8 +35,8 @@ __all__ = ["Report", "run"]
 
 EPOCH = 1_700_000_000.0
 """What the wall clock says when the loop's is at zero."""
-SPLIT_ALLOWANCE = 2_000
-"""Bytes by which the pieces of a batch that a broker found too large may hold more than it did."""
+SMALLEST_BATCH = 512
+"""Bytes that a batch holds however small it is, so that the pieces of one that was split may hold more than it did."""
 RECOVERY = 60.0
 """Virtual seconds within which a record must be deliverable once everything is well: all time-outs are below that."""
 
@@ -206,7 +206,7 @@ class _Scenario:
             now = producer.statistics()
             if now.accepted != now.delivered + now.failed + now.pending:
                 self.find(f"the accounts of producer {number} do not balance: {now}")
-            if not 0 <= now.buffered_bytes <= now.buffer_memory + SPLIT_ALLOWANCE:
+            if not 0 <= now.buffered_bytes <= now.buffer_memory + SMALLEST_BATCH * now.batches:
                 self.find(f"producer {number} holds more than it may: {now}")
             if is_settled and (now.pending, now.waiters, now.batches, now.buffered_bytes) != (0, 0, 0, 0):
                 self.find(f"producer {number} still holds something: {now}")

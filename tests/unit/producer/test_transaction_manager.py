@@ -40,6 +40,7 @@ class Batch:
         self.producer_id = -1
         self.producer_epoch = -1
         self.sequence_has_been_reset = False
+        self.is_in_doubt = False
 
     @property
     def has_sequence(self) -> bool:
@@ -260,6 +261,30 @@ class TestEpochBump:
         assert manager.bump_epoch_if_needed(lambda place: place == B)
         assert (first.base_sequence, second.base_sequence) == (0, 10)
         assert second.producer_epoch == 1
+
+    def test_it_waits_until_somebody_said_whether_the_first_was_written(self, manager: TransactionManager) -> None:
+        """Under another number a broker that has it would take it again."""
+        prime(manager)
+        first, second = Batch(), Batch()
+        drain(manager, first, second)
+        first.is_in_doubt = True  # its answer was lost
+        fail(manager, second, OUT_OF_ORDER)
+        manager.request_epoch_bump(A)
+        assert not manager.bump_epoch_if_needed(nothing_on_the_wire)
+        assert not manager.should_stop_drain_batches_for_partition(A, first)  # as it is
+        assert manager.should_stop_drain_batches_for_partition(A, second)
+        manager.handle_completed_batch(first, 1)
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        assert (second.producer_epoch, second.base_sequence) == (1, 0)
+
+    def test_one_in_doubt_behind_a_refused_one_cannot_have_been_written(self, manager: TransactionManager) -> None:
+        prime(manager)
+        first, second = Batch(), Batch()
+        drain(manager, first, second)
+        second.is_in_doubt = True
+        fail(manager, first, OUT_OF_ORDER)
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        assert (second.producer_epoch, second.base_sequence) == (1, 10)
 
     def test_nothing_is_bumped_when_nobody_asked(self, manager: TransactionManager) -> None:
         assert not manager.bump_epoch_if_needed(nothing_on_the_wire)
