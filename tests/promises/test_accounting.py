@@ -17,7 +17,7 @@ from aiokafkapy import KafkaProducer, ProducerRecord, errors
 from aiokafkapy.protocol.api import ApiKey
 
 from .clusters import Cluster
-from .observing import assert_accounts_balance, outcomes, sender_task
+from .observing import assert_accounts_balance, assert_nothing_is_left, outcomes, sender_task
 
 SMALL: dict[str, Any] = {"buffer_memory": 60_000, "max_request_size": 60_000, "batch_size": 5_000}
 
@@ -185,3 +185,34 @@ async def test_counts_survive_the_producer_and_start_again_with_it(cluster: Clus
     with pytest.raises(errors.ProducerClosedError):
         await producer.send(topic, b"")
     assert producer.statistics().accepted == 10
+
+
+@pytest.mark.parametrize("turns", [0, 1, 3, 10, 30, 100])
+async def test_close_that_races_with_a_thousand_sends_settles_each_of_them(cluster: Cluster, turns: int) -> None:
+    """Each is delivered or told that the producer was closed; what is delivered is what is in the log."""
+    topic = await cluster.create_topic(partitions=3)
+    options = {"buffer_memory": 60_000, "max_request_size": 60_000, "batch_size": 4_000}
+    producer = cluster.producer(**options, linger_ms=1)
+    await producer.start()
+    await producer.partitions_for(topic)
+
+    async def one(n: int) -> Any:
+        for _ in range(n % 50):
+            await asyncio.sleep(0)
+        return await producer.send(topic, b"%d " % n + bytes(300), partition=n % 3)
+
+    tasks = [asyncio.create_task(one(n)) for n in range(1_000)]
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await asyncio.wait_for(asyncio.gather(producer.close(), producer.close()), 20)
+    results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 5)
+    delivered, failed = outcomes(results)
+    assert {type(error) for error in failed} <= {errors.ProducerClosedError}
+    assert_accounts_balance(producer, settled=True)
+    assert producer.statistics().delivered == len(delivered)
+    assert_nothing_is_left(cluster.net.ports)
+    logs = await cluster.values(topic)
+    for partition, log in logs.items():
+        expected = {n: result for n, result in enumerate(results) if n % 3 == partition and isinstance(result, tuple)}
+        assert sorted(int(value.split()[0]) for value in log) == sorted(expected)
+        assert all(int(log[result.offset].split()[0]) == n for n, result in expected.items())
