@@ -9,6 +9,7 @@ VENV ?= .venv
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+FUZZ_ARGS ?=
 
 BIN := $(VENV)/bin
 SET_UP := $(VENV)/.set-up
@@ -21,7 +22,7 @@ CORE := $(shell find aiokafkapy -name '*.pyx' -o -name '*.pxd') \
         $(shell find aiokafkapy -name '*.py' -exec awk 'FNR == 1 && /^\# cython:/ {print FILENAME}' {} +)
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up demo test bench bench-check lint clean
+.PHONY: help set-up demo test fuzz bench bench-check lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -54,6 +55,9 @@ demo: $(FLIGHTS) ## 336,776 real flights through a web service into the dev brok
 
 test: $(FLIGHTS) ## the whole suite, then again interpreted, on uvloop and in asyncio's debug mode
 	@PYTEST_ARGS='$(PYTEST_ARGS)' .ci/test-matrix $(BIN)/python
+
+fuzz: $(SET_UP) ## damaged bytes for all that reads strangers' bytes; FUZZ_ARGS='--minutes 10 --seed 3', --help
+	@$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
 
 bench: $(BENCH) ## against aiokafka, confluent-kafka, kafka-python and Kafka's own Java client
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)

@@ -6,9 +6,7 @@ from __future__ import annotations
 import asyncio
 import random
 import struct
-import tracemalloc
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,7 +18,7 @@ from aiokafkapy.protocol.messages import build_request
 
 from .clusters import Cluster, DevCluster
 from .frame_proxy import Answer, Request
-from .observing import assert_accounts_balance, assert_nothing_is_left, outcomes
+from .observing import assert_accounts_balance, assert_nothing_is_left, frugal, outcomes
 
 MEBIBYTE = 1 << 20
 QUICK: dict[str, Any] = {"reconnect_backoff_ms": 10, "reconnect_backoff_max_ms": 50, "retry_backoff_ms": 10}
@@ -66,20 +64,6 @@ HOSTILE: dict[str, Callable[[Request, bytes], bytes]] = {
 }
 
 
-@asynccontextmanager
-async def frugal(limit: int) -> AsyncIterator[None]:
-    """Python's memory must not grow, even for a moment, by more than this."""
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
-        tracemalloc.reset_peak()
-        yield
-        _, peak = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
-    assert peak - before < limit, f"{(peak - before) / MEBIBYTE:.1f} MiB"
-
-
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("api", [ApiKey.PRODUCE, ApiKey.METADATA, ApiKey.API_VERSIONS, ApiKey.INIT_PRODUCER_ID])
 async def test_an_answer_that_is_none_costs_its_connection_and_nothing_else(
@@ -88,9 +72,10 @@ async def test_an_answer_that_is_none_costs_its_connection_and_nothing_else(
     """The broker has done what it was asked. Whatever the answer was that did not arrive, it is asked for again."""
     topic = await cluster.create_topic()
     cluster.net.next(api, Answer(replace=HOSTILE[name]), times=2)
-    async with frugal(32 * MEBIBYTE), cluster.producer(**QUICK, request_timeout_ms=3_000) as producer:
-        results = await asyncio.gather(*(producer.send(topic, b"%d" % n) for n in range(20)))
-        assert_accounts_balance(producer, settled=True)
+    with frugal(32 * MEBIBYTE):
+        async with cluster.producer(**QUICK, request_timeout_ms=3_000) as producer:
+            results = await asyncio.gather(*(producer.send(topic, b"%d" % n) for n in range(20)))
+            assert_accounts_balance(producer, settled=True)
     if name != "an answer to nothing":  # there the first of both is a good one
         assert sum(len(node.connected_at) for node in cluster.net.nodes.values()) >= 2, "it was dropped"
     assert [result.offset for result in results] == list(range(20))
@@ -102,7 +87,7 @@ async def test_an_answer_that_is_none_costs_its_connection_and_nothing_else(
 async def test_a_server_that_is_no_broker_is_an_error_in_time(cluster: Cluster, name: str) -> None:
     for api in ApiKey:
         cluster.net.on(api, lambda _: Answer(forward=False, replace=HOSTILE[name]))
-    async with frugal(32 * MEBIBYTE):
+    with frugal(32 * MEBIBYTE):
         producer = cluster.producer(**QUICK, max_block_ms=500)
         with pytest.raises(errors.KafkaTimeoutError) as raised:
             await producer.start()
@@ -258,7 +243,7 @@ async def test_the_dev_broker_drops_who_is_hostile_and_serves_the_others(dev_clu
     topic = await dev_cluster.create_topic()
     async with dev_cluster.producer() as producer:
         await producer.send(topic, b"before")
-        async with frugal(8 * MEBIBYTE):
+        with frugal(8 * MEBIBYTE):
             for _ in range(20):
                 await hostile_exchange(dev_cluster, BROKER_HOSTILE[name])
         await producer.send(topic, b"after")
