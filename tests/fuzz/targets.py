@@ -286,8 +286,8 @@ class Requests(Target):
     name = "requests"
     most_bytes = 8 * MEBIBYTE
     most_bytes_per_byte = 1_500
-    _PARTITIONS: Final = 16
-    """The most that a topic may have here; with the broker's own limit, 20 bytes may ask for thousands."""
+    _PARTITIONS: Final = 100
+    """The most that a request may add here; with the broker's own limit, ten thousand, each input could cost 10 MB."""
 
     def __init__(self) -> None:
         self._served = sorted(
@@ -301,7 +301,7 @@ class Requests(Target):
         with (
             asyncio.Runner() as self._runner,
             patch.object(request_handler, "logger") as self._logger,
-            patch.object(topics, "MAX_PARTITIONS_PER_TOPIC", self._PARTITIONS),
+            patch.object(topics, "MAX_PARTITIONS_PER_REQUEST", self._PARTITIONS),
         ):
             yield
 
