@@ -41,7 +41,7 @@ from ..unit.broker.socketless import SocketlessNode, socketless_node
 from ..unit.client.fakes import ClientUnderTest, FakeCluster
 from .messages import EVERY_VERSION, TOPIC, batch, request, response
 
-__all__ = ["TARGETS", "ExcessiveMemoryError", "Target", "check", "opened"]
+__all__ = ["TARGETS", "ExcessiveMemoryError", "Requests", "Target", "check", "opened"]
 
 KIBIBYTE: Final = 1 << 10
 MEBIBYTE: Final = 1 << 20
@@ -193,7 +193,9 @@ class Client(Target):
         asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
         cluster = FakeCluster((1, "one", 1))
         cluster.topics[TOPIC] = {0: 1}
-        under_test = await ClientUnderTest(cluster).connected(1)
+        under_test = ClientUnderTest(cluster)
+        under_test.loop.turns = 12  # thousands of inputs
+        await under_test.connected(1)
         broker = cluster[1]
         requests = [
             ClientRequest(1, api_key, lambda version, api_key=api_key: build_request(api_key, version), max_version=0)
