@@ -8,6 +8,7 @@ import gc
 import logging
 import random
 import re
+import traceback
 from collections import Counter
 from typing import Any
 
@@ -166,13 +167,18 @@ async def test_a_failure_that_nobody_awaits_is_logged_once_with_topic_and_count(
 
 
 async def test_a_failure_that_is_awaited_is_the_awaiters(cluster: Cluster, silent_loop: list[dict[str, Any]]) -> None:
-    """Each of many waiters of one batch gets an error of its own, whose traceback is its own too."""
+    """Each of many waiters of one batch gets an error of its own, whose traceback is its own too and does not grow
+    with their number."""
     topic = await cluster.create_topic()
     async with cluster.producer(linger_ms=50) as producer:
-        cluster.net.fail_produce(errors.InvalidRecordError.code)
-        results = await asyncio.gather(*(producer.send(topic, b"") for _ in range(10)), return_exceptions=True)
-    assert [type(result) for result in results] == [errors.InvalidRecordError] * 10
-    assert len({id(result) for result in results}) == 10
+        await producer.partitions_for(topic)
+        cluster.net.fail_produce(errors.InvalidRecordError.code, times=10)
+        results = await asyncio.gather(*(producer.send(topic, b"") for _ in range(1_000)), return_exceptions=True)
+        cluster.net.on(ApiKey.PRODUCE, None)
+    assert [type(result) for result in results] == [errors.InvalidRecordError] * 1_000
+    assert len({id(result) for result in results}) == 1_000
+    depths = {len(traceback.extract_tb(result.__traceback__)) for result in results}
+    assert max(depths) < 8, depths
 
 
 async def test_counts_survive_the_producer_and_start_again_with_it(cluster: Cluster) -> None:
