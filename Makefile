@@ -11,6 +11,7 @@ PYTEST_ARGS ?=
 CHAOS_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
+FUZZ_ARGS ?=
 SOAK_ARGS ?= --minutes 30 --first 100000
 
 BIN := $(VENV)/bin
@@ -24,7 +25,7 @@ CORE := $(shell find aiokafkapy -name '*.pyx' -o -name '*.pxd') \
         $(shell find aiokafkapy -name '*.py' -exec awk 'FNR == 1 && /^\# cython:/ {print FILENAME}' {} +)
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up demo test chaos soak bench bench-check lint clean
+.PHONY: help set-up demo test fuzz soak chaos bench bench-check lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -60,6 +61,9 @@ test: $(FLIGHTS) ## the whole suite, then again interpreted, on uvloop and in as
 
 chaos: $(SET_UP) ## five minutes of kill -9, SIGSTOP, restarts, elections and reassignments on three real Kafka nodes
 	@$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
+
+fuzz: $(SET_UP) ## damaged bytes for all that reads strangers' bytes; FUZZ_ARGS='--minutes 10 --seed 3', --help
+	@$(BIN)/python -m tests.fuzz $(FUZZ_ARGS)
 
 bench: $(BENCH) ## against aiokafka, confluent-kafka, kafka-python and Kafka's own Java client
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)

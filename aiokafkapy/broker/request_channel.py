@@ -139,8 +139,9 @@ class RequestChannel:
                 return
 
     def _call_back_refused(self) -> None:
-        # One at a time and in turn: each takes the room there is and registers again when it was not enough.
-        if self._refused:
+        # One at a time and in turn: each takes the room there is and registers again when it was not enough. Not for
+        # each single place: a Processor looks at all of its connections, and there may be thousands.
+        if self._refused and len(self._requests) <= self._capacity // 2:
             processor = next(iter(self._refused))
             del self._refused[processor]
             processor.resume_requests()

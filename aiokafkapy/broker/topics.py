@@ -30,6 +30,7 @@ from ..errors import (
     InvalidReplicaAssignmentError,
     InvalidReplicationFactorError,
     InvalidTopicError,
+    PolicyViolationError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
@@ -38,10 +39,20 @@ from .log import PartitionLog
 from .log_storage import FileStorage, LogStorage, MemoryStorage, OpenFiles, write_atomically
 from .topic_config import TopicConfig
 
-__all__ = ["MAX_PARTITIONS_PER_TOPIC", "Partition", "Topic", "TopicRegistry", "validate_topic_name"]
+__all__ = [
+    "MAX_PARTITIONS_PER_REQUEST",
+    "MAX_PARTITIONS_PER_TOPIC",
+    "Partition",
+    "Topic",
+    "TopicRegistry",
+    "check_new_partitions",
+    "validate_topic_name",
+]
 
 MAX_NAME_LENGTH: Final = 249
 LEGAL_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+MAX_PARTITIONS_PER_REQUEST: Final = 10_000
+"""Those that a request may add, as in Kafka's controller: a few bytes ask for them, and each costs a kilobyte."""
 MAX_PARTITIONS_PER_TOPIC: Final = 100_000
 """More is a typing error, and would take the laptop's memory before anybody noticed."""
 MAX_FOLDER_NAME: Final = 200
@@ -432,6 +443,12 @@ class TopicRegistry:
     def _known(self, replicas: Sequence[int]) -> Sequence[int]:
         # A data_dir may be opened with fewer nodes than it was written with.
         return [node_id for node_id in replicas if node_id in self.node_ids] or self.node_ids[:1]
+
+
+def check_new_partitions(count: int) -> None:
+    """PolicyViolationError when a request adds more partitions than `MAX_PARTITIONS_PER_REQUEST`."""
+    if count > MAX_PARTITIONS_PER_REQUEST:
+        raise PolicyViolationError("Excessively large number of partitions per request.")
 
 
 def validate_topic_name(name: str) -> None:

@@ -93,12 +93,14 @@ class BrokerConnections:
         """The connections that were not used after ``since``."""
         return [connection for connection in self.current.values() if connection.last_active <= since]
 
-    def idle_since(self, busy: frozenset[int]) -> float:
-        """When the connection that was not used for longest was used last, leaving ``busy`` nodes out; else
-        infinite.
+    def idle_since(self, busy: frozenset[int], now: float) -> float:
+        """When the connection that was not used for longest was used last; infinite without any.
+
+        Those of ``busy`` nodes are in use ``now``: their last answer arms no timer, so they are looked at again when
+        they could have become idle.
         """
         return min(
-            (connection.last_active for node_id, connection in self.current.items() if node_id not in busy),
+            (now if node_id in busy else connection.last_active for node_id, connection in self.current.items()),
             default=math.inf,
         )
 

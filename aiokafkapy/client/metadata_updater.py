@@ -14,7 +14,8 @@ Rules:
   another.
 - When no known node is left to try, the bootstrap addresses are tried as well, without forgetting what is known
   (KIP-899); after metadata_recovery_rebootstrap_trigger_ms without metadata, or on REBOOTSTRAP_REQUIRED, all is
-  forgotten (KIP-1102).
+  forgotten (KIP-1102). The same when another cluster answers at a node's address: what it says is not taken, since its
+  topics are not ours (KIP-1242; brokers that could tell a misrouted connection themselves are not out yet).
 - A failed connection is no failed update: each node has its own back-off. A failed request is one.
 """
 
@@ -145,6 +146,9 @@ class MetadataUpdater:
             self._rebootstrap(now, "the broker asks for it")
         elif code:
             self._fail(now, make(code))
+        elif self._rebootstraps and self._is_of_another_cluster(response):
+            ours = self._metadata.cluster.cluster_id
+            self._rebootstrap(now, f"cluster {response.cluster_id!r} answers in the place of {ours!r}")
         elif not response.brokers:
             # A broker that is starting may know of none, itself included.
             self._fail(now, KafkaError("the answer names no brokers"))
@@ -173,6 +177,10 @@ class MetadataUpdater:
         self._metadata.request_update()
 
     # internals
+
+    def _is_of_another_cluster(self, response: Any) -> bool:
+        theirs, ours = getattr(response, "cluster_id", None), self._metadata.cluster.cluster_id
+        return theirs is not None and ours is not None and theirs != ours
 
     def _update_from(self, node: Node, nodes: Sequence[Node], now: float) -> float:
         client = self._client

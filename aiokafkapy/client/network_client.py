@@ -493,6 +493,6 @@ class NetworkClient(NodeReadiness):
     def _rearm(self) -> None:
         """Arm the timer for the earliest of all deadlines."""
         busy = frozenset(self._in_flight.nodes())
-        idle_at = self._sockets.idle_since(busy) + self._max_idle
+        idle_at = self._sockets.idle_since(busy, self._loop.time()) + self._max_idle
         setup_at = self._states.next_setup_deadline()
         self._timer.arm(min(self._metadata_at, self._notify_at, setup_at, self._in_flight.next_deadline(), idle_at))

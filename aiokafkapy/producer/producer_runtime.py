@@ -8,7 +8,7 @@ Rules: whatever was accepted has an outcome when ``close()`` returns, and no tas
 holds, whatever the brokers do; being cancelled while closing means closing at once.
 
 Events: ``producer.closed`` (info; delivered, failed), ``producer.crashed`` (error; records, waiting, error),
-``producer.close_timed_out`` (warning; pending, seconds).
+``producer.close_timed_out`` (warning; pending, seconds), ``producer.cluster_changed`` (warning; before, now).
 """
 
 from __future__ import annotations
@@ -104,6 +104,7 @@ class ProducerRuntime:
         # For the fast path
         self.topics = self.admission.topics
         self._metadata_waiters: list[asyncio.Future[None]] = []
+        self._cluster_id: str | None = None
         self.sender_task = loop.create_task(self.sender.run(), name="aiokafkapy-sender")
         self.sender_task.add_done_callback(_retrieve)
 
@@ -226,11 +227,22 @@ class ProducerRuntime:
         self.sender.wakeup()
 
     def _on_metadata_change(self) -> None:
+        cluster_id = self.metadata.cluster.cluster_id
+        if cluster_id is not None and cluster_id != self._cluster_id:
+            self._on_cluster(cluster_id)
         self.admission.on_metadata_update()
         waiters, self._metadata_waiters = self._metadata_waiters, []
         for waiter in waiters:
             _resolve(waiter)
         self.sender.wakeup()
+
+    def _on_cluster(self, cluster_id: str) -> None:
+        before, self._cluster_id = self._cluster_id, cluster_id
+        if before is not None:
+            # By way of the bootstrap addresses, so it is where the user wants us; but it did not give us our id.
+            _logger.warning("producer.cluster_changed", before=before, now=cluster_id)
+            if self.transaction_manager is not None:
+                self.transaction_manager.request_new_producer_id()
 
     def _on_sender_crash(self, cause: BaseException) -> None:
         is_cancelled = isinstance(cause, asyncio.CancelledError)

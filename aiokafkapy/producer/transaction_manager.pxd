@@ -32,6 +32,7 @@ cdef class TransactionManager:
     cdef dict _partitions
     cdef set _partitions_to_rewrite
     cdef dict _unresolved
+    cdef bint _is_foreign
 
     @cython.locals(entry=TxnPartitionEntry)
     cpdef bint should_stop_drain_batches_for_partition(self, object topic_partition, object first) except -1

@@ -143,6 +143,7 @@ class TransactionManager:
         "_attempts",
         "_backoff",
         "_identity",
+        "_is_foreign",
         "_last_error",
         "_partitions",
         "_partitions_to_rewrite",
@@ -159,6 +160,8 @@ class TransactionManager:
         self._attempts = 0
         self._retry_at = float("-inf")
         self._last_error: KafkaError | None = None
+        # Another cluster gave us our id.
+        self._is_foreign = False
         # Sequences
         self._partitions: dict[TopicPartition, TxnPartitionEntry] = {}
         self._partitions_to_rewrite: set[TopicPartition] = set()
@@ -195,7 +198,12 @@ class TransactionManager:
     @property
     def needs_attention(self) -> bool:
         """True when an id is to be asked for, a sequence to be settled or the epoch to be bumped: almost never."""
-        return self._state is _UNINITIALIZED or bool(self._unresolved) or bool(self._partitions_to_rewrite)
+        return (
+            self._state is _UNINITIALIZED
+            or self._is_foreign
+            or bool(self._unresolved)
+            or bool(self._partitions_to_rewrite)
+        )
 
     def time_to_init_producer_id(self, now: float) -> float | None:
         """Seconds until InitProducerId may be sent; None when an id is there or on its way."""
@@ -234,7 +242,7 @@ class TransactionManager:
 
     def should_stop_drain_batches_for_partition(self, topic_partition: TopicPartition, first: SequencedBatch) -> bool:
         """True when ``first``, the first batch of the partition, must not be drained now."""
-        if self._identity is NO_IDENTITY:
+        if self._identity is NO_IDENTITY or self._is_foreign:
             return True
         if topic_partition in self._partitions_to_rewrite and not first.is_in_doubt:
             return True
@@ -323,16 +331,31 @@ class TransactionManager:
         """Bump the epoch soon and renumber the batches of this partition (KIP-360)."""
         self._partitions_to_rewrite.add(topic_partition)
 
+    def request_new_producer_id(self) -> None:
+        """Ask for another id soon, and renumber all partitions: the brokers are another cluster's now.
+
+        There our id may be somebody else's, and what we write would be taken for a repetition of what they wrote.
+        """
+        self._is_foreign = True
+
     def bump_epoch_if_needed(self, is_on_the_wire: Callable[[TopicPartition], bool]) -> bool:
         """Bump the epoch once nothing of the partitions that asked is on the wire, or first and in doubt; True if so.
 
-        A used-up epoch drops the producer id instead; the partitions are renumbered when the new id comes.
+        A used-up epoch drops the producer id instead, as does one of another cluster; the partitions are renumbered
+        when the new id comes.
         """
-        if not self._partitions_to_rewrite or self._state is not _READY:
+        if self._is_foreign:
+            self._partitions_to_rewrite.update(self._partitions)
+        elif not self._partitions_to_rewrite:
             return False
-        if any(is_on_the_wire(tp) or self._is_first_in_doubt(tp) for tp in self._partitions_to_rewrite):
+        if self._state is not _READY:
             return False
-        if self._identity.epoch == MAX_EPOCH:
+        if any(map(is_on_the_wire, self._partitions_to_rewrite)):
+            return False
+        if not self._is_foreign and any(map(self._is_first_in_doubt, self._partitions_to_rewrite)):
+            return False
+        if self._identity.epoch == MAX_EPOCH or self._is_foreign:
+            self._is_foreign = False
             self._transition(_State.UNINITIALIZED)
             self._retry_at = float("-inf")
             self._identity = NO_IDENTITY

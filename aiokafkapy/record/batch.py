@@ -43,6 +43,9 @@ __all__ = [
 MAX_DECOMPRESSED_SIZE: Final = 128 * 1024 * 1024
 """What a batch's records may have at most after decompression, unless the caller says otherwise."""
 
+MAX_CONTROL_SIZE: Final = 4 * 1024
+"""The same of a control batch, which has one record of a few bytes, and which no broker compresses."""
+
 # base offset, length, leader epoch, magic, crc, attributes, last offset delta, base timestamp, max timestamp,
 # producer id, producer epoch, base sequence, record count
 _HEADER: Final = Struct(">qiibIhiqqqhii")
@@ -237,7 +240,7 @@ class RecordBatch:
         """What a control batch says of its transaction; None for what is no end of a transaction."""
         if not self.is_control:
             return None
-        records = self.records()
+        records = self.records(max_decompressed_size=MAX_CONTROL_SIZE)
         key = records[0].key if records else None
         if key is None or len(key) < _MARKER_KEY.size:
             raise CorruptMessageError(f"the control batch at offset {self.base_offset} has no readable key")

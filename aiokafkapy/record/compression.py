@@ -56,6 +56,10 @@ FIRST_OUTPUT: Final = 64 * 1024
 OUTPUT_GROWTH: Final = 8
 """Output is tried at this many times the input, at first and at each retry: few retries, and little held by mistake."""
 
+LZ4_MOST_EXPANSION: Final = 255
+"""A byte of a match's length stands for as many bytes at most."""
+ZSTD_MOST_EXPANSION: Final = 32 * 1024
+"""A block has 128 KiB at most, and takes four bytes at least."""
 SNAPPY_MOST_EXPANSION: Final = 22
 """A copy of 64 bytes takes 3 in snappy: nothing expands more than that."""
 
@@ -292,7 +296,11 @@ def _decompress_snappy_block(block: memoryview, max_size: int, before: int = 0) 
 
 def _decompress_growing(codec: Compression, data: Buffer, max_size: int) -> bytearray:
     """Into a buffer that is tried larger and larger: the library stops at a buffer's end, and tells no size before."""
-    module = cramjam.lz4 if codec is Compression.LZ4 else cramjam.zstd
+    module, expansion = (
+        (cramjam.lz4, LZ4_MOST_EXPANSION) if codec is Compression.LZ4 else (cramjam.zstd, ZSTD_MOST_EXPANSION)
+    )
+    # Bytes that are no such stream would otherwise have `max_size` reserved for them, however few they are.
+    max_size = min(max_size, max(FIRST_OUTPUT, len(data) * expansion))
     capacity = min(max_size, max(FIRST_OUTPUT, len(data) * OUTPUT_GROWTH))
     while True:
         output = bytearray(capacity)
@@ -303,6 +311,7 @@ def _decompress_growing(codec: Compression, data: Buffer, max_size: int) -> byte
             # Too small a buffer and bad bytes look alike; the last, largest try tells.
             if capacity >= max_size:
                 raise
+        output = bytearray()  # before the next one
         capacity = min(max_size, capacity * OUTPUT_GROWTH)
 
 

@@ -262,6 +262,7 @@ async def topics(client: RawClient, topic: str) -> Any:
         await create(client, f"{topic}-none", 0),
         await create(client, f"{topic}-config", max_message_bytes="many"),
         await create(client, f"{topic}-unknown", no_such_option="1"),
+        await create(client, f"{topic}-many", 10_001),
     ]
     for count in (2, 1, 4):
         wanted = {"name": topic, "count": count, "assignments": None}

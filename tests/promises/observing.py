@@ -11,6 +11,7 @@ import math
 import re
 import resource
 import time
+import tracemalloc
 from asyncio import events
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -28,6 +29,7 @@ __all__ = [
     "callbacks",
     "client_sockets",
     "client_tasks",
+    "frugal",
     "is_ours",
     "next_timer",
     "outcomes",
@@ -134,6 +136,20 @@ def callbacks(limit: float = 0.010) -> Iterator[CallbackLog]:
         yield log
     finally:
         events.Handle._run = original  # type: ignore[method-assign]
+
+
+@contextmanager
+def frugal(limit: int) -> Iterator[None]:
+    """Python's memory must not grow, even for a moment, by more than this."""
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        yield
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak - before < limit, f"{(peak - before) / (1 << 20):.1f} MiB"
 
 
 def outcomes(results: Iterable[Any]) -> tuple[list[Any], list[KafkaError]]:

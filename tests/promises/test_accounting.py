@@ -8,6 +8,7 @@ import gc
 import logging
 import random
 import re
+import traceback
 from collections import Counter
 from typing import Any
 
@@ -17,7 +18,7 @@ from aiokafkapy import KafkaProducer, ProducerRecord, errors
 from aiokafkapy.protocol.api import ApiKey
 
 from .clusters import Cluster
-from .observing import assert_accounts_balance, outcomes, sender_task
+from .observing import assert_accounts_balance, assert_nothing_is_left, outcomes, sender_task
 
 SMALL: dict[str, Any] = {"buffer_memory": 60_000, "max_request_size": 60_000, "batch_size": 5_000}
 
@@ -166,13 +167,18 @@ async def test_a_failure_that_nobody_awaits_is_logged_once_with_topic_and_count(
 
 
 async def test_a_failure_that_is_awaited_is_the_awaiters(cluster: Cluster, silent_loop: list[dict[str, Any]]) -> None:
-    """Each of many waiters of one batch gets an error of its own, whose traceback is its own too."""
+    """Each of many waiters of one batch gets an error of its own, whose traceback is its own too and does not grow
+    with their number."""
     topic = await cluster.create_topic()
     async with cluster.producer(linger_ms=50) as producer:
-        cluster.net.fail_produce(errors.InvalidRecordError)
-        results = await asyncio.gather(*(producer.send(topic, b"") for _ in range(10)), return_exceptions=True)
-    assert [type(result) for result in results] == [errors.InvalidRecordError] * 10
-    assert len({id(result) for result in results}) == 10
+        await producer.partitions_for(topic)
+        cluster.net.fail_produce(errors.InvalidRecordError, times=10)
+        results = await asyncio.gather(*(producer.send(topic, b"") for _ in range(1_000)), return_exceptions=True)
+        cluster.net.clear(ApiKey.PRODUCE)
+    assert [type(result) for result in results] == [errors.InvalidRecordError] * 1_000
+    assert len({id(result) for result in results}) == 1_000
+    depths = {len(traceback.extract_tb(result.__traceback__)) for result in results}
+    assert max(depths) < 8, depths
 
 
 async def test_counts_survive_the_producer_and_start_again_with_it(cluster: Cluster) -> None:
@@ -185,3 +191,34 @@ async def test_counts_survive_the_producer_and_start_again_with_it(cluster: Clus
     with pytest.raises(errors.ProducerClosedError):
         await producer.send(topic, b"")
     assert producer.statistics().accepted == 10
+
+
+@pytest.mark.parametrize("turns", [0, 1, 3, 10, 30, 100])
+async def test_close_that_races_with_a_thousand_sends_settles_each_of_them(cluster: Cluster, turns: int) -> None:
+    """Each is delivered or told that the producer was closed; what is delivered is what is in the log."""
+    topic = await cluster.create_topic(partitions=3)
+    options = {"buffer_memory": 60_000, "max_request_size": 60_000, "batch_size": 4_000}
+    producer = cluster.producer(**options, linger_ms=1)
+    await producer.start()
+    await producer.partitions_for(topic)
+
+    async def one(n: int) -> Any:
+        for _ in range(n % 50):
+            await asyncio.sleep(0)
+        return await producer.send(topic, b"%d " % n + bytes(300), partition=n % 3)
+
+    tasks = [asyncio.create_task(one(n)) for n in range(1_000)]
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    await asyncio.wait_for(asyncio.gather(producer.close(), producer.close()), 20)
+    results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 5)
+    delivered, failed = outcomes(results)
+    assert {type(error) for error in failed} <= {errors.ProducerClosedError}
+    assert_accounts_balance(producer, settled=True)
+    assert producer.statistics().delivered == len(delivered)
+    assert_nothing_is_left(cluster.net.ports)
+    logs = await cluster.values(topic)
+    for partition, log in logs.items():
+        expected = {n: result for n, result in enumerate(results) if n % 3 == partition and isinstance(result, tuple)}
+        assert sorted(int(value.split()[0]) for value in log) == sorted(expected)
+        assert all(int(log[result.offset].split()[0]) == n for n, result in expected.items())

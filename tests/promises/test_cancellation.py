@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -368,3 +369,110 @@ async def test_one_bad_record_of_a_task_group_does_not_take_its_siblings_along(c
         accepted = producer.statistics().accepted
     assert await cluster.log(topic) == [b"%d" % n for n in range(20) if n != 10][:accepted]
     assert accepted >= 10
+
+
+async def _call(producer: KafkaProducer[Any, Any], topic: str, what: str, turns: int) -> Any:
+    if what == "start":
+        return await producer.start()
+    if what == "flush":
+        return await producer.flush()
+    if what == "close":
+        return await producer.close()
+    values = [b"%s %d %d " % (what.encode(), turns, n) + bytes(2_500) for n in range(12)]
+    if what == "send_many":
+        return await producer.send_many(topic, values)
+    for value in values:
+        await producer.enqueue(topic, value)
+    return None
+
+
+@pytest.mark.parametrize("what", ["start", "enqueue", "send_many", "flush", "close"])
+async def test_each_call_may_be_cancelled_at_every_turn_of_the_loop(cluster: Cluster, what: str) -> None:
+    """Later and later, until the call has ended by itself. Whatever it waited for: every record that others sent
+    meanwhile has one outcome, which is true, and nothing is left."""
+    topic = await cluster.create_topic()
+    delivered: list[bytes] = []
+    turns, hits, is_over = 0, 0, False
+    while not is_over and turns < 2_000:
+        producer = cluster.producer(**SMALL)
+        tasks = []
+        if what != "start":
+            await producer.start()
+            values = [b"other %d %d" % (turns, n) for n in range(6)]
+            tasks = [asyncio.create_task(producer.send(topic, value)) for value in values]
+        call = asyncio.create_task(_call(producer, topic, what, turns))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        is_over = call.done()
+        if not is_over:
+            hits += 1
+            await cancelled(call)
+        await asyncio.wait_for(producer.close(), 10)
+        results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 1)
+        _, failed = outcomes(results)
+        assert not failed or what == "close", "nobody else is harmed"
+        if tasks:
+            delivered += [value for value, each in zip(values, results, strict=True) if isinstance(each, tuple)]
+        assert_accounts_balance(producer, settled=True)
+        assert_nothing_is_left(cluster.net.ports)
+        turns += 1 + turns // 8
+    assert hits > 2
+    log = await cluster.log(topic)
+    assert len(log) == len(set(log)), "nothing twice"
+    assert set(delivered) <= set(log)
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_waiters_that_are_cancelled_in_any_order_leave_every_byte(cluster: Cluster, seed: int) -> None:
+    """The line has large and small ones. What is let in by those who leave is what fits, in the order of the line."""
+    chance = random.Random(seed)
+    topic = await cluster.create_topic()
+    async with cluster.producer(**SMALL) as producer:
+        await producer.send(topic, b"first")
+        hold = cluster.net.hold(ApiKey.PRODUCE)
+        sizes = [chance.choice([100, 1_000, 6_000, 15_000]) for _ in range(60)]
+        line = [asyncio.create_task(producer.enqueue(topic, b"%03d" % n + bytes(size))) for n, size in enumerate(sizes)]
+        await asyncio.sleep(0)
+        assert producer.statistics().waiters > 30
+        for task in chance.sample(line, len(line)):
+            task.cancel()
+            await asyncio.sleep(0)
+            assert_accounts_balance(producer)
+        await asyncio.wait(line)
+        assert producer.statistics().waiters == 0
+        hold.release()
+        let_in = [task.result() for task in line if not task.cancelled()]
+        await asyncio.gather(*let_in)
+        assert_accounts_balance(producer, settled=True)
+        # Were a byte missing, this would wait for ever.
+        await asyncio.wait_for(producer.send(topic, b"all of it" + bytes(18_000)), 10)
+    # One that was let in as it was cancelled is accepted, and delivered.
+    values = [value[:3] for value in (await cluster.log(topic))[1:-1]]
+    assert values == sorted(values)
+    assert len(values) == producer.statistics().accepted - 2
+    assert {b"%03d" % n for n, task in enumerate(line) if not task.cancelled()} <= set(values)
+
+
+async def test_a_stream_of_small_records_does_not_starve_a_large_one(cluster: Cluster) -> None:
+    """As many as it takes wait behind it, and new ones come as fast as old ones are delivered."""
+    topic = await cluster.create_topic()
+    is_in = asyncio.Event()
+    after = 0
+    async with cluster.producer(**SMALL, linger_ms=0) as producer:
+        await producer.send(topic, b"first")
+
+        async def stream() -> None:
+            nonlocal after
+            while after < 200:
+                await producer.send(topic, bytes(1_000))
+                after += is_in.is_set()
+
+        streams = [asyncio.create_task(stream()) for _ in range(60)]
+        await cluster.net.seen(ApiKey.PRODUCE, 5)
+        assert producer.statistics().waiters > 20
+        mark = cluster.net.mark()
+        delivery = await asyncio.wait_for(producer.enqueue(topic, bytes(18_500)), 30)
+        is_in.set()
+        waited = cluster.net.request_count(ApiKey.PRODUCE, since=mark)
+        await asyncio.gather(delivery, *streams)
+    assert waited < 200, "it was let in when those before it in the line were"

@@ -7,9 +7,12 @@ import asyncio
 from typing import Any
 
 import pytest
+from confluent_kafka import TopicPartition
+from confluent_kafka.admin import AdminClient
 
-from aiokafkapy import errors
+from aiokafkapy import ProducerRecord, RecordMetadata, errors
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.codec import decode_request_header, decode_response
 from aiokafkapy.testing.fault_proxy import Answer, Hold, Request
 
 from .clusters import Cluster
@@ -326,3 +329,94 @@ async def test_a_broker_that_is_killed_and_restarted_has_everything_once(cluster
         await asyncio.gather(*tasks)
     logs = await cluster.values(topic)
     assert logs == {0: values[::2], 1: values[1::2]}
+
+
+@pytest.mark.parametrize("codec", ["none", "gzip", "lz4", "zstd", "snappy"])
+async def test_a_retried_batch_is_the_same_to_the_last_byte(cluster: Cluster, codec: str) -> None:
+    """Time goes on and the connection is another one; a broker compares, and so may whoever reads its log."""
+    topic = await cluster.create_topic()
+    async with cluster.producer(**QUICK | {"linger_ms": 50}, compression_type=codec) as producer:
+        await producer.send(topic, b"first")
+        cluster.net.drop_next(ApiKey.PRODUCE, times=2)
+        mark = cluster.net.mark()
+        values = [b"value %d" % n * 20 for n in range(50)]
+        headers = [("name", b"value")]
+        results = await asyncio.gather(*(producer.send(topic, v, key=v[:7], headers=headers) for v in values))
+        assert [result.offset for result in results] == list(range(1, 51))
+    sent = [
+        bytes(partition.records)
+        for request in cluster.net.requests_of(ApiKey.PRODUCE, since=mark)
+        for each in request.body.topic_data
+        for partition in each.partition_data
+    ]
+    assert len(sent) == 3
+    assert len(set(sent)) == 1
+    assert await cluster.log(topic) == [b"first", *values]
+
+
+async def test_a_request_that_arrives_after_all_is_not_written_when_many_have_come_since(cluster: Cluster) -> None:
+    """The network kept it while the connection broke, we sent it again, and eight more batches: more than the five that
+    a broker remembers of each producer. What it says to nobody any more is its business; it may not write it."""
+    topic = await cluster.create_topic()
+    kept: list[bytes] = []
+
+    def keep(request: Request) -> Answer:
+        kept.append(request.frame)
+        cluster.net.clear(ApiKey.PRODUCE)
+        return Answer(forward=False, lose=True, cut=True)
+
+    async with cluster.producer(**QUICK) as producer:
+        await producer.send(topic, b"0")
+        cluster.net.on_request(ApiKey.PRODUCE, keep)
+        for n in range(1, 10):
+            assert (await producer.send(topic, b"%d" % n)).offset == n
+        (frame,) = kept
+        host, _, port = cluster.direct_servers.partition(",")[0].partition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(len(frame).to_bytes(4, "big") + frame)
+        async with asyncio.timeout(10):
+            size = int.from_bytes(await reader.readexactly(4), "big")
+            answer = await reader.readexactly(size)
+        writer.transport.abort()
+        header, _ = decode_request_header(frame)
+        _, body = decode_response(header.api_key, header.api_version, answer)
+        (partition,) = body.responses[0].partition_responses
+        assert partition.error_code in (
+            errors.OutOfOrderSequenceNumberError.code,
+            errors.DuplicateSequenceNumberError.code,
+        )
+        assert (await producer.send(topic, b"10")).offset == 10
+        assert producer.statistics().producer_epoch == 0
+    assert await cluster.log(topic) == [b"%d" % n for n in range(11)]
+
+
+async def test_a_partition_whose_records_were_all_deleted_is_written_on(cluster: Cluster) -> None:
+    """Retention took them, and with them, on some brokers, what is known of us: UNKNOWN_PRODUCER_ID or nothing."""
+    topic = await cluster.create_topic()
+    async with cluster.producer(**QUICK) as producer:
+        await asyncio.gather(*(producer.send(topic, b"old %d" % n) for n in range(30)))
+        foreign = AdminClient({"bootstrap.servers": cluster.direct_servers})
+        deleted = foreign.delete_records([TopicPartition(topic, 0, 30)])
+        await asyncio.to_thread(next(iter(deleted.values())).result, 20)
+        cluster.net.fail_produce(errors.UnknownProducerIdError, log_start_offset=30)
+        results = await asyncio.gather(*(producer.send(topic, b"new %d" % n) for n in range(30)))
+        assert [result.offset for result in results] == list(range(30, 60))
+        assert producer.statistics().producer_epoch == 1
+        assert_accounts_balance(producer, settled=True)
+
+
+async def test_one_poison_record_of_a_thousand_fails_alone(cluster: Cluster) -> None:
+    """A compacted topic takes no record without a key: the broker names that one (KIP-467)."""
+    topic = await cluster.create_topic(config={"cleanup.policy": "compact"})
+    async with cluster.producer(linger_ms=100) as producer:
+        await producer.send(topic, b"first", key=b"first")
+        mark = cluster.net.mark()
+        records = [ProducerRecord(topic, b"%d" % n, key=None if n == 617 else b"%d" % n) for n in range(1_000)]
+        results = await producer.send_many(topic, records, return_exceptions=True)
+        assert len(cluster.net.batches(since=mark)) == 2, "one batch, and once more without it"
+        assert_accounts_balance(producer, settled=True)
+    (poison,) = [n for n, result in enumerate(results) if isinstance(result, BaseException)]
+    assert poison == 617
+    assert isinstance(results[617], errors.InvalidRecordError), results[617]
+    offsets = [result.offset for result in results if isinstance(result, RecordMetadata)]
+    assert offsets == list(range(1, 1_000))

@@ -322,3 +322,24 @@ async def test_throttling_is_obeyed_by_the_client(cluster: Cluster) -> None:
 def _with_throttle_time(request: Request, frame: bytes, ms: int) -> bytes:
     body = dataclasses.replace(request.decode(frame), throttle_time=datetime.timedelta(milliseconds=ms))
     return encode_response(body, request.correlation_id)
+
+
+async def test_a_hundred_thousand_records_of_a_thousand_partitions_ask_no_oftener(cluster: Cluster) -> None:
+    """All of them wait through an outage in which every Produce request is refused for stale metadata."""
+    topic = await cluster.create_topic(partitions=1_000)
+    async with cluster.producer(retry_backoff_ms=100, retry_backoff_max_ms=100, delivery_timeout_ms=60_000) as producer:
+        await producer.send(topic, b"first", partition=0)
+        cluster.net.fail_produce(errors.NotLeaderOrFollowerError, times=None)
+        mark, started = cluster.net.mark(), time.monotonic()
+        deliveries = [await producer.enqueue(topic, b"%d" % n, partition=n % 1_000) for n in range(100_000)]
+        await outage(1)
+        await cluster.net.seen(ApiKey.METADATA, 3, since=mark)
+        seconds = time.monotonic() - started
+        asked = cluster.net.request_count(ApiKey.METADATA, since=mark)
+        assert not any(delivery.done() for delivery in deliveries)
+        cluster.net.clear(ApiKey.PRODUCE)
+        await asyncio.gather(*deliveries)
+        assert_accounts_balance(producer, settled=True)
+    assert 3 <= asked <= seconds / BACKOFF + 1
+    logs = await cluster.values(topic)
+    assert all(log == [b"first"] * (n == 0) + [b"%d" % m for m in range(n, 100_000, 1_000)] for n, log in logs.items())

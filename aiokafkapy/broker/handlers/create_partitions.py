@@ -13,6 +13,7 @@ from typing import Any
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..topics import check_new_partitions
 from . import Body, register
 
 __all__ = ["handle"]
@@ -25,7 +26,15 @@ def error_response(context: RequestContext, body: Any, error: KafkaError) -> Bod
 
 @register(ApiKey.CREATE_PARTITIONS, versions=(0, 3), error=error_response)
 def handle(context: RequestContext, body: Any) -> Body:
-    """Each topic by itself."""
+    """Each topic by itself. Too many partitions in all fail every topic."""
+    topics = context.state.topics
+    check_new_partitions(
+        sum(
+            max(0, requested.count - len(topic.partitions))
+            for requested in body.topics
+            if (topic := topics.get(requested.name)) is not None
+        )
+    )
     return context.respond(results=[_grow(context, topic, body.validate_only) for topic in body.topics])
 
 

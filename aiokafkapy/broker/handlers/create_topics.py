@@ -15,7 +15,7 @@ from typing import Any
 from ...errors import InvalidPartitionsError, InvalidRequestError, KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..topics import Topic
+from ..topics import Topic, check_new_partitions
 from . import Body, register
 from .describe_configs import topic_configs
 
@@ -29,7 +29,15 @@ def error_response(context: RequestContext, body: Any, error: KafkaError) -> Bod
 
 @register(ApiKey.CREATE_TOPICS, versions=(2, 7), error=error_response)
 def handle(context: RequestContext, body: Any) -> Body:
-    """Each topic by itself: one that fails does not stop the others."""
+    """Each topic by itself: one that fails does not stop the others. Too many partitions in all fail every topic."""
+    default = context.state.config.num_partitions
+    check_new_partitions(
+        sum(
+            len(requested.assignments)
+            or max(0, default if requested.num_partitions == -1 else requested.num_partitions)
+            for requested in body.topics
+        )
+    )
     occurrences = Counter(requested.name for requested in body.topics)
     results = {}
     for requested in body.topics:

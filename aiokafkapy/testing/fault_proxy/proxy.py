@@ -288,10 +288,14 @@ class FaultProxy:
         """
         self._rules.clear(api_key)
         if api_key is None:
-            self.requests.clear()
-            self._kept.clear()
-            self._kept_bytes = 0
+            self.forget_requests()
             self.resume()
+
+    def forget_requests(self) -> None:
+        """Begin again with `requests`, as if none had been seen; a `mark()` from before is of no more use."""
+        self.requests.clear()
+        self._kept.clear()
+        self._kept_bytes = 0
 
     # for the gates
 

@@ -42,6 +42,8 @@ class FakeLoop:
         self.real = asyncio.get_running_loop()
         self.fired = 0
         self.elsewhere = 0
+        self.turns = 100
+        """Of the real loop, after which all has run that can without time passing."""
         self._timers: list[tuple[float, int, FakeTimerHandle]] = []
         self._order = itertools.count()
         self.create_future = self.real.create_future
@@ -78,7 +80,7 @@ class FakeLoop:
 
     async def settle(self) -> None:
         """Let everything run that can run without time passing."""
-        for _ in range(100):
+        for _ in range(self.turns):
             turn = self.real.create_future()
             self.real.call_soon(turn.set_result, None)
             await turn

@@ -116,11 +116,11 @@ async def test_a_socket_of_an_attempt_given_up_is_closed(setting: Setting):
 
 
 async def test_idleness(setting: Setting):
-    assert setting.sockets.idle_since(frozenset()) == math.inf
+    assert setting.sockets.idle_since(frozenset(), 7.0) == math.inf
     began = setting.loop.time()
     await setting.begin()
-    assert setting.sockets.idle_since(frozenset()) == began
-    assert setting.sockets.idle_since(frozenset({1})) == math.inf
+    assert setting.sockets.idle_since(frozenset(), began + 9) == began
+    assert setting.sockets.idle_since(frozenset({1}), began + 9) == began + 9
     assert setting.sockets.idle_connections(began - 1) == []
     assert setting.sockets.idle_connections(began) == setting.made
     setting.sockets.drop(1)

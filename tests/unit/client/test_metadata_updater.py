@@ -75,7 +75,7 @@ class Client:
 
 def answer(*node_ids: int, **fields: Any) -> Any:
     brokers = [{"node_id": node_id, "host": f"h{node_id}", "port": node_id} for node_id in node_ids]
-    return build_response(ApiKey.METADATA, 13, brokers=brokers, cluster_id="c", **fields)
+    return build_response(ApiKey.METADATA, 13, brokers=brokers, **{"cluster_id": "c"} | fields)
 
 
 class Situation:
@@ -293,3 +293,32 @@ class TestRebootstrap:
         situation.updater.handle_completed_response(answer(error_code=129), situation.clock.time())
         assert not situation.metadata.cluster.is_bootstrap
         assert situation.metadata.last_failure is not None
+
+    def test_what_another_cluster_says_is_not_taken(self, situation: Situation):
+        situation.fetch(1)
+        known = situation.metadata.cluster
+        assert known.cluster_id == "c"
+        situation.client.usable = {1}
+        situation.metadata.request_update()
+        situation.clock.advance(1)
+        situation.maybe_update()
+        situation.updater.handle_completed_response(answer(1, cluster_id="d"), situation.clock.time())
+        assert situation.metadata.cluster.is_bootstrap
+        assert ("forget", 0) in situation.client.done
+        assert situation.updater.is_update_due(situation.clock.time() + 0.2)
+        # Reached by way of the bootstrap addresses, it is where the user wants us.
+        situation.clock.advance(1)
+        situation.client.usable = {-1}
+        situation.maybe_update()
+        situation.updater.handle_completed_response(answer(1, cluster_id="d"), situation.clock.time())
+        assert situation.metadata.cluster.cluster_id == "d"
+
+    def test_with_recovery_off_another_cluster_is_taken_as_it_is(self):
+        situation = Situation(metadata_recovery_strategy="none")
+        situation.fetch(1)
+        situation.client.usable = {1}
+        situation.metadata.request_update()
+        situation.clock.advance(1)
+        situation.maybe_update()
+        situation.updater.handle_completed_response(answer(1, cluster_id="d"), situation.clock.time())
+        assert situation.metadata.cluster.cluster_id == "d"

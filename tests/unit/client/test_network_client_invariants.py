@@ -4,8 +4,9 @@ left.
 
 from __future__ import annotations
 
+import logging
 import random
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 
 import pytest
@@ -124,3 +125,32 @@ async def test_after_any_history_a_healthy_cluster_serves_again(
         await under_test.client.close()
         for broker in cluster.brokers.values():
             broker.pending.clear()
+
+
+async def test_an_outage_of_a_minute_writes_about_ten_lines_a_broker(
+    cluster: FakeCluster, make_client: Callable[..., ClientUnderTest], caplog: pytest.LogCaptureFixture
+):
+    """The whole client, whose nodes are asked for ten times a second, as a Sender with records for them would."""
+    caplog.set_level(logging.WARNING)
+    under_test = await make_client(reconnect_backoff_ms=50, reconnect_backoff_max_ms=50).connected(1, 2, 3)
+    for broker in cluster.brokers.values():
+        broker.behaviour = "refuse"
+        for transport in list(broker.transports):
+            transport.lose()
+    del cluster.attempts[:]
+    for _ in range(600):
+        for node in under_test.metadata.cluster.nodes:
+            under_test.client.ready(node, under_test.now)
+        under_test.metadata.request_update()
+        await under_test.loop.advance(0.1)
+    assert len(cluster.attempts) > 1_000
+    lines = Counter(record.fields.get("node_id") for record in caplog.records)  # type: ignore[attr-defined]
+    assert all(3 <= lines[node_id] <= 15 for node_id in (1, 2, 3)), lines
+    assert sum(lines.values()) <= 5 * 15, lines
+    told = sum(record.fields.get("suppressed", 0) for record in caplog.records)  # type: ignore[attr-defined]
+    assert told + len(caplog.records) > 0.8 * len(cluster.attempts)
+    for broker in cluster.brokers.values():
+        broker.behaviour = "accept"
+    caplog.set_level(logging.INFO)
+    await under_test.loop.advance(1)
+    assert [r for r in caplog.records if "connection.ready" in r.getMessage() and "suppressed" in r.getMessage()]

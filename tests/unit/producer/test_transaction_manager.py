@@ -307,6 +307,40 @@ class TestEpochBump:
         assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (101, 0, 0)
         assert not manager.should_stop_drain_batches_for_partition(A, batch)
 
+    def test_in_another_cluster_a_new_id_is_asked_for_and_everything_renumbered(
+        self, manager: TransactionManager
+    ) -> None:
+        """Ours may be somebody else's there. Nothing is drained meanwhile, of no partition."""
+        prime(manager)
+        batch, other = Batch(), Batch(B)
+        drain(manager, batch, other)
+        assert (batch.producer_epoch, batch.base_sequence) == (0, 1)
+        manager.request_new_producer_id()
+        assert manager.needs_attention
+        unknown = TopicPartition("t", 9)
+        assert manager.should_stop_drain_batches_for_partition(unknown, Batch(unknown))
+        assert not manager.bump_epoch_if_needed(lambda place: place == B)
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        assert not manager.has_producer_id
+        assert manager.time_to_init_producer_id(5.0) == 0
+        manager.handle_init_producer_id_sent()
+        manager.handle_init_producer_id(7, 0)
+        for each in (batch, other):
+            assert (each.producer_id, each.producer_epoch, each.base_sequence) == (7, 0, 0)
+        assert not manager.needs_attention
+        assert not manager.should_stop_drain_batches_for_partition(A, batch)
+
+    def test_an_id_that_comes_while_the_cluster_changes_is_given_up_too(self) -> None:
+        """Nobody can tell which of both clusters gave it."""
+        manager = TransactionManager(ExponentialBackoff(0.1, 1.0, jitter=0.0))
+        manager.handle_init_producer_id_sent()
+        manager.request_new_producer_id()
+        assert not manager.bump_epoch_if_needed(nothing_on_the_wire)
+        manager.handle_init_producer_id(3, 0)
+        assert manager.needs_attention
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        assert manager.time_to_init_producer_id(5.0) == 0
+
 
 class TestErrors:
     def test_a_batch_that_was_only_too_early_is_retried_without_a_bump(self, manager: TransactionManager) -> None:

@@ -192,6 +192,25 @@ class TestHostileStreams:
             tracemalloc.stop()
         assert peak < 2.5 * bound + 2 * len(bomb)
 
+    @pytest.mark.parametrize("codec", [Compression.LZ4, Compression.ZSTD])
+    def test_that_are_damaged_cost_what_so_many_bytes_can_hold_and_not_the_bound(self, codec: Compression) -> None:
+        """A buffer too small and bad bytes look alike to the library's caller."""
+        damaged = compress(codec, bytes(range(256)) * 2)[:-9] + b"damaged.."
+        tracemalloc.start()
+        try:
+            with pytest.raises(CorruptMessageError):
+                decompress(codec, damaged, 128 << 20)
+            _, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert peak < 20_000_000
+
+    @pytest.mark.parametrize(("codec", "level"), [(Compression.LZ4, 9), (Compression.LZ4, 17), (Compression.ZSTD, 1),
+                                                  (Compression.ZSTD, 3), (Compression.ZSTD, 19)])  # fmt: skip
+    @pytest.mark.parametrize("size", [1, 100_000, 30_000_000])
+    def test_that_expand_as_far_as_any_can_are_read(self, codec: Compression, level: int, size: int) -> None:
+        assert decompress(codec, compress(codec, bytes(size), level), 128 << 20) == bytes(size)
+
     def test_that_state_a_large_size_in_snappy_are_not_believed(self) -> None:
         claim = b"\xff\xff\xff\xff\x07" + b"\x00" * 20
         with pytest.raises(CorruptMessageError, match="2147483647 bytes decompressed"):

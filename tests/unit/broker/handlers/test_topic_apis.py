@@ -168,6 +168,30 @@ async def test_partitions_are_added_and_never_taken_away(version: int) -> None:
         assert [partition.index for partition in topic.partitions] == [0, 1, 2, 3, 4]
 
 
+async def test_a_request_adds_ten_thousand_partitions_at_most() -> None:
+    """A few bytes ask for them; also when they are many topics', and when assignments or defaults make the number."""
+    async with socketless_node(num_partitions=5_001) as node:
+        node.broker.create_topic("t", partitions=2)
+
+        def create(**topics: int) -> set[int]:
+            wanted = [{"name": name, "num_partitions": n, "replication_factor": 1} for name, n in topics.items()]
+            return set(codes(node.call(ApiKey.CREATE_TOPICS, 5, topics=wanted, timeout=1000).topics))
+
+        def grow(count: int) -> int:
+            wanted = [{"name": "t", "count": count, "assignments": None}]
+            return codes(node.call(ApiKey.CREATE_PARTITIONS, 3, topics=wanted, timeout=1000).results)[0]
+
+        assert create(a=10_001) == {44}
+        assert create(a=5_000, b=5_000, c=1) == {44}
+        assert create(a=-1, b=-1) == {44}
+        assert create(a=2**31 - 1, b=-5) == {44}
+        assert grow(10_003) == 44
+        assert len(node.state.topics.get("t").partitions) == 2
+        assert "a" not in node.state.topics
+        assert create(a=4, b=-5) == {0, 37}
+        assert grow(10) == 0
+
+
 # Configs
 
 
