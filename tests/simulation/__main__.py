@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from .scenario import Report, run
 
 PROGRESS_SECONDS = 10.0
+MOST_SHOWN = 10
 
 
 def main() -> int:
@@ -90,8 +91,10 @@ def _show(report: Report) -> None:
         print(f"  producer {number}: " + " ".join(f"{name}={value}" for name, value in options.items()))
     for fault in report.schedule:
         print(f"  {fault}")
-    for finding in report.findings:
+    for finding in report.findings[:MOST_SHOWN]:
         print(f"  FOUND {finding}", flush=True)
+    if len(report.findings) > MOST_SHOWN:
+        print(f"  and {len(report.findings) - MOST_SHOWN} more", flush=True)
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from .scenario import run
 from .simulated_loop import Deadlock, SimulatedLoop
 from .workload import Sent
 
-SEEDS = 2_000 if aiokafkapy.compiled else 1_000
+SEEDS = 1_500 if aiokafkapy.compiled else 700
 SECONDS = 280
 OPTIONS = {"max_block_ms": 1_000, "delivery_timeout_ms": 2_000}
 
