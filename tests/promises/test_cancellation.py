@@ -250,7 +250,7 @@ async def test_close_that_is_cancelled_closes_at_once(cluster: Cluster) -> None:
     closing = asyncio.create_task(producer.close())
     await asyncio.sleep(0)
     await cancelled(closing)
-    _, failed = outcomes(await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 1))
+    _, failed = outcomes(await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 10))
     assert len(failed) == 10
     await producer.close()
     assert_nothing_is_left(cluster.net.ports)
@@ -408,7 +408,7 @@ async def test_each_call_may_be_cancelled_at_every_turn_of_the_loop(cluster: Clu
             hits += 1
             await cancelled(call)
         await asyncio.wait_for(producer.close(), 10)
-        results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 1)
+        results = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 10)
         _, failed = outcomes(results)
         assert not failed or what == "close", "nobody else is harmed"
         if tasks:
