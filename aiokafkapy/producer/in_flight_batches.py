@@ -219,7 +219,11 @@ class InFlightBatches:
         topic, partition = batch.topic_partition
         error = decision.error or KafkaError("the broker refused the batch")
         self.last_errors[batch.topic_partition] = error
-        batch.is_in_doubt = decision.in_doubt
+        if decision.in_doubt:
+            batch.is_in_doubt = True
+            batch.may_be_renumbered = False
+        elif decision.may_be_renumbered:
+            batch.may_be_renumbered = True
         self._metrics.record_retry(batch.record_count, error, now)
         fields = {"topic": topic, "partition": partition, "error": str(error), "attempts": batch.attempts + 1}
         self._log.log(("retry", type(error)), now, logging.WARNING, "produce.retry", **fields)

@@ -67,7 +67,7 @@ _IN_DOUBT: Final = frozenset(
 """After these the records may be in the log. The last two also come from a leader that appended them, waited for its
 followers and lost the lead or a disk meanwhile (Java's ``DelayedProduce``, ``ReplicaManager.getPartitionOrError``)."""
 
-_SETTLES_DOUBT: Final = frozenset((OutOfOrderSequenceNumberError.code, UnknownProducerIdError.code))
+_NOT_THERE: Final = frozenset((OutOfOrderSequenceNumberError.code, UnknownProducerIdError.code))
 """Who answers this looks for a repetition first, as far as it remembers: there is none."""
 
 _TOO_LARGE: Final = frozenset((MessageTooLargeError.code, RecordListTooLargeError.code))
@@ -97,6 +97,8 @@ class Decision(NamedTuple):
     in_doubt: bool = False
     """The attempt ended without it being known whether the records are on the broker."""
     errors_by_index: Mapping[int, KafkaError] = {}
+    may_be_renumbered: bool = False
+    """The broker looked whether it has the records, and has not."""
 
 
 class AnsweredBatch(SequencedBatch, Protocol):
@@ -149,8 +151,7 @@ def decide(
     is_retriable = _is_retriable(answer, batch, transaction_manager)
     error = _error_of(answer, batch)
     if is_retriable and may_go_on:
-        still_in_doubt = in_doubt or (was_in_doubt and code not in _SETTLES_DOUBT)
-        return Decision(Outcome.RETRY, error, refresh, in_doubt=still_in_doubt)
+        return Decision(Outcome.RETRY, error, refresh, in_doubt=in_doubt, may_be_renumbered=code in _NOT_THERE)
     unknown = in_doubt or was_in_doubt
     error.outcome_unknown = unknown
     if is_retriable and out_of_time:

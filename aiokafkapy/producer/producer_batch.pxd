@@ -40,6 +40,7 @@ cdef class ProducerBatch:
     cdef readonly bint is_transactional
     cdef readonly bint sequence_has_been_reset
     cdef public bint is_in_doubt
+    cdef public bint may_be_renumbered
 
     @cython.locals(size=Py_ssize_t, index=Py_ssize_t)
     cpdef Delivery try_append(self, long long timestamp_ms, object key, object value, object headers)

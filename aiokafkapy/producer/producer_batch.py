@@ -101,6 +101,7 @@ class ProducerBatch:
         "is_writable",
         "last_attempt",
         "limit",
+        "may_be_renumbered",
         "memory",
         "order",
         "produce_result",
@@ -161,7 +162,9 @@ class ProducerBatch:
         self.base_sequence = NO_SEQUENCE
         self.is_transactional = False
         self.sequence_has_been_reset = False
-        self.is_in_doubt = False  # an attempt may have been written, and nobody has said
+        # An attempt may have been written; and whether a broker, asked since, did not know of it
+        self.is_in_doubt = False
+        self.may_be_renumbered = True
 
     # --- filling ---
 

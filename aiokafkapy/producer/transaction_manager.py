@@ -13,8 +13,8 @@ Rules, KIP-98 and KIP-360:
   partition *unresolved*: nothing new is drained until the batches in flight have answered. Then either all is well, or
 * the epoch is bumped. Only the partition that asked is renumbered, and only once none of its batches is on the wire
   and the first of them is not in doubt (a broker that has it would take it again under another number): it is sent
-  again as it is until somebody says. What stands behind it cannot be on a broker without it. So what is renumbered was
-  refused. Java renumbers at once. Other partitions finish with the old epoch, and take the new one when empty.
+  again as it is until a broker has said. What stands behind it cannot be on a broker without it. So what is renumbered
+  was refused. Java renumbers at once. Other partitions finish with the old epoch, and take the new one when empty.
 * A retried batch is sent only as the first of its partition's in-flight batches; that keeps order.
 * Until a partition has acknowledged something of this identity, one batch at a time is in flight there. A broker that
   knows nothing of a producer takes any sequence: had the first batch been refused (by one that was not the leader yet)
@@ -107,7 +107,7 @@ class SequencedBatch(Protocol):
     base_sequence: int
     producer_id: int
     producer_epoch: int
-    is_in_doubt: bool
+    may_be_renumbered: bool
 
     @property
     def has_sequence(self) -> bool:
@@ -244,7 +244,7 @@ class TransactionManager:
         """True when ``first``, the first batch of the partition, must not be drained now."""
         if self._identity is NO_IDENTITY or self._is_foreign:
             return True
-        if topic_partition in self._partitions_to_rewrite and not first.is_in_doubt:
+        if topic_partition in self._partitions_to_rewrite and first.may_be_renumbered:
             return True
         entry = self._partitions.get(topic_partition)
         if entry is None:
@@ -413,7 +413,7 @@ class TransactionManager:
 
     def _is_first_in_doubt(self, topic_partition: TopicPartition) -> bool:
         entry = self._partitions.get(topic_partition)
-        return entry is not None and bool(entry.in_flight) and entry.in_flight[0].is_in_doubt
+        return entry is not None and bool(entry.in_flight) and not entry.in_flight[0].may_be_renumbered
 
     def _entry(self, topic_partition: TopicPartition) -> TxnPartitionEntry:
         entry = self._partitions.get(topic_partition)

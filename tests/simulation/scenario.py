@@ -251,7 +251,7 @@ def _virtual_world(loop: SimulatedLoop, network: SimulatedNetwork, seed: int) ->
         for place, stand_in in (
             ("time.monotonic", loop.time),
             ("time.time", wall_time),
-            *((f"aiokafkapy.producer.{module}.time", wall_time) for module in ("record_intake", "bulk")),
+            *((f"aiokafkapy.producer.{module}.time", wall_time) for module in ("record_intake", "bulk", "arrow_send")),
             ("os.urandom", entropy.randbytes),
             ("random.Random", SeededRandom),
             ("aiokafkapy.broker.socket_server._listening_socket", network.listener),

@@ -6,13 +6,14 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from aiokafkapy import errors
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.broker.context import RequestContext
 from aiokafkapy.broker.handlers.leadership import find_partition, find_topic
 from aiokafkapy.broker.log import the_batch
+from aiokafkapy.broker.topics import Partition
 from aiokafkapy.errors import KafkaError
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.record.batch import RecordBatch
 
 from .faults import ONLY_OF_NEW_BATCHES
 from .replication import Replication
@@ -41,6 +42,7 @@ class SimulatedCluster:
         # A compacted topic refuses the records of a batch that have no key, and names them.
         self._cleanup_policy = chance.choice(("delete", "delete", "delete", "compact"))
         self._failing: list[_Failing] = []
+        self._refused: dict[tuple[int, ...], int] = {}
 
     async def start(self) -> None:
         """Nodes and topic are there when this returns."""
@@ -110,41 +112,51 @@ class SimulatedCluster:
     # internals
 
     def _on_produce(self, context: RequestContext, body: Any) -> Any:
-        if self._failing:
-            self._arm(context, body)
+        if self._failing or self._refused:
+            self._refuse(context, body)
         return self.replication.handle_produce(context, body)
 
-    def _arm(self, context: RequestContext, body: Any) -> None:
+    def _refuse(self, context: RequestContext, body: Any) -> None:
+        """Arm the errors of this request's batches. A batch that was refused once is refused whenever it comes."""
         for requested in body.topic_data:
             try:
                 topic = find_topic(context, getattr(requested, "name", None), getattr(requested, "topic_id", None))
             except KafkaError:
                 continue
             for data in requested.partition_data:
-                for failing in self._failing:
-                    if failing.partition in (None, data.index) and self._is_new(topic, data):
-                        failing.times -= 1
-                        code = failing.error.code
-                        self.controls.fail_next(ApiKey.PRODUCE, code or 0, topic.name, data.index)
-                        self._failing = [each for each in self._failing if each.times]
-                        break
+                try:
+                    batch = the_batch(data.records or b"")
+                    partition = find_partition(topic, data.index)
+                except KafkaError:
+                    continue
+                code = self._code_for(partition, batch)
+                if code is not None:
+                    self.controls.fail_next(ApiKey.PRODUCE, code, topic.name, data.index)
 
-    def _is_new(self, topic: Any, data: Any) -> bool:
-        """Whether the batch is none that the log has: of one that it has, a broker says that it is there."""
-        try:
-            batch = the_batch(data.records or b"")
-            partition = find_partition(topic, data.index)
-        except KafkaError:
-            return False
-        if not batch.has_producer_id:
-            return True
-        try:
-            known = partition.log.producers.check(
-                batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.last_sequence
-            )
-        except errors.KafkaError:
-            return False
-        return known is None
+    def _code_for(self, partition: Partition, batch: RecordBatch) -> int | None:
+        identity = (partition.index, batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.record_count)
+        if batch.has_producer_id and identity in self._refused:
+            return self._refused[identity]
+        for failing in self._failing:
+            if failing.partition in (None, partition.index) and _is_new(partition, batch):
+                failing.times -= 1
+                self._failing = [each for each in self._failing if each.times]
+                self._refused[identity] = int(failing.error.code or 0)
+                return self._refused[identity]
+        return None
+
+
+def _is_new(partition: Partition, batch: RecordBatch) -> bool:
+    """Whether the batch is none that the log has: of one that it has, a broker says that it is there."""
+    if not batch.has_producer_id:
+        return True
+    try:
+        known = partition.log.producers.check(
+            batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.last_sequence
+        )
+    except KafkaError:
+        return False
+    return known is None
 
 
 class _Failing:

@@ -131,11 +131,11 @@ def test_a_failure_is_in_doubt_when_any_attempt_was() -> None:
     assert outcome(-1).error.outcome_unknown
 
 
-@pytest.mark.parametrize(("code", "in_doubt"), [(19, True), (6, True), (45, False), (59, False)])
-def test_a_doubt_lasts_until_a_broker_has_looked_for_the_batch(code: int, in_doubt: bool) -> None:
+@pytest.mark.parametrize(("code", "is_known"), [(19, False), (6, False), (13, False), (45, True), (59, True)])
+def test_a_batch_may_be_renumbered_once_a_broker_has_looked_for_it(code: int, is_known: bool) -> None:
     decision = outcome(code, manager=TransactionManager(ExponentialBackoff(0.1, 1.0)), was_in_doubt=True)
     assert decision.outcome is Outcome.RETRY
-    assert decision.in_doubt is in_doubt
+    assert decision.may_be_renumbered is is_known
 
 
 def test_a_request_that_never_left_leaves_no_doubt() -> None:

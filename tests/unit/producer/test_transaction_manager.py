@@ -40,7 +40,7 @@ class Batch:
         self.producer_id = -1
         self.producer_epoch = -1
         self.sequence_has_been_reset = False
-        self.is_in_doubt = False
+        self.may_be_renumbered = True
 
     @property
     def has_sequence(self) -> bool:
@@ -267,7 +267,7 @@ class TestEpochBump:
         prime(manager)
         first, second = Batch(), Batch()
         drain(manager, first, second)
-        first.is_in_doubt = True  # its answer was lost
+        first.may_be_renumbered = False  # its answer was lost
         fail(manager, second, OUT_OF_ORDER)
         manager.request_epoch_bump(A)
         assert not manager.bump_epoch_if_needed(nothing_on_the_wire)
@@ -281,7 +281,7 @@ class TestEpochBump:
         prime(manager)
         first, second = Batch(), Batch()
         drain(manager, first, second)
-        second.is_in_doubt = True
+        second.may_be_renumbered = False
         fail(manager, first, OUT_OF_ORDER)
         assert manager.bump_epoch_if_needed(nothing_on_the_wire)
         assert (second.producer_epoch, second.base_sequence) == (1, 10)
