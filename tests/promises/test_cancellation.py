@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -309,9 +308,8 @@ async def test_the_senders_end_fails_what_is_pending_at_once_and_what_comes_late
         runtime: Any = producer._runtime_of_last_start
         monkeypatch.setattr(runtime.sender, "run_once", lambda now: {}["a bug"])
         runtime.sender.wakeup()
-    started = time.monotonic()
-    results = await asyncio.wait_for(asyncio.gather(*tasks, unknown, looking, flush, return_exceptions=True), 2)
-    assert time.monotonic() - started < 1
+    # At once, and not with the records' twenty seconds.
+    results = await asyncio.wait_for(asyncio.gather(*tasks, unknown, looking, flush, return_exceptions=True), 15)
     assert all(isinstance(result, errors.KafkaError) for result in results[:-1]), results
     pending = [result for result in results[:50] if isinstance(result, errors.SenderCrashedError)]
     assert len(pending) == 50

@@ -262,7 +262,7 @@ async def test_of_two_closes_the_earlier_deadline_counts(cluster: Cluster) -> No
     delivery = await producer.enqueue(topic, b"")
     started = time.monotonic()
     await asyncio.gather(producer.close(), producer.close(timeout=0.3))
-    assert 0.3 <= time.monotonic() - started < 1.3
+    assert 0.3 <= time.monotonic() - started < 10, "without a deadline it is the record's, of twenty seconds"
     assert isinstance(delivery.exception(), errors.CloseTimeoutError)
     assert_nothing_is_left(cluster.net.ports)
 

@@ -213,7 +213,7 @@ async def _move_the_leader(cluster: Cluster, topic: str) -> None:
 async def test_a_connection_that_died_silently_costs_one_request_timeout(cluster: Cluster) -> None:
     """A load balancer forgot it while it was idle: bytes go nowhere, nobody says so. A new one works."""
     topic = await cluster.create_topic()
-    async with cluster.producer(request_timeout_ms=800, linger_ms=0) as producer:
+    async with cluster.producer(request_timeout_ms=3_000, linger_ms=0) as producer:
         await producer.send(topic, b"first")
         links = cluster.net.requests[-1].connection
         cluster.net.on_request(
@@ -226,7 +226,7 @@ async def test_a_connection_that_died_silently_costs_one_request_timeout(cluster
         )
         started = time.monotonic()
         assert (await producer.send(topic, b"second")).offset == 1
-        assert time.monotonic() - started < 0.8 + 1
+        assert time.monotonic() - started < 2 * 3, "a second time-out"
     assert await cluster.log(topic) == [b"first", b"second"]
 
 
@@ -318,7 +318,7 @@ async def test_throttling_is_obeyed_by_the_client(cluster: Cluster) -> None:
         mark, started = cluster.net.mark(), time.monotonic()
         await producer.send(topic, b"")
         assert cluster.net.requests_of(ApiKey.PRODUCE, since=mark)[0].at - started > 0.6
-        assert time.monotonic() - started < 0.7 + 0.7
+        assert time.monotonic() - started < 9, "a request's time-out is ten"
 
 
 def _with_throttle_time(request: Request, frame: bytes, ms: int) -> bytes:

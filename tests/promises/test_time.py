@@ -286,7 +286,7 @@ async def test_with_defaults_a_record_is_sent_at_once_and_a_trickle_is_never_hel
         watch = Stopwatch()
         for _ in range(100):
             await producer.send(topic, b"")
-        assert watch.seconds < 2, "hidden seconds"
+        assert watch.seconds < 5, "hidden seconds: of a fixed linger of 50 ms, for instance"
         for n in range(50):
             delivery = await producer.enqueue(topic, b"%d" % n)
             watch = Stopwatch()
