@@ -304,7 +304,7 @@ def rounds() -> int:
 def assert_flat(sizes: list[int]) -> None:
     """What is held after the second half of the rounds is what was held after the first, but for its noise."""
     half = len(sizes) // 2
-    assert max(sizes[half:]) - max(sizes[2:half]) < 250_000, sizes
+    assert max(sizes[half:]) - max(sizes[2:half]) < 100_000, sizes
 
 
 async def test_a_million_sends_leave_nothing_behind(dev_cluster: Cluster) -> None:
@@ -319,6 +319,7 @@ async def test_a_million_sends_leave_nothing_behind(dev_cluster: Cluster) -> Non
                 results = await producer.send_many(topic, values)
                 assert len(results) == len(values)
                 del results
+                producer.metrics()  # sums up its samples, of which it keeps 512 of each kind at most
                 sizes.append(held())
         assert producer.statistics().delivered == 1 + rounds() * len(values)
         assert_accounts_balance(producer, settled=True)
@@ -340,6 +341,7 @@ async def test_a_hundred_thousand_failed_sends_with_headers_leave_nothing_behind
                 results = await producer.send_many(topic, records, return_exceptions=True)
                 assert {type(result) for result in results} == {errors.InvalidRecordError}
                 del results, records
+                producer.metrics()
                 sizes.append(held())
         assert producer.statistics().failed == rounds() * 2_000
         assert_accounts_balance(producer, settled=True)
