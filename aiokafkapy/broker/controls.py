@@ -28,7 +28,7 @@ from ..errors import BrokerError, KafkaError, for_code
 if TYPE_CHECKING:
     from .context import RequestContext
 
-__all__ = ["Controls", "broker_error"]
+__all__ = ["Controls", "broker_error", "checked_times", "error_code"]
 
 OnRequest = Callable[["RequestContext", Any], Any]
 
@@ -103,14 +103,11 @@ class Controls:
         With `topic`, or `topic` and `partition`, only requests that name them are hit, and only there. By default
         nothing is done but answering; with `after_append=True` the request is carried out before it is "failed".
         """
-        code = error if isinstance(error, int) else error.code
-        if code is None:
-            raise ValueError(f"{error} is no error a broker sends: it has no code")
-        self._arm(_Fault(int(api), int(code), after_append, topic, partition, _checked_times(times)))
+        self._arm(_Fault(int(api), error_code(error), after_append, topic, partition, checked_times(times)))
 
     def drop_next(self, api: int, *, after: bool = True, times: int | None = 1) -> None:
         """Close the connection instead of answering the next requests of this API, carried out (`after`) or not."""
-        self._arm(_Fault(int(api), None, after, None, None, _checked_times(times)))
+        self._arm(_Fault(int(api), None, after, None, None, checked_times(times)))
 
     def on_request(self, api: int, function: OnRequest | None) -> None:
         """Call `function(context, body)` with every request of this API before it is handled; None removes it.
@@ -240,7 +237,16 @@ def broker_error(code: int) -> KafkaError:
     return error("asked for by controls.fail_next")
 
 
-def _checked_times(times: int | None) -> int | None:
+def error_code(error: type[KafkaError] | int) -> int:
+    """The code of an error, a class or the code itself; ValueError for one that no broker sends."""
+    code = error if isinstance(error, int) else error.code
+    if code is None:
+        raise ValueError(f"{error} is no error a broker sends: it has no code")
+    return int(code)
+
+
+def checked_times(times: int | None) -> int | None:
+    """How often a fault happens (None: until it is cleared); ValueError unless that is once at least."""
     if times is not None and times < 1:
         raise ValueError(f"times={times}: a fault happens at least once")
     return times

@@ -109,11 +109,7 @@ class Admin:
         """Delete a topic and return when no broker knows it any more."""
         answer = self._ask_any(ApiKey.DELETE_TOPICS, timeout, topic_names=[name], timeout=int(timeout * 1000))
         _raise_for(answer.responses[0], name)
-        self.wait_until(
-            lambda: all(not self.partitions(name, address) for address in self._addresses()),
-            timeout,
-            f"topic {name} is still known",
-        )
+        self._wait_until_all_know(name, lambda known: not known, timeout, f"topic {name} is still known")
 
     def add_partitions(self, name: str, total: int, timeout: float) -> None:
         """Grow a topic to `total` partitions and return when every broker knows a leader for each."""
@@ -142,14 +138,11 @@ class Admin:
         for result in moved:
             _raise_for(result, name, int(result.partition_id))
 
-        def all_preferred() -> bool:
-            for address in self._addresses():
-                known = self.partitions(name, address)
-                if any(p not in known or known[p].leader != known[p].replicas[0] for p in partitions):
-                    return False
-            return True
+        def are_preferred(known: Mapping[int, PartitionState]) -> bool:
+            return all(p in known and known[p].leader == known[p].replicas[0] for p in partitions)
 
-        self.wait_until(all_preferred, timeout, f"not every partition of {name} is led by its preferred leader")
+        what = f"not every partition of {name} is led by its preferred leader"
+        self._wait_until_all_know(name, are_preferred, timeout, what)
         return sorted(int(result.partition_id) for result in moved)
 
     def reassign(self, name: str, replicas: Mapping[int, Sequence[int]], timeout: float) -> None:
@@ -168,19 +161,18 @@ class Admin:
             for result in topic.partitions:
                 _raise_for(result, name, int(result.partition_index))
 
-        def all_moved() -> bool:
-            for address in self._addresses():
-                known = self.partitions(name, address)
-                for partition, node_ids in replicas.items():
-                    # While one is under way, the old replicas are named too.
-                    state = known.get(partition)
-                    if state is None or state.replicas != tuple(node_ids):
-                        return False
-                    if set(state.in_sync_replicas) != set(node_ids) or state.leader not in node_ids:
-                        return False
+        def have_moved(known: Mapping[int, PartitionState]) -> bool:
+            for partition, node_ids in replicas.items():
+                # While one is under way, the old replicas are named too.
+                state = known.get(partition)
+                if state is None or state.replicas != tuple(node_ids):
+                    return False
+                if set(state.in_sync_replicas) != set(node_ids) or state.leader not in node_ids:
+                    return False
             return True
 
-        self.wait_until(all_moved, timeout, f"the partitions of {name} have not moved to {dict(replicas)}")
+        what = f"the partitions of {name} have not moved to {dict(replicas)}"
+        self._wait_until_all_know(name, have_moved, timeout, what)
 
     def wait_until(self, holds: Callable[[], bool], timeout: float, what: str) -> None:
         """Ask again until `holds()`; brokers that do not answer count as not holding. KafkaTimeoutError after that."""
@@ -197,14 +189,19 @@ class Admin:
             time.sleep(_POLL_INTERVAL)
 
     def _wait_for_leaders(self, name: str, partitions: int, timeout: float) -> None:
-        def all_led() -> bool:
-            for address in self._addresses():
-                known = self.partitions(name, address)
-                if len(known) != partitions or any(state.leader < 0 for state in known.values()):
-                    return False
-            return True
+        def are_led(known: Mapping[int, PartitionState]) -> bool:
+            return len(known) == partitions and all(state.leader >= 0 for state in known.values())
 
-        self.wait_until(all_led, timeout, f"topic {name} has not {partitions} partitions with a leader everywhere")
+        what = f"topic {name} has not {partitions} partitions with a leader everywhere"
+        self._wait_until_all_know(name, are_led, timeout, what)
+
+    def _wait_until_all_know(
+        self, name: str, holds: Callable[[Mapping[int, PartitionState]], bool], timeout: float, what: str
+    ) -> None:
+        """`wait_until` something holds of a topic's partitions, as every broker knows them."""
+        self.wait_until(
+            lambda: all(holds(self.partitions(name, address)) for address in self._addresses()), timeout, what
+        )
 
     def _ask_any(self, api_key: ApiKey, patience: float, **fields: Any) -> Any:
         """The answer of the first broker that gives one: in KRaft any of them passes the request to the controller."""

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Self
 
+from aiokafkapy.broker.controls import error_code
 from aiokafkapy.common import parse_addresses
 from aiokafkapy.errors import KafkaError
 from aiokafkapy.protocol.api import ApiKey
@@ -28,7 +29,7 @@ from aiokafkapy.testing.ports import LOOPBACK, free_port
 from .addresses import rewrite_addresses
 from .gates import Gate, PerNode
 from .links import Mode
-from .requests import Answer, Hold, Request, SentBatch, error_code
+from .requests import Answer, Hold, Request, SentBatch
 from .rules import Fault, OnRequest, Rules
 
 __all__ = ["FaultProxy"]

@@ -6,13 +6,13 @@ gets, which a test may replace by any others, have it in front.
 
 from __future__ import annotations
 
-import struct
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeAlias
 from uuid import UUID
 
+from aiokafkapy.broker.controls import error_code
 from aiokafkapy.errors import KafkaError, MalformedFrameError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import (
@@ -25,11 +25,9 @@ from aiokafkapy.protocol.codec import (
 from aiokafkapy.protocol.messages import build_response
 from aiokafkapy.protocol.produce import FIRST_FLEXIBLE, LOWEST_VERSION
 from aiokafkapy.protocol.reader import Cursor
+from aiokafkapy.record.batch import RecordBatch
 
 __all__ = ["Answer", "Hold", "Replace", "Request", "SentBatch"]
-
-# base offset, size, leader epoch, magic, crc, attributes, last offset delta, two times, id, epoch, sequence, count
-_BATCH = struct.Struct(">qiibIhiqqqhii")
 
 NO_HEADER = RequestHeader(-1, -1, -1, None)
 """The header of a frame that has none: bytes that are no Kafka request are passed on all the same."""
@@ -197,20 +195,18 @@ class Answer:
     swallow: bool = False
 
 
-def error_code(error: type[KafkaError] | int) -> int:
-    """The code of an error, a class or the code itself; ValueError for one that no broker sends."""
-    code = error if isinstance(error, int) else error.code
-    if code is None:
-        raise ValueError(f"{error} is no error a broker sends: it has no code")
-    return int(code)
-
-
 def _int16(cursor: Cursor) -> int:
     return int.from_bytes(cursor.take(2), "big", signed=True)
 
 
 def _sent_batch(topic: Any, partition: Any) -> SentBatch:
-    header = _BATCH.unpack_from(partition.records)
-    name = getattr(topic, "topic_id", None) or topic.name
-    crc, (producer_id, epoch, sequence, count) = header[4], header[9:]
-    return SentBatch(name, partition.index, producer_id, epoch, sequence, count, crc)
+    batch = RecordBatch(partition.records)
+    return SentBatch(
+        getattr(topic, "topic_id", None) or topic.name,
+        partition.index,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        batch.record_count,
+        batch.crc,
+    )

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from aiokafkapy.broker.controls import checked_times
+
 from .requests import Answer, Hold, Request
 
 __all__ = ["Fault", "OnRequest", "Rules"]
@@ -32,8 +34,7 @@ class Fault:
     hold: Hold | None = None
 
     def __post_init__(self) -> None:
-        if self.remaining is not None and self.remaining < 1:
-            raise ValueError(f"times={self.remaining}: a fault happens at least once")
+        checked_times(self.remaining)
 
     def fits(self, request: Request) -> bool:
         """Whether this one is for that request."""
