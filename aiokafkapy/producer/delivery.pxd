@@ -3,6 +3,7 @@
 cimport cython
 
 from aiokafkapy.producer._shortcuts cimport record_metadata, running_loop
+from aiokafkapy.producer._waiter cimport new_waiter, wake
 
 cdef int PENDING, SUCCEEDED, FAILED, MOVED
 
@@ -19,8 +20,8 @@ cdef class ProduceRequestResult:
     cdef object _errors
     cdef list _starts
     cdef list _moves
+    cdef list _waiters
     cdef list _waiting_deliveries
-    cdef list _waiting_futures
     cdef list _callbacks
     cdef Py_ssize_t _prune_at
     cdef list _counters
@@ -28,7 +29,7 @@ cdef class ProduceRequestResult:
 
     cpdef object metadata(self, long long index, long long timestamp_ms, long long key_size, long long value_size)
     cpdef object error(self, long long index)
-    cpdef add_future(self, Delivery delivery, object future)
+    cpdef add_waiter(self, Delivery delivery, object waiter)
     cdef tuple _take_waiters(self)
     cdef _prune(self)
     @cython.locals(delivery=Delivery)
@@ -50,14 +51,13 @@ cdef class Delivery:
     cpdef bint done(self) except -1
     @cython.locals(result=ProduceRequestResult)
     cdef _follow(self)
-    cpdef object wait(self)
 
 
 @cython.locals(delivery=Delivery)
 cpdef Delivery new_delivery(
     ProduceRequestResult result, long long index, long long timestamp_ms, Py_ssize_t key_size, Py_ssize_t value_size
 )
+cpdef object waiter_for(Delivery delivery)
 cpdef tuple place_of(Delivery delivery)
 cdef object _loop_here()
-cpdef _wake(object future)
 cdef _call_soon(object loop, object fn, Delivery delivery, object context)

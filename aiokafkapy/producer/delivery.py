@@ -7,16 +7,16 @@ became of it, in its ``ProduceRequestResult``, and every delivery of the batch r
 
 Rules:
 
-- No ``asyncio.Future`` is made unless somebody awaits before the answer; then one for each waiter, so that cancelling
-  one waiter harms neither the others nor the record. ``cancel()`` never cancels a record.
-- The future only wakes; the answer is made when the waiter looks. A thousand answers made at once, and kept until each
-  waiter had its turn, would be a thousand objects more for the cyclic collector to visit.
+- Nothing to wait on is made unless somebody awaits before the answer; then a waiter for each task (``waiter.py``), so
+  that cancelling one harms neither the others nor the record. ``cancel()`` never cancels a record.
+- The waiter only wakes; the answer is made when its task looks. A thousand answers made at once, and kept until each
+  task had its turn, would be a thousand objects more for the cyclic collector to visit.
 - Every waiter raises its own copy of the error, so that tracebacks do not grow into each other.
 - Waiters are told on their loop, by ``call_soon``; a closed loop is passed over.
 - A batch that is split, or loses records (KIP-467), says where each record went; deliveries follow when they look.
 - Compiled, deliveries are invisible to the cyclic collector, which makes a million of them cheap. What could tie a
-  lasting knot through one is the list of waiters; it is dropped with the answer, and ``abandon()`` drops it when the
-  producer is thrown away without one. Nothing else here refers back to a waiter.
+  lasting knot through one is the list of waiters, each of which holds its task; all are woken, which lets go of the
+  tasks, with the answer, or by ``abandon()`` when the producer is thrown away without one. Nothing else refers back.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ from ..errors import KafkaError
 from .outcome_teller import COST_OF_ERROR, OutcomeTeller
 from .records import INVALID_OFFSET, RecordMetadata
 from .shortcuts import record_metadata, running_loop
+from .waiter import Waiter, new_waiter, wake
 
-__all__ = ["Delivery", "ProduceRequestResult", "SettlementCounter", "new_delivery", "place_of"]
+__all__ = ["Delivery", "ProduceRequestResult", "SettlementCounter", "new_delivery", "place_of", "waiter_for"]
 
 # What a result's ``status`` says. Small ints: the compiled form compares them in C.
 PENDING: Final = 0
@@ -75,14 +76,8 @@ class Delivery:
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
         if not self.done():
-            yield from self.wait()
+            yield from waiter_for(self)
         return self.result()
-
-    def wait(self) -> asyncio.Future[None]:
-        """A future of one waiter's own, for a record that has no answer yet: resolved when it has one, whichever."""
-        future: asyncio.Future[None] = _loop_here().create_future()
-        self._result.add_future(self, future)
-        return future
 
     def done(self) -> bool:
         """True once the record is delivered or has failed."""
@@ -163,6 +158,13 @@ def new_delivery(
     return delivery
 
 
+def waiter_for(delivery: Delivery) -> Waiter:
+    """What one task awaits until a delivery that has no answer yet has one, whichever it is; see ``waiter.py``."""
+    waiter = new_waiter(_loop_here())
+    delivery._result.add_waiter(delivery, waiter)
+    return waiter
+
+
 def place_of(delivery: Delivery) -> tuple[ProduceRequestResult, int]:
     """The result that a delivery reads, and the record's index there."""
     return delivery._result, delivery._index
@@ -183,8 +185,8 @@ class ProduceRequestResult:
         "_prune_at",
         "_starts",
         "_topic",
+        "_waiters",
         "_waiting_deliveries",
-        "_waiting_futures",
         "base_offset",
         "log_append_time_ms",
         "record_count",
@@ -205,10 +207,10 @@ class ProduceRequestResult:
         self._starts: list[int] | None = None
         self._moves: list[tuple[int, ProduceRequestResult, int]] | None = None
         # Who wants to know
-        # Futures stand beside their deliveries in two lists: a tuple for each would be one more object for the cyclic
+        # Waiters stand beside their deliveries in two lists: a tuple for each would be one more object for the cyclic
         # collector to visit, which is what tens of thousands of awaiting tasks spend their time on.
         self._waiting_deliveries: list[Delivery] | None = None
-        self._waiting_futures: list[asyncio.Future[None]] | None = None
+        self._waiters: list[Waiter] | None = None
         self._callbacks: list[tuple[Delivery, Any, Any, Any]] | None = None
         self._prune_at = FIRST_PRUNE
         self._counters: list[SettlementCounter] | None = None
@@ -232,12 +234,12 @@ class ProduceRequestResult:
         self._moves = list(moves)
         self._starts = [first for first, _, _ in self._moves]
         self.status = MOVED
-        deliveries, futures, callbacks = self._take_waiters()
-        for delivery, future in zip(deliveries, futures, strict=True):
+        deliveries, waiters, callbacks = self._take_waiters()
+        for delivery, waiter in zip(deliveries, waiters, strict=True):
             if delivery.done():
-                _wake(future)
+                wake(waiter)
             else:
-                delivery._result.add_future(delivery, future)
+                delivery._result.add_waiter(delivery, waiter)
         for delivery, fn, loop, context in callbacks:
             if delivery.done():
                 _call_soon(loop, fn, delivery, context)
@@ -289,13 +291,13 @@ class ProduceRequestResult:
         """A copy of record ``index``'s error for one waiter."""
         return _fresh(self._error_of(index))
 
-    def add_future(self, delivery: Delivery, future: asyncio.Future[None]) -> None:
-        """Resolve ``future`` when there is an answer."""
-        if self._waiting_futures is None or self._waiting_deliveries is None:
-            self._waiting_deliveries, self._waiting_futures = [], []
+    def add_waiter(self, delivery: Delivery, waiter: Waiter) -> None:
+        """Wake ``waiter`` when there is an answer."""
+        if self._waiters is None or self._waiting_deliveries is None:
+            self._waiting_deliveries, self._waiters = [], []
         self._waiting_deliveries.append(delivery)
-        self._waiting_futures.append(future)
-        if len(self._waiting_futures) >= self._prune_at:
+        self._waiters.append(waiter)
+        if len(self._waiters) >= self._prune_at:
             self._prune()
 
     def add_callback(self, delivery: Delivery, fn: Any, loop: Any, context: Any) -> None:
@@ -319,7 +321,9 @@ class ProduceRequestResult:
 
     def abandon(self) -> None:
         """There will be no answer: let go of everybody who waits."""
-        self._take_waiters()
+        _, waiters, _ = self._take_waiters()
+        for waiter in waiters:
+            wake(waiter)
         self._counters = None
 
     # internals
@@ -334,27 +338,27 @@ class ProduceRequestResult:
 
     def _take_waiters(self) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
         deliveries, self._waiting_deliveries = self._waiting_deliveries, None
-        futures, self._waiting_futures = self._waiting_futures, None
+        waiters, self._waiters = self._waiters, None
         callbacks, self._callbacks = self._callbacks, None
-        return deliveries or (), futures or (), callbacks or ()
+        return deliveries or (), waiters or (), callbacks or ()
 
     def _prune(self) -> None:
         """Throw out those who gave up."""
-        deliveries, futures = self._waiting_deliveries or [], self._waiting_futures or []
-        kept = [index for index, future in enumerate(futures) if not future.done()]
+        deliveries, waiters = self._waiting_deliveries or [], self._waiters or []
+        kept = [index for index, waiter in enumerate(waiters) if not waiter.done()]
         self._waiting_deliveries = [deliveries[index] for index in kept]
-        self._waiting_futures = [futures[index] for index in kept]
+        self._waiters = [waiters[index] for index in kept]
         self._prune_at = max(FIRST_PRUNE, 2 * len(kept))
 
     def _settle(self, status: int, teller: Any) -> None:
         self.status = status
-        _, futures, callbacks = self._take_waiters()
+        _, waiters, callbacks = self._take_waiters()
         cost = COST_OF_ERROR if status == FAILED else 1
-        if teller is None or not futures or teller.may_tell_now(len(futures), cost):
-            for future in futures:
-                _wake(future)
+        if teller is None or not waiters or teller.may_tell_now(len(waiters), cost):
+            for waiter in waiters:
+                wake(waiter)
         else:
-            teller.tell_later(map(_wake, futures), cost)
+            teller.tell_later(map(wake, waiters), cost)
         for delivery, fn, loop, context in callbacks:
             _call_soon(loop, fn, delivery, context)
         counters, self._counters = self._counters, None
@@ -393,11 +397,11 @@ class SettlementCounter:
         """True when nothing is being waited for."""
         return self.remaining == 0
 
-    def wait(self) -> asyncio.Future[None]:
-        """A future for the last of the answers, of which one at least must be missing; it takes ``on_settled``."""
-        future: asyncio.Future[None] = _loop_here().create_future()
-        self.on_settled = partial(_wake, future)
-        return future
+    def wait(self) -> Waiter:
+        """What one task awaits until the last of the answers, of which one must be missing; it takes ``on_settled``."""
+        waiter = new_waiter(_loop_here())
+        self.on_settled = partial(wake, waiter)
+        return waiter
 
 
 def _loop_here() -> asyncio.AbstractEventLoop:
@@ -405,13 +409,6 @@ def _loop_here() -> asyncio.AbstractEventLoop:
     if loop is None:
         raise RuntimeError("no running event loop")
     return loop
-
-
-def _wake(future: asyncio.Future[None]) -> None:
-    try:
-        future.set_result(None)
-    except (asyncio.InvalidStateError, RuntimeError):  # whoever waited gave up, or the loop is closed
-        pass
 
 
 def _call_soon(loop: Any, fn: Any, delivery: Delivery, context: Any) -> None:

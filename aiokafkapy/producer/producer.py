@@ -37,7 +37,7 @@ from .admission import PendingRecord
 from .arrow_send import ArrowSend
 from .bulk import BulkSend
 from .config import ProducerConfig, make_config
-from .delivery import Delivery
+from .delivery import Delivery, waiter_for
 from .interceptors import ProducerInterceptors
 from .partitioners import partitioner_for
 from .producer_runtime import UNBOUND, ProducerRuntime
@@ -201,7 +201,7 @@ class KafkaProducer(Generic[K, V]):
             accepted = await self._admitted(accepted)
         if not accepted.done():
             value = key = headers = None  # their bytes are in the batch: while this waits, they are not held twice
-            await accepted.wait()  # as awaiting the delivery would, with one awaitable less
+            await waiter_for(accepted)  # as awaiting the delivery would, with one awaitable less
         return accepted.result()
 
     async def enqueue(

@@ -92,6 +92,7 @@ async def _gathered(measurement: Measurement, bootstrap_servers: str, topic: str
         async def all_rounds() -> None:
             for _ in range(rounds):
                 await gather(at_once)
+                await asyncio.sleep(0)  # until then the loop holds this round's tasks, beside those of the next
 
         figures = await _with_and_without_gc(all_rounds, rounds * at_once)
     return figures | {"written": float((2 * rounds + 1) * at_once + 1_000)}
@@ -119,6 +120,7 @@ async def _gathered_futures(measurement: Measurement) -> Figures:
     async def all_rounds() -> None:
         for _ in range(rounds):
             await gather()
+            await asyncio.sleep(0)  # as above
 
     await gather()
     return await _with_and_without_gc(all_rounds, rounds * at_once) | {"written": 0.0}

@@ -135,6 +135,9 @@ def _flat() -> list[Measurement]:
         for at_once in (1_000, 4_000, 16_000, 64_000)
         for client in ("aiokafkapy", "bare asyncio")
     ]
+    found += [
+        replace(row("gathered", "aiokafkapy", 128_000, f"{n:,} at once", at_once=n), size=1024) for n in (1_000, 32_000)
+    ]
     # Its waits are quadratic: more at once than this take minutes.
     found += [row("gathered", "aiokafka", 16_000, f"{n:,} at once", at_once=n) for n in (1_000, 4_000)]
     found += [

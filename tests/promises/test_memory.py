@@ -233,8 +233,9 @@ async def test_gathered_sends_cost_the_same_each_however_many_there_are(
     assert per_record[16_000] < 1.5 * per_record[1_000], per_record
 
 
-async def test_a_send_that_waits_is_no_more_to_the_collector_than_any_task_that_waits(dev_cluster: Cluster) -> None:
-    """What it walks through is what makes the 32,000th of gathered sends dearer than the first: nothing of ours is."""
+async def test_a_send_that_waits_is_less_to_the_collector_than_any_task_that_waits(dev_cluster: Cluster) -> None:
+    """What it walks through is what makes the 32,000th of gathered sends dearer than the first. Nothing of ours is: a
+    future, and the iterator that awaits it, are two things more than our waiter."""
     if not aiokafkapy.compiled:
         pytest.skip("interpreted objects are always tracked")
     topic = await dev_cluster.create_topic()
@@ -253,7 +254,7 @@ async def test_a_send_that_waits_is_no_more_to_the_collector_than_any_task_that_
         async with tracked_objects_of_a_task(lambda: producer.send(topic, bytes(1_000))) as of_ours:
             hold.release()
     assert of_any > 3
-    assert of_ours < of_any + 0.5  # a batch and its request are some, shared by all of their records
+    assert of_ours < of_any - 1.5  # a batch and its request are some, shared by all of their records
 
 
 @asynccontextmanager

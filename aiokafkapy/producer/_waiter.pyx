@@ -1,0 +1,113 @@
+# cython: language_level=3, binding=False
+"""What a task awaits while its record has no answer yet, compiled: the twin of ``waiter.py``.
+
+A ``Waiter`` has what asyncio's tasks ask of the futures that they await, and no more (``Task.__step`` and
+``Task.__wakeup`` of asyncio/tasks.py): it yields itself, the task leaves its wake-up call, and goes on when that is made.
+
+Rules:
+
+- It is for one task, awaited once.
+- It is not tracked by the cyclic collector, and holds the task's call, which holds the task, which holds it. So it lets
+  go of the call in any case: woken, or cancelled with its task. Who made it wakes it, also when no answer will come.
+"""
+
+cimport cython
+
+from asyncio import CancelledError
+
+from cpython.object cimport PyObject
+
+cdef enum:
+    PENDING
+    WOKEN
+    CANCELLED
+
+cdef extern from "Python.h":
+    object PyObject_VectorcallMethod(object name, PyObject **arguments, size_t count, object names)
+
+cdef str CALL_SOON = "call_soon"
+cdef tuple CONTEXT = ("context",)
+
+
+@cython.freelist(4096)
+@cython.no_gc
+@cython.final
+cdef class Waiter:
+    """A future for one task, which only wakes it."""
+
+    cdef public bint _asyncio_future_blocking
+    cdef int _state
+    cdef object _loop
+    cdef object _wake_up
+    cdef object _context
+    cdef object _message
+
+    def __await__(self):
+        return self
+
+    def __next__(self):
+        if self._state == PENDING:
+            self._asyncio_future_blocking = True
+            return self
+        self.result()
+        raise StopIteration
+
+    def __iter__(self):
+        return self
+
+    def get_loop(self):
+        return self._loop
+
+    def add_done_callback(self, wake_up, *, context=None):
+        self._wake_up = wake_up
+        self._context = context
+        if self._state != PENDING:
+            _tell(self)
+
+    def cancel(self, msg=None):
+        if self._state != PENDING:
+            return False
+        self._state = CANCELLED
+        self._message = msg
+        _tell(self)
+        return True
+
+    cpdef result(self):
+        if self._state == CANCELLED:
+            raise CancelledError() if self._message is None else CancelledError(self._message)
+
+    def done(self):
+        """True when it was woken or has given up."""
+        return self._state != PENDING
+
+    def __repr__(self):
+        return f"<Waiter {'pending' if self._state == PENDING else 'done'}>"
+
+
+cpdef object new_waiter(object loop):
+    cdef Waiter waiter = Waiter.__new__(Waiter)
+    waiter._loop = loop
+    return waiter
+
+
+cpdef object wake(object waiter):
+    cdef Waiter found = <Waiter?>waiter
+    if found._state == PENDING:
+        found._state = WOKEN
+        _tell(found)
+
+
+cdef int _tell(Waiter waiter) except -1:
+    cdef PyObject *arguments[4]
+    loop, wake_up, context = waiter._loop, waiter._wake_up, waiter._context
+    if wake_up is None:
+        return 0
+    waiter._wake_up = waiter._context = None
+    arguments[0], arguments[1], arguments[2], arguments[3] = (
+        <PyObject *>loop, <PyObject *>wake_up, <PyObject *>waiter, <PyObject *>context
+    )
+    try:
+        PyObject_VectorcallMethod(CALL_SOON, arguments, 3, CONTEXT)
+    except RuntimeError:  # the loop is closed
+        pass
+    return 0
