@@ -26,6 +26,7 @@ from .workload import Sent
 
 SEEDS = 1_500 if aiokafkapy.compiled else 700
 SECONDS = 280
+TWO_SENDERS_OF_WHICH_ONE_CRASHES = 82
 OPTIONS = {"max_block_ms": 1_000, "delivery_timeout_ms": 2_000}
 
 
@@ -52,6 +53,14 @@ def test_a_seed_replays_exactly() -> None:
 def test_the_machines_time_and_chance_have_no_say() -> None:
     for seed in range(5, 10):
         assert run(seed).fingerprint == run(seed).fingerprint
+
+
+def test_nor_have_the_addresses_of_tasks() -> None:
+    """One of two Senders crashes: the same one each time."""
+    reports = [run(TWO_SENDERS_OF_WHICH_ONE_CRASHES) for _ in range(8)]
+    assert len(reports[0].options) == 2
+    assert reports[0].counts["crash of a Sender"] == 1
+    assert len({report.fingerprint for report in reports}) == 1
 
 
 # sabotage
