@@ -1,11 +1,8 @@
 """What one load sent and was told, and whether the brokers' logs agree with it.
 
 An `Account` numbers the records of one producer in the order of its calls, and the number stands in the value, so that
-the log tells which record is which. `check_log` compares; it is pure, and does not care how the log was read.
-
-Rules: an acknowledged record is in the log exactly once, at the partition and offset that were told; a record that
-failed at most once and, unless the error says that its outcome is not known, not at all; the records of one account
-stand in a partition in the order of its calls.
+the log tells which record is which. `check_log` compares, by the promises of `judging`; it is pure, and does not care
+how the log was read.
 """
 
 from __future__ import annotations
@@ -15,12 +12,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from aiokafkapy.errors import KafkaError
+from ..promises.judging import Place, Told, broken_promises, out_of_order
 
 __all__ = ["Account", "LogRecord", "check_log"]
 
-NO_OFFSET = -1
-"""What a record is told that was found to be written already: Kafka's DUPLICATE_SEQUENCE_NUMBER names no offset."""
 _PADDING = b"." * 60
 _EXAMPLES = 3
 
@@ -45,7 +40,7 @@ class Account:
         self.name = name
         self.topic = topic
         self.sent = 0
-        self.acknowledged: dict[int, tuple[int, int]] = {}
+        self.acknowledged: dict[int, Place] = {}
         self.failed: dict[int, BaseException] = {}
         self.longest_silence = 0.0
         """Seconds between two acknowledgements."""
@@ -83,6 +78,10 @@ class Account:
         self._settle(number)
         self.failed[number] = error
 
+    def told(self, number: int) -> Told:
+        """The outcome of a record."""
+        return self.acknowledged.get(number) or self.failed.get(number)
+
     async def progress(self) -> None:
         """Return when a record that is sent from now on has been acknowledged."""
         self._mark = self.sent
@@ -98,44 +97,27 @@ def check_log(log: Mapping[int, Iterable[LogRecord]], accounts: Iterable[Account
     """What is wrong with one topic's log, by partition, given the accounts of all that was sent there; [] is well."""
     by_name = {account.name: account for account in accounts}
     found = _Findings()
-    places: dict[str, dict[int, list[tuple[int, int]]]] = {name: defaultdict(list) for name in by_name}
+    places: dict[str, dict[int, list[Place]]] = {name: defaultdict(list) for name in by_name}
     for partition, records in log.items():
-        last: dict[str, int] = {}
         for record in records:
             account, number = _identify(record, by_name)
             place = (partition, record.offset)
             if account is None:
                 found.add("nobody sent", place, repr(record.value)[:80])
-                continue
-            places[account.name][number].append(place)
-            # One that stands there twice is told of as repeated.
-            if number < last.get(account.name, -1) and len(places[account.name][number]) == 1:
-                found.add("out of order", account.name, number, place, f"after {last[account.name]}")
-            last[account.name] = max(number, last.get(account.name, -1))
+            else:
+                places[account.name][number].append(place)
     for name, account in by_name.items():
         _check_account(account, places[name], found)
     return found.lines()
 
 
-def _check_account(account: Account, places: Mapping[int, list[tuple[int, int]]], found: _Findings) -> None:
+def _check_account(account: Account, places: Mapping[int, list[Place]], found: _Findings) -> None:
     for number in range(account.sent):
-        there = places.get(number, [])
-        if len(there) > 1:
-            found.add("repeated", account.name, number, *there)
-        if number in account.acknowledged:
-            told = account.acknowledged[number]
-            if not there:
-                found.add("acknowledged and lost", account.name, number, told)
-            elif told not in there and (told[1] != NO_OFFSET or told[0] != there[0][0]):
-                found.add("elsewhere than told", account.name, number, f"{told}, is at {there}")
-        elif number in account.failed:
-            error = account.failed[number]
-            if not isinstance(error, KafkaError):
-                found.add("failed with an error that is not Kafka's", account.name, number, repr(error))
-            elif there and not error.outcome_unknown:
-                found.add("said to be not written, and is", account.name, number, there, repr(error)[:200])
-        else:
-            found.add("without an outcome", account.name, number)
+        for what, details in broken_promises(account.told(number), places.get(number, [])):
+            found.add(what, account.name, number, details)
+    in_call_order = ((number, places.get(number, [])) for number in range(account.sent))
+    for late, early in out_of_order(in_call_order):
+        found.add("out of order", account.name, late, places[late], f"before {early} at {places[early]}")
 
 
 def _identify(record: LogRecord, accounts: Mapping[str, Account]) -> tuple[Account | None, int]:

@@ -22,8 +22,9 @@ from aiokafkapy.errors import KafkaError
 from aiokafkapy.testing import ApacheKafka
 
 from ..kafka.oracle import read_back
+from ..promises.judging import NO_OFFSET
 from ..promises.observing import client_sockets, client_tasks, next_timer
-from .accounts import NO_OFFSET, check_log
+from .accounts import check_log
 from .loads import Load, make_loads
 from .schedule import Fault, Kind, Move, schedule
 

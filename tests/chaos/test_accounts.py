@@ -10,7 +10,8 @@ import pytest
 
 from aiokafkapy.errors import DeliveryTimeoutError
 
-from .accounts import NO_OFFSET, Account, check_log
+from ..promises.judging import NO_OFFSET
+from .accounts import Account, check_log
 
 
 class Record(NamedTuple):
@@ -98,12 +99,12 @@ def add_a_strangers(account: Account, log: Log) -> None:
 @pytest.mark.parametrize(
     ("harm", "finding"),
     [
-        (lose, "1 record acknowledged and lost: a 6 (0, 3)"),
-        (repeat, "1 record repeated: a 4 (0, 2) (0, 9)"),
-        (swap, "1 record out of order: a 0 (0, 1) after 2"),
-        (misplace, "1 record elsewhere than told: a 4 (0, 3), is at [(0, 2)]"),
-        (move, "1 record elsewhere than told: a 4 (1, -1), is at [(0, 2)]"),
-        (write_the_failed, "1 record said to be not written, and is: a 8 [(0, 4)] DeliveryTimeoutError('late')"),
+        (lose, "1 record acknowledged and lost: a 6 told (0, 3)"),
+        (repeat, "1 record repeated: a 4 [(0, 2), (0, 9)], told (0, 2)"),
+        (swap, "1 record out of order: a 2 [(0, 0)] before 0 at [(0, 1)]"),
+        (misplace, "1 record elsewhere than told: a 4 told (0, 3), is at [(0, 2)]"),
+        (move, "1 record elsewhere than told: a 4 told (1, -1), is at [(0, 2)]"),
+        (write_the_failed, "1 record said to be not written, and is: a 8 [(0, 4)], told DeliveryTimeoutError('late')"),
         (forget, "1 record without an outcome: a 9"),
         (fail_with_a_bug, "1 record failed with an error that is not Kafka's: a 8 ValueError('of ours')"),
         (alter, "1 record nobody sent: (0, 4) b'a:0:"),

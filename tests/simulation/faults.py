@@ -48,7 +48,6 @@ AFTER_APPEND: Final[Errors] = (
     errors.UnknownServerError,
 )
 MOST_PARTITIONS: Final = 8
-OTHER_APIS: Final = (ApiKey.METADATA, ApiKey.API_VERSIONS, ApiKey.INIT_PRODUCER_ID)
 OTHER_ERRORS: Final[dict[ApiKey, Errors]] = {
     ApiKey.METADATA: (errors.UnknownServerError, errors.RequestTimedOutError),
     ApiKey.API_VERSIONS: (errors.UnsupportedVersionError,),
@@ -58,6 +57,7 @@ OTHER_ERRORS: Final[dict[ApiKey, Errors]] = {
         errors.RequestTimedOutError,
     ),
 }
+OTHER_APIS: Final = tuple(OTHER_ERRORS)
 
 
 @dataclass(frozen=True)

@@ -140,7 +140,7 @@ class _Scenario:
             if closing < 0.8:
                 await self._recover()
             await self._close(None)
-        self._check(self.loop.time() - began)
+        self._check()
         await cluster.stop()
         self._check_nothing_is_left()
 
@@ -161,8 +161,9 @@ class _Scenario:
     def _crash_somebody(self) -> None:
         if self._crashes:
             self.report.counts["crash of a Sender"] += 1
-            tasks = [task for task in asyncio.all_tasks() if task.get_name() == "aiokafkapy-sender"]
-            self._chance.choice(sorted(tasks, key=lambda task: task.get_coro().__qualname__)).cancel()
+            runtime = self._chance.choice(self._producers)._runtime_of_last_start
+            assert runtime is not None
+            runtime.sender_task.cancel()
 
     async def _recover(self) -> None:
         """Once all is well every partition takes a record again."""
@@ -187,7 +188,7 @@ class _Scenario:
             if self.loop.time() - began > limit + SLACK:
                 self.find(f"close({timeout}) of producer {number} took {self.loop.time() - began:.3f} s")
 
-    def _check(self, elapsed: float) -> None:
+    def _check(self) -> None:
         logs = self._cluster.values()
         counts = self.report.counts
         for workload, options in zip(self._workloads, self.report.options, strict=True):

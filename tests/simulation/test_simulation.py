@@ -25,7 +25,9 @@ from .simulated_loop import Deadlock, SimulatedLoop
 from .workload import Sent
 
 SEEDS = 1_500 if aiokafkapy.compiled else 700
-SECONDS = 280
+SECONDS = 1_200
+"""Until a process is taken to hang: on a busy machine the seeds take five minutes."""
+TWO_SENDERS_OF_WHICH_ONE_CRASHES = 82
 OPTIONS = {"max_block_ms": 1_000, "delivery_timeout_ms": 2_000}
 
 
@@ -34,6 +36,7 @@ def simulate(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
+@pytest.mark.timeout(SECONDS + 20)
 def test_thousands_of_seeds_find_nothing() -> None:
     # The interpreted form gets other seeds than the compiled one: both run in CI.
     first = 0 if aiokafkapy.compiled else 1_000_000
@@ -52,6 +55,14 @@ def test_a_seed_replays_exactly() -> None:
 def test_the_machines_time_and_chance_have_no_say() -> None:
     for seed in range(5, 10):
         assert run(seed).fingerprint == run(seed).fingerprint
+
+
+def test_nor_have_the_addresses_of_tasks() -> None:
+    """One of two Senders crashes: the same one each time."""
+    reports = [run(TWO_SENDERS_OF_WHICH_ONE_CRASHES) for _ in range(8)]
+    assert len(reports[0].options) == 2
+    assert reports[0].counts["crash of a Sender"] == 1
+    assert len({report.fingerprint for report in reports}) == 1
 
 
 # sabotage
@@ -89,10 +100,10 @@ def lose_what_was_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("sabotage", "finding"),
     [
-        (forget_duplicates, "times"),
-        (believe_that_nothing_is_in_doubt, "says that it was not written"),
-        (swap_the_offsets, "was acknowledged at"),
-        (lose_what_was_acknowledged, "acknowledged"),
+        (forget_duplicates, "repeated"),
+        (believe_that_nothing_is_in_doubt, "said to be not written, and is"),
+        (swap_the_offsets, "elsewhere than told"),
+        (lose_what_was_acknowledged, "acknowledged and lost"),
     ],
 )
 def test_seeds_find_a_fault_in_the_product(
@@ -142,13 +153,13 @@ def at(partition: int, offset: int) -> RecordMetadata:
 @pytest.mark.parametrize(
     ("records", "log", "finding"),
     [
-        ([sent(0)], [], "record 0/0 has no outcome"),
-        ([sent(0, at(0, 0))], [], "was acknowledged and is not in the log"),
-        ([sent(0, at(0, 1))], [b"0"], "was acknowledged at 0:1 and is at [(0, 0)]"),
-        ([sent(0, at(1, -1))], [b"0"], "was acknowledged for partition 1 and is at [(0, 0)]"),
-        ([sent(0, at(0, 0))], [b"0", b"0"], "is in the log 2 times"),
-        ([sent(0, KafkaTimeoutError("late"))], [b"0"], "says that it was not written"),
-        ([sent(0, ValueError("bug"))], [], "none of Kafka's"),
+        ([sent(0)], [], "record 0/0 without an outcome"),
+        ([sent(0, at(0, 0))], [], "acknowledged and lost: told (0, 0)"),
+        ([sent(0, at(0, 1))], [b"0"], "elsewhere than told: told (0, 1), is at [(0, 0)]"),
+        ([sent(0, at(1, -1))], [b"0"], "elsewhere than told: told (1, -1), is at [(0, 0)]"),
+        ([sent(0, at(0, 0))], [b"0", b"0"], "repeated: [(0, 0), (0, 1)]"),
+        ([sent(0, KafkaTimeoutError("late"))], [b"0"], "said to be not written, and is: [(0, 0)]"),
+        ([sent(0, ValueError("bug"))], [], "failed with an error that is not Kafka's"),
         ([sent(0, at(0, 1)), sent(1, at(0, 0))], [b"1", b"0"], "record 0/1 was called in after record 0/0"),
         ([sent(0, at(0, 0), seconds=3.2)], [b"0"], "had its outcome after 3.200 s; the limit is 3.010 s"),
     ],

@@ -7,15 +7,16 @@ cancelled call is one whose outcome nobody was told.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow
 
 from aiokafkapy import KafkaProducer, RecordMetadata
-from aiokafkapy.errors import BufferExhaustedError, FlushTimeoutError, KafkaError, MetadataNotReadyError
+from aiokafkapy.errors import BufferExhaustedError, KafkaError, MetadataNotReadyError
 from aiokafkapy.producer.table_metadata import TableMetadata
 
 from .simulated_cluster import TOPIC
@@ -143,16 +144,9 @@ class Workload:
         await self._send(self._new(), self._place())
 
     async def _send(self, sent: Sent, place: dict[str, Any]) -> None:
-        try:
-            sent.began = self._loop.time()
-            metadata = await self._producer.send(TOPIC, sent.value, **place)
-        except KafkaError as error:
-            self._tell(sent, error)
-        except asyncio.CancelledError:
-            sent.is_cancelled = True
-            raise
-        else:
-            self._tell(sent, metadata)
+        sent.began = self._loop.time()
+        with self._telling([sent]):
+            self._tell(sent, await self._producer.send(TOPIC, sent.value, **place))
 
     async def _use_enqueue(self) -> None:
         sent = self._new()
@@ -181,24 +175,14 @@ class Workload:
             delivery.add_done_callback(lambda done: self._tell_delivery(sent, done))
 
     async def _use_many(self) -> None:
-        self._bulks += 1
-        batch = [self._new(bulk=self._bulks) for _ in range(self._chance.randint(1, 30))]
-        try:
+        batch = self._new_bulk()
+        with self._telling(batch):
             outcomes = await self._producer.send_many(TOPIC, [sent.value for sent in batch], return_exceptions=True)
-        except KafkaError as error:
-            for sent in batch:
-                self._tell(sent, error)
-        except asyncio.CancelledError:
-            for sent in batch:
-                sent.is_cancelled = True
-            raise
-        else:
             for sent, outcome in zip(batch, outcomes, strict=True):
                 self._tell(sent, outcome)
 
     async def _use_arrow(self) -> None:
-        self._bulks += 1
-        batch = [self._new(bulk=self._bulks) for _ in range(self._chance.randint(1, 30))]
+        batch = self._new_bulk()
         columns: dict[str, list[Any]] = {"value": [sent.value for sent in batch]}
         for name in ("key", "partition"):
             column = [self._place().get(name) for _ in batch]
@@ -206,26 +190,16 @@ class Workload:
                 columns[name] = column
         if "partition" in columns:
             columns["partition"] = pyarrow.array(columns["partition"], pyarrow.int32())
-        try:
+        with self._telling(batch):
             result = await self._producer.send_arrow(TOPIC, pyarrow.table(columns), return_exceptions=True)
-        except KafkaError as error:
-            for sent in batch:
-                self._tell(sent, error)
-        except asyncio.CancelledError:
-            for sent in batch:
-                sent.is_cancelled = True
-            raise
-        else:
             for row, sent in enumerate(batch):
                 self._tell(sent, result.failed.get(row) or _metadata_of(result, row))
 
     async def _use_flush(self) -> None:
         try:
             await self._producer.flush(self._chance.choice((None, 0, 0.5)))
-        except FlushTimeoutError:
-            pass
         except KafkaError:
-            pass  # closed or crashed: the records tell
+            pass  # late, closed or crashed: the records tell
 
     def _new(self, bulk: int = 0) -> Sent:
         order = len(self.sent)
@@ -236,6 +210,10 @@ class Workload:
         self.sent.append(Sent(self._number, order, value, self._loop.time(), bulk))
         return self.sent[-1]
 
+    def _new_bulk(self) -> list[Sent]:
+        self._bulks += 1
+        return [self._new(bulk=self._bulks) for _ in range(self._chance.randint(1, 30))]
+
     def _place(self) -> dict[str, Any]:
         places = self._places
         if places == "mixed":
@@ -243,6 +221,19 @@ class Workload:
         if places == "partition":
             return {"partition": self._chance.randrange(self._partitions)}
         return {"key": b"%d" % self._chance.randrange(7)} if places == "key" else {}
+
+    @contextlib.contextmanager
+    def _telling(self, call: Sequence[Sent]) -> Iterator[None]:
+        """An error that the call ends with is told of each of its records; a cancelled call tells nothing."""
+        try:
+            yield
+        except KafkaError as error:
+            for sent in call:
+                self._tell(sent, error)
+        except asyncio.CancelledError:
+            for sent in call:
+                sent.is_cancelled = True
+            raise
 
     def _tell_delivery(self, sent: Sent, delivery: Any) -> None:
         error = delivery.exception()

@@ -1,4 +1,5 @@
-"""A client that is no client: one connection, frames out, frames in, nothing retried and nothing hidden.
+"""A client that is no client: one connection, frames out, frames in, nothing retried and nothing hidden; and sockets
+that nobody reads.
 
 For tests of the dev broker that must see exactly what it does with one request, or with bytes that are no request.
 """
@@ -6,14 +7,24 @@ For tests of the dev broker that must see exactly what it does with one request,
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
+import struct
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
+from aiokafkapy.broker import DevBroker
 from aiokafkapy.common import Node
+from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import decode_response, encode_request
 from aiokafkapy.protocol.messages import build_request
 
-__all__ = ["RawClient"]
+__all__ = ["RawClient", "connected", "write_while_served"]
+
+METADATA_OF_ALL_TOPICS = struct.pack(">ihhihi", 14, ApiKey.METADATA, 1, 1, -1, -1)
+ENDLESS = 1_000
+"""Answers to clients who read none."""
 
 
 class RawClient:
@@ -59,3 +70,27 @@ class RawClient:
             return await self.reader.read(1) == b""
         except ConnectionError:
             return True
+
+
+async def connected(broker: DevBroker, receive_buffer: int = 0) -> socket.socket:
+    """A socket that nobody reads."""
+    found = socket.socket()
+    if receive_buffer:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
+    found.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(found, (broker.nodes[0].host, broker.nodes[0].port))
+    return found
+
+
+async def write_while_served(broker: DevBroker, deaf: Sequence[socket.socket]) -> int:
+    """Send requests until the broker answers none any more, or seems to have no end; how many the kernel took."""
+    requests = METADATA_OF_ALL_TOPICS * 1_000
+    sent = served = quiet = 0
+    while quiet < 200 and served < ENDLESS:
+        for each in deaf:
+            with contextlib.suppress(BlockingIOError):
+                sent += each.send(requests)
+        await asyncio.sleep(0.001)
+        before, served = served, broker.controls.request_count(ApiKey.METADATA)
+        quiet = quiet + 1 if served == before else 0
+    return sent // len(METADATA_OF_ALL_TOPICS)

@@ -23,7 +23,7 @@ from aiokafkapy.errors import (
 )
 from aiokafkapy.protocol.api import ApiKey
 
-from .raw_client import RawClient
+from .raw_client import RawClient, connected, write_while_served
 
 
 async def until(condition: Any, timeout: float = 5.0) -> None:
@@ -331,23 +331,9 @@ async def test_a_client_that_never_reads_is_not_served_further() -> None:
     async with DevBroker(socket_send_buffer_bytes=4096) as broker:
         for number in range(200):
             broker.create_topic(f"a-topic-with-quite-a-long-name-{number}", partitions=10)
-        with socket.socket() as deaf:
-            deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            deaf.setblocking(False)
-            await asyncio.get_running_loop().sock_connect(deaf, (broker.nodes[0].host, broker.nodes[0].port))
-            request = struct.pack(">ihhihi", 14, ApiKey.METADATA, 1, 1, -1, -1)
-            sent, served = 0, -1
-            while served != broker.controls.request_count(ApiKey.METADATA):
-                served = broker.controls.request_count(ApiKey.METADATA)
-                try:
-                    while True:
-                        sent += deaf.send(request * 1000)
-                except BlockingIOError:
-                    pass
-                for _ in range(20):
-                    await asyncio.sleep(0.005)
-            assert sent > 100 * len(request)
-            assert 1 <= served < 20
+        with await connected(broker, receive_buffer=4096) as deaf:
+            assert await write_while_served(broker, [deaf]) > 100
+            assert 1 <= broker.controls.request_count(ApiKey.METADATA) < 20
             async with RawClient(broker.nodes[0]) as other:
                 assert (await other.call(ApiKey.API_VERSIONS, 0)).error_code == 0
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import resource
-import socket
 import struct
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import pytest
 
@@ -17,13 +16,11 @@ from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 
 from ..promises.observing import frugal
-from .raw_client import RawClient
+from .raw_client import RawClient, connected, write_while_served
 from .test_dev_broker import until
 
 KIBIBYTE = 1 << 10
 MEBIBYTE = 1 << 20
-REQUEST = struct.pack(">ihhihi", 14, ApiKey.METADATA, 1, 1, -1, -1)
-"""Metadata of all topics."""
 
 
 @pytest.fixture
@@ -92,32 +89,6 @@ async def test_clients_that_never_read_cost_one_answer_each() -> None:
         for each in deaf:
             each.close()
         await until(lambda: broker.metrics()["connections"] == 0)
-
-
-async def write_while_served(broker: DevBroker, deaf: Sequence[socket.socket]) -> int:
-    """Send requests until the broker answers none any more, and the kernel takes none; how many were sent."""
-    sent, served = 0, -1
-    while served != broker.controls.request_count(ApiKey.METADATA):
-        served = broker.controls.request_count(ApiKey.METADATA)
-        for each in deaf:
-            try:
-                while True:
-                    sent += each.send(REQUEST * 1_000)
-            except BlockingIOError:
-                pass
-        for _ in range(200):
-            await asyncio.sleep(0.001)
-    return sent // len(REQUEST)
-
-
-async def connected(broker: DevBroker, receive_buffer: int = 0) -> socket.socket:
-    """A socket that nobody reads."""
-    found = socket.socket()
-    if receive_buffer:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
-    found.setblocking(False)
-    await asyncio.get_running_loop().sock_connect(found, (broker.nodes[0].host, broker.nodes[0].port))
-    return found
 
 
 async def test_clients_that_drip_cost_what_they_have_sent() -> None:

@@ -260,6 +260,18 @@ class FakeCluster:
     def __getitem__(self, node_id: int) -> FakeBroker:
         return next(broker for broker in self.brokers.values() if broker.node_id == node_id)
 
+    def go_down(self) -> None:
+        """Every connection is lost, and no broker takes another."""
+        for broker in self.brokers.values():
+            broker.behaviour = "refuse"
+            for transport in list(broker.transports):
+                transport.lose()
+
+    def come_back(self) -> None:
+        """Every broker takes connections."""
+        for broker in self.brokers.values():
+            broker.behaviour = "accept"
+
     def metadata(self, request: Any) -> dict[str, Any]:
         """The fields of a Metadata response."""
         names = self.topics if request.topics is None else [topic.name for topic in request.topics]

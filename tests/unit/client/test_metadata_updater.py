@@ -73,11 +73,6 @@ class Client:
         self.preparing.clear()
 
 
-def answer(*node_ids: int, **fields: Any) -> Any:
-    brokers = [{"node_id": node_id, "host": f"h{node_id}", "port": node_id} for node_id in node_ids]
-    return build_response(ApiKey.METADATA, 13, brokers=brokers, **{"cluster_id": "c"} | fields)
-
-
 class Situation:
     def __init__(self, **options: Any) -> None:
         self.clock = VirtualClock()
@@ -94,7 +89,24 @@ class Situation:
         """A whole update."""
         self.client.usable.add(self.metadata.cluster.nodes[0].node_id)
         self.maybe_update()
-        self.updater.handle_completed_response(answer(*node_ids, **fields), self.clock.time())
+        self.answer(*node_ids, **fields)
+
+    def ask_again(self, node_id: int) -> None:
+        """A request is on its way to this node, after an update that was long ago."""
+        self.client.usable = {node_id}
+        self.metadata.request_update()
+        self.clock.advance(1)
+        self.maybe_update()
+
+    def answer(self, *node_ids: int, **fields: Any) -> None:
+        """To the request that is on its way, if there is one."""
+        brokers = [{"node_id": node_id, "host": f"h{node_id}", "port": node_id} for node_id in node_ids]
+        response = build_response(ApiKey.METADATA, 13, brokers=brokers, **{"cluster_id": "c"} | fields)
+        self.updater.handle_completed_response(response, self.clock.time())
+
+    def fail(self, why: str) -> None:
+        """The request that is on its way, if there is one."""
+        self.updater.handle_failed_request(self.clock.time(), DisconnectedError(why))
 
 
 @pytest.fixture
@@ -183,9 +195,7 @@ class TestAnswers:
         situation.maybe_update()
         assert situation.client.requests[-1].is_partial
         situation.metadata.add_topics(["u"])
-        situation.updater.handle_completed_response(
-            answer(1, topics=[{"name": "t", "error_code": 0, "partitions": []}]), situation.clock.time()
-        )
+        situation.answer(1, topics=[{"name": "t", "error_code": 0, "partitions": []}])
         assert situation.metadata.need_partial_update, "for u, which came after the request"
 
     def test_one_without_brokers_is_a_failure(self, situation: Situation):
@@ -203,10 +213,10 @@ class TestAnswers:
     def test_so_is_a_request_without_answer(self, situation: Situation):
         situation.client.usable = {-1}
         situation.maybe_update()
-        situation.updater.handle_failed_request(situation.clock.time(), DisconnectedError("cut"))
+        situation.fail("cut")
         assert not situation.updater.has_fetch_in_progress
         assert 0.08 <= situation.maybe_update() <= 0.12
-        situation.updater.handle_failed_request(situation.clock.time(), DisconnectedError("again"))
+        situation.fail("again")
         assert "cut" in situation.metadata.describe_failure(), "nothing was in progress"
 
     def test_so_is_a_request_that_cannot_be_made(self, situation: Situation):
@@ -216,21 +226,18 @@ class TestAnswers:
         assert not situation.updater.has_fetch_in_progress
 
     def test_one_that_nobody_waits_for_is_dropped(self, situation: Situation):
-        situation.updater.handle_completed_response(answer(1), situation.clock.time())
+        situation.answer(1)
         assert situation.metadata.cluster.is_bootstrap
 
     def test_time_outs_begin_small_and_grow_with_failures(self, situation: Situation):
         for _ in range(5):
             situation.client.usable = {-1}
             situation.maybe_update()
-            situation.updater.handle_failed_request(situation.clock.time(), DisconnectedError("cut"))
+            situation.fail("cut")
             situation.clock.advance(2)
         assert situation.client.timeouts == [5, 10, 20, 30, 30]
         situation.fetch(1)
-        situation.client.usable = {1}
-        situation.metadata.request_update()
-        situation.clock.advance(1)
-        situation.maybe_update()
+        situation.ask_again(1)
         assert situation.client.timeouts[-1] == 5
 
 
@@ -275,22 +282,16 @@ class TestRebootstrap:
 
     def test_rebootstrap_required(self, situation: Situation):
         situation.fetch(1)
-        situation.client.usable = {1}
-        situation.metadata.request_update()
-        situation.clock.advance(1)
-        situation.maybe_update()
-        situation.updater.handle_completed_response(answer(error_code=129), situation.clock.time())
+        situation.ask_again(1)
+        situation.answer(error_code=129)
         assert situation.metadata.cluster.is_bootstrap
         assert situation.updater.is_update_due(situation.clock.time() + 0.2)
 
     def test_rebootstrap_required_with_recovery_off_is_a_failed_update(self):
         situation = Situation(metadata_recovery_strategy="none")
         situation.fetch(1)
-        situation.client.usable = {1}
-        situation.metadata.request_update()
-        situation.clock.advance(1)
-        situation.maybe_update()
-        situation.updater.handle_completed_response(answer(error_code=129), situation.clock.time())
+        situation.ask_again(1)
+        situation.answer(error_code=129)
         assert not situation.metadata.cluster.is_bootstrap
         assert situation.metadata.last_failure is not None
 
@@ -298,11 +299,8 @@ class TestRebootstrap:
         situation.fetch(1)
         known = situation.metadata.cluster
         assert known.cluster_id == "c"
-        situation.client.usable = {1}
-        situation.metadata.request_update()
-        situation.clock.advance(1)
-        situation.maybe_update()
-        situation.updater.handle_completed_response(answer(1, cluster_id="d"), situation.clock.time())
+        situation.ask_again(1)
+        situation.answer(1, cluster_id="d")
         assert situation.metadata.cluster.is_bootstrap
         assert ("forget", 0) in situation.client.done
         assert situation.updater.is_update_due(situation.clock.time() + 0.2)
@@ -310,15 +308,12 @@ class TestRebootstrap:
         situation.clock.advance(1)
         situation.client.usable = {-1}
         situation.maybe_update()
-        situation.updater.handle_completed_response(answer(1, cluster_id="d"), situation.clock.time())
+        situation.answer(1, cluster_id="d")
         assert situation.metadata.cluster.cluster_id == "d"
 
     def test_with_recovery_off_another_cluster_is_taken_as_it_is(self):
         situation = Situation(metadata_recovery_strategy="none")
         situation.fetch(1)
-        situation.client.usable = {1}
-        situation.metadata.request_update()
-        situation.clock.advance(1)
-        situation.maybe_update()
-        situation.updater.handle_completed_response(answer(1, cluster_id="d"), situation.clock.time())
+        situation.ask_again(1)
+        situation.answer(1, cluster_id="d")
         assert situation.metadata.cluster.cluster_id == "d"

@@ -666,25 +666,18 @@ class TestRebootstrap:
 
     async def test_what_is_known_is_kept_while_no_broker_answers(self, make_client: MakeClient, cluster: FakeCluster):
         under_test = await make_client(topics=["t"]).connected(1)
-        for broker in cluster.brokers.values():
-            broker.behaviour = "refuse"
-            for transport in list(broker.transports):
-                transport.lose()
+        cluster.go_down()
         await under_test.loop.advance(60)
         assert under_test.metadata.cluster.partition_count("t") == 3
 
     async def test_all_is_forgotten_after_the_trigger(self, make_client: MakeClient, cluster: FakeCluster):
         under_test = await make_client(topics=["t"], metadata_recovery_rebootstrap_trigger_ms=20_000).connected(1)
-        for broker in cluster.brokers.values():
-            broker.behaviour = "refuse"
-            for transport in list(broker.transports):
-                transport.lose()
+        cluster.go_down()
         await under_test.loop.advance(19)
         assert not under_test.metadata.cluster.is_bootstrap
         await under_test.loop.advance(3)
         assert under_test.metadata.cluster.is_bootstrap
-        for broker in cluster.brokers.values():
-            broker.behaviour = "accept"
+        cluster.come_back()
         await under_test.loop.advance(2)
         assert under_test.metadata.cluster.partition_count("t") == 3
 
@@ -709,10 +702,7 @@ class TestRebootstrap:
         self, make_client: MakeClient, cluster: FakeCluster
     ):
         under_test = await make_client(bootstrap="seed:9,one:1", metadata_recovery_strategy="none").started()
-        for broker in cluster.brokers.values():
-            broker.behaviour = "refuse"
-            for transport in list(broker.transports):
-                transport.lose()
+        cluster.go_down()
         del cluster.attempts[:]
         await under_test.loop.advance(10)
         assert cluster.attempts
@@ -724,10 +714,7 @@ class TestOutage:
         self, make_client: MakeClient, cluster: FakeCluster
     ):
         under_test = await make_client().connected(1, 2, 3)
-        for broker in cluster.brokers.values():
-            broker.behaviour = "refuse"
-            for transport in list(broker.transports):
-                transport.lose()
+        cluster.go_down()
         del cluster.attempts[:]
         for _ in range(600):
             for node in under_test.metadata.cluster.nodes:
@@ -753,13 +740,9 @@ class TestOutage:
 
     async def test_recovery_takes_a_back_off_and_a_round_trip(self, make_client: MakeClient, cluster: FakeCluster):
         under_test = await make_client().connected(1)
-        for broker in cluster.brokers.values():
-            broker.behaviour = "refuse"
-            for transport in list(broker.transports):
-                transport.lose()
+        cluster.go_down()
         await under_test.loop.advance(30)
-        for broker in cluster.brokers.values():
-            broker.behaviour = "accept"
+        cluster.come_back()
         version = under_test.metadata.update_version
         await under_test.loop.advance(1.0)
         assert under_test.metadata.update_version > version

@@ -133,10 +133,7 @@ async def test_an_outage_of_a_minute_writes_about_ten_lines_a_broker(
     """The whole client, whose nodes are asked for ten times a second, as a Sender with records for them would."""
     caplog.set_level(logging.WARNING)
     under_test = await make_client(reconnect_backoff_ms=50, reconnect_backoff_max_ms=50).connected(1, 2, 3)
-    for broker in cluster.brokers.values():
-        broker.behaviour = "refuse"
-        for transport in list(broker.transports):
-            transport.lose()
+    cluster.go_down()
     del cluster.attempts[:]
     for _ in range(600):
         for node in under_test.metadata.cluster.nodes:
@@ -149,8 +146,7 @@ async def test_an_outage_of_a_minute_writes_about_ten_lines_a_broker(
     assert sum(lines.values()) <= 5 * 15, lines
     told = sum(record.fields.get("suppressed", 0) for record in caplog.records)  # type: ignore[attr-defined]
     assert told + len(caplog.records) > 0.8 * len(cluster.attempts)
-    for broker in cluster.brokers.values():
-        broker.behaviour = "accept"
+    cluster.come_back()
     caplog.set_level(logging.INFO)
     await under_test.loop.advance(1)
     assert [r for r in caplog.records if "connection.ready" in r.getMessage() and "suppressed" in r.getMessage()]
