@@ -61,6 +61,12 @@ cdef uint32_t CASTAGNOLI = 0x82F63B78
 cdef uint32_t ONE = 0x80000000
 
 
+# x^8, which stands for one byte, then its squares: for two, four, ... bytes.
+cdef uint32_t[32] SQUARES
+SQUARES[0] = ONE >> 8
+for _place in range(1, 32):
+    SQUARES[_place] = product(SQUARES[_place - 1], SQUARES[_place - 1])
+
 cdef array.array NO_SIZES = array.array("q")
 
 # Freed blocks by size, each list linked through the blocks' own first bytes. The GIL guards them.
@@ -517,13 +523,13 @@ cdef uint32_t combined_crc(uint32_t first, uint32_t second, Py_ssize_t second_si
     """The CRC-32C of two pieces, one after the other, from those of each: the first times x^(8 * second_size), plus the
     second. As zlib's crc32_combine.
     """
-    cdef uint32_t power = ONE, square = ONE >> 8  # x^8: one byte
+    cdef int place = 0
     while second_size:
         if second_size & 1:
-            power = product(square, power)
-        square = product(square, square)
+            first = product(SQUARES[place], first)
+        place += 1
         second_size >>= 1
-    return product(power, first) ^ second
+    return first ^ second
 
 
 cdef uint32_t product(uint32_t a, uint32_t b) noexcept nogil:
