@@ -240,10 +240,12 @@ class KafkaProducer(Generic[K, V]):
         """As ``enqueue``, but never wait: raises BufferExhaustedError when there is no room, MetadataNotReadyError when
         the topic is not known yet (await ``partitions_for(topic)`` first), IllegalStateError with an async serializer.
         """
-        delivery = self._intake.accept(topic, value, key, partition, timestamp_ms, headers, False)
+        delivery: Delivery | None = self._intake.accept(  # type: ignore[assignment]  # no PendingRecord: it may not wait
+            topic, value, key, partition, timestamp_ms, headers, False
+        )
         if delivery is None:
             raise self._why_unusable()
-        return cast(Delivery, delivery)
+        return delivery
 
     async def send_many(
         self,
