@@ -25,11 +25,17 @@ cdef class Cluster:
     cpdef topic_id(self, object topic)
 
 
+# Nothing that a topic refers to can refer to it, so the garbage collector need not look.
 @cython.final
+@cython.no_gc
 cdef class TopicMetadata:
-    cdef readonly object name
+    cdef readonly str name
     cdef readonly object topic_id
     cdef readonly bint is_internal
     cdef readonly tuple partitions
-    cdef readonly dict by_number
     cdef readonly tuple available
+    cdef readonly dict leader_epochs
+    cdef readonly int wire_version
+    cdef readonly bytes wire
+
+    cpdef partition(self, Py_ssize_t number)

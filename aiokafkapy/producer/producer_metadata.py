@@ -10,10 +10,12 @@ that was never found is forgotten, so that one misspelt name does not make us as
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from ..cluster.cluster import TopicMetadata
 from ..cluster.metadata import Metadata
+from ..cluster.metadata_answer import MetadataAnswer
 
 __all__ = ["ProducerMetadata"]
 
@@ -70,7 +72,7 @@ class ProducerMetadata(Metadata):
 
     def topics_to_request(self, partial: bool) -> Collection[str] | None:
         """The new topics for a partial request, else all in use."""
-        return set(self._new_topics) if partial else set(self._expiry_by_topic)
+        return set(self._new_topics) if partial else self._expiry_by_topic.keys()
 
     def retain_topic(self, topic: str, is_internal: bool, now: float) -> bool:
         """True while the topic is in use; one whose time is over is dropped here."""
@@ -82,12 +84,22 @@ class ProducerMetadata(Metadata):
         del self._expiry_by_topic[topic]
         return False
 
+    def retain_topics(self, topics: Mapping[str, TopicMetadata], now: float) -> dict[str, TopicMetadata]:
+        """As ``retain_topic`` for each."""
+        expiry_by_topic = self._expiry_by_topic
+        for name in [name for name, expiry in expiry_by_topic.items() if expiry <= now and name in topics]:
+            self.retain_topic(name, False, now)
+        if topics.keys() <= expiry_by_topic.keys():
+            return dict(topics)
+        return {name: topic for name, topic in topics.items() if name in expiry_by_topic}
+
     def update(self, request_version: int, response: Any, is_partial: bool, now: float) -> None:
         """As ``Metadata.update``; topics that the answer names, even with an error, are new no longer."""
         # An error asks for a full update, so whatever becomes of the topic is seen there. After the super call would be
         # too late: the listeners must find the topics settled.
-        self._new_topics.difference_update(topic.name for topic in response.topics)
-        super().update(request_version, response, is_partial, now)
+        answer = MetadataAnswer.of(response)
+        self._new_topics.difference_update(answer.topics, answer.errors)
+        super().update(request_version, answer, is_partial, now)
         if self._new_topics and not self.need_partial_update:
             # The answer left a topic out, without an error for it either. Nobody else would ask again.
             self.need_partial_update = True
