@@ -25,9 +25,7 @@ cdef class Cluster:
     cpdef topic_id(self, object topic)
 
 
-# Nothing that a topic refers to can refer to it, so the garbage collector need not look.
 @cython.final
-@cython.no_gc
 cdef class TopicMetadata:
     cdef readonly str name
     cdef readonly object topic_id

@@ -332,9 +332,8 @@ class Metadata:
         for name in [name for name in self._topic_errors if name in answer.topics or name in answer.errors]:
             del self._topic_errors[name]
         topics = self.retain_topics(answer.topics, now)
-        for name in answer.topics if is_another_cluster or answer.base is not self._cache else answer.changed:
-            if name in topics:
-                topics[name] = self._newest(topics[name])
+        is_base_current = answer.base is self._cache and not is_another_cluster
+        self._take_epochs(answer.changed if is_base_current else answer.topics, topics, answer)
         if not answer.stale.isdisjoint(topics):
             self.need_full_update = True
         invalid: set[str] = set()
@@ -374,6 +373,23 @@ class Metadata:
         elif isinstance(error, TopicAuthorizationFailedError):
             unauthorized.add(name)
 
+    def _take_epochs(
+        self, names: Collection[str], topics: dict[str, TopicMetadata], answer: MetadataAnswer
+    ) -> None:
+        """Look at the leader epochs of the topics with these ``names``, and replace those that are not all new."""
+        leader_epochs, newer_than = self._leader_epochs, answer.newer_than
+        for name in names:
+            topic = topics.get(name)
+            if topic is None:
+                continue
+            seen = leader_epochs.get(name)
+            if name in newer_than and newer_than[name] is seen:
+                if topic.leader_epochs != seen:
+                    leader_epochs[name] = topic.leader_epochs
+                    self._equivalent_answers = 0
+            else:
+                topics[name] = self._newest(topic)
+
     def _newest(self, topic: TopicMetadata) -> TopicMetadata:
         """The answer's view of a topic, but for partitions of which we have one of a newer leader epoch."""
         name = topic.name
@@ -382,20 +398,13 @@ class Metadata:
         # (KAFKA-12257).
         if topic.topic_id is not None and (previous is None or previous.topic_id != topic.topic_id):
             self._leader_epochs.pop(name, None)
-        seen = self._leader_epochs.get(name)
-        told = topic.leader_epochs
-        if seen == told:
-            return topic
-        if not seen and min(told.values(), default=-1) >= 0:
-            self._leader_epochs[name] = told
-            self._equivalent_answers = 0
-            return topic
-        epochs = dict(seen or {})
+        epochs = dict(self._leader_epochs.get(name, {}))
         partitions = [self._newer(partition, epochs, previous) for partition in topic.partitions]
-        self._leader_epochs[name] = epochs
-        if all(newer is own for newer, own in zip(partitions, topic.partitions, strict=True)):
-            return topic
-        return TopicMetadata(name, partitions, topic.topic_id, topic.is_internal)
+        if any(newer is not own for newer, own in zip(partitions, topic.partitions, strict=True)):
+            topic = TopicMetadata(name, partitions, topic.topic_id, topic.is_internal)
+        # The topic's own dict where it serves: the next answer is known to be newer than that.
+        self._leader_epochs[name] = topic.leader_epochs if topic.leader_epochs == epochs else epochs
+        return topic
 
     def _newer(
         self, partition: PartitionInfo, epochs: dict[int, int], previous: TopicMetadata | None
@@ -417,7 +426,7 @@ class Metadata:
 
     def _forget_dropped_topics(self, now: float) -> None:
         known = self._cache.topics
-        for name in self._leader_epochs.keys() - known.keys():
+        for name in [name for name in self._leader_epochs if name not in known]:
             if not self.retain_topic(name, False, now):
                 del self._leader_epochs[name]
         for name in [name for name in self._topic_errors if not self.retain_topic(name, False, now)]:

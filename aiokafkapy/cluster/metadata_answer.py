@@ -12,7 +12,7 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
@@ -36,7 +36,7 @@ class MetadataAnswer:
     """
 
     __slots__ = (
-        "base", "changed", "cluster_id", "controller_id", "error_code", "errors", "nodes", "stale", "throttle_time",
+        "base", "changed", "cluster_id", "controller_id", "error_code", "errors", "newer_than", "nodes", "stale", "throttle_time",
         "topics",
     )  # fmt: skip
 
@@ -53,8 +53,13 @@ class MetadataAnswer:
         """Error codes of topics."""
         self.stale = set(stale)
         """Topics of which a partition's error says that the broker itself does not know enough."""
-        known = {} if base is None else base.topics
-        changed: list[str] = []
+        self.newer_than: dict[str, dict[int, int] | None] = {}
+        """Topics of which every partition has a leader epoch not older than in ``base``, with the epochs there."""
+        self.changed: Collection[str] = self._take_topics(message, {} if base is None else base.topics)
+
+    def _take_topics(self, message: Any, known: Mapping[str, TopicMetadata]) -> list[str]:
+        """Sort the answer's topics; returns the names of those that are not the ``known`` ones."""
+        changed = []
         for topic in message.topics:
             if not isinstance(topic, TopicMetadata):
                 if topic.name is None:
@@ -64,9 +69,12 @@ class MetadataAnswer:
                     continue
                 topic = _read_topic(topic, message.__version__, self.stale)
             self.topics[topic.name] = topic
-            if known.get(topic.name) is not topic:
+            before = known.get(topic.name)
+            if before is not topic:
                 changed.append(topic.name)
-        self.changed: Collection[str] = changed
+                if _is_newer(topic, before):
+                    self.newer_than[topic.name] = None if before is None else before.leader_epochs
+        return changed
 
     @classmethod
     def of(cls, answer: Any) -> MetadataAnswer:
@@ -119,6 +127,16 @@ def _read_topic(topic: Any, version: int, stale: set[str]) -> TopicMetadata:
         )
     topic_id = _usable_id(getattr(topic, "topic_id", None))
     return TopicMetadata(name, partitions, topic_id, getattr(topic, "is_internal", False))
+
+
+def _is_newer(topic: TopicMetadata, before: TopicMetadata | None) -> bool:
+    told = topic.leader_epochs
+    if min(told.values(), default=NO_LEADER_EPOCH) < 0:
+        return False
+    # Of a topic with another id, older epochs say nothing.
+    if before is None or (topic.topic_id is not None and topic.topic_id != before.topic_id):
+        return True
+    return all(told.get(number, NO_LEADER_EPOCH) >= epoch for number, epoch in before.leader_epochs.items())
 
 
 def _read_node(broker: Any) -> Node:

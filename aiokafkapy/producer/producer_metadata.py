@@ -88,7 +88,8 @@ class ProducerMetadata(Metadata):
         """As ``retain_topic`` for each."""
         expiry_by_topic = self._expiry_by_topic
         for name in [name for name, expiry in expiry_by_topic.items() if expiry <= now and name in topics]:
-            self.retain_topic(name, False, now)
+            if name not in self._new_topics:
+                del expiry_by_topic[name]
         if topics.keys() <= expiry_by_topic.keys():
             return dict(topics)
         return {name: topic for name, topic in topics.items() if name in expiry_by_topic}
