@@ -152,7 +152,7 @@ class TopicMetadata:
     """One topic of a ``Cluster``: its id, and its partitions in order of their numbers, and those with a leader.
 
     Immutable. There may be ten thousand of them, so each is as few objects for the garbage collector as can be.
-    ``wire`` is the topic as it came, when it was read from an answer of ``wire_version``, and says how to know it again.
+    ``wire`` is the topic as it came in an answer of ``wire_version``, to know it again; empty when that is not to be.
     """
 
     __slots__ = (

@@ -182,8 +182,9 @@ class Metadata:
     # outcomes
 
     def update(self, request_version: int, response: Any, is_partial: bool, now: float) -> None:
-        """Take an answer, a ``MetadataAnswer`` or kio's message; ``request_version`` and ``is_partial`` are those of its
-        request. Tells the listeners.
+        """Take an answer, a ``MetadataAnswer`` or kio's message. Tells the listeners.
+
+        ``request_version`` and ``is_partial`` are those of its request.
         """
         self.need_partial_update = request_version < self.request_version
         self.last_refresh = now
@@ -232,7 +233,9 @@ class Metadata:
             if known is None or leader_id not in addresses or leader_epoch <= known.leader_epoch:
                 continue
             changed.append(known._replace(leader=leader_id, leader_epoch=leader_epoch))
-            self._leader_epochs[known.topic] = self._leader_epochs.get(known.topic, {}) | {known.partition: leader_epoch}
+            self._leader_epochs[known.topic] = self._leader_epochs.get(known.topic, {}) | {
+                known.partition: leader_epoch
+            }
         if changed:
             self._replace_cache(self._cache.with_partitions(changed, addresses))
             self._tell_listeners()
@@ -373,9 +376,7 @@ class Metadata:
         elif isinstance(error, TopicAuthorizationFailedError):
             unauthorized.add(name)
 
-    def _take_epochs(
-        self, names: Collection[str], topics: dict[str, TopicMetadata], answer: MetadataAnswer
-    ) -> None:
+    def _take_epochs(self, names: Collection[str], topics: dict[str, TopicMetadata], answer: MetadataAnswer) -> None:
         """Look at the leader epochs of the topics with these ``names``, and replace those that are not all new."""
         leader_epochs, newer_than = self._leader_epochs, answer.newer_than
         for name in names:
@@ -406,9 +407,7 @@ class Metadata:
         self._leader_epochs[name] = topic.leader_epochs if topic.leader_epochs == epochs else epochs
         return topic
 
-    def _newer(
-        self, partition: PartitionInfo, epochs: dict[int, int], previous: TopicMetadata | None
-    ) -> PartitionInfo:
+    def _newer(self, partition: PartitionInfo, epochs: dict[int, int], previous: TopicMetadata | None) -> PartitionInfo:
         """The answer's view of a partition, or the one we have when that is of a newer leader epoch."""
         if partition.leader_epoch < 0:
             epochs.pop(partition.partition, None)

@@ -36,8 +36,8 @@ class MetadataAnswer:
     """
 
     __slots__ = (
-        "base", "changed", "cluster_id", "controller_id", "error_code", "errors", "newer_than", "nodes", "stale", "throttle_time",
-        "topics",
+        "base", "changed", "cluster_id", "controller_id", "error_code", "errors", "newer_than", "nodes", "stale",
+        "throttle_time", "topics",
     )  # fmt: skip
 
     def __init__(self, message: Any, base: MetadataCache | None = None, stale: Iterable[str] = ()) -> None:
@@ -100,7 +100,11 @@ class MetadataAnswer:
             if message.error_code or message.name is None:
                 return message
             found = _read_topic(message, version, stale)
-            if version >= FIRST_FLEXIBLE and found.name not in stale and min(found.leader_epochs.values(), default=0) >= 0:
+            if (
+                version >= FIRST_FLEXIBLE
+                and found.name not in stale
+                and min(found.leader_epochs.values(), default=0) >= 0
+            ):
                 found.remember(version, cursor.data[start : cursor.position])
             return found
 

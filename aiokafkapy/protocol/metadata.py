@@ -66,9 +66,7 @@ def encode_metadata_request(
     return [b"".join(pieces)]
 
 
-def read_metadata_response(
-    version: int, frame: bytes, read_topic: Callable[[FieldReader, Cursor], object]
-) -> Any:
+def read_metadata_response(version: int, frame: bytes, read_topic: Callable[[FieldReader, Cursor], object]) -> Any:
     """kio's message of an answer's frame (without its size), its ``topics`` what ``read_topic`` returned for each.
 
     ``read_topic`` gets the reader of kio's topic and the place to read at, and must leave that behind the topic. Raises
