@@ -77,7 +77,8 @@ def decode_correlation_id(frame: bytes) -> int:
 
 def decode_response(api_key: int, version: int, frame: bytes) -> tuple[int, Any]:
     """The correlation id and body of a response frame (without its size). Bytes after the body are an error."""
-    return read_response(api_key, version, frame, entity_reader(response_class(api_key, version)))
+    entity: Any = response_class(api_key, version)
+    return read_response(api_key, version, frame, entity_reader(entity))
 
 
 def read_response(api_key: int, version: int, frame: bytes, read_body: FieldReader) -> tuple[int, Any]:

@@ -109,7 +109,7 @@ def _unknown_error_code(code: int) -> ErrorCode:
 
 
 @cache
-def entity_reader(entity: type[Any]) -> partial[Any]:
+def entity_reader(entity: type[Any]) -> FieldReader:
     """A function that reads one ``entity`` at a Cursor."""
     flexible = bool(entity.__flexible__)
     names: list[str] = []
@@ -131,11 +131,12 @@ def entity_reader(entity: type[Any]) -> partial[Any]:
     return partial(_read_entity, entity, list(zip(names, readers, strict=True)), tagged, defaults, flexible)
 
 
-def entity_reader_with(entity: type[Any], array: str, read_element: FieldReader) -> FieldReader:
+def entity_reader_with(entity: Any, array: str, read_element: FieldReader) -> FieldReader:
     """As ``entity_reader``, but each element of the field ``array``, which is no tagged one, is what ``read_element``
     returns.
     """
-    _, fields, *rest = entity_reader(entity).args
+    own_reader: Any = entity_reader(entity)
+    _, fields, *rest = own_reader.args
     read = partial(_not_null, partial(_read_compact_array if entity.__flexible__ else _read_array, read_element))
     return partial(_read_entity, entity, [(name, read if name == array else own) for name, own in fields], *rest)
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gc
 import random
 from typing import Any
 from uuid import UUID
@@ -144,16 +143,19 @@ class TestKnownTopics:
         update(metadata, topic("a", 4) | {"topic_id": None})
         assert metadata.cluster.partitions_for_topic("a")[0].leader == -1
 
-    def test_nothing_is_left_for_the_collector_of_an_answer_without_news(self, metadata: Metadata):
+    def test_an_answer_without_news_changes_no_object(self, metadata: Metadata):
         topics = [topic(f"t{number}", 1, 1, 1) for number in range(2_000)]
         update(metadata, *topics)
-        whole = frame(*topics)
-        gc.collect()
-        before = len(gc.get_objects())
-        metadata.update(metadata.request_version, metadata.read_answer(NEWEST, whole), False, 0.0)
-        gc.collect()
-        assert len(gc.get_objects()) - before < 100
-        assert len(metadata.cluster.topics) == 2_000
+        before = dict(metadata.cluster.topics)
+        answer = update(metadata, *topics)
+        assert not answer.changed
+        assert len(before) == 2_000
+        assert all(metadata.cluster.topic(name) is known for name, known in before.items())
+
+    def test_one_with_an_error_goes_from_the_view_of_a_partial_update_too(self, metadata: Metadata):
+        update(metadata, topic("a", 1), topic("b", 1))
+        update(metadata, topic("a", error=LEADER_NOT_AVAILABLE), partial=True)
+        assert set(metadata.cluster.topics) == {"b"}
 
 
 class TestWhileAnAnswerIsRead:
@@ -183,6 +185,12 @@ class TestWhileAnAnswerIsRead:
         update(metadata, topic("a", 5))
         update(metadata, topic("a", 2), cluster_id="d")
         assert metadata.cluster.partitions_for_topic("a")[0].leader_epoch == 2
+
+    def test_what_another_cluster_says_alike_is_its_own(self, metadata: Metadata):
+        update(metadata, topic("a", 5))
+        update(metadata, topic("a", 5), cluster_id="d")
+        update(metadata, topic("a", 4), cluster_id="d")
+        assert metadata.cluster.partitions_for_topic("a")[0].leader_epoch == 5
 
 
 class TestBothWays:
