@@ -1,8 +1,9 @@
 # cython: annotation_typing=False
 """The immutable view of a cluster: nodes, topics, partitions and their leaders.
 
-Owns the look-ups. Knows neither how answers are merged (``metadata_cache``) nor when to ask for one (``metadata``),
-and no message of the protocol. Kafka's counterpart is ``org.apache.kafka.common.Cluster``.
+Owns the look-ups. Knows neither how answers are read (``metadata_answer``) and merged (``metadata_cache``) nor when to
+ask for one (``metadata``), and no message of the protocol. Kafka's counterpart is
+``org.apache.kafka.common.Cluster``.
 
 Rules: a view never changes, so whoever holds one may use it across an ``await``; a look-up costs the same with one
 topic and with ten thousand; what only few callers need (partitions by node) is made when first asked for.

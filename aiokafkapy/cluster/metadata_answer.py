@@ -18,8 +18,8 @@ from uuid import UUID
 
 from ..common import NO_LEADER, NO_LEADER_EPOCH, Node, PartitionInfo
 from ..errors import make
-from ..protocol.metadata import FIRST_FLEXIBLE, read_metadata_response
-from ..protocol.reader import Cursor, FieldReader, read_compact_string
+from ..protocol.metadata import peek_topic_name, read_metadata_response
+from ..protocol.reader import Cursor, FieldReader
 from .cluster import NO_CONTROLLER, TopicMetadata
 from .metadata_cache import MetadataCache
 
@@ -27,7 +27,6 @@ __all__ = ["MetadataAnswer"]
 
 # Brokers before 2.4 (Metadata v9) may give a stale epoch while a partition is being reassigned (KAFKA-9212).
 _FIRST_VERSION_WITH_RELIABLE_EPOCHS: Final = 9
-_SIZE_OF_ERROR_CODE: Final = 2
 
 
 class MetadataAnswer:
@@ -67,7 +66,7 @@ class MetadataAnswer:
                 if topic.error_code:
                     self.errors[topic.name] = topic.error_code
                     continue
-                topic = _read_topic(topic, message.__version__, self.stale)
+                topic = _topic_metadata(topic, message.__version__, self.stale)
             self.topics[topic.name] = topic
             before = known.get(topic.name)
             if before is not topic:
@@ -88,30 +87,24 @@ class MetadataAnswer:
 
         def read_topic(read_message: FieldReader, cursor: Cursor) -> object:
             start = cursor.position
-            if version >= FIRST_FLEXIBLE:
-                cursor.advance(_SIZE_OF_ERROR_CODE)
-                topic = known.get(read_compact_string(cursor) or "")
-                cursor.position = start
-                # What a topic's bytes are says where they end, so no longer topic begins with them.
-                if topic is not None and topic.wire_version == version and cursor.data.startswith(topic.wire, start):
-                    cursor.advance(len(topic.wire))
-                    return topic
+            topic = known.get(peek_topic_name(version, cursor) or "")
+            # What a topic's bytes are says where they end, so no longer topic begins with them.
+            if topic is not None and topic.wire_version == version and cursor.data.startswith(topic.wire, start):
+                cursor.advance(len(topic.wire))
+                return topic
             message = read_message(cursor)
             if message.error_code or message.name is None:
                 return message
-            found = _read_topic(message, version, stale)
-            if (
-                version >= FIRST_FLEXIBLE
-                and found.name not in stale
-                and min(found.leader_epochs.values(), default=0) >= 0
-            ):
+            found = _topic_metadata(message, version, stale)
+            # What has to be looked at every time must not be known again.
+            if found.name not in stale and _has_epochs(found):
                 found.remember(version, cursor.data[start : cursor.position])
             return found
 
         return cls(read_metadata_response(version, frame, read_topic), base, stale)
 
 
-def _read_topic(topic: Any, version: int, stale: set[str]) -> TopicMetadata:
+def _topic_metadata(topic: Any, version: int, stale: set[str]) -> TopicMetadata:
     name = topic.name
     has_reliable_epochs = version >= _FIRST_VERSION_WITH_RELIABLE_EPOCHS
     partitions = []
@@ -134,13 +127,17 @@ def _read_topic(topic: Any, version: int, stale: set[str]) -> TopicMetadata:
 
 
 def _is_newer(topic: TopicMetadata, before: TopicMetadata | None) -> bool:
-    told = topic.leader_epochs
-    if min(told.values(), default=NO_LEADER_EPOCH) < 0:
+    if not _has_epochs(topic):
         return False
     # Of a topic with another id, older epochs say nothing.
     if before is None or (topic.topic_id is not None and topic.topic_id != before.topic_id):
         return True
+    told = topic.leader_epochs
     return all(told.get(number, NO_LEADER_EPOCH) >= epoch for number, epoch in before.leader_epochs.items())
+
+
+def _has_epochs(topic: TopicMetadata) -> bool:
+    return min(topic.leader_epochs.values(), default=NO_LEADER_EPOCH) >= 0
 
 
 def _read_node(broker: Any) -> Node:
