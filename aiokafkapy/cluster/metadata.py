@@ -425,9 +425,10 @@ class Metadata:
 
     def _forget_dropped_topics(self, now: float) -> None:
         known = self._cache.topics
-        for name in [name for name in self._leader_epochs if name not in known]:
-            if not self.retain_topic(name, False, now):
-                del self._leader_epochs[name]
+        if len(self._leader_epochs) != len(known):  # else nothing was dropped, for all that is known has epochs
+            for name in [name for name in self._leader_epochs if name not in known]:
+                if not self.retain_topic(name, False, now):
+                    del self._leader_epochs[name]
         for name in [name for name in self._topic_errors if not self.retain_topic(name, False, now)]:
             del self._topic_errors[name]
 

@@ -58,10 +58,12 @@ class MetadataCache:
         The update's nodes replace all nodes, its topics replace theirs, beside those of this cache's that are ``kept``;
         what was noted against a topic stays when ``is_kept(topic)``.
         """
+        # Not one by one: each new topic beside ten thousand may be an update of its own.
+        topics = dict(kept)
+        topics.update(update.topics)
         return MetadataCache(
             nodes=update.nodes,
-            # Not one by one: a new topic beside ten thousand is one update, and there may be many.
-            topics={**kept, **update.topics},
+            topics=topics,
             cluster_id=update.cluster_id,
             controller_id=update.controller_id,
             invalid_topics=_merge_names(self.invalid_topics, update.invalid_topics, is_kept),

@@ -10,6 +10,7 @@ that was never found is forgotten, so that one misspelt name does not make us as
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -40,6 +41,8 @@ class ProducerMetadata(Metadata):
         )
         self.max_idle = metadata_max_idle_ms / 1000
         self._expiry_by_topic: dict[str, float] = {}
+        # No topic's time is over before.
+        self._next_expiry = math.inf
         self._new_topics: set[str] = set()
 
     def add(self, topic: str, now: float) -> None:
@@ -47,7 +50,8 @@ class ProducerMetadata(Metadata):
         if topic not in self._expiry_by_topic:
             self._new_topics.add(topic)
             self.request_update_for_new_topics()
-        self._expiry_by_topic[topic] = now + self.max_idle
+        self._expiry_by_topic[topic] = expiry = now + self.max_idle
+        self._next_expiry = min(self._next_expiry, expiry)
 
     def forget(self, topic: str) -> None:
         """Stop asking for a topic that was not found; no effect on one that is known."""
@@ -87,9 +91,11 @@ class ProducerMetadata(Metadata):
     def retain_topics(self, topics: Mapping[str, TopicMetadata], now: float) -> dict[str, TopicMetadata]:
         """As ``retain_topic`` for each."""
         expiry_by_topic = self._expiry_by_topic
-        for name in [name for name, expiry in expiry_by_topic.items() if expiry <= now and name in topics]:
-            if name not in self._new_topics:
-                del expiry_by_topic[name]
+        if self._next_expiry <= now:
+            for name in [name for name, expiry in expiry_by_topic.items() if expiry <= now and name in topics]:
+                if name not in self._new_topics:
+                    del expiry_by_topic[name]
+            self._next_expiry = min(expiry_by_topic.values(), default=math.inf)
         if topics.keys() <= expiry_by_topic.keys():
             return dict(topics)
         return {name: topic for name, topic in topics.items() if name in expiry_by_topic}

@@ -80,6 +80,7 @@ def test_many_are_kept_as_each_is(metadata: ProducerMetadata) -> None:
     topics = {name: TopicMetadata(name, []) for name in ("old", "young", "new", "never used")}
     assert metadata.retain_topics(topics, 14.0) == {name: topics[name] for name in ("young", "new")}
     assert set(metadata.topics_in_use) == {"young", "new"}
+    assert metadata.retain_topics(topics, 15.0) == {"new": topics["new"]}
 
 
 def test_an_unknown_topic_is_asked_for_again_with_all_others(metadata: ProducerMetadata) -> None:
