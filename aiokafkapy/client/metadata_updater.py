@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from ..cluster.metadata import Metadata, MetadataRequestAndVersion
+from ..cluster.metadata_answer import MetadataAnswer
 from ..common import ExponentialBackoff, Node
 from ..errors import AuthenticationFailedError, KafkaError, RebootstrapRequiredError, make
 from ..observability import RateLimitedLogger, get_logger
@@ -141,28 +142,29 @@ class MetadataUpdater:
         in_progress, self._in_progress = self._in_progress, None
         if in_progress is None:
             return
-        code = getattr(response, "error_code", 0)
+        answer = MetadataAnswer.of(response)
+        code = answer.error_code
         if code == RebootstrapRequiredError.code and self._rebootstraps:
             self._rebootstrap(now, "the broker asks for it")
         elif code:
             self._fail(now, make(code))
-        elif self._rebootstraps and self._is_of_another_cluster(response):
+        elif self._rebootstraps and self._is_of_another_cluster(answer):
             ours = self._metadata.cluster.cluster_id
-            self._rebootstrap(now, f"cluster {response.cluster_id!r} answers in the place of {ours!r}")
-        elif not response.brokers:
+            self._rebootstrap(now, f"cluster {answer.cluster_id!r} answers in the place of {ours!r}")
+        elif not answer.nodes:
             # A broker that is starting may know of none, itself included.
             self._fail(now, KafkaError("the answer names no brokers"))
         else:
             self._failed_requests = 0
             self._attempt_started = None
-            self._metadata.update(in_progress.request_version, response, in_progress.is_partial, now)
+            self._metadata.update(in_progress.request_version, answer, in_progress.is_partial, now)
             _logger.debug(
                 "metadata.updated",
-                nodes=len(response.brokers),
-                topics=len(response.topics),
+                nodes=len(answer.nodes),
+                topics=len(answer.topics) + len(answer.errors),
                 partial=in_progress.is_partial,
             )
-            self._log_topic_errors(response, now)
+            self._log_topic_errors(answer, now)
 
     def handle_failed_request(self, now: float, error: KafkaError) -> None:
         """The request in progress got no answer, or none that can be read."""
@@ -178,8 +180,8 @@ class MetadataUpdater:
 
     # internals
 
-    def _is_of_another_cluster(self, response: Any) -> bool:
-        theirs, ours = getattr(response, "cluster_id", None), self._metadata.cluster.cluster_id
+    def _is_of_another_cluster(self, answer: MetadataAnswer) -> bool:
+        theirs, ours = answer.cluster_id, self._metadata.cluster.cluster_id
         return theirs is not None and ours is not None and theirs != ours
 
     def _update_from(self, node: Node, nodes: Sequence[Node], now: float) -> float:
@@ -219,8 +221,8 @@ class MetadataUpdater:
             (delay for node in nodes if (delay := self._client.connection_delay(node, now)) > 0), default=math.inf
         )
 
-    def _log_topic_errors(self, response: Any, now: float) -> None:
-        errors = [make(topic.error_code, topic=topic.name) for topic in response.topics if topic.error_code]
+    def _log_topic_errors(self, answer: MetadataAnswer, now: float) -> None:
+        errors = [make(code, topic=topic) for topic, code in answer.errors.items()]
         if errors:
             # That a new topic is not there yet is how its creation begins.
             level = logging.INFO if all(error.retriable for error in errors) else logging.WARNING

@@ -204,7 +204,9 @@ class NetworkClient(NodeReadiness):
         self, node: Node, request: MetadataRequestAndVersion, timeout: float, now: float
     ) -> KafkaError | None:
         """Write a metadata request of our own; its answer goes to the updater. Returns why it cannot be sent, if so."""
-        internal = ClientRequest(node.node_id, ApiKey.METADATA, request.build)
+        internal = ClientRequest(
+            node.node_id, ApiKey.METADATA, encode=request.encode, decode=self._metadata.read_answer
+        )
         try:
             version = self._pipeline.usable_version(internal)
         except UnsupportedVersionError as error:

@@ -27,9 +27,13 @@ cdef class Cluster:
 
 @cython.final
 cdef class TopicMetadata:
-    cdef readonly object name
+    cdef readonly str name
     cdef readonly object topic_id
     cdef readonly bint is_internal
     cdef readonly tuple partitions
-    cdef readonly dict by_number
     cdef readonly tuple available
+    cdef readonly dict leader_epochs
+    cdef readonly int wire_version
+    cdef readonly bytes wire
+
+    cpdef partition(self, Py_ssize_t number)

@@ -1,8 +1,9 @@
 # cython: annotation_typing=False
 """The immutable view of a cluster: nodes, topics, partitions and their leaders.
 
-Owns the look-ups. Knows neither how answers are merged (``metadata_cache``) nor when to ask for one (``metadata``),
-and no message of the protocol. Kafka's counterpart is ``org.apache.kafka.common.Cluster``.
+Owns the look-ups. Knows neither how answers are read (``metadata_answer``) and merged (``metadata_cache``) nor when to
+ask for one (``metadata``), and no message of the protocol. Kafka's counterpart is
+``org.apache.kafka.common.Cluster``.
 
 Rules: a view never changes, so whoever holds one may use it across an ``await``; a look-up costs the same with one
 topic and with ten thousand; what only few callers need (partitions by node) is made when first asked for.
@@ -90,7 +91,7 @@ class Cluster:
     def partition(self, topic_partition: TopicPartition) -> PartitionInfo | None:
         """What is known of one partition, or None."""
         topic = self._topics.get(topic_partition[0])
-        return None if topic is None else topic.by_number.get(topic_partition[1])
+        return None if topic is None else topic.partition(topic_partition[1])
 
     def partition_count(self, topic: str) -> int:
         """How many partitions the topic has; 0 when it is not known."""
@@ -118,7 +119,7 @@ class Cluster:
         topic = self._topics.get(topic_partition[0])
         if topic is None:
             return None
-        partition = topic.by_number.get(topic_partition[1])
+        partition = topic.partition(topic_partition[1])
         return None if partition is None else self._nodes_by_id.get(partition.leader)
 
     def topic_id(self, topic: str) -> UUID | None:
@@ -149,9 +150,15 @@ class Cluster:
 
 
 class TopicMetadata:
-    """One topic of a ``Cluster``: its id, and its partitions by number, in order, and with a leader. Immutable."""
+    """One topic of a ``Cluster``: its id, and its partitions in order of their numbers, and those with a leader.
 
-    __slots__ = ("available", "by_number", "is_internal", "name", "partitions", "topic_id")
+    Immutable. There may be ten thousand of them, so each is as few objects for the garbage collector as can be.
+    ``wire`` is the topic as it came in an answer of ``wire_version``, to know it again; empty when that is not to be.
+    """
+
+    __slots__ = (
+        "available", "is_internal", "leader_epochs", "name", "partitions", "topic_id", "wire", "wire_version",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -164,14 +171,32 @@ class TopicMetadata:
         self.topic_id = topic_id
         self.is_internal = is_internal
         self.partitions = tuple(sorted(partitions, key=_number))
-        self.by_number = {partition.partition: partition for partition in self.partitions}
         available = tuple(partition for partition in self.partitions if partition.leader != NO_LEADER)
         # The usual case shares one tuple: with ten thousand topics it counts.
         self.available = self.partitions if len(available) == len(self.partitions) else available
+        self.leader_epochs = {partition.partition: partition.leader_epoch for partition in self.partitions}
+        self.wire_version = -1
+        self.wire = b""
+
+    def remember(self, version: int, wire: bytes) -> None:
+        """Note the bytes that the topic was read from; before anybody else has it."""
+        self.wire_version = version
+        self.wire = wire
+
+    def partition(self, number: int) -> PartitionInfo | None:
+        """What is known of the partition with this number, or None."""
+        if 0 <= number < len(self.partitions):
+            found = self.partitions[number]
+            if found.partition == number:
+                return found
+        for found in self.partitions:  # a number is missing, this one or one before it
+            if found.partition == number:
+                return found
+        return None
 
     def replace(self, changed: Iterable[PartitionInfo]) -> TopicMetadata:
         """This topic with some partitions replaced."""
-        by_number = self.by_number | {partition.partition: partition for partition in changed}
+        by_number = {partition.partition: partition for partition in (*self.partitions, *changed)}
         return TopicMetadata(self.name, by_number.values(), self.topic_id, self.is_internal)
 
     def __repr__(self) -> str:

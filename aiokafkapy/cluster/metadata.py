@@ -19,19 +19,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
-from uuid import UUID
 
 from ..common import NO_LEADER, NO_LEADER_EPOCH, ExponentialBackoff, Node, PartitionInfo, TopicPartition
 from ..errors import InvalidTopicError, KafkaError, TopicAuthorizationFailedError, make
-from ..protocol.api import ApiKey
-from ..protocol.messages import build_request
-from .cluster import NO_CONTROLLER, Cluster, TopicMetadata
+from ..protocol.metadata import encode_metadata_request
+from .cluster import Cluster, TopicMetadata
+from .metadata_answer import MetadataAnswer
 from .metadata_cache import MetadataCache
 
 __all__ = ["Metadata", "MetadataRequestAndVersion"]
 
-# Brokers before 2.4 (Metadata v9) may give a stale epoch while a partition is being reassigned (KAFKA-9212).
-_FIRST_VERSION_WITH_RELIABLE_EPOCHS: Final = 9
 # Answers that bring nothing new slow the next requests down, but not these first ones: a topic made shortly after its
 # first record should be found within one back-off.
 _EQUIVALENT_ANSWERS_AT_FULL_RATE: Final = 5
@@ -40,11 +37,19 @@ _MAX_REMEMBERED_ADDRESSES: Final = 32
 
 
 class MetadataRequestAndVersion(NamedTuple):
-    """A metadata request to send: its body by version, and what to give back to ``Metadata.update`` with the answer."""
+    """A metadata request to send, and what to give back to ``Metadata.update`` with the answer.
 
-    build: Callable[[int], Any]
+    ``topics`` are in order; None asks for all.
+    """
+
+    topics: Sequence[str] | None
+    allow_auto_topic_creation: bool
     request_version: int
     is_partial: bool
+
+    def encode(self, version: int, correlation_id: int, client_id: str | None) -> list[bytes]:
+        """The whole frame, in one piece."""
+        return encode_metadata_request(version, correlation_id, client_id, self.topics, self.allow_auto_topic_creation)
 
 
 class Metadata:
@@ -70,6 +75,7 @@ class Metadata:
         self.cluster: Cluster = self._cache.cluster
         self._bootstrap_addresses: tuple[tuple[str, int], ...] = ()
         self._bootstrap_nodes: tuple[Node, ...] = ()
+        # By topic and partition; a topic's dict may be its answer's, and is never changed.
         self._leader_epochs: dict[str, dict[int, int]] = {}
         # What waiters compare.
         self.update_version = 0
@@ -97,6 +103,10 @@ class Metadata:
     def retain_topic(self, topic: str, is_internal: bool, now: float) -> bool:
         """True when the topic is still wanted; what is not is left out of the view."""
         return True
+
+    def retain_topics(self, topics: Mapping[str, TopicMetadata], now: float) -> dict[str, TopicMetadata]:
+        """Those of ``topics`` that are still wanted, as ``retain_topic`` says; a subclass may know a quicker way."""
+        return {name: topic for name, topic in topics.items() if self.retain_topic(name, topic.is_internal, now)}
 
     def topics_to_request(self, partial: bool) -> Collection[str] | None:
         """Names to ask for; None asks for every topic, nothing for the brokers only. ``partial``: only what is not
@@ -162,18 +172,20 @@ class Metadata:
         """The request to send now: a partial one when only new topics are wanted and the rest is young enough."""
         is_partial = not self.need_full_update and self.last_successful_refresh + self._max_age > now
         topics = self.topics_to_request(is_partial)
-        wanted = None if topics is None else [{"name": topic, "topic_id": None} for topic in sorted(topics)]
-        auto_create = self.allow_auto_topic_creation
+        wanted = None if topics is None else sorted(topics)
+        return MetadataRequestAndVersion(wanted, self.allow_auto_topic_creation, self.request_version, is_partial)
 
-        def build(version: int) -> Any:
-            return build_request(ApiKey.METADATA, version, topics=wanted, allow_auto_topic_creation=auto_create)
-
-        return MetadataRequestAndVersion(build, self.request_version, is_partial)
+    def read_answer(self, version: int, frame: bytes) -> MetadataAnswer:
+        """The answer in a frame, for ``update``; raises MalformedFrameError. May be called in any thread."""
+        return MetadataAnswer.read(version, frame, self._cache)
 
     # outcomes
 
     def update(self, request_version: int, response: Any, is_partial: bool, now: float) -> None:
-        """Take an answer; ``request_version`` and ``is_partial`` are those of its request. Tells the listeners."""
+        """Take an answer, a ``MetadataAnswer`` or kio's message. Tells the listeners.
+
+        ``request_version`` and ``is_partial`` are those of its request.
+        """
         self.need_partial_update = request_version < self.request_version
         self.last_refresh = now
         self.update_version += 1
@@ -183,7 +195,7 @@ class Metadata:
         self._failed_attempts = 0
         self._equivalent_answers += 1
         self.fatal_error = self.last_failure = None
-        self._handle_metadata_response(response, is_partial, now)
+        self._handle_metadata_response(MetadataAnswer.of(response), is_partial, now)
         if self.need_partial_update:
             self._allowed_at = now  # a topic came while this answer was on its way: it need not wait for the back-off
         else:
@@ -221,7 +233,9 @@ class Metadata:
             if known is None or leader_id not in addresses or leader_epoch <= known.leader_epoch:
                 continue
             changed.append(known._replace(leader=leader_id, leader_epoch=leader_epoch))
-            self._leader_epochs.setdefault(known.topic, {})[known.partition] = leader_epoch
+            self._leader_epochs[known.topic] = self._leader_epochs.get(known.topic, {}) | {
+                known.partition: leader_epoch
+            }
         if changed:
             self._replace_cache(self._cache.with_partitions(changed, addresses))
             self._tell_listeners()
@@ -310,40 +324,44 @@ class Metadata:
         asked = ", ".join(f"{node.host}:{node.port}" for node in self._bootstrap_nodes)
         return f"no answer came yet from {asked}" if asked else "no broker has answered yet"
 
-    def _handle_metadata_response(self, response: Any, is_partial: bool, now: float) -> None:
-        """Decide what of the answer counts, then replace or merge."""
-        cluster_id = getattr(response, "cluster_id", None)
-        if self._cache.cluster_id is not None and cluster_id != self._cache.cluster_id:
-            self._leader_epochs.clear()  # another cluster answers at the same address
-        has_reliable_epochs = response.__version__ >= _FIRST_VERSION_WITH_RELIABLE_EPOCHS
-        topics: dict[str, TopicMetadata] = {}
+    def _handle_metadata_response(self, answer: MetadataAnswer, is_partial: bool, now: float) -> None:
+        """Decide what of the answer counts, then replace or merge.
+
+        With ten thousand topics each line here is either for a few of them, or one call for all.
+        """
+        is_another_cluster = self._cache.cluster_id is not None and answer.cluster_id != self._cache.cluster_id
+        if is_another_cluster:
+            self._leader_epochs.clear()  # it answers at the same address
+        for name in [name for name in self._topic_errors if name in answer.topics or name in answer.errors]:
+            del self._topic_errors[name]
+        topics = self.retain_topics(answer.topics, now)
+        is_base_current = answer.base is self._cache and not is_another_cluster
+        self._take_epochs(answer.changed if is_base_current else answer.topics, topics, answer)
+        if not answer.stale.isdisjoint(topics):
+            self.need_full_update = True
         invalid: set[str] = set()
         unauthorized: set[str] = set()
-        named: set[str] = set()
-        for topic in response.topics:
-            name = topic.name
-            if name is None:
-                continue
-            named.add(name)
-            self._topic_errors.pop(name, None)
-            is_internal = getattr(topic, "is_internal", False)
-            if not self.retain_topic(name, is_internal, now):
-                continue
-            if topic.error_code:
-                self._note_topic_error(name, topic.error_code, invalid, unauthorized)
-            else:
-                topics[name] = self._read_topic(topic, name, is_internal, has_reliable_epochs)
+        for name, code in answer.errors.items():
+            if self.retain_topic(name, False, now):
+                self._note_topic_error(name, code, invalid, unauthorized)
         update = MetadataCache(
-            nodes={broker.node_id: _read_node(broker) for broker in response.brokers},
+            nodes=answer.nodes,
             topics=topics,
-            cluster_id=cluster_id,
-            controller_id=getattr(response, "controller_id", NO_CONTROLLER),
+            cluster_id=answer.cluster_id,
+            controller_id=answer.controller_id,
             invalid_topics=frozenset(invalid),
             unauthorized_topics=frozenset(unauthorized),
         )
         if is_partial:
+            kept = self.retain_topics(self._cache.topics, now)
+            for name in answer.errors:
+                kept.pop(name, None)
             update = self._cache.merge_with(
-                update, lambda name, internal: name not in named and self.retain_topic(name, internal, now)
+                update,
+                kept,
+                lambda name: (
+                    name not in answer.topics and name not in answer.errors and self.retain_topic(name, False, now)
+                ),
             )
         self._replace_cache(update)
         self._forget_dropped_topics(now)
@@ -358,34 +376,46 @@ class Metadata:
         elif isinstance(error, TopicAuthorizationFailedError):
             unauthorized.add(name)
 
-    def _read_topic(self, topic: Any, name: str, is_internal: bool, has_reliable_epochs: bool) -> TopicMetadata:
-        topic_id = _usable_id(getattr(topic, "topic_id", None))
+    def _take_epochs(self, names: Collection[str], topics: dict[str, TopicMetadata], answer: MetadataAnswer) -> None:
+        """Look at the leader epochs of the topics with these ``names``, and replace those that are not all new."""
+        leader_epochs, newer_than = self._leader_epochs, answer.newer_than
+        for name in names:
+            topic = topics.get(name)
+            if topic is None:
+                continue
+            seen = leader_epochs.get(name)
+            if name in newer_than and newer_than[name] is seen:
+                if topic.leader_epochs != seen:
+                    leader_epochs[name] = topic.leader_epochs
+                    self._equivalent_answers = 0
+            else:
+                topics[name] = self._newest(topic)
+
+    def _newest(self, topic: TopicMetadata) -> TopicMetadata:
+        """The answer's view of a topic, but for partitions of which we have one of a newer leader epoch."""
+        name = topic.name
         previous = self._cache.topics.get(name)
         # An id that was lost meanwhile, or has changed, says that older epochs are those of another topic
         # (KAFKA-12257).
-        is_recreated = topic_id is not None and (previous is None or previous.topic_id != topic_id)
-        if is_recreated:
+        if topic.topic_id is not None and (previous is None or previous.topic_id != topic.topic_id):
             self._leader_epochs.pop(name, None)
-        partitions = []
-        for found in topic.partitions:
-            partition = _read_partition(name, found)
-            if found.error_code and make(found.error_code).invalid_metadata:
-                self.need_full_update = True
-            if not has_reliable_epochs:
-                partition = partition._replace(leader_epoch=NO_LEADER_EPOCH)
-            partitions.append(self._newer(partition, previous))
-        return TopicMetadata(name, partitions, topic_id, is_internal)
+        epochs = dict(self._leader_epochs.get(name, {}))
+        partitions = [self._newer(partition, epochs, previous) for partition in topic.partitions]
+        if any(newer is not own for newer, own in zip(partitions, topic.partitions, strict=True)):
+            topic = TopicMetadata(name, partitions, topic.topic_id, topic.is_internal)
+        # The topic's own dict where it serves: the next answer is known to be newer than that.
+        self._leader_epochs[name] = topic.leader_epochs if topic.leader_epochs == epochs else epochs
+        return topic
 
-    def _newer(self, partition: PartitionInfo, previous: TopicMetadata | None) -> PartitionInfo:
+    def _newer(self, partition: PartitionInfo, epochs: dict[int, int], previous: TopicMetadata | None) -> PartitionInfo:
         """The answer's view of a partition, or the one we have when that is of a newer leader epoch."""
-        epochs = self._leader_epochs.setdefault(partition.topic, {})
         if partition.leader_epoch < 0:
             epochs.pop(partition.partition, None)
             self._equivalent_answers = 0
             return partition
         seen = epochs.get(partition.partition, -1)
         if partition.leader_epoch < seen:
-            known = None if previous is None else previous.by_number.get(partition.partition)
+            known = None if previous is None else previous.partition(partition.partition)
             # Known to be stale and nothing better at hand: the partition is there, its leader is not known.
             return known or partition._replace(leader=NO_LEADER, leader_epoch=NO_LEADER_EPOCH)
         if partition.leader_epoch > seen:
@@ -395,10 +425,10 @@ class Metadata:
 
     def _forget_dropped_topics(self, now: float) -> None:
         known = self._cache.topics
-        for name in [
-            name for name in self._leader_epochs if name not in known and not self.retain_topic(name, False, now)
-        ]:
-            del self._leader_epochs[name]
+        if len(self._leader_epochs) != len(known):  # else nothing was dropped, for all that is known has epochs
+            for name in [name for name in self._leader_epochs if name not in known]:
+                if not self.retain_topic(name, False, now):
+                    del self._leader_epochs[name]
         for name in [name for name in self._topic_errors if not self.retain_topic(name, False, now)]:
             del self._topic_errors[name]
 
@@ -414,27 +444,6 @@ class Metadata:
     def _tell_listeners(self) -> None:
         for listener in tuple(self._listeners):
             listener()
-
-
-def _read_node(broker: Any) -> Node:
-    return Node(broker.node_id, broker.host, broker.port, getattr(broker, "rack", None))
-
-
-def _read_partition(topic: str, partition: Any) -> PartitionInfo:
-    return PartitionInfo(
-        topic,
-        partition.partition_index,
-        partition.leader_id if partition.leader_id >= 0 else NO_LEADER,
-        getattr(partition, "leader_epoch", NO_LEADER_EPOCH),
-        tuple(partition.replica_nodes),
-        tuple(partition.isr_nodes),
-        tuple(getattr(partition, "offline_replicas", ())),
-    )
-
-
-def _usable_id(topic_id: UUID | None) -> UUID | None:
-    """None for the zero id, which the protocol writes for "none"."""
-    return topic_id if topic_id is not None and topic_id.int else None
 
 
 def _describe(error: BaseException) -> str:

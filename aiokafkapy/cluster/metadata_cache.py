@@ -50,13 +50,16 @@ class MetadataCache:
         object.__setattr__(cache, "cluster", cluster)
         return cache
 
-    def merge_with(self, update: MetadataCache, is_kept: Callable[[str, bool], bool]) -> MetadataCache:
+    def merge_with(
+        self, update: MetadataCache, kept: Mapping[str, TopicMetadata], is_kept: Callable[[str], bool]
+    ) -> MetadataCache:
         """This cache after a partial ``update``.
 
-        The update's nodes replace all nodes, its topics replace theirs; of the topics that it does not name, those for
-        which ``is_kept(topic, is_internal)`` holds stay, also with what was noted against them.
+        The update's nodes replace all nodes, its topics replace theirs, beside those of this cache's that are ``kept``;
+        what was noted against a topic stays when ``is_kept(topic)``.
         """
-        topics = {name: topic for name, topic in self.topics.items() if is_kept(name, topic.is_internal)}
+        # Not one by one: each new topic beside ten thousand may be an update of its own.
+        topics = dict(kept)
         topics.update(update.topics)
         return MetadataCache(
             nodes=update.nodes,
@@ -85,5 +88,5 @@ class MetadataCache:
         )
 
 
-def _merge_names(old: frozenset[str], new: frozenset[str], is_kept: Callable[[str, bool], bool]) -> frozenset[str]:
-    return new | {name for name in old if is_kept(name, False)}
+def _merge_names(old: frozenset[str], new: frozenset[str], is_kept: Callable[[str], bool]) -> frozenset[str]:
+    return new | {name for name in old if is_kept(name)}

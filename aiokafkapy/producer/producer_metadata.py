@@ -10,10 +10,13 @@ that was never found is forgotten, so that one misspelt name does not make us as
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import math
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from ..cluster.cluster import TopicMetadata
 from ..cluster.metadata import Metadata
+from ..cluster.metadata_answer import MetadataAnswer
 
 __all__ = ["ProducerMetadata"]
 
@@ -38,6 +41,8 @@ class ProducerMetadata(Metadata):
         )
         self.max_idle = metadata_max_idle_ms / 1000
         self._expiry_by_topic: dict[str, float] = {}
+        # No topic's time is over before.
+        self._next_expiry = math.inf
         self._new_topics: set[str] = set()
 
     def add(self, topic: str, now: float) -> None:
@@ -45,7 +50,8 @@ class ProducerMetadata(Metadata):
         if topic not in self._expiry_by_topic:
             self._new_topics.add(topic)
             self.request_update_for_new_topics()
-        self._expiry_by_topic[topic] = now + self.max_idle
+        self._expiry_by_topic[topic] = expiry = now + self.max_idle
+        self._next_expiry = min(self._next_expiry, expiry)
 
     def forget(self, topic: str) -> None:
         """Stop asking for a topic that was not found; no effect on one that is known."""
@@ -70,7 +76,7 @@ class ProducerMetadata(Metadata):
 
     def topics_to_request(self, partial: bool) -> Collection[str] | None:
         """The new topics for a partial request, else all in use."""
-        return set(self._new_topics) if partial else set(self._expiry_by_topic)
+        return set(self._new_topics) if partial else self._expiry_by_topic.keys()
 
     def retain_topic(self, topic: str, is_internal: bool, now: float) -> bool:
         """True while the topic is in use; one whose time is over is dropped here."""
@@ -82,12 +88,25 @@ class ProducerMetadata(Metadata):
         del self._expiry_by_topic[topic]
         return False
 
+    def retain_topics(self, topics: Mapping[str, TopicMetadata], now: float) -> dict[str, TopicMetadata]:
+        """As ``retain_topic`` for each."""
+        expiry_by_topic = self._expiry_by_topic
+        if self._next_expiry <= now:
+            for name in [name for name, expiry in expiry_by_topic.items() if expiry <= now and name in topics]:
+                if name not in self._new_topics:
+                    del expiry_by_topic[name]
+            self._next_expiry = min(expiry_by_topic.values(), default=math.inf)
+        if topics.keys() <= expiry_by_topic.keys():
+            return dict(topics)
+        return {name: topic for name, topic in topics.items() if name in expiry_by_topic}
+
     def update(self, request_version: int, response: Any, is_partial: bool, now: float) -> None:
         """As ``Metadata.update``; topics that the answer names, even with an error, are new no longer."""
         # An error asks for a full update, so whatever becomes of the topic is seen there. After the super call would be
         # too late: the listeners must find the topics settled.
-        self._new_topics.difference_update(topic.name for topic in response.topics)
-        super().update(request_version, response, is_partial, now)
+        answer = MetadataAnswer.of(response)
+        self._new_topics.difference_update(answer.topics, answer.errors)
+        super().update(request_version, answer, is_partial, now)
         if self._new_topics and not self.need_partial_update:
             # The answer left a topic out, without an error for it either. Nobody else would ask again.
             self.need_partial_update = True

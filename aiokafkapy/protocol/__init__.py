@@ -1,6 +1,6 @@
 """Bytes ↔ messages: the only place that knows Kafka's wire format outside record batches.
 
 ``framing`` cuts a byte stream into frames, ``reader`` and ``codec`` turn frames into kio's message classes and back,
-``messages`` builds those classes independent of their version, ``produce`` writes the one request that is worth
-writing by hand. No asyncio, no clock, no logging.
+``messages`` builds those classes independent of their version, ``produce`` and ``metadata`` write the two requests that
+are worth writing by hand. No asyncio, no clock, no logging.
 """

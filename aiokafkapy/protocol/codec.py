@@ -16,7 +16,7 @@ from kio.serial import entity_writer
 
 from ..errors import MalformedFrameError
 from .api import ApiKey, is_flexible, request_class, response_class
-from .reader import Cursor, entity_reader
+from .reader import Cursor, FieldReader, entity_reader
 
 __all__ = [
     "RequestHeader",
@@ -77,11 +77,20 @@ def decode_correlation_id(frame: bytes) -> int:
 
 def decode_response(api_key: int, version: int, frame: bytes) -> tuple[int, Any]:
     """The correlation id and body of a response frame (without its size). Bytes after the body are an error."""
+    entity: Any = response_class(api_key, version)
+    return read_response(api_key, version, frame, entity_reader(entity))
+
+
+def read_response(api_key: int, version: int, frame: bytes, read_body: FieldReader) -> tuple[int, Any]:
+    """As ``decode_response``, with a reader of the body that need not be kio's."""
     correlation_id = decode_correlation_id(frame)
     cursor = Cursor(frame, 4)
     if response_header_size(api_key, version) > 4:
         _skip_tags(cursor)
-    return correlation_id, _read_body(response_class(api_key, version), cursor)
+    body = read_body(cursor)
+    if cursor.position != cursor.end:
+        raise MalformedFrameError(f"{cursor.end - cursor.position} bytes are left after {type(body).__name__}")
+    return correlation_id, body
 
 
 def decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:
@@ -131,13 +140,6 @@ def _frame(header: bytes, body: Any) -> bytes:
     with buffer.getbuffer() as view:
         _SIZE.pack_into(view, 0, len(view) - 4)
     return buffer.getvalue()
-
-
-def _read_body(entity: Any, cursor: Cursor) -> Any:
-    body = entity_reader(entity)(cursor)
-    if cursor.position != cursor.end:
-        raise MalformedFrameError(f"{cursor.end - cursor.position} bytes are left after {entity.__name__}")
-    return body
 
 
 def _skip_tags(cursor: Cursor) -> None:

@@ -35,7 +35,7 @@ from kio.serial._introspect import (
 
 from ..errors import MalformedFrameError
 
-__all__ = ["Cursor", "entity_reader", "error_code"]
+__all__ = ["Cursor", "FieldReader", "entity_reader", "entity_reader_with", "error_code", "read_compact_string"]
 
 FieldReader: TypeAlias = Callable[["Cursor"], Any]
 
@@ -131,6 +131,16 @@ def entity_reader(entity: type[Any]) -> FieldReader:
     return partial(_read_entity, entity, list(zip(names, readers, strict=True)), tagged, defaults, flexible)
 
 
+def entity_reader_with(entity: Any, array: str, read_element: FieldReader) -> FieldReader:
+    """As ``entity_reader``, but each element of the field ``array``, which is no tagged one, is what ``read_element``
+    returns.
+    """
+    own_reader: Any = entity_reader(entity)
+    _, fields, *rest = own_reader.args
+    read = partial(_not_null, partial(_read_compact_array if entity.__flexible__ else _read_array, read_element))
+    return partial(_read_entity, entity, [(name, read if name == array else own) for name, own in fields], *rest)
+
+
 def _read_entity(
     entity: type[Any],
     fields: list[tuple[str, FieldReader]],
@@ -177,7 +187,7 @@ def _field_reader(field: dataclasses.Field[Any], flexible: bool, optional: bool)
 
 def _primitive_reader(kafka_type: str, flexible: bool, optional: bool) -> FieldReader:
     if kafka_type == "string":
-        read = _read_compact_string if flexible else _read_string
+        read = read_compact_string if flexible else _read_string
         return read if optional else partial(_not_null, read)
     if kafka_type in ("bytes", "records"):
         read_bytes = _read_compact_bytes if flexible else _read_bytes
@@ -225,7 +235,8 @@ def _read_string(cursor: Cursor) -> str | None:
     return None if size < 0 else _decode(cursor.take(size))
 
 
-def _read_compact_string(cursor: Cursor) -> str | None:
+def read_compact_string(cursor: Cursor) -> str | None:
+    """A string of a flexible version, or None."""
     size = cursor.read_unsigned_varint() - 1
     return None if size < 0 else _decode(cursor.take(size))
 

@@ -20,6 +20,8 @@ import pyperf
 
 import aiokafkapy
 from aiokafkapy.cluster.metadata import Metadata
+from aiokafkapy.cluster.metadata_answer import MetadataAnswer
+from aiokafkapy.cluster.metadata_cache import MetadataCache
 from aiokafkapy.protocol.api import ApiKey, client_versions
 from aiokafkapy.protocol.codec import decode_response, encode_request
 from aiokafkapy.protocol.framing import FrameDecoder
@@ -102,9 +104,9 @@ def decode_produce(partitions: int, loops: int) -> float:
 
 
 def decode_metadata(partitions: int, loops: int) -> float:
-    """A Metadata answer with one topic, as objects."""
-    frame = _metadata_answer(partitions)
-    return _timed_calls(lambda: decode_response(ApiKey.METADATA, METADATA_VERSION, frame), loops)
+    """A Metadata answer with one topic that is not known yet, as objects."""
+    frame, nothing = _metadata_answer(partitions), MetadataCache()
+    return _timed_calls(lambda: MetadataAnswer.read(METADATA_VERSION, frame, nothing), loops)
 
 
 def update_metadata(partitions: int, is_partial: bool, loops: int) -> float:

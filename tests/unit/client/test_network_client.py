@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy.client import request_pipeline
 from aiokafkapy.client.client_request import ClientRequest, ClientResponse
 from aiokafkapy.client.connection_states import ConnectionState
 from aiokafkapy.client.network_client_state import NETWORK_CLIENT_STATES, NetworkClientState
@@ -100,14 +99,14 @@ class TestLargeMetadata:
         under_test = await make_client(topics=["t"]).started()
         cluster.topics = {"t": dict.fromkeys(range(5_000), 2)}
         failures = [MalformedFrameError("garbage"), MemoryError("too much")]
-        decode = request_pipeline.decode_response
+        read = under_test.metadata.read_answer
 
-        def decode_response(api_key: int, version: int, frame: bytes) -> Any:
-            if api_key == ApiKey.METADATA and failures:
+        def read_answer(version: int, frame: bytes) -> Any:
+            if failures:
                 raise failures.pop(0)
-            return decode(api_key, version, frame)
+            return read(version, frame)
 
-        monkeypatch.setattr(request_pipeline, "decode_response", decode_response)
+        monkeypatch.setattr(under_test.metadata, "read_answer", read_answer)
         under_test.metadata.request_update()
         await under_test.loop.advance(5)
         assert failures == []

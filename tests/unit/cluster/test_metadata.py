@@ -10,6 +10,7 @@ from aiokafkapy.cluster.metadata import Metadata
 from aiokafkapy.common import Node, PartitionInfo, TopicPartition
 from aiokafkapy.errors import AuthenticationFailedError, KafkaError
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.codec import decode_request
 from aiokafkapy.protocol.messages import build_response
 from aiokafkapy.testing.clock import VirtualClock
 
@@ -150,7 +151,7 @@ class TestVersions:
 
 class TestRequests:
     def names(self, request: Any, version: int = 12) -> list[str] | None:
-        body = request.build(version)
+        body = decode_request(request.encode(version, 7, "me")[0][4:])[1]
         return None if body.topics is None else [wanted.name for wanted in body.topics]
 
     def test_the_first_is_full_and_names_the_wanted_topics(self, metadata: Metadata, clock: VirtualClock):
@@ -183,8 +184,8 @@ class TestRequests:
         assert self.names(All().new_request(clock.time())) is None
 
     def test_auto_creation_is_asked_for_only_when_wanted(self, clock: VirtualClock):
-        assert Metadata(allow_auto_topic_creation=True).new_request(0).build(12).allow_auto_topic_creation
-        assert not Metadata().new_request(0).build(12).allow_auto_topic_creation
+        assert Metadata(allow_auto_topic_creation=True).new_request(0).allow_auto_topic_creation
+        assert not Metadata().new_request(0).allow_auto_topic_creation
 
 
 class TestAnswers:

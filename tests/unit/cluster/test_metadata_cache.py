@@ -12,7 +12,7 @@ def cache(*names: str, leader: int = 1, **fields: object) -> MetadataCache:
 
 
 def test_a_partial_update_replaces_its_topics_and_keeps_the_others():
-    merged = cache("a", "b").merge_with(cache("b", "c", leader=2), lambda topic, internal: topic != "b")
+    merged = cache("a", "b").merge_with(cache("b", "c", leader=2), cache("a").topics, lambda topic: topic != "b")
     assert set(merged.cluster.topics) == {"a", "b", "c"}
     assert merged.cluster.partitions_for_topic("b")[0].leader == 2
     assert merged.cluster.partitions_for_topic("a")[0].leader == 1
@@ -20,14 +20,14 @@ def test_a_partial_update_replaces_its_topics_and_keeps_the_others():
 
 
 def test_topics_that_are_not_kept_go():
-    merged = cache("a", "b").merge_with(cache("c"), lambda topic, internal: topic != "a")
+    merged = cache("a", "b").merge_with(cache("c"), cache("b").topics, lambda topic: topic != "a")
     assert set(merged.cluster.topics) == {"b", "c"}
 
 
 def test_invalid_and_unauthorized_topics_are_merged_alike():
     old = cache("a", invalid_topics=frozenset({"x", "y"}), unauthorized_topics=frozenset({"u"}))
     new = cache("b", invalid_topics=frozenset({"z"}))
-    merged = old.merge_with(new, lambda topic, internal: topic != "y")
+    merged = old.merge_with(new, old.topics, lambda topic: topic != "y")
     assert merged.cluster.invalid_topics == {"x", "z"}
     assert merged.cluster.unauthorized_topics == {"u"}
 
@@ -43,4 +43,4 @@ def test_single_partitions_can_be_replaced_without_touching_the_old_cache():
 
 def test_a_bootstrap_cache_gives_a_bootstrap_cluster():
     assert MetadataCache.bootstrap([("h", 1)]).cluster.is_bootstrap
-    assert not cache("a").merge_with(cache("b"), lambda topic, internal: True).cluster.is_bootstrap
+    assert not cache("a").merge_with(cache("b"), {}, lambda topic: True).cluster.is_bootstrap

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from aiokafkapy.cluster.cluster import TopicMetadata
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.messages import build_response
@@ -69,6 +70,17 @@ def test_a_new_topic_is_kept_whatever_its_age(metadata: ProducerMetadata) -> Non
     metadata.add("a", 0.0)
     assert metadata.retain_topic("a", False, 100.0)
     assert not metadata.retain_topic("never used", False, 0.0)
+
+
+def test_many_are_kept_as_each_is(metadata: ProducerMetadata) -> None:
+    for topic, now in (("old", 0.0), ("young", 5.0)):
+        metadata.add(topic, now)
+        answer(metadata, now, {topic: 0})
+    metadata.add("new", 0.0)
+    topics = {name: TopicMetadata(name, []) for name in ("old", "young", "new", "never used")}
+    assert metadata.retain_topics(topics, 14.0) == {name: topics[name] for name in ("young", "new")}
+    assert set(metadata.topics_in_use) == {"young", "new"}
+    assert metadata.retain_topics(topics, 15.0) == {"new": topics["new"]}
 
 
 def test_an_unknown_topic_is_asked_for_again_with_all_others(metadata: ProducerMetadata) -> None:

@@ -1,0 +1,244 @@
+from __future__ import annotations
+
+import random
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from aiokafkapy.cluster.metadata import Metadata
+from aiokafkapy.cluster.metadata_answer import MetadataAnswer
+from aiokafkapy.common import Node, PartitionInfo, TopicPartition
+from aiokafkapy.errors import MalformedFrameError
+from aiokafkapy.producer.producer_metadata import ProducerMetadata
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.codec import encode_response
+from aiokafkapy.protocol.messages import build_response
+
+NEWEST = 13
+LAST_WITH_UNRELIABLE_EPOCHS = 8
+LEADER_NOT_AVAILABLE = 5
+REPLICA_NOT_AVAILABLE = 9
+
+
+def topic(name: str, *epochs: int, topic_id: int = 1, error: int = 0, of_partition: int = 0) -> dict[str, Any]:
+    partitions = [
+        {"partition_index": number, "leader_id": 1, "leader_epoch": epoch, "error_code": of_partition}
+        for number, epoch in enumerate(epochs)
+    ]
+    return {"name": name, "topic_id": UUID(int=topic_id), "error_code": error, "partitions": partitions}
+
+
+def message(*topics: dict[str, Any], version: int = NEWEST, cluster_id: str = "c") -> Any:
+    fields = {"brokers": [{"node_id": 1, "host": "h", "port": 9}], "cluster_id": cluster_id, "controller_id": 1}
+    return build_response(ApiKey.METADATA, version, topics=topics, **fields)
+
+
+def frame(*topics: dict[str, Any], **more: Any) -> bytes:
+    return encode_response(message(*topics, **more), 1)[4:]
+
+
+@pytest.fixture
+def metadata() -> Metadata:
+    metadata = Metadata()
+    metadata.bootstrap([("seed", 9)])
+    return metadata
+
+
+def update(metadata: Metadata, *topics: dict[str, Any], partial: bool = False, **more: Any) -> MetadataAnswer:
+    answer = metadata.read_answer(more.get("version", NEWEST), frame(*topics, **more))
+    metadata.update(metadata.request_version, answer, partial, 0.0)
+    return answer
+
+
+class TestReading:
+    def test_all_of_an_answer_is_there(self, metadata: Metadata):
+        answer = metadata.read_answer(
+            NEWEST,
+            frame(
+                topic("a", 3, 4),
+                topic("b", error=LEADER_NOT_AVAILABLE),
+                topic("c", 1, of_partition=REPLICA_NOT_AVAILABLE),
+            ),
+        )
+        assert answer.nodes == {1: Node(1, "h", 9)}
+        assert (answer.cluster_id, answer.controller_id, answer.error_code) == ("c", 1, 0)
+        assert answer.topics["a"].partitions == (PartitionInfo("a", 0, 1, 3), PartitionInfo("a", 1, 1, 4))
+        assert answer.topics["a"].topic_id == UUID(int=1)
+        assert answer.errors == {"b": LEADER_NOT_AVAILABLE}
+        assert set(answer.topics) == set(answer.changed) == {"a", "c"}
+        assert answer.stale == {"c"}
+
+    def test_is_as_from_kios_message(self, metadata: Metadata):
+        topics = (topic("a", 3, 4), topic("b", error=29), topic("c", 1, of_partition=REPLICA_NOT_AVAILABLE))
+        for version in range(NEWEST + 1):
+            read = metadata.read_answer(version, frame(*topics, version=version))
+            other = MetadataAnswer.of(message(*topics, version=version))
+            assert (read.nodes, read.errors, read.stale) == (other.nodes, other.errors, other.stale)
+            assert read.cluster_id == other.cluster_id
+            assert list(read.topics) == list(other.topics)
+            for name, found in read.topics.items():
+                assert found.partitions == other.topics[name].partitions
+                assert found.topic_id == other.topics[name].topic_id
+
+    def test_a_cut_frame_is_malformed_also_beside_known_topics(self, metadata: Metadata):
+        whole = frame(topic("a", 1), topic("b", 1))
+        update(metadata, topic("a", 1), topic("b", 1))
+        for size in range(len(whole)):
+            with pytest.raises(MalformedFrameError):
+                metadata.read_answer(NEWEST, whole[:size])
+
+
+class TestKnownTopics:
+    def test_one_with_the_same_bytes_stays_the_object_that_it_is(self, metadata: Metadata):
+        update(metadata, topic("a", 1), topic("b", 1))
+        a, b = metadata.cluster.topic("a"), metadata.cluster.topic("b")
+        answer = update(metadata, topic("b", 2), topic("a", 1))
+        assert list(answer.changed) == ["b"]
+        assert metadata.cluster.topic("a") is a
+        assert metadata.cluster.topic("b") is not b
+        assert metadata.cluster.partitions_for_topic("b")[0].leader_epoch == 2
+
+    def test_one_that_is_longer_than_the_known_is_read(self, metadata: Metadata):
+        update(metadata, topic("a", 1))
+        update(metadata, topic("a", 1, 1))
+        assert metadata.cluster.partition_count("a") == 2
+
+    def test_the_bytes_of_another_version_are_not_compared(self, metadata: Metadata):
+        # Versions 12 and 13 write a topic alike.
+        update(metadata, topic("a", 1), version=12)
+        before = metadata.cluster.topic("a")
+        update(metadata, topic("a", 1), version=13)
+        assert metadata.cluster.topic("a") is not before
+
+    def test_a_broken_partition_asks_for_an_update_every_time(self, metadata: Metadata):
+        for _ in range(3):
+            update(metadata, topic("a", 1, of_partition=LEADER_NOT_AVAILABLE))
+            assert metadata.need_full_update
+
+    def test_epochs_that_cannot_be_relied_on_are_new_every_time(self, metadata: Metadata):
+        for _ in range(20):
+            update(metadata, topic("a", 5), version=LAST_WITH_UNRELIABLE_EPOCHS)
+            assert metadata.cluster.partitions_for_topic("a")[0].leader_epoch == -1
+        metadata.request_update()
+        assert metadata.time_to_next_update(0.0) <= 0.12, "answers without news slow the next requests down"
+
+    def test_one_whose_id_has_changed_is_another_topic(self, metadata: Metadata):
+        update(metadata, topic("a", 5))
+        update(metadata, topic("a", 1, topic_id=2))
+        assert metadata.cluster.partitions_for_topic("a")[0].leader_epoch == 1
+
+    def test_an_older_epoch_of_one_partition_keeps_what_is_known_of_it(self, metadata: Metadata):
+        update(metadata, topic("a", 5, 5))
+        update(metadata, topic("a", 4, 6))
+        assert [p.leader_epoch for p in metadata.cluster.partitions_for_topic("a")] == [5, 6]
+        update(metadata, topic("a", 6, 6))
+        assert [p.leader_epoch for p in metadata.cluster.partitions_for_topic("a")] == [6, 6]
+
+    def test_what_a_topic_lost_meanwhile_had_seen_still_counts(self, metadata: Metadata):
+        without_id = topic("a", 5) | {"topic_id": None}
+        update(metadata, without_id)
+        update(metadata, topic("a", error=LEADER_NOT_AVAILABLE))
+        assert metadata.cluster.topic("a") is None
+        update(metadata, topic("a", 4) | {"topic_id": None})
+        assert metadata.cluster.partitions_for_topic("a")[0].leader == -1
+
+    def test_an_answer_without_news_changes_no_object(self, metadata: Metadata):
+        topics = [topic(f"t{number}", 1, 1, 1) for number in range(2_000)]
+        update(metadata, *topics)
+        before = dict(metadata.cluster.topics)
+        answer = update(metadata, *topics)
+        assert not answer.changed
+        assert len(before) == 2_000
+        assert all(metadata.cluster.topic(name) is known for name, known in before.items())
+
+    def test_one_with_an_error_goes_from_the_view_of_a_partial_update_too(self, metadata: Metadata):
+        update(metadata, topic("a", 1), topic("b", 1))
+        update(metadata, topic("a", error=LEADER_NOT_AVAILABLE), partial=True)
+        assert set(metadata.cluster.topics) == {"b"}
+
+
+class TestWhileAnAnswerIsRead:
+    def test_a_leader_hint_stays(self, metadata: Metadata):
+        update(metadata, topic("a", 1), topic("b", 1))
+        answer = metadata.read_answer(NEWEST, frame(topic("a", 1), topic("b", 1)))
+        metadata.update_partition_leaderships({TopicPartition("a", 0): (2, 7)}, [Node(2, "i", 9)])
+        metadata.update(metadata.request_version, answer, False, 0.0)
+        assert metadata.cluster.partitions_for_topic("a")[0].leader_epoch == 7
+
+    def test_a_hint_older_than_the_answer_goes(self, metadata: Metadata):
+        update(metadata, topic("a", 1))
+        answer = metadata.read_answer(NEWEST, frame(topic("a", 9)))
+        metadata.update_partition_leaderships({TopicPartition("a", 0): (2, 7)}, [Node(2, "i", 9)])
+        metadata.update(metadata.request_version, answer, False, 0.0)
+        assert metadata.cluster.partitions_for_topic("a")[0] == PartitionInfo("a", 0, 1, 9)
+
+    def test_forgetting_the_cluster_makes_its_epochs_void(self, metadata: Metadata):
+        update(metadata, topic("a", 5))
+        answer = metadata.read_answer(NEWEST, frame(topic("a", 5)))
+        metadata.rebootstrap()
+        metadata.update(metadata.request_version, answer, False, 0.0)
+        assert metadata.cluster.partitions_for_topic("a")[0].leader_epoch == 5
+        assert metadata.cluster.nodes == (Node(1, "h", 9),)
+
+    def test_epochs_of_another_cluster_start_anew(self, metadata: Metadata):
+        update(metadata, topic("a", 5))
+        update(metadata, topic("a", 2), cluster_id="d")
+        assert metadata.cluster.partitions_for_topic("a")[0].leader_epoch == 2
+
+    def test_what_another_cluster_says_alike_is_its_own(self, metadata: Metadata):
+        update(metadata, topic("a", 5))
+        update(metadata, topic("a", 5), cluster_id="d")
+        update(metadata, topic("a", 4), cluster_id="d")
+        assert metadata.cluster.partitions_for_topic("a")[0].leader_epoch == 5
+
+
+class TestBothWays:
+    """Reading beside the loop, with what is known, comes to what kio's messages alone come to."""
+
+    @pytest.mark.parametrize("seed", range(100))
+    def test_after_any_answers_and_hints(self, seed: int):
+        chance = random.Random(seed)
+        ways = [ProducerMetadata(metadata_max_idle_ms=5_000), ProducerMetadata(metadata_max_idle_ms=5_000)]
+        for metadata in ways:
+            metadata.bootstrap([("seed", 9)])
+        for now in range(25):
+            names = [f"t{number}" for number in range(8) if chance.random() < 0.6]
+            for metadata in ways:
+                for name in names:
+                    metadata.add(name, now)
+            topics = [self.any_topic(chance, name) for name in names if chance.random() < 0.9]
+            version, is_partial = chance.choice((8, 12, 13, 13, 13)), chance.random() < 0.4
+            cluster_id = "d" if chance.random() < 0.05 else "c"
+            answer = ways[0].read_answer(version, frame(*topics, version=version, cluster_id=cluster_id))
+            hint = {TopicPartition(f"t{chance.randrange(8)}", chance.randrange(3)): (2, chance.randrange(8))}
+            is_hinted, is_restarted = chance.random() < 0.3, chance.random() < 0.05
+            for metadata, found in (
+                (ways[0], answer),
+                (ways[1], message(*topics, version=version, cluster_id=cluster_id)),
+            ):
+                if is_hinted:
+                    metadata.update_partition_leaderships(hint, [Node(2, "i", 9)])
+                if is_restarted:
+                    metadata.rebootstrap()
+                metadata.update(metadata.request_version, found, is_partial, now)
+            assert self.state(ways[0]) == self.state(ways[1])
+
+    def any_topic(self, chance: random.Random, name: str) -> dict[str, Any]:
+        epochs = [chance.choice((-1, 3, 3, 3, 4, 5, 6)) for _ in range(chance.randrange(1, 4))]
+        return topic(
+            name,
+            *epochs,
+            topic_id=chance.choice((0, 1, 1, 1, 1, 2)),
+            error=chance.choice((0, 0, 0, 0, 0, 0, LEADER_NOT_AVAILABLE, 17, 29)),
+            of_partition=chance.choice((0, 0, 0, 0, 0, REPLICA_NOT_AVAILABLE)),
+        )
+
+    def state(self, metadata: ProducerMetadata) -> object:
+        cluster = metadata.cluster
+        topics = {name: (found.partitions, found.available, found.topic_id) for name, found in cluster.topics.items()}
+        asks = (metadata.need_full_update, metadata.need_partial_update, metadata._equivalent_answers)
+        errors = {name: error.code for name, error in metadata._topic_errors.items()}
+        known = {name: epochs for name, epochs in metadata._leader_epochs.items() if epochs}
+        noted = (cluster.invalid_topics, cluster.unauthorized_topics, set(metadata.topics_in_use))
+        return topics, cluster.nodes, cluster.controller, asks, errors, known, noted

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from aiokafkapy.errors import MalformedFrameError
+from aiokafkapy.protocol.api import ApiKey, schema_versions
+from aiokafkapy.protocol.codec import decode_response, encode_request, encode_response
+from aiokafkapy.protocol.messages import build_request, build_response
+from aiokafkapy.protocol.metadata import encode_metadata_request, read_metadata_response
+from aiokafkapy.protocol.reader import Cursor, FieldReader
+
+LOWEST, HIGHEST = schema_versions(ApiKey.METADATA)
+VERSIONS = range(LOWEST, HIGHEST + 1)
+NAMES = ["t", "ü", "n" * 125, "n" * 126, "n" * 127, "n" * 249]
+
+
+def message(version: int) -> Any:
+    partition = {"partition_index": 0, "leader_id": 1, "leader_epoch": 4, "replica_nodes": [1, 2], "isr_nodes": [1]}
+    topics = [
+        {"name": "a", "topic_id": UUID(int=1), "partitions": [partition, partition | {"partition_index": 1}]},
+        {"name": "b", "topic_id": UUID(int=2), "error_code": 5},
+    ]
+    brokers = [{"node_id": 1, "host": "h", "port": 9}]
+    return build_response(ApiKey.METADATA, version, brokers=brokers, cluster_id="c", controller_id=1, topics=topics)
+
+
+class TestRequests:
+    @pytest.mark.parametrize("version", VERSIONS)
+    @pytest.mark.parametrize("topics", [[], ["t"], NAMES, [f"t-{number}" for number in range(300)]])
+    @pytest.mark.parametrize("creates", [False, True])
+    def test_is_as_kio_writes_it(self, version: int, topics: list[str], creates: bool):
+        body = build_request(
+            ApiKey.METADATA,
+            version,
+            topics=[{"name": topic, "topic_id": None} for topic in topics],
+            allow_auto_topic_creation=creates,
+        )
+        assert encode_metadata_request(version, 7, "me", topics, creates) == [encode_request(body, 7, "me")]
+
+    @pytest.mark.parametrize("version", VERSIONS[1:])
+    def test_all_topics_are_asked_for_with_a_null(self, version: int):
+        body = build_request(ApiKey.METADATA, version, topics=None, allow_auto_topic_creation=False)
+        assert encode_metadata_request(version, 7, None, None, False) == [encode_request(body, 7, None)]
+
+    def test_version_0_asks_for_all_with_an_empty_array(self):
+        body = build_request(ApiKey.METADATA, 0, topics=[])
+        assert encode_metadata_request(0, 7, "me", None, False) == [encode_request(body, 7, "me")]
+
+
+class TestAnswers:
+    @pytest.mark.parametrize("version", VERSIONS)
+    def test_is_kios_message_when_each_topic_is_read_as_kio_has_it(self, version: int):
+        frame = encode_response(message(version), 7)[4:]
+        read = read_metadata_response(version, frame, lambda read_message, cursor: read_message(cursor))
+        assert read == decode_response(ApiKey.METADATA, version, frame)[1] == message(version)
+
+    @pytest.mark.parametrize("version", VERSIONS)
+    def test_topics_are_what_is_made_of_them(self, version: int):
+        def name(read_message: FieldReader, cursor: Cursor) -> object:
+            return read_message(cursor).name
+
+        frame = encode_response(message(version), 7)[4:]
+        assert read_metadata_response(version, frame, name).topics == ("a", "b")
+
+    @pytest.mark.parametrize("version", VERSIONS)
+    def test_a_frame_cut_anywhere_is_malformed(self, version: int):
+        frame = encode_response(message(version), 7)[4:]
+        for size in range(len(frame)):
+            with pytest.raises(MalformedFrameError):
+                read_metadata_response(version, frame[:size], lambda read_message, cursor: read_message(cursor))
+        with pytest.raises(MalformedFrameError):
+            read_metadata_response(version, frame + b"\0", lambda read_message, cursor: read_message(cursor))
