@@ -8,7 +8,7 @@ from aiokafkapy.producer.producer_batch cimport ProducerBatch
 @cython.final
 cdef class PartitionQueue:
     cdef readonly object topic_partition
-    cdef readonly object batches
+    cdef readonly list batches
     cdef public ProducerBatch open_batch
     cdef public long long next_order
     cdef public bint is_muted

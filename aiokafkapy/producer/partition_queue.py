@@ -8,7 +8,6 @@ place. It knows no memory, no time and no broker. Kafka's counterparts are the `
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
 from ..common import NO_LEADER, NO_LEADER_EPOCH, TopicPartition
@@ -33,7 +32,7 @@ class PartitionQueue:
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
-        self.batches: deque[ProducerBatch] = deque()
+        self.batches: list[ProducerBatch] = []  # seldom more than two
         # The last batch, as long as it may take records
         self.open_batch: ProducerBatch | None = None
         self.next_order = 0
@@ -63,7 +62,7 @@ class PartitionQueue:
 
     def pop_first(self) -> ProducerBatch:
         """Take the oldest batch out."""
-        batch = self.batches.popleft()
+        batch = self.batches.pop(0)
         if self.open_batch is batch:
             self.open_batch = None
         return batch
