@@ -19,9 +19,9 @@ records, error), ``produce.split`` (info; topic, partition, records), ``produce.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
-from heapq import heapify, heappop, heappush
 from typing import Final
 
 from ..common import TopicPartition
@@ -38,7 +38,7 @@ from .transaction_manager import TransactionManager
 
 __all__ = ["InFlightBatches"]
 
-SPARE_EXPIRIES: Final = 32
+_NEVER: Final = math.inf
 
 # Looked up once: reading a member off its class costs more than what it is compared with.
 _IN_FLIGHT: Final = BatchState.IN_FLIGHT
@@ -66,33 +66,25 @@ class InFlightBatches:
         self._retries = config.retries
         self._delivery_timeout = config.delivery_timeout_ms / 1000
         self._guarantee_message_order = config.guarantee_message_order
-        # What is where. The heap may also hold batches that were answered since, but not many: they are large.
-        self._on_the_wire: dict[TopicPartition, int] = {}
-        self._count = 0
-        self._expiries: list[tuple[float, int, ProducerBatch]] = []
-        self._number = 0
+        # What is there, and a time before which none of it expires: looked at more closely only then
+        self._on_the_wire: dict[ProducerBatch, None] = {}
+        self._next_expiry = _NEVER
         self.last_errors: dict[TopicPartition, KafkaError] = {}
 
     def __len__(self) -> int:
-        return self._count
+        return len(self._on_the_wire)
 
-    def is_on_the_wire(self, topic_partition: TopicPartition) -> bool:
-        """True while a batch of the partition is in a request that has no answer yet."""
-        return topic_partition in self._on_the_wire
+    def partitions(self) -> set[TopicPartition]:
+        """The partitions that have a batch in a request without an answer yet. Walks over the batches."""
+        return {batch.topic_partition for batch in self._on_the_wire}
 
     def add(self, batches: Sequence[ProducerBatch]) -> None:
         """These batches go into a request."""
         for batch in batches:
-            topic_partition = batch.topic_partition
-            self._on_the_wire[topic_partition] = self._on_the_wire.get(topic_partition, 0) + 1
-            self._number += 1
-            heappush(self._expiries, (batch.created + self._delivery_timeout, self._number, batch))
+            self._on_the_wire[batch] = None
+            self._next_expiry = min(self._next_expiry, batch.created + self._delivery_timeout)
             if self._guarantee_message_order:
-                self._accumulator.mute_partition(topic_partition)
-        self._count += len(batches)
-        if len(self._expiries) > 2 * self._count + SPARE_EXPIRIES:
-            self._expiries = [entry for entry in self._expiries if not entry[2].is_done]
-            heapify(self._expiries)
+                self._accumulator.mute_partition(batch.topic_partition)
 
     def handle_answers(
         self,
@@ -110,10 +102,9 @@ class InFlightBatches:
     ) -> None:
         """As ``handle_answers``, of one batch; None is no answer in a response that came."""
         topic_partition = batch.topic_partition
-        self._count -= 1
-        count = self._on_the_wire.pop(topic_partition) - 1
-        if count:
-            self._on_the_wire[topic_partition] = count
+        del self._on_the_wire[batch]
+        if not self._on_the_wire:
+            self._next_expiry = _NEVER
         if answer is None:
             answer = no_answer(topic_partition, NetworkError.code, "the response left the partition out")
         try:
@@ -154,21 +145,24 @@ class InFlightBatches:
         """Fail what is older than ``delivery_timeout_ms``, whether it waits or is on the wire."""
         for batch in self._accumulator.expired_batches(now):
             self._expire(batch, now, is_over=True)
-        expiries = self._expiries
-        while expiries and (expiries[0][0] <= now or expiries[0][2].is_done):
-            batch = heappop(expiries)[2]
-            # One that waits for its retry is the accumulator's to expire.
-            if batch.state is _IN_FLIGHT:
-                self._expire(batch, now, is_over=False)
+        if now >= self._next_expiry:
+            self._expire_on_the_wire(now)
 
     def time_to_expiry(self, now: float) -> float:
         """Seconds until ``expire`` has something to do; infinity when nothing is pending."""
-        next_expiry = self._accumulator.next_expiry_time
-        if self._expiries:
-            next_expiry = min(next_expiry, self._expiries[0][0])
-        return max(0.0, next_expiry - now)
+        return max(0.0, min(self._accumulator.next_expiry_time, self._next_expiry) - now)
 
     # internals
+
+    def _expire_on_the_wire(self, now: float) -> None:
+        self._next_expiry = _NEVER
+        for batch in list(self._on_the_wire):
+            if batch.state is not _IN_FLIGHT:
+                continue  # done already, though not answered
+            if batch.has_reached_delivery_timeout(self._delivery_timeout, now):
+                self._expire(batch, now, is_over=False)
+            else:
+                self._next_expiry = min(self._next_expiry, batch.created + self._delivery_timeout)
 
     def _act_on(self, batch: ProducerBatch, answer: PartitionProduceResponse, now: float, was_sent: bool) -> None:
         decision = decide(
