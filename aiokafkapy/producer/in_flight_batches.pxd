@@ -18,14 +18,15 @@ cdef class InFlightBatches:
     cdef Py_ssize_t _retries
     cdef double _delivery_timeout
     cdef bint _guarantee_message_order
-    cdef dict _on_the_wire
+    cdef list _requests
     cdef double _next_expiry
     cdef readonly dict last_errors
 
     @cython.locals(batch=ProducerBatch)
-    cpdef add(self, object batches)
+    cpdef add(self, list batches)
+    cpdef over(self, list batches)
     @cython.locals(batch=ProducerBatch)
-    cpdef handle_answers(self, object batches, object answers, double now, bint was_sent=*)
+    cpdef handle_answers(self, list batches, object answers, double now, bint was_sent=*)
     cpdef handle_answer(self, ProducerBatch batch, object answer, double now, bint was_sent)
     @cython.locals(batch=ProducerBatch)
     cpdef expire(self, double now)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
@@ -67,44 +67,51 @@ class InFlightBatches:
         self._delivery_timeout = config.delivery_timeout_ms / 1000
         self._guarantee_message_order = config.guarantee_message_order
         # What is there, and a time before which none of it expires: looked at more closely only then
-        self._on_the_wire: dict[ProducerBatch, None] = {}
+        self._requests: list[list[ProducerBatch]] = []
         self._next_expiry = _NEVER
         self.last_errors: dict[TopicPartition, KafkaError] = {}
 
     def __len__(self) -> int:
-        return len(self._on_the_wire)
+        return sum(map(len, self._requests))
 
     def partitions(self) -> set[TopicPartition]:
         """The partitions that have a batch in a request without an answer yet. Walks over the batches."""
-        return {batch.topic_partition for batch in self._on_the_wire}
+        return {batch.topic_partition for batches in self._requests for batch in batches}
 
-    def add(self, batches: Sequence[ProducerBatch]) -> None:
+    def add(self, batches: list[ProducerBatch]) -> None:
         """These batches go into a request."""
+        self._requests.append(batches)
         for batch in batches:
-            self._on_the_wire[batch] = None
             self._next_expiry = min(self._next_expiry, batch.created + self._delivery_timeout)
             if self._guarantee_message_order:
                 self._accumulator.mute_partition(batch.topic_partition)
 
+    def over(self, batches: list[ProducerBatch]) -> None:
+        """The request with these batches, which is the very list that was added, is over: handle each one's answer."""
+        for position, candidate in enumerate(self._requests):
+            if candidate is batches:
+                del self._requests[position]
+                break
+        if not self._requests:
+            self._next_expiry = _NEVER
+
     def handle_answers(
         self,
-        batches: Sequence[ProducerBatch],
+        batches: list[ProducerBatch],
         answers: Mapping[TopicPartition, PartitionProduceResponse],
         now: float,
         was_sent: bool = True,
     ) -> None:
-        """The request with these batches is over. ``was_sent``: a byte of it may have reached the broker."""
+        """``over`` and the answers. ``was_sent``: a byte of the request may have reached the broker."""
+        self.over(batches)
         for batch in batches:
             self.handle_answer(batch, answers.get(batch.topic_partition), now, was_sent)
 
     def handle_answer(
         self, batch: ProducerBatch, answer: PartitionProduceResponse | None, now: float, was_sent: bool
     ) -> None:
-        """As ``handle_answers``, of one batch; None is no answer in a response that came."""
+        """As ``handle_answers``, of one batch whose request is ``over``; None is no answer in a response that came."""
         topic_partition = batch.topic_partition
-        del self._on_the_wire[batch]
-        if not self._on_the_wire:
-            self._next_expiry = _NEVER
         if answer is None:
             answer = no_answer(topic_partition, NetworkError.code, "the response left the partition out")
         try:
@@ -156,7 +163,7 @@ class InFlightBatches:
 
     def _expire_on_the_wire(self, now: float) -> None:
         self._next_expiry = _NEVER
-        for batch in list(self._on_the_wire):
+        for batch in [batch for batches in self._requests for batch in batches]:
             if batch.state is not _IN_FLIGHT:
                 continue  # done already, though not answered
             if batch.has_reached_delivery_timeout(self._delivery_timeout, now):

@@ -22,7 +22,7 @@ cdef class PartitionQueue:
 @cython.final
 cdef class TopicInfo:
     cdef readonly str topic
-    cdef readonly dict queues
+    cdef readonly list queues
     cdef readonly object partitioner
     cdef public PartitionQueue sticky_queue
     cdef public long long produced_bytes

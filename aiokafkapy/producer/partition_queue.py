@@ -87,7 +87,7 @@ class TopicInfo:
 
     def __init__(self, topic: str, partitioner: Any) -> None:
         self.topic = topic
-        self.queues: dict[int, PartitionQueue] = {}
+        self.queues: list[PartitionQueue | None] = []  # by their partitions' numbers
         # The sticky partition (KIP-480, KIP-794) and how many bytes it got since it was chosen
         self.partitioner = partitioner
         self.sticky_queue: PartitionQueue | None = None
@@ -95,12 +95,14 @@ class TopicInfo:
 
     def queue(self, partition: int) -> PartitionQueue:
         """The queue of a partition, made when first asked for."""
-        queue = self.queues.get(partition)
+        if partition >= len(self.queues):
+            self.queues += [None] * (partition + 1 - len(self.queues))
+        queue = self.queues[partition]
         if queue is None:
             queue = self.queues[partition] = PartitionQueue(TopicPartition(self.topic, partition))
         return queue
 
     def queue_size(self, partition: int) -> int:
         """How many batches of the partition wait to be sent."""
-        queue = self.queues.get(partition)
+        queue = self.queues[partition] if partition < len(self.queues) else None
         return 0 if queue is None else len(queue.batches)

@@ -12,6 +12,8 @@ Rules:
   KIP-360) changes its header.
 - ``order`` is the place of its first record among all records of the partition, so that batches which come back, whole
   or in pieces, find their place in the queue again.
+- Compiled, batches are invisible to the cyclic collector, which would visit thousands. What ties them into a knot is
+  the account of those without an outcome; ``abandon()`` unties it when the producer is thrown away.
 - ``compress()`` may run in another thread; everything else belongs to the event loop's.
 """
 
@@ -22,6 +24,11 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, Final
+
+try:
+    import cython
+except ImportError:  # interpreted, where there is no Cython
+    from .. import _form as cython
 
 from ..common import NO_LEADER_EPOCH, NO_TIMESTAMP, Headers, TopicPartition
 from ..errors import IllegalStateError
@@ -78,6 +85,10 @@ BATCH_STATES: Final = StateTable(
 )
 
 
+# Not seen by the cyclic collector, see above. Said here and not in the .pxd, for Cython takes it from the source only.
+@cython.no_gc
+@cython.final
+@cython.cclass
 class ProducerBatch:
     """A batch of one partition. Make one with a builder, append, ``close``, ``seal``, send ``buffers()``, settle it."""
 
@@ -374,6 +385,11 @@ class ProducerBatch:
     def abort(self, error: BaseException) -> bool:
         """The batch is thrown away, because the producer closes or its transaction is aborted. False as in ``fail``."""
         return self._fail(BatchState.ABORTED, error)
+
+    def abandon(self) -> None:
+        """There will be no outcome: let go of all who wait for it, and of the account that the batch stands in."""
+        self.produce_result.abandon()
+        self._incomplete = None
 
     def split(self, limit: int) -> deque[ProducerBatch]:
         """Move the records into new batches of at most ``limit`` bytes before compression, at least one record in each.

@@ -315,7 +315,7 @@ class RecordAccumulator:
     def abandon(self) -> None:
         """Let go of everybody who waits: there will be no answers. Called when the accumulator is thrown away."""
         for batch in self._incomplete.copy_all():
-            batch.produce_result.abandon()
+            batch.abandon()
 
     def __del__(self) -> None:
         # A task that awaits a delivery is held by its batch, and holds the delivery, which the collector does not see:

@@ -76,7 +76,7 @@ class TestLeader:
 def test_a_topic_makes_the_queue_of_a_partition_when_it_is_first_asked_for() -> None:
     info = TopicInfo("t", None)
     assert info.queue_size(3) == 0
-    assert info.queues == {}
+    assert info.queues == []
     queue = info.queue(3)
     assert info.queue(3) is queue
     assert queue.topic_partition == ("t", 3)
