@@ -183,7 +183,7 @@ class ProduceRequests:
             of_topic.append(batch)
             records += batch.record_count
             uncompressed = BATCH_HEADER_SIZE + batch.builder.records_size
-            self._metrics.record_batch(batch.record_count, batch.size, uncompressed, now - batch.created, now)
+            self._metrics.record_batch(batch.record_count, batch.builder.size, uncompressed, now - batch.created, now)
         topics: list[tuple[str, UUID | None, list[ProducerBatch]]] = []
         max_version = None
         for topic, of_topic in by_topic.items():

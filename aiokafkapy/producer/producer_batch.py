@@ -70,6 +70,7 @@ class BatchState(enum.Enum):
 _CLOSED: Final = BatchState.CLOSED
 _IN_FLIGHT: Final = BatchState.IN_FLIGHT
 _SUCCEEDED: Final = BatchState.SUCCEEDED
+_UNCOMPRESSED: Final = int(Compression.NONE)
 _OUTCOMES: Final = (BatchState.SUCCEEDED, BatchState.FAILED, BatchState.ABORTED, BatchState.SPLIT)
 
 BATCH_STATES: Final = StateTable(
@@ -282,11 +283,11 @@ class ProducerBatch:
         self.close()
         if self.builder.is_sealed:
             return
-        if self.compression != Compression.NONE and self._compressed is None:
+        if self.compression and self._compressed is None:
             self.compress()
         payload, self._compressed = self._compressed, None
         if payload is None or len(payload) >= self.builder.records_size:
-            self.builder.seal(Compression.NONE)
+            self.builder.seal(_UNCOMPRESSED)
         else:
             self.builder.seal(self.compression, payload)
 
@@ -446,7 +447,7 @@ class ProducerBatch:
     # internals
 
     def _finish(self, outcome: BatchState) -> bool:
-        if self.is_done:
+        if self.state in _OUTCOMES:
             _logger.debug("ignored %s of %s: it is %s", outcome.name, self.topic_partition, self.state.name)
             return False
         self.close()

@@ -8,6 +8,8 @@ from aiokafkapy.producer.partition_queue cimport PartitionQueue
 from aiokafkapy.producer.producer_batch cimport ProducerBatch
 from aiokafkapy.producer.transaction_manager cimport TransactionManager
 
+cdef int NO_SEQUENCE
+
 
 @cython.final
 cdef class ReadyBatches:

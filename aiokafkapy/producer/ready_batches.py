@@ -25,7 +25,7 @@ from ..common import NO_LEADER
 from .batch_queues import NOBODY, BatchQueues
 from .batch_sealer import BatchSealer
 from .partition_queue import PartitionQueue
-from .producer_batch import ProducerBatch
+from .producer_batch import NO_SEQUENCE, ProducerBatch
 
 if TYPE_CHECKING:
     from ..cluster.cluster import Cluster
@@ -144,16 +144,16 @@ class ReadyBatches:
                 if queue.open_batch is batch:
                     queue.open_batch = None
                 self._sealer.seal(batch)  # only then its size is known
-            if chosen and size + batch.size > max_request_size:
+            if chosen and size + batch.builder.size > max_request_size:
                 break  # full: this partition will be the first of the next round
-            size += batch.size
+            size += batch.builder.size
             chosen.append(queue)
         batches = []
         for queue in chosen:
             batch = self._queues.take_first(queue)
             self._sealer.seal(batch)
             # A retry keeps the sequence that it has, or it would be another batch.
-            if self._transaction_manager is not None and not batch.has_sequence:
+            if self._transaction_manager is not None and batch.base_sequence == NO_SEQUENCE:
                 self._transaction_manager.stamp(batch)
             batch.drained(now)
             batches.append(batch)

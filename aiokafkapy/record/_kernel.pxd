@@ -40,6 +40,9 @@ cdef class RecordBatchBuilder:
     cdef bytes _header
 
     cpdef Py_ssize_t try_append(self, long long timestamp_ms, object key, object value, object headers) except -1
+    cpdef seal(self, int compression, object compressed_payload=*)
+    cpdef stamp(self, long long producer_id, int epoch, int base_sequence, bint is_transactional=*)
+    cpdef tuple buffers(self)
     cdef Py_ssize_t _append_buffers(self, long long timestamp_ms, object key, object value, object headers) except -1
     cdef Py_ssize_t _append(
         self, long long timestamp_ms,

@@ -156,7 +156,7 @@ cdef class RecordBatchBuilder:
         self._is_closed = True
         return memoryview(self._block if len(self._blocks) == 1 else b"".join(self._blocks))
 
-    def seal(self, int compression, object compressed_payload=None):
+    cpdef seal(self, int compression, object compressed_payload=None):
         """End appending, once; with a codec, `compressed_payload` replaces the raw records, which are freed."""
         cdef Py_ssize_t payload_size
         if self.is_sealed:
@@ -184,7 +184,7 @@ cdef class RecordBatchBuilder:
         self.compression = compression
         self.is_sealed = self._is_closed = True
 
-    def stamp(self, long long producer_id, int epoch, int base_sequence, bint is_transactional=False):
+    cpdef stamp(self, long long producer_id, int epoch, int base_sequence, bint is_transactional=False):
         """Write the header for this producer id, epoch and sequence; the same values again give the same bytes."""
         if not self.is_sealed:
             raise IllegalStateError("seal the batch before it is stamped")
@@ -204,7 +204,7 @@ cdef class RecordBatchBuilder:
         self.is_transactional = is_transactional
         self._header = None
 
-    def buffers(self):
+    cpdef tuple buffers(self):
         """Header and records as they go on the wire, large ones without a copy; nobody's when it was not stamped."""
         if not self.is_sealed:
             raise IllegalStateError("seal the batch before it is sent")
