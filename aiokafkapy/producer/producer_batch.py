@@ -270,11 +270,6 @@ class ProducerBatch:
             and self.builder.records_size > inline_limit(self.compression, self.compression_level)
         )
 
-    @property
-    def is_sealed(self) -> bool:
-        """True when the bytes of the records are final."""
-        return self.builder.is_sealed
-
     def seal(self) -> None:
         """Close the batch and make its bytes final, compressing now what was not compressed in a thread before.
 

@@ -880,7 +880,7 @@ class TestDrain:
         harness = Harness()
         harness.append_ok(b"a")
         (first,) = harness.drain()
-        assert first.is_sealed
+        assert first.builder.is_sealed
         harness.append_ok(b"b")
         (second,) = harness.drain()
         assert (values_of(first), values_of(second)) == ([b"a"], [b"b"])
