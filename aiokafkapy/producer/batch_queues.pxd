@@ -13,12 +13,17 @@ cdef class BatchQueues:
     cdef double _availability_timeout
     cdef dict _node_latencies
     cdef dict _topics
-    cdef readonly dict active
+    cdef dict _active
+    cdef object _view
     cdef public object cluster
     cdef readonly double delivery_timeout
     cdef public double next_expiry_time
     cdef public object gathering
 
+    cdef bint has_batches(self) except -1
+    cdef Py_ssize_t count(self) except -1
+    @cython.locals(queue=PartitionQueue)
+    cpdef dict by_leader(self, object cluster)
     @cython.locals(info=TopicInfo)
     cpdef TopicInfo topic(self, str topic)
     cpdef PartitionQueue queue(self, object topic_partition)
@@ -28,7 +33,11 @@ cdef class BatchQueues:
     cpdef add_open(self, PartitionQueue queue, ProducerBatch batch)
     @cython.locals(queue=PartitionQueue)
     cpdef put_back(self, ProducerBatch batch)
+    @cython.locals(batch=ProducerBatch, queues=dict)
     cpdef ProducerBatch take_first(self, PartitionQueue queue)
     @cython.locals(queue=PartitionQueue)
     cpdef remove(self, ProducerBatch batch)
+    @cython.locals(queues=dict)
     cdef _activate(self, PartitionQueue queue, ProducerBatch batch)
+    @cython.locals(queues=dict)
+    cdef _deactivate(self, PartitionQueue queue)

@@ -7,8 +7,8 @@ and when the oldest batch expires. It knows no memory and sends nothing. Kafka's
 
 Rules:
 
-- ``active`` has the queues with batches, and only those, the one drained longest ago first: whoever walks over them
-  pays nothing for ten thousand idle partitions.
+- ``by_leader`` has the queues with batches, and only those, for each leader the one drained longest ago first: whoever
+  walks over them pays nothing for ten thousand idle partitions, and may end when a request to the leader is full.
 - ``next_expiry_time`` is never later than the first expiry; it may be earlier, until somebody looks again.
 """
 
@@ -35,12 +35,13 @@ class BatchQueues:
     """The queues of one producer. Times are seconds; ``availability_timeout`` 0 leaves out no node."""
 
     __slots__ = (
+        "_active",
         "_availability_timeout",
         "_batch_size",
         "_is_adaptive",
         "_node_latencies",
         "_topics",
-        "active",
+        "_view",
         "cluster",
         "delivery_timeout",
         "gathering",
@@ -53,7 +54,9 @@ class BatchQueues:
         self._batch_size = batch_size
         self.delivery_timeout = delivery_timeout
         self._topics: dict[str, TopicInfo] = {}
-        self.active: dict[PartitionQueue, None] = {}
+        # The queues with batches by leader, as `_view` has it
+        self._active: dict[int, dict[PartitionQueue, None]] = {}
+        self._view: Any = None
         self.next_expiry_time = _NEVER
         # The leaders for which older batches gather: a new one of theirs is ready later, so nobody need look for it
         self.gathering: Set[int] = NOBODY
@@ -76,9 +79,35 @@ class BatchQueues:
         """The queue of a partition, made when first asked for."""
         return self.topic(topic_partition[0]).queue(topic_partition[1])
 
+    def by_leader(self, cluster: Any) -> dict[int, dict[PartitionQueue, None]]:
+        """The queues with batches, by their leaders in ``cluster``; those without one are under ``NO_LEADER``.
+
+        The mapping changes with the queues.
+        """
+        if cluster is not self._view:
+            queues = self.with_batches()
+            self._view = cluster
+            self._active = {}
+            for queue in queues:
+                queue.update_leader(cluster)
+                self._active.setdefault(queue.leader, {})[queue] = None
+        return self._active
+
+    def with_batches(self) -> list[PartitionQueue]:
+        """All queues that have any, a copy."""
+        return [queue for queues in self._active.values() for queue in queues]
+
+    def has_batches(self) -> bool:
+        """True when any queue has some."""
+        return any(self._active.values())
+
+    def count(self) -> int:
+        """How many queues have batches."""
+        return sum(map(len, self._active.values()))
+
     def sizes(self) -> dict[TopicPartition, int]:
         """How many batches wait, by partition, where there are any."""
-        return {queue.topic_partition: len(queue.batches) for queue in self.active}
+        return {queue.topic_partition: len(queue.batches) for queue in self.with_batches()}
 
     # --- sticky partitions ---
 
@@ -130,16 +159,19 @@ class BatchQueues:
     def take_first(self, queue: PartitionQueue) -> ProducerBatch:
         """Take the oldest batch of ``queue``, which goes to the end of the round if it has more."""
         batch = queue.pop_first()
-        del self.active[queue]
         if queue.batches:
-            self.active[queue] = None
+            queues = self._active[queue.leader]
+            del queues[queue]
+            queues[queue] = None
+        else:
+            self._deactivate(queue)
         return batch
 
     def remove(self, batch: ProducerBatch) -> None:
         """Take ``batch`` out if it is here, wherever it stands."""
         queue = self.queue(batch.topic_partition)
         if queue.remove(batch) and not queue.batches:
-            del self.active[queue]
+            self._deactivate(queue)
 
     def take_expired(self, now: float) -> list[ProducerBatch]:
         """Take out what is older than the delivery time-out, oldest first in each partition."""
@@ -147,7 +179,7 @@ class BatchQueues:
         if now < self.next_expiry_time:
             return expired
         next_expiry = _NEVER
-        for queue in list(self.active):
+        for queue in self.with_batches():
             while queue.batches and queue.batches[0].has_reached_delivery_timeout(self.delivery_timeout, now):
                 expired.append(self.take_first(queue))
             if queue.batches:
@@ -158,8 +190,19 @@ class BatchQueues:
     # internals
 
     def _activate(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
-        self.active.setdefault(queue)
+        if self._view is not None:
+            queue.update_leader(self._view)
+        queues = self._active.get(queue.leader)
+        if queues is None:
+            queues = self._active[queue.leader] = {}
+        queues.setdefault(queue)
         self.next_expiry_time = min(self.next_expiry_time, batch.created + self.delivery_timeout)
+
+    def _deactivate(self, queue: PartitionQueue) -> None:
+        queues = self._active[queue.leader]
+        del queues[queue]
+        if not queues and not self.has_batches():
+            self.next_expiry_time = _NEVER
 
     def _is_node_available(self, node_id: int) -> bool:
         latency = self._node_latencies.get(node_id)

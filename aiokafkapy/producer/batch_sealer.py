@@ -31,7 +31,7 @@ class BatchSealer:
 
     def seal(self, batch: ProducerBatch) -> None:
         """Make the batch's bytes final, now."""
-        if not batch.is_sealed:
+        if not batch.builder.is_sealed:
             batch.seal()
             self._pool.charge(batch.settle_memory())
 

@@ -18,21 +18,20 @@ cdef class InFlightBatches:
     cdef Py_ssize_t _retries
     cdef double _delivery_timeout
     cdef bint _guarantee_message_order
-    cdef dict _on_the_wire
-    cdef Py_ssize_t _count
-    cdef readonly list _expiries
-    cdef long long _number
+    cdef list _requests
+    cdef double _next_expiry
     cdef readonly dict last_errors
 
     @cython.locals(batch=ProducerBatch)
-    cpdef add(self, object batches)
+    cpdef add(self, list batches)
+    cpdef over(self, list batches)
     @cython.locals(batch=ProducerBatch)
-    cpdef handle_answers(self, object batches, object answers, double now, bint was_sent=*)
-    @cython.locals(count=Py_ssize_t)
+    cpdef handle_answers(self, list batches, object answers, double now, bint was_sent=*)
     cpdef handle_answer(self, ProducerBatch batch, object answer, double now, bint was_sent)
     @cython.locals(batch=ProducerBatch)
     cpdef expire(self, double now)
-    @cython.locals(next_expiry=double)
     cpdef double time_to_expiry(self, double now) except -1
+    @cython.locals(batch=ProducerBatch)
+    cdef _expire_on_the_wire(self, double now)
     cdef _act_on(self, ProducerBatch batch, object answer, double now, bint was_sent)
     cdef _complete(self, ProducerBatch batch, object answer, double now)

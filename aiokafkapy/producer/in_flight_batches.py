@@ -19,9 +19,9 @@ records, error), ``produce.split`` (info; topic, partition, records), ``produce.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Mapping
 from functools import partial
-from heapq import heapify, heappop, heappush
 from typing import Final
 
 from ..common import TopicPartition
@@ -38,7 +38,7 @@ from .transaction_manager import TransactionManager
 
 __all__ = ["InFlightBatches"]
 
-SPARE_EXPIRIES: Final = 32
+_NEVER: Final = math.inf
 
 # Looked up once: reading a member off its class costs more than what it is compared with.
 _IN_FLIGHT: Final = BatchState.IN_FLIGHT
@@ -66,54 +66,52 @@ class InFlightBatches:
         self._retries = config.retries
         self._delivery_timeout = config.delivery_timeout_ms / 1000
         self._guarantee_message_order = config.guarantee_message_order
-        # What is where. The heap may also hold batches that were answered since, but not many: they are large.
-        self._on_the_wire: dict[TopicPartition, int] = {}
-        self._count = 0
-        self._expiries: list[tuple[float, int, ProducerBatch]] = []
-        self._number = 0
+        # What is there, and a time before which none of it expires: looked at more closely only then
+        self._requests: list[list[ProducerBatch]] = []
+        self._next_expiry = _NEVER
         self.last_errors: dict[TopicPartition, KafkaError] = {}
 
     def __len__(self) -> int:
-        return self._count
+        return sum(map(len, self._requests))
 
-    def is_on_the_wire(self, topic_partition: TopicPartition) -> bool:
-        """True while a batch of the partition is in a request that has no answer yet."""
-        return topic_partition in self._on_the_wire
+    def partitions(self) -> set[TopicPartition]:
+        """The partitions that have a batch in a request without an answer yet. Walks over the batches."""
+        return {batch.topic_partition for batches in self._requests for batch in batches}
 
-    def add(self, batches: Sequence[ProducerBatch]) -> None:
+    def add(self, batches: list[ProducerBatch]) -> None:
         """These batches go into a request."""
+        self._requests.append(batches)
         for batch in batches:
-            topic_partition = batch.topic_partition
-            self._on_the_wire[topic_partition] = self._on_the_wire.get(topic_partition, 0) + 1
-            self._number += 1
-            heappush(self._expiries, (batch.created + self._delivery_timeout, self._number, batch))
+            self._next_expiry = min(self._next_expiry, batch.created + self._delivery_timeout)
             if self._guarantee_message_order:
-                self._accumulator.mute_partition(topic_partition)
-        self._count += len(batches)
-        if len(self._expiries) > 2 * self._count + SPARE_EXPIRIES:
-            self._expiries = [entry for entry in self._expiries if not entry[2].is_done]
-            heapify(self._expiries)
+                self._accumulator.mute_partition(batch.topic_partition)
+
+    def over(self, batches: list[ProducerBatch]) -> None:
+        """The request with these batches, which is the very list that was added, is over: handle each one's answer."""
+        for position, candidate in enumerate(self._requests):
+            if candidate is batches:
+                del self._requests[position]
+                break
+        if not self._requests:
+            self._next_expiry = _NEVER
 
     def handle_answers(
         self,
-        batches: Sequence[ProducerBatch],
+        batches: list[ProducerBatch],
         answers: Mapping[TopicPartition, PartitionProduceResponse],
         now: float,
         was_sent: bool = True,
     ) -> None:
-        """The request with these batches is over. ``was_sent``: a byte of it may have reached the broker."""
+        """``over`` and the answers. ``was_sent``: a byte of the request may have reached the broker."""
+        self.over(batches)
         for batch in batches:
             self.handle_answer(batch, answers.get(batch.topic_partition), now, was_sent)
 
     def handle_answer(
         self, batch: ProducerBatch, answer: PartitionProduceResponse | None, now: float, was_sent: bool
     ) -> None:
-        """As ``handle_answers``, of one batch; None is no answer in a response that came."""
+        """As ``handle_answers``, of one batch whose request is ``over``; None is no answer in a response that came."""
         topic_partition = batch.topic_partition
-        self._count -= 1
-        count = self._on_the_wire.pop(topic_partition) - 1
-        if count:
-            self._on_the_wire[topic_partition] = count
         if answer is None:
             answer = no_answer(topic_partition, NetworkError.code, "the response left the partition out")
         try:
@@ -154,21 +152,24 @@ class InFlightBatches:
         """Fail what is older than ``delivery_timeout_ms``, whether it waits or is on the wire."""
         for batch in self._accumulator.expired_batches(now):
             self._expire(batch, now, is_over=True)
-        expiries = self._expiries
-        while expiries and (expiries[0][0] <= now or expiries[0][2].is_done):
-            batch = heappop(expiries)[2]
-            # One that waits for its retry is the accumulator's to expire.
-            if batch.state is _IN_FLIGHT:
-                self._expire(batch, now, is_over=False)
+        if now >= self._next_expiry:
+            self._expire_on_the_wire(now)
 
     def time_to_expiry(self, now: float) -> float:
         """Seconds until ``expire`` has something to do; infinity when nothing is pending."""
-        next_expiry = self._accumulator.next_expiry_time
-        if self._expiries:
-            next_expiry = min(next_expiry, self._expiries[0][0])
-        return max(0.0, next_expiry - now)
+        return max(0.0, min(self._accumulator.next_expiry_time, self._next_expiry) - now)
 
     # internals
+
+    def _expire_on_the_wire(self, now: float) -> None:
+        self._next_expiry = _NEVER
+        for batch in [batch for batches in self._requests for batch in batches]:
+            if batch.state is not _IN_FLIGHT:
+                continue  # done already, though not answered
+            if batch.has_reached_delivery_timeout(self._delivery_timeout, now):
+                self._expire(batch, now, is_over=False)
+            else:
+                self._next_expiry = min(self._next_expiry, batch.created + self._delivery_timeout)
 
     def _act_on(self, batch: ProducerBatch, answer: PartitionProduceResponse, now: float, was_sent: bool) -> None:
         decision = decide(

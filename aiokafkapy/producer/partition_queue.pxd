@@ -8,7 +8,7 @@ from aiokafkapy.producer.producer_batch cimport ProducerBatch
 @cython.final
 cdef class PartitionQueue:
     cdef readonly object topic_partition
-    cdef readonly object batches
+    cdef readonly list batches
     cdef public ProducerBatch open_batch
     cdef public long long next_order
     cdef public bint is_muted
@@ -22,7 +22,7 @@ cdef class PartitionQueue:
 @cython.final
 cdef class TopicInfo:
     cdef readonly str topic
-    cdef readonly dict queues
+    cdef readonly list queues
     cdef readonly object partitioner
     cdef public PartitionQueue sticky_queue
     cdef public long long produced_bytes

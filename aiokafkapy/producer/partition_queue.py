@@ -8,7 +8,6 @@ place. It knows no memory, no time and no broker. Kafka's counterparts are the `
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
 from ..common import NO_LEADER, NO_LEADER_EPOCH, TopicPartition
@@ -33,7 +32,7 @@ class PartitionQueue:
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
-        self.batches: deque[ProducerBatch] = deque()
+        self.batches: list[ProducerBatch] = []  # seldom more than two
         # The last batch, as long as it may take records
         self.open_batch: ProducerBatch | None = None
         self.next_order = 0
@@ -63,7 +62,7 @@ class PartitionQueue:
 
     def pop_first(self) -> ProducerBatch:
         """Take the oldest batch out."""
-        batch = self.batches.popleft()
+        batch = self.batches.pop(0)
         if self.open_batch is batch:
             self.open_batch = None
         return batch
@@ -88,7 +87,7 @@ class TopicInfo:
 
     def __init__(self, topic: str, partitioner: Any) -> None:
         self.topic = topic
-        self.queues: dict[int, PartitionQueue] = {}
+        self.queues: list[PartitionQueue | None] = []  # by their partitions' numbers
         # The sticky partition (KIP-480, KIP-794) and how many bytes it got since it was chosen
         self.partitioner = partitioner
         self.sticky_queue: PartitionQueue | None = None
@@ -96,12 +95,14 @@ class TopicInfo:
 
     def queue(self, partition: int) -> PartitionQueue:
         """The queue of a partition, made when first asked for."""
-        queue = self.queues.get(partition)
+        if partition >= len(self.queues):
+            self.queues += [None] * (partition + 1 - len(self.queues))
+        queue = self.queues[partition]
         if queue is None:
             queue = self.queues[partition] = PartitionQueue(TopicPartition(self.topic, partition))
         return queue
 
     def queue_size(self, partition: int) -> int:
         """How many batches of the partition wait to be sent."""
-        queue = self.queues.get(partition)
+        queue = self.queues[partition] if partition < len(self.queues) else None
         return 0 if queue is None else len(queue.batches)

@@ -33,7 +33,7 @@ cdef class ProduceRequests:
     cpdef handle_response(self, SentBatches sent, ClientResponse response)
     @cython.locals(cluster=Cluster, delay=double)
     cdef double _choose_nodes(self, object ready_nodes, list nodes, double now) except? -1
-    @cython.locals(cluster=Cluster, batch=ProducerBatch, partitions=list, records=Py_ssize_t, uncompressed=Py_ssize_t)
+    @cython.locals(cluster=Cluster, batch=ProducerBatch, of_topic=list, records=Py_ssize_t, uncompressed=Py_ssize_t)
     cdef _send(self, int node_id, list batches, double now)
     cdef _post(self, ClientRequest request, double now)
     cdef _handle_by_partition(self, SentBatches sent, object body, double now)
@@ -47,5 +47,5 @@ cdef class SentBatches:
     cdef int _acks
     cdef int _timeout_ms
 
-    @cython.locals(partitions=list, index=Py_ssize_t)
+    @cython.locals(batches=list, batch=ProducerBatch, index=Py_ssize_t)
     cpdef bint all_is_well(self, list answers) except -1

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Final
 from uuid import UUID
 
 from ..client.client_request import Buffer, ClientRequest, ClientResponse, ready_made
@@ -144,6 +144,7 @@ class ProduceRequests:
         else:
             self._metrics.record_response(response.latency, body.throttle_time_ms, now)
             if sent.all_is_well(body.partitions):
+                self._in_flight_batches.over(batches)
                 for index, answer in enumerate(body.partitions):
                     self._in_flight_batches.handle_answer(batches[index], answer, now, True)
             else:
@@ -172,22 +173,22 @@ class ProduceRequests:
 
     def _send(self, node_id: int, batches: list[ProducerBatch], now: float) -> None:
         cluster = self._metadata.cluster
-        by_topic: dict[str, list[tuple[int, Sequence[Any]]]] = {}
+        by_topic: dict[str, list[ProducerBatch]] = {}
         records = 0
         for batch in batches:
-            topic, partition_number = batch.topic_partition
-            partitions = by_topic.get(topic)
-            if partitions is None:
-                partitions = by_topic[topic] = []
-            partitions.append((partition_number, batch.buffers()))
+            topic = batch.topic_partition[0]
+            of_topic = by_topic.get(topic)
+            if of_topic is None:
+                of_topic = by_topic[topic] = []
+            of_topic.append(batch)
             records += batch.record_count
             uncompressed = BATCH_HEADER_SIZE + batch.builder.records_size
-            self._metrics.record_batch(batch.record_count, batch.size, uncompressed, now - batch.created, now)
-        topics: list[tuple[str, UUID | None, list[tuple[int, Sequence[Any]]]]] = []
+            self._metrics.record_batch(batch.record_count, batch.builder.size, uncompressed, now - batch.created, now)
+        topics: list[tuple[str, UUID | None, list[ProducerBatch]]] = []
         max_version = None
-        for topic, partitions in by_topic.items():
+        for topic, of_topic in by_topic.items():
             topic_id = cluster.topic_id(topic)
-            topics.append((topic, topic_id, partitions))
+            topics.append((topic, topic_id, of_topic))
             if topic_id is None:
                 # Some brokers offer Produce 13 beside a Metadata without ids (Event Hubs).
                 max_version = FIRST_PRODUCE_WITH_TOPIC_IDS - 1
@@ -229,7 +230,7 @@ class SentBatches:
         self,
         requests: ProduceRequests,
         batches: list[ProducerBatch],
-        topics: list[tuple[str, UUID | None, list[tuple[int, Sequence[Any]]]]],
+        topics: list[tuple[str, UUID | None, list[ProducerBatch]]],
         acks: int,
         timeout_ms: int,
     ) -> None:
@@ -240,10 +241,12 @@ class SentBatches:
         self._timeout_ms = timeout_ms
 
     def encode(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
-        """The pieces of the request's frame."""
-        return encode_produce_request(
-            version, correlation_id, client_id, None, self._acks, self._timeout_ms, self.topics
-        )
+        """The pieces of the request's frame. Nothing of them is kept here: small batches are copied into them."""
+        topics = [
+            (topic, topic_id, [(batch.topic_partition[1], batch.buffers()) for batch in batches])
+            for topic, topic_id, batches in self.topics
+        ]
+        return encode_produce_request(version, correlation_id, client_id, None, self._acks, self._timeout_ms, topics)
 
     def handle_response(self, response: ClientResponse) -> None:
         """The request is over."""
@@ -253,16 +256,20 @@ class SentBatches:
         """True when these are the answers to the batches of one topic, in their order, and none is an error."""
         if len(self.topics) != 1 or len(answers) != len(self.batches):
             return False
-        topic, topic_id, partitions = self.topics[0]
+        topic, topic_id, batches = self.topics[0]
+        known = None
         for index, answer in enumerate(answers):
-            if answer.error_code or answer.partition != partitions[index][0]:
+            batch = batches[index]
+            if answer.error_code or answer.partition != batch.topic_partition[1]:
                 return False
             if answer.topic is not None:
                 if answer.topic != topic:
                     return False
-            # By their numbers: two ids are compared by a Python call.
-            elif answer.topic_id is None or topic_id is None or answer.topic_id.int != topic_id.int:
-                return False
+            elif answer.topic_id is not known or known is None:  # they share one object, as a rule
+                known = answer.topic_id
+                # By their numbers: two ids are compared by a Python call.
+                if known is None or topic_id is None or known.int != topic_id.int:
+                    return False
         return True
 
 

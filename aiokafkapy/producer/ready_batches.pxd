@@ -8,6 +8,8 @@ from aiokafkapy.producer.partition_queue cimport PartitionQueue
 from aiokafkapy.producer.producer_batch cimport ProducerBatch
 from aiokafkapy.producer.transaction_manager cimport TransactionManager
 
+cdef int NO_SEQUENCE
+
 
 @cython.final
 cdef class ReadyBatches:
@@ -18,12 +20,12 @@ cdef class ReadyBatches:
     cdef double _linger
 
     @cython.locals(
-        queue=PartitionQueue, batch=ProducerBatch, leader=int, next_ready=double, next_expiry=double,
-        lingers_until=double, linger=double,
+        queue=PartitionQueue, batch=ProducerBatch, leader=int, queues=dict, next_ready=double, lingers_until=double,
+        linger=double, lingers=bint, is_ready=bint,
     )
     cpdef object ready(self, object cluster, double now, object in_flight, bint is_hurried)
-    @cython.locals(queue=PartitionQueue, batch=ProducerBatch)
     cpdef dict drain(self, object cluster, object node_ids, Py_ssize_t max_request_size, double now)
+    @cython.locals(queue=PartitionQueue, batch=ProducerBatch, chosen=list, size=Py_ssize_t)
+    cdef list _drain_node(self, dict queues, Py_ssize_t max_request_size, double now)
     cdef double _gathering_time(self)
     cdef bint _must_stay(self, PartitionQueue queue, ProducerBatch batch) except -1
-    cdef _stamp(self, ProducerBatch batch)

@@ -25,7 +25,7 @@ from ..common import NO_LEADER
 from .batch_queues import NOBODY, BatchQueues
 from .batch_sealer import BatchSealer
 from .partition_queue import PartitionQueue
-from .producer_batch import ProducerBatch
+from .producer_batch import NO_SEQUENCE, ProducerBatch
 
 if TYPE_CHECKING:
     from ..cluster.cluster import Cluster
@@ -77,42 +77,43 @@ class ReadyBatches:
         """The nodes that can be sent something now; ``in_flight`` tells how many Produce requests a node has.
 
         ``is_hurried``: nothing lingers. Batches that are ready but too large to compress here go to the sealer's
-        threads. Also sets the queues' ``next_expiry_time``.
+        threads.
         """
         ready_nodes: set[int] = set()
-        idle_nodes: dict[int, bool] = {}
         gathering: set[int] = set()
         unknown_leader_topics: set[str] = set()
-        next_ready = next_expiry = _NEVER
+        next_ready = _NEVER
         linger = self._gathering_time() if self._is_linger_adaptive else self._linger
-        for queue in list(self._queues.active):
-            batch = queue.batches[0]
-            next_expiry = min(next_expiry, batch.created + self._queues.delivery_timeout)
-            queue.update_leader(cluster)
-            leader = queue.leader
+        for leader, queues in self._queues.by_leader(cluster).items():
             if leader == NO_LEADER:
-                unknown_leader_topics.add(queue.topic_partition[0])
+                unknown_leader_topics.update([queue.topic_partition[0] for queue in queues])
                 continue
-            if queue.is_muted:
-                continue
-            batch.maybe_update_leader_epoch(queue.leader_epoch)
-            if batch.is_backing_off(now):
-                next_ready = min(next_ready, batch.retry_at)
-                continue
-            if leader in ready_nodes and not batch.needs_compression:
-                continue
-            if not (is_hurried or batch.attempts or batch.is_full or len(queue.batches) > 1):
-                lingers_until = batch.created + linger
-                if now < lingers_until:
-                    if self._is_linger_adaptive and leader not in idle_nodes:
-                        idle_nodes[leader] = in_flight(leader) == 0
-                    if not idle_nodes.get(leader):
+            lingers = bool(queues) and not is_hurried and not (self._is_linger_adaptive and in_flight(leader) == 0)
+            is_ready = False
+            for queue in queues:
+                if queue.is_muted:
+                    continue
+                batch = queue.batches[0]
+                batch.maybe_update_leader_epoch(queue.leader_epoch)
+                if batch.is_backing_off(now):
+                    next_ready = min(next_ready, batch.retry_at)
+                    continue
+                if is_ready and not batch.needs_compression:
+                    continue
+                if lingers and not (batch.attempts or batch.is_full or len(queue.batches) > 1):
+                    lingers_until = batch.created + linger
+                    if now < lingers_until:
                         next_ready = min(next_ready, lingers_until)
                         gathering.add(leader)
                         continue
-            if not self._must_stay(queue, batch):
+                if self._must_stay(queue, batch):
+                    continue
+                if not batch.compression:
+                    ready_nodes.add(leader)
+                    break  # the others have no say: ask again after the drain
+                is_ready = True  # but more may have to go to a thread
+            if is_ready:
                 ready_nodes.add(leader)
-        self._queues.next_expiry_time = next_expiry
         self._queues.gathering = gathering
         return ReadyCheckResult(ready_nodes, max(0.0, next_ready - now), unknown_leader_topics)
 
@@ -124,13 +125,16 @@ class ReadyBatches:
         A node's batches stay within ``max_request_size`` bytes, but for a first one that alone is larger. Who was
         visited goes to the back of the round. The batches are sealed, stamped, and in flight.
         """
-        drained: dict[int, list[ProducerBatch]] = {node_id: [] for node_id in node_ids}
-        sizes = dict.fromkeys(drained, 0)
-        for queue in list(self._queues.active) if drained else ():
-            queue.update_leader(cluster)
-            leader = queue.leader
-            batches = drained.get(leader)
-            if batches is None or sizes[leader] < 0 or queue.is_muted:
+        rounds = self._queues.by_leader(cluster)
+        return {node_id: self._drain_node(rounds.get(node_id, {}), max_request_size, now) for node_id in node_ids}
+
+    # internals
+
+    def _drain_node(self, queues: dict[PartitionQueue, None], max_request_size: int, now: float) -> list[ProducerBatch]:
+        chosen: list[PartitionQueue] = []
+        size = 0
+        for queue in queues:
+            if queue.is_muted:
                 continue
             batch = queue.batches[0]
             batch.maybe_update_leader_epoch(queue.leader_epoch)
@@ -140,38 +144,28 @@ class ReadyBatches:
                 if queue.open_batch is batch:
                     queue.open_batch = None
                 self._sealer.seal(batch)  # only then its size is known
-            if batches and sizes[leader] + batch.size > max_request_size:
-                sizes[leader] = -1  # full: this partition will be the first of the next round
-                continue
+            if chosen and size + batch.builder.size > max_request_size:
+                break  # full: this partition will be the first of the next round
+            size += batch.builder.size
+            chosen.append(queue)
+        batches = []
+        for queue in chosen:
+            batch = self._queues.take_first(queue)
             self._sealer.seal(batch)
-            sizes[leader] += batch.size
-            self._queues.take_first(queue)
-            self._stamp(batch)
+            # A retry keeps the sequence that it has, or it would be another batch.
+            if self._transaction_manager is not None and batch.base_sequence == NO_SEQUENCE:
+                self._transaction_manager.stamp(batch)
             batch.drained(now)
             batches.append(batch)
+        if batches:
             self._queues.gathering = NOBODY  # those it was said of may be gone
-        return drained
-
-    # internals
+        return batches
 
     def _gathering_time(self) -> float:
-        return min(max(self._linger, TIME_OF_BATCH * len(self._queues.active)), LONGEST_LINGER)
+        return min(max(self._linger, TIME_OF_BATCH * self._queues.count()), LONGEST_LINGER)
 
     def _must_stay(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
         manager = self._transaction_manager
         if manager is not None and manager.should_stop_drain_batches_for_partition(queue.topic_partition, batch):
             return True
         return batch.compression != 0 and self._sealer.must_wait(queue, batch)
-
-    def _stamp(self, batch: ProducerBatch) -> None:
-        """Give a batch its place in the partition's sequence; a retry keeps what it has, or it would be another one."""
-        manager = self._transaction_manager
-        if manager is None or batch.has_sequence:
-            return
-        topic_partition = batch.topic_partition
-        manager.maybe_update_producer_id_and_epoch(topic_partition)
-        producer_id, epoch = manager.producer_id_and_epoch
-        sequence = manager.sequence_number(topic_partition)
-        batch.set_producer_state(producer_id, epoch, sequence, manager.is_transactional)
-        manager.increment_sequence_number(topic_partition, batch.record_count)
-        manager.add_in_flight_batch(batch)

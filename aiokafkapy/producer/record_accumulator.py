@@ -153,7 +153,7 @@ class RecordAccumulator:
         """The nodes that can be sent something now; ``in_flight`` tells how many Produce requests a node has.
 
         Batches that are ready but too large to compress here go to ``take_compressions``. ``next_ready_check_delay`` is
-        the time until the first lingering or backing-off batch is ready by itself. Also sets ``next_expiry_time``.
+        the time until the first lingering or backing-off batch is ready by itself.
         """
         self._queues.cluster = cluster
         self._appender.now = now
@@ -179,7 +179,7 @@ class RecordAccumulator:
     @property
     def has_undrained(self) -> bool:
         """True when a batch waits to be sent."""
-        return bool(self._queues.active)
+        return self._queues.has_batches()
 
     @property
     def has_incomplete(self) -> bool:
@@ -308,13 +308,14 @@ class RecordAccumulator:
 
     def abort_undrained(self, error: BaseException) -> int:
         """Abort the queued batches that were never sent; those that may be on a broker stay."""
-        undrained = [batch for queue in self._queues.active for batch in queue.batches if not batch.has_been_sent]
+        queues = self._queues.with_batches()
+        undrained = [batch for queue in queues for batch in queue.batches if not batch.has_been_sent]
         return self._abort(undrained, error)
 
     def abandon(self) -> None:
         """Let go of everybody who waits: there will be no answers. Called when the accumulator is thrown away."""
         for batch in self._incomplete.copy_all():
-            batch.produce_result.abandon()
+            batch.abandon()
 
     def __del__(self) -> None:
         # A task that awaits a delivery is held by its batch, and holds the delivery, which the collector does not see:

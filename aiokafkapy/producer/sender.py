@@ -132,8 +132,9 @@ class Sender:
 
     def _tend_identity(self, manager: TransactionManager, now: float) -> float:
         """Settle sequences, bump the epoch, ask for a producer id: whichever is due. Returns as ``run_once``."""
-        manager.maybe_resolve_sequences(self.in_flight_batches.is_on_the_wire)
-        if manager.bump_epoch_if_needed(self.in_flight_batches.is_on_the_wire):
+        is_on_the_wire = self.in_flight_batches.partitions().__contains__
+        manager.maybe_resolve_sequences(is_on_the_wire)
+        if manager.bump_epoch_if_needed(is_on_the_wire):
             self._metrics.epoch_bumps += 1
             _logger.info("producer_id.bumped", epoch=manager.producer_id_and_epoch.epoch)
         return NEVER if self._producer_id_requests is None else self._producer_id_requests.maybe_send(now)

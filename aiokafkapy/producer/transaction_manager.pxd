@@ -3,8 +3,11 @@
 cimport cython
 
 
-cpdef object increment_sequence(long long sequence, long long by)
-cpdef object last_sequence_of(object batch)
+cdef long long MAX_SEQUENCE
+cdef long long NO_LAST_ACKED_SEQUENCE
+
+cpdef long long increment_sequence(long long sequence, long long by) except -1
+cpdef long long last_sequence_of(object batch) except -1
 cpdef bint is_before(long long first, long long second) except -1
 
 
@@ -37,10 +40,8 @@ cdef class TransactionManager:
     @cython.locals(entry=TxnPartitionEntry)
     cpdef bint should_stop_drain_batches_for_partition(self, object topic_partition, object first) except -1
     @cython.locals(entry=TxnPartitionEntry)
-    cpdef maybe_update_producer_id_and_epoch(self, object topic_partition)
+    cpdef stamp(self, object batch)
     cpdef object sequence_number(self, object topic_partition)
-    @cython.locals(entry=TxnPartitionEntry)
-    cpdef increment_sequence_number(self, object topic_partition, Py_ssize_t count)
     cpdef add_in_flight_batch(self, object batch)
     @cython.locals(entry=TxnPartitionEntry)
     cpdef remove_in_flight_batch(self, object batch)

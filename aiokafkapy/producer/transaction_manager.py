@@ -117,13 +117,18 @@ class SequencedBatch(Protocol):
     def sequence_has_been_reset(self) -> bool:
         """True between a renumbering and the next drain."""
 
+    def set_producer_state(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
+    ) -> None:
+        """Write an identity and a sequence into the batch, which has none."""
+
     def reset_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
         """Write another identity and sequence into the batch."""
 
 
 def increment_sequence(sequence: int, by: int) -> int:
     """The sequence ``by`` records on; it wraps after 2³¹ - 1 to 0, as the brokers expect."""
-    return (sequence + by) % (MAX_SEQUENCE + 1)
+    return (sequence + by) & MAX_SEQUENCE
 
 
 def last_sequence_of(batch: SequencedBatch) -> int:
@@ -133,7 +138,7 @@ def last_sequence_of(batch: SequencedBatch) -> int:
 
 def is_before(first: int, second: int) -> bool:
     """True when ``first`` comes before ``second``, also across the wrap."""
-    return 0 < (second - first) % (MAX_SEQUENCE + 1) < 2**30
+    return 0 < (second - first) & MAX_SEQUENCE < 1 << 30
 
 
 class TransactionManager:
@@ -244,7 +249,7 @@ class TransactionManager:
         """True when ``first``, the first batch of the partition, must not be drained now."""
         if self._identity is NO_IDENTITY or self._is_foreign:
             return True
-        if topic_partition in self._partitions_to_rewrite and first.may_be_renumbered:
+        if self._partitions_to_rewrite and topic_partition in self._partitions_to_rewrite and first.may_be_renumbered:
             return True
         entry = self._partitions.get(topic_partition)
         if entry is None:
@@ -255,24 +260,26 @@ class TransactionManager:
             # comes next.
             if entry.in_flight and (entry.last_acked_sequence == NO_LAST_ACKED_SEQUENCE or not self._is_current(entry)):
                 return True
-            return topic_partition in self._unresolved
+            return bool(self._unresolved) and topic_partition in self._unresolved
         # A retry: only as the first of those in flight, which keeps order and so brings the number in flight to one.
         return bool(entry.in_flight) and entry.in_flight[0].base_sequence != first.base_sequence
 
-    def maybe_update_producer_id_and_epoch(self, topic_partition: TopicPartition) -> None:
-        """Let an empty partition that still has an old identity begin again with the current one."""
-        entry = self._entry(topic_partition)
+    def stamp(self, batch: SequencedBatch) -> None:
+        """Give a new batch our identity and the partition's next sequences, and follow it until it has an outcome.
+
+        An empty partition that still has an old identity begins again with the current one.
+        """
+        entry = self._entry(batch.topic_partition)
         if not entry.in_flight and not self._is_current(entry):
             entry.start_sequences_at_beginning(self._identity)
+        producer_id, epoch = self._identity
+        batch.set_producer_state(producer_id, epoch, entry.next_sequence, self.is_transactional)
+        entry.next_sequence = increment_sequence(entry.next_sequence, batch.record_count)
+        entry.add(batch)
 
     def sequence_number(self, topic_partition: TopicPartition) -> int:
         """The sequence of the partition's next new record."""
         return self._entry(topic_partition).next_sequence
-
-    def increment_sequence_number(self, topic_partition: TopicPartition, count: int) -> None:
-        """``count`` records were given sequences."""
-        entry = self._entry(topic_partition)
-        entry.next_sequence = increment_sequence(entry.next_sequence, count)
 
     def add_in_flight_batch(self, batch: SequencedBatch) -> None:
         """Follow ``batch``, which has its sequence, until it has an outcome."""

@@ -3,6 +3,7 @@
 cimport cython
 
 
+@cython.locals(head=bytearray, pieces=list, flexible=bint, size=Py_ssize_t, partition=int)
 cpdef list encode_produce_request(
     int version, int correlation_id, object client_id, object transactional_id, int acks, int timeout_ms, object topics
 )
@@ -10,4 +11,11 @@ cpdef list encode_produce_request(
 cdef list _encode_lone_request(
     int correlation_id, object client_id, int acks, int timeout_ms, object topic_id, int partition, object buffers
 )
+cdef bytes _partition_head(long long partition, long long size, bint flexible)
+@cython.locals(gathered=list, small=list, size=Py_ssize_t, total=Py_ssize_t)
+cdef list _gathered(list pieces)
+@cython.locals(start=Py_ssize_t, most=Py_ssize_t, found=Py_ssize_t, plain=tuple)
+cdef Py_ssize_t _read_plain_partitions(
+    object cursor, Py_ssize_t count, object topic, object topic_id, list partitions
+) except -1
 cpdef decode_produce_response(int version, object frame)

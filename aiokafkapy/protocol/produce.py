@@ -59,6 +59,8 @@ _OLD_PARTITION: Final = Struct(">ihqq")
 _PARTITION: Final = Struct(">ihqqq")
 _NOTHING_TO_SAY: Final = b"\x01\x00\x00"
 """How most partitions end: no record errors, no message, no tagged fields."""
+_PLAIN_PARTITION: Final = Struct(">ihqqq3s")
+"""Of the flexible versions, one that has nothing more to say."""
 _LEADER: Final = Struct(">ii")
 _LONE_ANSWER: Final = Struct(">iBB16sBihqqq3sBiB")
 """A whole response of the highest version for one partition that has nothing more to say; its varints are one byte."""
@@ -113,14 +115,15 @@ def encode_produce_request(
             index, lone_buffers = partitions[0]
             return _encode_lone_request(correlation_id, client_id, acks, timeout_ms, lone_topic_id, index, lone_buffers)
     flexible = version >= FIRST_FLEXIBLE
-    pieces: list[Buffer] = []
-    head = bytearray(4)
-    head += encode_request_header(
-        ApiKey.PRODUCE, version, correlation_id, None if client_id is None else client_id.encode()
+    head = bytearray(
+        encode_request_header(
+            ApiKey.PRODUCE, version, correlation_id, None if client_id is None else client_id.encode()
+        )
     )
     _write_string(head, transactional_id, flexible)
     head += _ACKS_AND_TIMEOUT.pack(acks, timeout_ms)
     _write_count(head, len(topics), flexible)
+    pieces: list[Buffer] = [b""]  # the frame's size, when it is known
     for name, topic_id, partitions in topics:
         if version < FIRST_WITH_TOPIC_IDS:
             _write_string(head, name, flexible)
@@ -129,27 +132,51 @@ def encode_produce_request(
         else:
             head += topic_id.bytes
         _write_count(head, len(partitions), flexible)
+        pieces.append(bytes(head))
         for partition, buffers in partitions:
-            head += _INT32.pack(partition)
-            _write_count(head, sum(map(len, buffers)), flexible)
+            size = 0
             for buffer in buffers:
-                if len(buffer) <= SMALL_BUFFER:
-                    head += buffer
-                else:
-                    pieces += (head, buffer)
-                    head = bytearray()
+                size += len(buffer)
+            pieces.append(_partition_head(partition, size, flexible))
+            pieces += buffers
             if flexible:
-                head.append(0)
-        if flexible:
-            head.append(0)
-    if flexible:
-        head.append(0)
+                pieces.append(b"\0")
+        head = bytearray(1 if flexible else 0)
     pieces.append(head)
-    first = pieces[0]
-    assert isinstance(first, bytearray)
-    _INT32.pack_into(first, 0, sum(map(len, pieces)) - 4)
-    # Transports take bytes best, and bytes do not change under them.
-    return [bytes(piece) if isinstance(piece, bytearray) else piece for piece in pieces if len(piece)]
+    if flexible:
+        pieces.append(b"\0")
+    return _gathered(pieces)
+
+
+def _partition_head(partition: int, size: int, flexible: bool) -> bytes:
+    """Its number, and the size of its records: in one step for nearly all."""
+    partition &= 0xFFFFFFFF
+    if not flexible:
+        return partition.to_bytes(4, "big") + size.to_bytes(4, "big")
+    if 0x7F <= size < 0x3FFF:
+        size += 1
+        return (partition << 16 | (size & 0x7F | 0x80) << 8 | size >> 7).to_bytes(6, "big")
+    return partition.to_bytes(4, "big") + _unsigned_varint(size + 1)
+
+
+def _gathered(pieces: list[Buffer]) -> list[bytes | memoryview]:
+    """Join small pieces to few, for transports take few best; the first, which is empty, becomes the frame's size."""
+    gathered: list[bytes | memoryview] = []
+    small: list[Buffer] = []
+    total = 0
+    for piece in pieces:
+        size = len(piece)
+        total += size
+        if size <= SMALL_BUFFER:
+            small.append(piece)
+            continue
+        gathered.append(b"".join(small))
+        # Transports take bytes best, and bytes do not change under them.
+        gathered.append(bytes(piece) if isinstance(piece, bytearray) else piece)
+        small = []
+    gathered.append(b"".join(small))
+    gathered[0] = _INT32.pack(total) + gathered[0]
+    return [piece for piece in gathered if len(piece)]
 
 
 def _encode_lone_request(
@@ -261,9 +288,37 @@ def _read_topic(cursor: Cursor, version: int, partitions: list[PartitionProduceR
     else:
         topic_id = _topic_id(bytes(cursor.take(16)))
     count = _read_count(cursor, flexible)
+    if flexible:
+        count -= _read_plain_partitions(cursor, count, topic, topic_id, partitions)
     partitions += [_read_partition(cursor, version, topic, topic_id) for _ in range(count)]
     if flexible:
         _skip_tags(cursor)
+
+
+def _read_plain_partitions(
+    cursor: Cursor, count: int, topic: str | None, topic_id: UUID | None, partitions: list[PartitionProduceResponse]
+) -> int:
+    """Read the partitions that have nothing more to say, up to the first that has; returns how many there were."""
+    start = cursor.position
+    most = min(count, (cursor.end - start) // _PLAIN_PARTITION.size)
+    found = 0
+    for plain in _PLAIN_PARTITION.iter_unpack(cursor.data[start : start + most * _PLAIN_PARTITION.size]):
+        partition, error_code, base_offset, log_append_time_ms, log_start_offset, nothing_to_say = plain
+        if nothing_to_say != _NOTHING_TO_SAY:
+            break
+        found += 1
+        # As the constructor, which is a Python call.
+        partitions.append(
+            tuple.__new__(
+                PartitionProduceResponse,
+                (
+                    topic, topic_id, partition, error_code,
+                    base_offset, log_append_time_ms, log_start_offset, (), None, None,
+                ),
+            )
+        )  # fmt: skip
+    cursor.position = start + found * _PLAIN_PARTITION.size
+    return found
 
 
 def _read_partition(cursor: Cursor, version: int, topic: str | None, topic_id: UUID | None) -> PartitionProduceResponse:

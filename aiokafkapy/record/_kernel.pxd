@@ -30,7 +30,7 @@ cdef class RecordBatchBuilder:
     cdef readonly int producer_epoch
     cdef readonly int base_sequence
     cdef readonly bint is_transactional
-    cdef list _blocks
+    cdef tuple _blocks
     cdef RecordBlock _block
     cdef unsigned char *_next
     cdef unsigned char *_stop
@@ -40,6 +40,9 @@ cdef class RecordBatchBuilder:
     cdef bytes _header
 
     cpdef Py_ssize_t try_append(self, long long timestamp_ms, object key, object value, object headers) except -1
+    cpdef seal(self, int compression, object compressed_payload=*)
+    cpdef stamp(self, long long producer_id, int epoch, int base_sequence, bint is_transactional=*)
+    cpdef tuple buffers(self)
     cdef Py_ssize_t _append_buffers(self, long long timestamp_ms, object key, object value, object headers) except -1
     cdef Py_ssize_t _append(
         self, long long timestamp_ms,
@@ -47,6 +50,8 @@ cdef class RecordBatchBuilder:
         const unsigned char *value, Py_ssize_t value_size,
         object headers,
     ) except -1
+    cdef void _write_header(self, unsigned char *out) noexcept
+    cdef tuple _joined(self)
     cdef Py_ssize_t _next_block_size(self, Py_ssize_t record_size, Py_ssize_t expected) noexcept
     cdef int _open_block(self, Py_ssize_t added) except -1
     cdef void _fill_block_before(self, Py_ssize_t record_size) noexcept

@@ -11,7 +11,7 @@ Rules:
 - A record is sized first and then written straight into malloc'd memory; between the two no Python code can run.
 - Memory is a row of blocks that never move and are never copied as the batch grows; the views on a block keep it
   alive. Freed blocks are kept for the next batch: fresh pages from the system cost more than the encoding.
-- A batch's header is a new `bytes` at each stamp, so what a transport still holds never changes under it.
+- A batch's header is a new `bytes` after each stamp, so what a transport still holds never changes under it.
 - A decoder believes no length and no count before it has checked it against the bytes that are there.
 """
 
@@ -37,6 +37,7 @@ cdef extern from "Python.h":
 
 cdef enum:
     BATCH_HEADER_SIZE = 61
+    CRC_START = 21  # what the checksum covers begins here
     MAX_RECORD_OVERHEAD = 21
     MIN_RECORD_SIZE = 7
     TRANSACTIONAL = 0x10
@@ -50,6 +51,8 @@ cdef enum:
     KEPT_BYTES = 8 * 1024 * 1024
     # The tail of a block is filled with the head of a record that does not fit, unless it is too long to move about.
     LONG_RECORD = 16384
+    # Records up to this size are put behind their header, for who writes them to a socket copies them anyway.
+    JOINED = 2048
 
 cdef int64_t MAX_BATCH_SIZE = 0x7FFFFFFF
 # An allowance that no batch reaches.
@@ -124,7 +127,7 @@ cdef class RecordBatchBuilder:
         self.producer_id = self.producer_epoch = self.base_sequence = NO_PRODUCER
         self.is_transactional = False
         self.capacity = self.records_size = 0
-        self._blocks = []
+        self._blocks = ()
         self._block = None
         self._next = self._stop = NULL
         self._is_closed = False
@@ -159,7 +162,7 @@ cdef class RecordBatchBuilder:
         self._is_closed = True
         return memoryview(self._block if len(self._blocks) == 1 else b"".join(self._blocks))
 
-    def seal(self, int compression, object compressed_payload=None):
+    cpdef seal(self, int compression, object compressed_payload=None):
         """End appending, once; with a codec, `compressed_payload` replaces the raw records, which are freed."""
         cdef Py_ssize_t payload_size
         if self.is_sealed:
@@ -171,22 +174,23 @@ cdef class RecordBatchBuilder:
             if payload_size > MAX_BATCH_SIZE - BATCH_HEADER_SIZE:
                 raise ValueError(f"a compressed payload of {payload_size} bytes does not fit into a batch")
             self._payload = compressed_payload
-            self._blocks = []
+            self._blocks = ()
             self._block = None
             self.size = BATCH_HEADER_SIZE + payload_size
             self.capacity = payload_size
         else:
             self._settle()
-        # Here, where they have just been written and are in the caches; the header's follows when it is known.
-        crc = 0
-        for part in self._blocks if self._payload is None else (self._payload,):
-            crc = crc32c(part, crc)
-        self._payload_crc = crc
+        if self.size > BATCH_HEADER_SIZE + JOINED:
+            # Here, where they have just been written and are in the caches; the header's follows when it is known.
+            crc = 0
+            for part in self._blocks if self._payload is None else (self._payload,):
+                crc = crc32c(part, crc)
+            self._payload_crc = crc
         self._next = self._stop = NULL
         self.compression = compression
         self.is_sealed = self._is_closed = True
 
-    def stamp(self, long long producer_id, int epoch, int base_sequence, bint is_transactional=False):
+    cpdef stamp(self, long long producer_id, int epoch, int base_sequence, bint is_transactional=False):
         """Write the header for this producer id, epoch and sequence; the same values again give the same bytes."""
         if not self.is_sealed:
             raise IllegalStateError("seal the batch before it is stamped")
@@ -200,32 +204,27 @@ cdef class RecordBatchBuilder:
             return
         if not -0x8000 <= epoch <= 0x7FFF:
             raise OverflowError(f"producer epoch {epoch} does not fit into 16 bits")
-        cdef bytes header = PyBytes_FromStringAndSize(NULL, BATCH_HEADER_SIZE)
-        cdef unsigned char *out = <unsigned char *>PyBytes_AS_STRING(header)
-        write_big_endian(out, 0, 8)
-        write_big_endian(out + 8, <uint64_t>(self.size - 12), 4)
-        write_big_endian(out + 12, <uint64_t><int64_t>-1, 4)  # partition leader epoch: unknown to a producer
-        out[16] = 2  # magic
-        write_big_endian(out + 21, <uint64_t>(self.compression | (TRANSACTIONAL if is_transactional else 0)), 2)
-        write_big_endian(out + 23, <uint64_t>(self.count - 1), 4)
-        write_big_endian(out + 27, <uint64_t>self.base_timestamp, 8)
-        write_big_endian(out + 35, <uint64_t>self.max_timestamp, 8)
-        write_big_endian(out + 43, <uint64_t>producer_id, 8)
-        write_big_endian(out + 51, <uint64_t>epoch, 2)
-        write_big_endian(out + 53, <uint64_t>base_sequence, 4)
-        write_big_endian(out + 57, <uint64_t>self.count, 4)
-        cdef uint32_t crc = crc32c(PyBytes_FromStringAndSize(<char *>out + 21, BATCH_HEADER_SIZE - 21))
-        write_big_endian(out + 17, combined_crc(crc, self._payload_crc, self.size - BATCH_HEADER_SIZE), 4)
-        self._header = header
         self.producer_id = producer_id
         self.producer_epoch = epoch
         self.base_sequence = base_sequence
         self.is_transactional = is_transactional
+        self._header = None
 
-    def buffers(self):
-        """Header and records as they go on the wire, without a copy; stamps the batch as nobody's when it was not."""
+    cpdef tuple buffers(self):
+        """Header and records as they go on the wire, large ones without a copy; nobody's when it was not stamped."""
+        if not self.is_sealed:
+            raise IllegalStateError("seal the batch before it is sent")
+        if self.size <= BATCH_HEADER_SIZE + JOINED:
+            return self._joined()
+        cdef bytes header
+        cdef unsigned char *out
         if self._header is None:
-            self.stamp(NO_PRODUCER, NO_PRODUCER, NO_PRODUCER)
+            header = PyBytes_FromStringAndSize(NULL, BATCH_HEADER_SIZE)
+            out = <unsigned char *>PyBytes_AS_STRING(header)
+            self._write_header(out)
+            crc = crc32c(PyBytes_FromStringAndSize(<char *>out + CRC_START, BATCH_HEADER_SIZE - CRC_START))
+            write_big_endian(out + 17, combined_crc(crc, self._payload_crc, self.size - BATCH_HEADER_SIZE), 4)
+            self._header = header
         if self._payload is not None:
             return self._header, self._payload
         return (self._header, *[memoryview(block) for block in self._blocks])
@@ -241,6 +240,40 @@ cdef class RecordBatchBuilder:
             yield timestamp_ms, key, value, headers
 
     # internals
+
+    cdef void _write_header(self, unsigned char *out) noexcept:
+        """All but the checksum."""
+        write_big_endian(out, 0, 8)
+        write_big_endian(out + 8, <uint64_t>(self.size - 12), 4)
+        write_big_endian(out + 12, <uint64_t><int64_t>-1, 4)  # partition leader epoch: unknown to a producer
+        out[16] = 2  # magic
+        write_big_endian(out + 21, <uint64_t>(self.compression | (TRANSACTIONAL if self.is_transactional else 0)), 2)
+        write_big_endian(out + 23, <uint64_t>(self.count - 1), 4)
+        write_big_endian(out + 27, <uint64_t>self.base_timestamp, 8)
+        write_big_endian(out + 35, <uint64_t>self.max_timestamp, 8)
+        write_big_endian(out + 43, <uint64_t>self.producer_id, 8)
+        write_big_endian(out + 51, <uint64_t>self.producer_epoch, 2)
+        write_big_endian(out + 53, <uint64_t>self.base_sequence, 4)
+        write_big_endian(out + 57, <uint64_t>self.count, 4)
+
+    cdef tuple _joined(self):
+        """What stands before the checksummed bytes, and these, in two pieces: the whole of a small batch."""
+        cdef unsigned char header[BATCH_HEADER_SIZE]
+        cdef bytes rest = PyBytes_FromStringAndSize(NULL, self.size - CRC_START)
+        cdef unsigned char *out = <unsigned char *>PyBytes_AS_STRING(rest)
+        cdef RecordBlock block
+        self._write_header(header)
+        memcpy(out, header + CRC_START, BATCH_HEADER_SIZE - CRC_START)
+        out += BATCH_HEADER_SIZE - CRC_START
+        if self._payload is not None:
+            payload = bytes(self._payload)
+            memcpy(out, PyBytes_AS_STRING(payload), PyBytes_GET_SIZE(payload))
+        else:
+            for block in self._blocks:
+                memcpy(out, block.data, block.used)
+                out += block.used
+        write_big_endian(header + 17, <uint64_t>crc32c(rest), 4)
+        return PyBytes_FromStringAndSize(<char *>header, CRC_START), rest
 
     cdef Py_ssize_t _append_buffers(self, long long timestamp_ms, object key, object value, object headers) except -1:
         """As try_append, for a key or value of another type than bytes."""
@@ -353,7 +386,7 @@ cdef class RecordBatchBuilder:
         """Add a block, which takes the whole next record, and make it the one that is written to."""
         cdef RecordBlock block = RecordBlock(added)
         self._settle()
-        self._blocks.append(block)
+        self._blocks += (block,)
         self._block = block
         self._next = block.data
         self._stop = block.data + added
@@ -364,7 +397,7 @@ cdef class RecordBatchBuilder:
         """Move the head of the record just written to a new block into what the block before has left."""
         if len(self._blocks) < 2 or record_size > LONG_RECORD:
             return
-        cdef RecordBlock before = <RecordBlock>(<list>self._blocks)[len(self._blocks) - 2]
+        cdef RecordBlock before = <RecordBlock>(<tuple>self._blocks)[len(self._blocks) - 2]
         cdef Py_ssize_t room = before.allocated - before.used
         memcpy(before.data + before.used, self._block.data, room)
         memmove(self._block.data, self._block.data + room, record_size - room)

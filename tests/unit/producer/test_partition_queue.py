@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
-
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -41,7 +39,7 @@ def test_taking_the_open_batch_closes_the_queue_to_it() -> None:
     assert queue.open_batch is second
     assert queue.pop_first() is second
     assert queue.open_batch is None
-    assert queue.batches == deque()
+    assert queue.batches == []
 
 
 def test_a_batch_can_be_taken_from_anywhere() -> None:
@@ -78,7 +76,7 @@ class TestLeader:
 def test_a_topic_makes_the_queue_of_a_partition_when_it_is_first_asked_for() -> None:
     info = TopicInfo("t", None)
     assert info.queue_size(3) == 0
-    assert info.queues == {}
+    assert info.queues == []
     queue = info.queue(3)
     assert info.queue(3) is queue
     assert queue.topic_partition == ("t", 3)

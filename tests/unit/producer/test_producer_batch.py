@@ -130,7 +130,7 @@ class TestSealing:
             batch.compress()
         batch.seal()
         batch.seal()
-        assert batch.is_sealed
+        assert batch.builder.is_sealed
         assert not batch.needs_compression
         assert batch.size == len(wire_bytes(batch))
         if codec is not Compression.NONE:
@@ -276,7 +276,7 @@ class TestSplit:
         order = batch.order
         for piece in pieces:
             assert piece.is_split_batch
-            assert piece.is_sealed
+            assert piece.builder.is_sealed
             assert piece.state is BatchState.CLOSED
             assert piece.created == batch.created
             assert piece.order == order

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from aiokafkapy import _form
 from aiokafkapy.common import NO_LEADER, TopicPartition
 from aiokafkapy.errors import (
     BufferExhaustedError,
@@ -879,7 +880,7 @@ class TestDrain:
         harness = Harness()
         harness.append_ok(b"a")
         (first,) = harness.drain()
-        assert first.is_sealed
+        assert first.builder.is_sealed
         harness.append_ok(b"b")
         (second,) = harness.drain()
         assert (values_of(first), values_of(second)) == ([b"a"], [b"b"])
@@ -1391,6 +1392,25 @@ class TestAccounts:
         assert not delivery.done()
         assert delivery.remove_done_callback(print) == 0
         result.fail(KafkaError("nobody hears it"))
+
+    def test_batches_of_an_accumulator_that_is_thrown_away_are_freed(self) -> None:
+        """The cyclic collector does not see them, and the account that they stand in refers to them."""
+        harness = Harness()
+        harness.append_ok()
+        (in_flight,) = harness.drain()
+        harness.append_ok(b"open")
+        gone = [weakref.ref(batch.produce_result) for batch in harness.accumulator.incomplete]
+        assert len(gone) == 2
+        del in_flight, harness
+        gc.collect()
+        assert [reference() for reference in gone] == [None, None]
+
+    @pytest.mark.skipif(not _form.compiled, reason="interpreted objects are always tracked")
+    def test_batches_are_invisible_to_the_cyclic_collector(self) -> None:
+        """Cython drops ``no_gc`` silently when it stands in the .pxd."""
+        harness = Harness()
+        harness.append_ok()
+        assert not gc.is_tracked(harness.accumulator.incomplete[0])
 
 
 async def _watch(delivery: Delivery) -> None:

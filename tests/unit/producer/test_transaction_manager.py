@@ -46,8 +46,13 @@ class Batch:
     def has_sequence(self) -> bool:
         return self.base_sequence != NO_SEQUENCE
 
-    def reset_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+    def set_producer_state(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
+    ) -> None:
         self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
+
+    def reset_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        self.set_producer_state(producer_id, producer_epoch, base_sequence)
         self.sequence_has_been_reset = True
 
 
@@ -69,11 +74,7 @@ def drain(manager: TransactionManager, *batches: Batch) -> None:
         place = batch.topic_partition
         assert not manager.should_stop_drain_batches_for_partition(place, batch)
         if not batch.has_sequence:
-            manager.maybe_update_producer_id_and_epoch(place)
-            batch.producer_id, batch.producer_epoch = manager.producer_id_and_epoch
-            batch.base_sequence = manager.sequence_number(place)
-            manager.increment_sequence_number(place, batch.record_count)
-            manager.add_in_flight_batch(batch)
+            manager.stamp(batch)
         batch.sequence_has_been_reset = False
 
 
@@ -110,8 +111,9 @@ class TestSequences:
         assert is_before(MAX - 5, 3)
         assert not is_before(3, MAX - 5)
         assert not is_before(4, 4)
-        manager.maybe_update_producer_id_and_epoch(A)
-        manager.increment_sequence_number(A, MAX - 5)
+        before = Batch(record_count=MAX - 5)
+        drain(manager, before)
+        manager.handle_completed_batch(before, 0)
         prime(manager)
         first, second = Batch(record_count=10), Batch(record_count=10)
         drain(manager, first, second)
