@@ -138,29 +138,20 @@ class RecordBatchBuilder:
             0 <= delta < KEPT_VARINTS
             and count < KEPT_VARINTS
             and type(value) is bytes
-            and len(value) < SHORT
-            and not headers
+            and (value_size := len(value)) < SHORT
             and (key is None or (type(key) is bytes and len(key) < SHORT))
+            and not headers
         ):
-            value_size = len(value)
-            # Six parts of at least a byte; a kept varint has a second byte from 64 on.
-            body_size = 6 + (delta > 63) + (count > 63) + (value_size > 63) + value_size
-            if key is not None:
-                body_size += (len(key) > 63) + len(key)
-            record_size = body_size + 1 + (body_size > 63)
+            if key is None:
+                body = b"".join((HEADS[delta], VARINTS[count], NO_KEY[value_size], value, NO_HEADERS))
+            else:
+                key_size = VARINTS[len(key)]
+                body = b"".join((HEADS[delta], VARINTS[count], key_size, key, VARINTS[value_size], value, NO_HEADERS))
+            record = VARINTS[len(body)] + body
+            record_size = len(record)
             size = self.size + record_size
             if size <= self._room:
-                if key is None:
-                    self._storage += b"".join(
-                        (VARINTS[body_size], HEADS[delta], VARINTS[count], NO_KEY[value_size], value, NO_HEADERS)
-                    )
-                else:
-                    self._storage += b"".join(
-                        (
-                            VARINTS[body_size], HEADS[delta], VARINTS[count],
-                            VARINTS[len(key)], key, VARINTS[value_size], value, NO_HEADERS,
-                        )
-                    )  # fmt: skip
+                self._storage += record
                 self.count = count + 1
                 self.size = size
                 if timestamp_ms > self.max_timestamp:
