@@ -26,6 +26,7 @@ cdef class RecordAppender:
     cdef object _tickets
     cdef readonly Py_ssize_t waiting
     cdef bint _is_granting
+    cdef bint _is_in_bulk
     cdef public double now
     cdef public object wakeup
     cdef ProducerBatch _last_batch

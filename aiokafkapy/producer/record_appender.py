@@ -53,6 +53,7 @@ class RecordAppender:
         "_compression_level",
         "_incomplete",
         "_is_granting",
+        "_is_in_bulk",
         "_last_batch",
         "_last_info",
         "_max_record_size",
@@ -91,7 +92,7 @@ class RecordAppender:
         # Records that wait for memory. `now` is the time that was told last, for those that come in by a cancellation.
         self._tickets = AppendTickets(self._ticket_cancelled)
         self.waiting = 0
-        self._is_granting = False
+        self._is_granting = self._is_in_bulk = False
         self.now = 0.0
         # State
         self.wakeup: Callable[[], object] = _nothing
@@ -205,7 +206,7 @@ class RecordAppender:
         while position < stop and not self.waiting:
             # The first of each run goes the ordinary way, which makes room, opens batches and switches partitions.
             key = None if keys is None else keys[position]
-            if self.append(topic, partition, timestamp_ms, key, values[position], None, now, cluster) is None:
+            if self._append_in_bulk(topic, partition, timestamp_ms, key, values[position], None, now, cluster) is None:
                 break
             batch = self._last_batch
             first = batch.record_count - 1
@@ -257,7 +258,7 @@ class RecordAppender:
             # The first of each batch goes the ordinary way, which makes room, opens batches and switches partitions.
             encoded = 0 if batch is None else batch.builder.records_size
             timestamp_ms, key, value, headers = rows.record(rows.row_at(rows.position))
-            if self.append(topic, partition, timestamp_ms, key, value, headers, now, cluster) is None:
+            if self._append_in_bulk(topic, partition, timestamp_ms, key, value, headers, now, cluster) is None:
                 return False
             last = self._last_batch
             rows.encoded_bytes += last.builder.records_size - (encoded if last is batch else 0)
@@ -286,7 +287,7 @@ class RecordAppender:
             while (ticket := self._tickets.first) is not None:
                 self.waiting = 0  # for the one whose turn it is
                 try:
-                    delivery = self.append(
+                    delivery = self._append_in_bulk(
                         ticket.topic, ticket.partition, ticket.timestamp_ms,
                         ticket.key, ticket.value, ticket.headers, now, None,
                     )  # fmt: skip
@@ -349,6 +350,14 @@ class RecordAppender:
         self.waiting = 0
 
     # internals
+
+    def _append_in_bulk(self, *record: Any) -> Delivery | None:
+        """As ``append``, where many batches may fill up in one turn of the loop: threads compress them."""
+        self._is_in_bulk = True
+        try:
+            return self.append(*record)
+        finally:
+            self._is_in_bulk = False
 
     def _append_rows(
         self,
@@ -460,9 +469,9 @@ class RecordAppender:
     def _close_open_batch(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         queue.open_batch = None
         batch.close()
-        if batch.needs_compression:
+        if batch.needs_compression and (self._is_in_bulk or not self._sealer.is_quick(batch)):
             self._sealer.hand_over(batch)
-        elif not batch.compression:
+        elif batch.needs_compression or not batch.compression:
             self._sealer.seal(batch)
         self.wakeup()
 
@@ -488,4 +497,4 @@ class RecordAppender:
 
 
 def _nothing() -> None:
-    """What is woken as long as nobody listens."""
+    """Nobody listens yet."""
