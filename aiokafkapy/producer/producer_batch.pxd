@@ -2,7 +2,7 @@
 
 cimport cython
 
-from aiokafkapy.producer.delivery cimport Delivery, ProduceRequestResult, new_delivery
+from aiokafkapy.producer.delivery cimport Delivery, ProduceRequestResult
 from aiokafkapy.record._arrow_kernel cimport ArrowRows as KernelRows
 from aiokafkapy.record._kernel cimport RecordBatchBuilder as KernelBuilder
 
@@ -42,7 +42,7 @@ cdef class ProducerBatch:
     cdef public bint is_in_doubt
     cdef public bint may_be_renumbered
 
-    @cython.locals(size=Py_ssize_t, index=Py_ssize_t)
+    @cython.locals(size=Py_ssize_t, index=Py_ssize_t, delivery=Delivery)
     cpdef Delivery try_append(self, long long timestamp_ms, object key, object value, object headers)
     @cython.locals(builder=KernelBuilder, position=Py_ssize_t, size=Py_ssize_t)
     cpdef Py_ssize_t append_run(

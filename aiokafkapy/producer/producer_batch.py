@@ -36,7 +36,7 @@ from ..record.arrow_rows import ArrowRows
 from ..record.builder import RecordBatchBuilder
 from ..record.compression import Compression, compress, inline_limit
 from ..states import StateTable
-from .delivery import Delivery, ProduceRequestResult, new_delivery
+from .delivery import Delivery, ProduceRequestResult
 from .incomplete_batches import IncompleteBatches
 
 __all__ = [
@@ -195,13 +195,13 @@ class ProducerBatch:
             return None
         index = self.record_count
         self.record_count = index + 1
-        return new_delivery(
-            self.produce_result,
-            index,
-            timestamp_ms,
-            -1 if key is None else len(key) if type(key) is bytes else _size_of(key),
-            len(value) if type(value) is bytes else _size_of(value),
-        )
+        delivery = Delivery.__new__(Delivery)  # new_delivery() without its call
+        delivery._result = self.produce_result
+        delivery._index = index
+        delivery._timestamp_ms = timestamp_ms
+        delivery._key_size = -1 if key is None else len(key) if type(key) is bytes else _size_of(key)
+        delivery._value_size = len(value) if type(value) is bytes else _size_of(value)
+        return delivery
 
     def append_run(self, timestamp_ms: int, values: Any, keys: Any, start: int, stop: int) -> int:
         """Append ``values[start:stop]`` (and ``keys``, or None) as long as they fit into the memory that is paid for.

@@ -26,12 +26,18 @@ cdef class RecordAppender:
     cdef object _tickets
     cdef readonly Py_ssize_t waiting
     cdef bint _is_granting
+    cdef bint _is_in_bulk
     cdef public double now
     cdef public object wakeup
     cdef ProducerBatch _last_batch
+    cdef TopicInfo _last_info
     cdef readonly long long accepted
     cdef readonly bint is_closed
 
+    @cython.locals(
+        info=TopicInfo, queue=PartitionQueue, batch=ProducerBatch, builder=KernelBuilder, size=Py_ssize_t,
+        delivery=Delivery,
+    )
     cpdef Delivery append(
         self, str topic, int partition, long long timestamp_ms, object key, object value, object headers,
         double now, object cluster=*,
@@ -53,12 +59,6 @@ cdef class RecordAppender:
     ) except -1
     cpdef grant(self, double now)
     cpdef forget(self, ProducerBatch batch)
-    @cython.locals(info=TopicInfo, queue=PartitionQueue, batch=ProducerBatch, size_before=Py_ssize_t, delivery=Delivery)
-    cdef Delivery _append(
-        self, str topic, int partition, long long timestamp_ms, object key, object value, object headers,
-        double now, object cluster,
-    )
-    cdef int _appended(self, TopicInfo info, ProducerBatch batch, int partition, Py_ssize_t size_before) except -1
     @cython.locals(wanted=Py_ssize_t, first=Py_ssize_t, size=Py_ssize_t, count=Py_ssize_t)
     cdef bint _append_rows(
         self, TopicInfo info, ProducerBatch batch, int partition, KernelRows rows, CompiledPlaces places,
@@ -72,5 +72,6 @@ cdef class RecordAppender:
     cdef Delivery _append_to_new_batch(
         self, TopicInfo info, PartitionQueue queue, int partition, tuple record, double now
     )
+    @cython.locals(size=Py_ssize_t)
     cdef Delivery _append_and_settle(self, TopicInfo info, ProducerBatch batch, int partition, tuple record)
     cdef _close_open_batch(self, PartitionQueue queue, ProducerBatch batch)

@@ -11,8 +11,8 @@ Rules:
   back, ``grant`` appends the first waiters that fit, and no others wake.
 - While records wait for memory no other record overtakes them, to whatever partition.
 - Whatever is wrong with a record, the batch and the accounts are as they were before it.
-- An append costs the same with ten thousand partitions and waiters: the path of a record that fits is ``append``,
-  ``_append``, ``ProducerBatch.try_append``; everything else happens once a batch or once a growth of it.
+- An append costs the same with ten thousand partitions and waiters: the path of a record that fits is ``append`` and
+  ``ProducerBatch.try_append``; everything else happens once a batch or once a growth of it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,9 @@ class RecordAppender:
         "_compression_level",
         "_incomplete",
         "_is_granting",
+        "_is_in_bulk",
         "_last_batch",
+        "_last_info",
         "_max_record_size",
         "_pool",
         "_queues",
@@ -90,11 +92,12 @@ class RecordAppender:
         # Records that wait for memory. `now` is the time that was told last, for those that come in by a cancellation.
         self._tickets = AppendTickets(self._ticket_cancelled)
         self.waiting = 0
-        self._is_granting = False
+        self._is_granting = self._is_in_bulk = False
         self.now = 0.0
         # State
         self.wakeup: Callable[[], object] = _nothing
         self._last_batch: Any = None
+        self._last_info: TopicInfo | None = None  # of the topic that the last record was for
         self.accepted = 0
         self.is_closed = False
 
@@ -118,7 +121,26 @@ class RecordAppender:
         """
         if self.waiting:
             return None
-        return self._append(topic, partition, timestamp_ms, key, value, headers, now, cluster)
+        info = self._last_info
+        if info is None or info.topic is not topic:
+            info = self._last_info = self._queues.topic(topic)
+        queue = info.sticky_queue if partition < 0 else info.queue(partition)
+        if queue is None or (partition < 0 and info.produced_bytes >= self._batch_size):  # it may be another's turn
+            queue = self._queues.sticky_queue(info, cluster)
+        batch = queue.open_batch
+        if batch is not None and not self.is_closed:
+            builder = batch.builder
+            size = builder.size
+            delivery = batch.try_append(timestamp_ms, key, value, headers)
+            if delivery is not None:
+                self._last_batch = batch
+                self.accepted += 1
+                if partition < 0:
+                    info.produced_bytes += builder.size - size
+                if builder.size >= batch.limit and batch.record_count > 1:  # a new batch tells of itself
+                    self.wakeup()
+                return delivery
+        return self._append_slowly(info, queue, partition, (timestamp_ms, key, value, headers), now, cluster)
 
     def append_later(
         self,
@@ -184,7 +206,7 @@ class RecordAppender:
         while position < stop and not self.waiting:
             # The first of each run goes the ordinary way, which makes room, opens batches and switches partitions.
             key = None if keys is None else keys[position]
-            if self._append(topic, partition, timestamp_ms, key, values[position], None, now, cluster) is None:
+            if self._append_in_bulk(topic, partition, timestamp_ms, key, values[position], None, now, cluster) is None:
                 break
             batch = self._last_batch
             first = batch.record_count - 1
@@ -236,7 +258,7 @@ class RecordAppender:
             # The first of each batch goes the ordinary way, which makes room, opens batches and switches partitions.
             encoded = 0 if batch is None else batch.builder.records_size
             timestamp_ms, key, value, headers = rows.record(rows.row_at(rows.position))
-            if self._append(topic, partition, timestamp_ms, key, value, headers, now, cluster) is None:
+            if self._append_in_bulk(topic, partition, timestamp_ms, key, value, headers, now, cluster) is None:
                 return False
             last = self._last_batch
             rows.encoded_bytes += last.builder.records_size - (encoded if last is batch else 0)
@@ -263,14 +285,17 @@ class RecordAppender:
         self._is_granting = True
         try:
             while (ticket := self._tickets.first) is not None:
+                self.waiting = 0  # for the one whose turn it is
                 try:
-                    delivery = self._append(
+                    delivery = self._append_in_bulk(
                         ticket.topic, ticket.partition, ticket.timestamp_ms,
                         ticket.key, ticket.value, ticket.headers, now, None,
                     )  # fmt: skip
                 except Exception as error:  # what is wrong with a record is its own; the next one goes on
+                    self.waiting = len(self._tickets)
                     ticket.failed(error)
                     continue
+                self.waiting = len(self._tickets)
                 if delivery is None:
                     break
                 ticket.granted(delivery)
@@ -326,35 +351,13 @@ class RecordAppender:
 
     # internals
 
-    def _append(
-        self,
-        topic: str,
-        partition: int,
-        timestamp_ms: int,
-        key: Any,
-        value: Any,
-        headers: Any,
-        now: float,
-        cluster: Any,
-    ) -> Delivery | None:
-        info = self._queues.topic(topic)
-        queue = self._queues.sticky_queue(info, cluster) if partition < 0 else info.queue(partition)
-        batch = queue.open_batch
-        if batch is not None and not self.is_closed:
-            size_before = batch.builder.size
-            delivery = batch.try_append(timestamp_ms, key, value, headers)
-            if delivery is not None:
-                self._appended(info, batch, partition, size_before)
-                return delivery
-        return self._append_slowly(info, queue, partition, (timestamp_ms, key, value, headers), now, cluster)
-
-    def _appended(self, info: TopicInfo, batch: ProducerBatch, partition: int, size_before: int) -> None:
-        self.accepted += 1
-        self._last_batch = batch
-        if partition < 0:
-            info.produced_bytes += batch.builder.size - size_before
-        if batch.builder.size >= batch.limit and batch.record_count > 1:  # a new batch tells of itself
-            self.wakeup()
+    def _append_in_bulk(self, *record: Any) -> Delivery | None:
+        """As ``append``, where many batches may fill up in one turn of the loop: threads compress them."""
+        self._is_in_bulk = True
+        try:
+            return self.append(*record)
+        finally:
+            self._is_in_bulk = False
 
     def _append_rows(
         self,
@@ -405,7 +408,7 @@ class RecordAppender:
             # partition just switched to takes the record, however large it is.
             self._queues.switch_partition(info, cluster)
             timestamp_ms, key, value, headers = record
-            return self._append(info.topic, partition, timestamp_ms, key, value, headers, now, cluster)
+            return self.append(info.topic, partition, timestamp_ms, key, value, headers, now, cluster)
         return self._append_to_new_batch(info, queue, partition, record, now)
 
     def _append_to_new_batch(
@@ -443,7 +446,7 @@ class RecordAppender:
         self, info: TopicInfo, batch: ProducerBatch, partition: int, record: Record
     ) -> Delivery | None:
         timestamp_ms, key, value, headers = record
-        size_before = batch.size
+        size = batch.size
         try:
             delivery = batch.try_append(timestamp_ms, key, value, headers)
         except BaseException:
@@ -455,15 +458,20 @@ class RecordAppender:
             if batch.record_count:
                 self._pool.charge(batch.settle_memory())
         if delivery is not None:
-            self._appended(info, batch, partition, size_before)
+            self._last_batch = batch
+            self.accepted += 1
+            if partition < 0:
+                info.produced_bytes += batch.size - size
+            if batch.size >= batch.limit and batch.record_count > 1:
+                self.wakeup()
         return delivery
 
     def _close_open_batch(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         queue.open_batch = None
         batch.close()
-        if batch.needs_compression:
+        if batch.needs_compression and (self._is_in_bulk or not self._sealer.is_quick(batch)):
             self._sealer.hand_over(batch)
-        elif not batch.compression:
+        elif batch.needs_compression or not batch.compression:
             self._sealer.seal(batch)
         self.wakeup()
 
@@ -489,4 +497,4 @@ class RecordAppender:
 
 
 def _nothing() -> None:
-    """What is woken as long as nobody listens."""
+    """Nobody listens yet."""

@@ -1,7 +1,9 @@
 """What every record asks for, in the shortest way that there is. Java has no counterpart.
 
-- ``running_loop()``: the event loop that runs in this thread, or None. The answer is asyncio's own; the compiled form
-  gives it without a system call: asyncio of Python 3.11 asks for the process id each time.
+- ``running_loop()``: the event loop that runs in this thread, or None. The answer is asyncio's own, which costs a
+  system call in Python 3.11 (for the process id), so asyncio is asked only where its last answer may be wrong. The
+  compiled form sees that in what asyncio keeps; here the last loop is the answer as long as it runs and the thread is
+  the same, which is wrong only for those who run another loop within a turn of the first, as asyncio forbids.
 - ``record_metadata(topic, partition, offset, timestamp_ms, key_size, value_size)``: a ``RecordMetadata`` of these.
 
 The compiled twin is ``_shortcuts.pyx``.
@@ -9,7 +11,10 @@ The compiled twin is ``_shortcuts.pyx``.
 
 from __future__ import annotations
 
-from asyncio import _get_running_loop as running_loop
+import os
+from asyncio import AbstractEventLoop, _get_running_loop
+from collections.abc import Callable
+from threading import get_ident
 from typing import TYPE_CHECKING
 
 from .. import _form
@@ -18,6 +23,27 @@ from .records import RecordMetadata
 if _form.compiled and not TYPE_CHECKING:
     from ._shortcuts import record_metadata, running_loop
 else:
+    # Thread, loop, and whether it runs; in one object, for threads may come in between.
+    _last: tuple[int, AbstractEventLoop | None, Callable[[], bool]] = (0, None, bool)
+
+    def running_loop() -> AbstractEventLoop | None:
+        """Described above."""
+        global _last
+        thread, loop, is_running = _last
+        if thread == get_ident() and is_running():
+            return loop
+        loop = _get_running_loop()
+        if loop is not None:
+            _last = (get_ident(), loop, loop.is_running)
+        return loop
+
+    def forget() -> None:
+        """Ask asyncio the next time: a forked child has the memory of a loop, but runs none."""
+        global _last
+        _last = (0, None, bool)
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=forget)
 
     def record_metadata(
         topic: str, partition: int, offset: int, timestamp_ms: int, key_size: int, value_size: int

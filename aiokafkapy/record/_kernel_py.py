@@ -23,6 +23,7 @@ from crc32c import crc32c
 
 from ..common import NO_TIMESTAMP, Headers
 from ..errors import CorruptMessageError, IllegalStateError, RecordTooLargeError
+from ._encoding_py import HEADS, KEPT_VARINTS, NO_HEADERS, NO_KEY, SHORT, VARINTS, Buffer, encode_body, varint
 from .compression import decompress
 
 __all__ = [
@@ -33,8 +34,6 @@ __all__ = [
     "plain_sizes",
     "record_size_upper_bound",
 ]
-
-Buffer: TypeAlias = bytes | bytearray | memoryview
 
 RecordTuple: TypeAlias = tuple[
     int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int, str, int, int
@@ -53,6 +52,11 @@ TRANSACTIONAL: Final = 0x10
 MAGIC: Final = 2
 UNKNOWN_LEADER_EPOCH: Final = -1
 NO_PRODUCER: Final = -1
+
+FIRST_STORAGE: Final = 511
+"""What a batch with a small record has, but for the byte that a bytearray adds."""
+SMALL_STORAGE: Final = 2048
+"""Up to here it doubles, then it grows by a quarter."""
 
 UNLIMITED: Final = 1 << 62
 """An allowance that no batch reaches."""
@@ -77,8 +81,8 @@ class RecordBatchBuilder:
         "_header",
         "_is_closed",
         "_payload",
-        "_plain_from",
-        "_plain_until",
+        "_records_size",
+        "_room",
         "_storage",
         "allowance",
         "base_sequence",
@@ -92,7 +96,6 @@ class RecordBatchBuilder:
         "max_timestamp",
         "producer_epoch",
         "producer_id",
-        "records_size",
         "size",
     )
 
@@ -102,14 +105,12 @@ class RecordBatchBuilder:
         self.size = BATCH_HEADER_SIZE
         self.count = 0
         self.capacity = 0
-        self.records_size = 0
         self.base_timestamp = NO_TIMESTAMP
         self.max_timestamp = NO_TIMESTAMP
         self.compression = 0
         self.is_sealed = False
-        # timestamps whose distance from the first one is a kept varint; none before the first record
-        self._plain_from = 0
-        self._plain_until = 0
+        # the size up to which a record needs neither memory nor a look at the limit; none before the first record
+        self._room = 0
         # what stamp() wrote last
         self.producer_id = NO_PRODUCER
         self.producer_epoch = NO_PRODUCER
@@ -120,6 +121,7 @@ class RecordBatchBuilder:
         self._is_closed = False
         self._payload: Buffer | None = None
         self._header: bytes | None = None
+        self._records_size = 0  # once the records themselves are gone
 
     def try_append(self, timestamp_ms: int, key: Buffer | None, value: Buffer | None, headers: Headers | None) -> int:
         """Encode a record and return its size in bytes; 0 when it does not fit and the batch is not empty.
@@ -128,57 +130,39 @@ class RecordBatchBuilder:
         Raises TypeError when key or value is no bytes-like object, and IllegalStateError once the records were viewed
         or the batch sealed. Whatever is raised, the batch is as it was.
         """
-        if self._is_closed:
-            raise IllegalStateError("the batch is closed and takes no more records")
         count = self.count
+        delta = timestamp_ms - self.base_timestamp
+        # What a record almost always is, without a call for each of its parts. `_room` is 0 where more must be looked
+        # at: a batch that is empty or closed, a record that needs more memory or is the first that does not fit.
         if (
-            self._plain_from <= timestamp_ms < self._plain_until
-            and count < _KEPT_VARINTS
-            and not headers
+            0 <= delta < KEPT_VARINTS
+            and count < KEPT_VARINTS
             and type(value) is bytes
-            and len(value) < _SHORT
-            and (key is None or (type(key) is bytes and len(key) < _SHORT))
+            and (value_size := len(value)) < SHORT
+            and (key is None or (type(key) is bytes and len(key) < SHORT))
+            and not headers
         ):
-            # What a record almost always is, without a call for each of its parts.
-            delta, value_size = timestamp_ms - self.base_timestamp, len(value)
-            # Six parts of at least a byte; a kept varint has a second byte from 64 on.
-            body_size = 6 + (delta > 63) + (count > 63) + (value_size > 63) + value_size
             if key is None:
-                prefix = _VARINTS[body_size]
-                record = b"".join((prefix, _HEADS[delta], _VARINTS[count], _NO_KEY[value_size], value, b"\0"))
+                body = b"".join((HEADS[delta], VARINTS[count], NO_KEY[value_size], value, NO_HEADERS))
             else:
-                body_size += (len(key) > 63) + len(key)
-                prefix, key_size = _VARINTS[body_size], _VARINTS[len(key)]
-                record = b"".join(
-                    (prefix, _HEADS[delta], _VARINTS[count], key_size, key, _VARINTS[value_size], value, b"\0")
-                )
-        else:
-            body = _encode_body(self._timestamp_delta(timestamp_ms), count, key, value, headers)
-            record = _varint(len(body)) + body
-        record_size = len(record)
-        size = self.size + record_size
-        if size > self.limit and count:
-            return 0
-        if size > MAX_BATCH_SIZE:
-            text = f"a record of {record_size} bytes does not fit into a batch, which may have {MAX_BATCH_SIZE}"
-            raise RecordTooLargeError(text, size=record_size, limit=MAX_BATCH_SIZE)
-        needed = self.records_size + record_size
-        if needed >= self.capacity:
-            capacity = needed + (needed >> 3) + 8  # the most that a bytearray takes when it grows
-            if capacity > self.allowance:
-                return -capacity
-        self._storage += record
-        if not count:
-            self.base_timestamp = self.max_timestamp = self._plain_from = timestamp_ms
-            self._plain_until = min(timestamp_ms + _KEPT_VARINTS, 2**63)
-        elif timestamp_ms > self.max_timestamp:
-            self.max_timestamp = timestamp_ms
-        self.count = count + 1
-        self.size = size
-        self.records_size = needed
-        if needed >= self.capacity:
-            self.capacity = self._storage.__alloc__()
-        return record_size
+                key_size = VARINTS[len(key)]
+                body = b"".join((HEADS[delta], VARINTS[count], key_size, key, VARINTS[value_size], value, NO_HEADERS))
+            record = VARINTS[len(body)] + body
+            record_size = len(record)
+            size = self.size + record_size
+            if size <= self._room:
+                self._storage += record
+                self.count = count + 1
+                self.size = size
+                if timestamp_ms > self.max_timestamp:
+                    self.max_timestamp = timestamp_ms
+                return record_size
+        return self._append_any(timestamp_ms, key, value, headers)
+
+    @property
+    def records_size(self) -> int:
+        """The bytes of the records before compression."""
+        return self.size - BATCH_HEADER_SIZE if self._payload is None else self._records_size
 
     def records_view(self) -> memoryview:
         """The records as encoded, in one piece (a copy, when they lie in several); no record can be appended after.
@@ -188,7 +172,7 @@ class RecordBatchBuilder:
         """
         if self._payload is not None:
             raise IllegalStateError("the batch is compressed: its raw records are gone")
-        self._is_closed = True
+        self._is_closed, self._room = True, 0
         return memoryview(self._storage).toreadonly()
 
     def seal(self, compression: int, compressed_payload: Buffer | None = None) -> None:
@@ -201,12 +185,14 @@ class RecordBatchBuilder:
             payload_size = len(memoryview(compressed_payload).cast("B"))
             if payload_size > MAX_BATCH_SIZE - BATCH_HEADER_SIZE:
                 raise ValueError(f"a compressed payload of {payload_size} bytes does not fit into a batch")
+            self._records_size = self.records_size
             self._payload = compressed_payload
             self._storage = bytearray()  # not cleared: a view of it may still be held
             self.size = BATCH_HEADER_SIZE + payload_size
             self.capacity = payload_size
         self.compression = compression
         self.is_sealed = self._is_closed = True
+        self._room = 0
 
     def stamp(self, producer_id: int, epoch: int, base_sequence: int, is_transactional: bool = False) -> None:
         """Write the header for this producer id, epoch and sequence; the same values again give the same bytes.
@@ -261,6 +247,58 @@ class RecordBatchBuilder:
             yield timestamp_ms, key, value, headers
 
     # internals
+
+    def _append_any(self, timestamp_ms: int, key: Buffer | None, value: Buffer | None, headers: Headers | None) -> int:
+        """``try_append`` of whatever record, into a batch in whatever state."""
+        if self._is_closed:
+            raise IllegalStateError("the batch is closed and takes no more records")
+        count = self.count
+        body = encode_body(self._timestamp_delta(timestamp_ms), count, key, value, headers)
+        record = varint(len(body)) + body
+        record_size = len(record)
+        size = self.size + record_size
+        if size > self.limit and count:
+            return 0
+        if size > MAX_BATCH_SIZE:
+            text = f"a record of {record_size} bytes does not fit into a batch, which may have {MAX_BATCH_SIZE}"
+            raise RecordTooLargeError(text, size=record_size, limit=MAX_BATCH_SIZE)
+        needed = size - BATCH_HEADER_SIZE
+        if needed < self.capacity:
+            self._storage += record
+        else:
+            capacity = self._next_capacity(needed)
+            if capacity > self.allowance:
+                return -capacity
+            self._grow(capacity, record)
+        if not count:
+            self.base_timestamp = self.max_timestamp = timestamp_ms
+        elif timestamp_ms > self.max_timestamp:
+            self.max_timestamp = timestamp_ms
+        self.count = count + 1
+        self.size = size
+        # A bytearray ends with a byte that nobody sees. Where the largest timestamp is near, each is looked at.
+        if self.base_timestamp < 2**63 - KEPT_VARINTS:
+            self._room = min(self.limit, BATCH_HEADER_SIZE + self.capacity - 1)
+        return record_size
+
+    def _next_capacity(self, needed: int) -> int:
+        """What the storage is to hold next: few steps, each of which is paid for, and little for nothing."""
+        wanted = max(FIRST_STORAGE, 2 * needed)
+        if needed >= SMALL_STORAGE:
+            wanted = needed + needed // 4 if self.count else needed  # a large record is often alone
+        return max(needed, min(wanted, self.limit - BATCH_HEADER_SIZE)) + 1
+
+    def _grow(self, capacity: int, record: bytes) -> None:
+        """Add a record, and have the storage hold ``capacity`` bytes: by itself it would grow by an eighth, as counted
+        nowhere.
+        """
+        used = len(self._storage)
+        storage = bytearray(capacity - 1)
+        storage[:used] = self._storage
+        storage[used : used + len(record)] = record
+        del storage[used + len(record) :]  # it keeps the memory as long as half of it is used
+        self._storage = storage
+        self.capacity = storage.__alloc__()
 
     def _timestamp_delta(self, timestamp_ms: int) -> int:
         if not -(2**63) <= timestamp_ms < 2**63:
@@ -359,66 +397,8 @@ _LITTLE_ENDIAN_WORD: Final = Struct("<I")
 _MURMUR_M: Final = 0x5BD1E995
 
 
-def _encode_body(
-    timestamp_delta: int, offset_delta: int, key: Buffer | None, value: Buffer | None, headers: Headers | None
-) -> bytes:
-    parts = [b"\0", _varint(timestamp_delta), _varint(offset_delta)]  # attributes first: none is in use
-    for field in (key, value):
-        if field is None:
-            parts.append(_NULL)
-        else:
-            data = field if type(field) is bytes else memoryview(field).tobytes()
-            parts += (_varint(len(data)), data)
-    if headers:
-        _encode_headers(parts, headers)
-    else:
-        parts.append(b"\0")
-    return b"".join(parts)
-
-
-def _encode_headers(parts: list[bytes], headers: Headers) -> None:
-    parts.append(_varint(len(headers)))
-    for name, content in headers:
-        if not isinstance(name, str):
-            raise TypeError(f"a header's name must be str, not {type(name).__name__}")
-        encoded = name.encode()
-        parts += (_varint(len(encoded)), encoded)
-        if content is None:
-            parts.append(_NULL)
-        else:
-            data = content if type(content) is bytes else memoryview(content).tobytes()
-            parts += (_varint(len(data)), data)
-
-
 def _size_of(data: Buffer) -> int:
     return len(data) if type(data) is bytes else memoryview(data).nbytes
-
-
-def _varint(value: int) -> bytes:
-    return _VARINTS[value] if 0 <= value < _KEPT_VARINTS else _encode_varint(value)
-
-
-def _encode_varint(value: int) -> bytes:
-    """Zigzag, then base 128, low bits first: Java's `ByteUtils.writeVarint` and `writeVarlong`."""
-    zigzag = value << 1 if value >= 0 else ~(value << 1)
-    encoded = bytearray()
-    while zigzag > 0x7F:
-        encoded.append(zigzag & 0x7F | 0x80)
-        zigzag >>= 7
-    encoded.append(zigzag)
-    return bytes(encoded)
-
-
-_KEPT_VARINTS: Final = 4096
-"""Sizes, offsets and timestamps of a batch are mostly below: these are encoded once."""
-_VARINTS: Final = [_encode_varint(value) for value in range(_KEPT_VARINTS)]
-_NULL: Final = _encode_varint(-1)
-_SHORT: Final = _KEPT_VARINTS // 2 - 16
-"""Keys and values below: so the size of a record that has both is among the kept ones."""
-_HEADS: Final = [b"\0" + varint for varint in _VARINTS]
-"""No attributes, and the timestamp's distance."""
-_NO_KEY: Final = [_NULL + varint for varint in _VARINTS]
-"""No key, and the value's size."""
 
 
 def _decode_record(

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from .. import _form
-from ._kernel_py import BATCH_HEADER_SIZE, Buffer, RecordTuple
+from ._encoding_py import Buffer
+from ._kernel_py import BATCH_HEADER_SIZE, RecordTuple
 
 if TYPE_CHECKING:
     from ._kernel_py import RecordBatchBuilder, decode_records, murmur2, plain_sizes, record_size_upper_bound

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import random
 import weakref
 from collections import deque
 from math import inf
@@ -1129,10 +1130,10 @@ class TestCompression:
         assert harness.pool.held == 0
 
     def test_large_ones_go_to_a_thread_and_keep_their_place(self) -> None:
-        harness = Harness(compression_type="zstd", batch_size=40 * KIB)
+        harness = Harness(compression_type="gzip", batch_size=34 * KIB)
         harness.append_ok(LARGE)
         harness.append_ok(LARGE)
-        harness.append_ok(b"y" * 10_000)
+        harness.append_ok(b"y" * 2_000)
         assert harness.ready().ready_nodes == set()
         first, second = harness.accumulator.take_compressions()
         assert first.reserved_memory > len(LARGE)
@@ -1149,7 +1150,7 @@ class TestCompression:
         assert harness.wakeups > 0
         assert harness.ready().ready_nodes == {1}
         drained = harness.drain_all()
-        assert [values_of(batch) for batch in drained] == [[LARGE], [LARGE], [b"y" * 10_000]]
+        assert [values_of(batch) for batch in drained] == [[LARGE], [LARGE], [b"y" * 2_000]]
         for batch in drained:
             harness.complete(batch)
         assert harness.pool.held == 0
@@ -1170,6 +1171,47 @@ class TestCompression:
         harness.append_ok(b"small", 1)
         assert harness.ready().ready_nodes == {1}
         assert [batch.topic_partition for batch in harness.drain_all()] == [T1]
+
+    def test_one_that_is_filled_by_single_records_is_compressed_there_if_that_is_quick(self) -> None:
+        for codec, handed_over in (("lz4", 0), ("gzip", 4)):
+            harness = Harness(compression_type=codec, batch_size=64 * KIB)
+            for _ in range(5):  # the fifth closes the fourth
+                harness.append_ok(LARGE)
+            assert len(harness.accumulator.take_compressions()) == handed_over, codec
+            harness.check()
+
+    def test_ones_that_are_filled_in_bulk_go_to_threads(self) -> None:
+        harness = Harness(compression_type="lz4", batch_size=64 * KIB)
+        accumulator = harness.accumulator
+        values = [LARGE] * 5
+        assert accumulator.append_many(DeliveryList(values), "t", 0, 1, values, None, 0, 5, harness.now) == 5
+        assert len(accumulator.take_compressions()) == 4
+        harness.append_ok(LARGE)  # after, single ones are compressed at once again
+        assert accumulator.take_compressions() == []
+
+    def test_ones_that_only_became_ready_wait_for_a_thread(self) -> None:
+        harness = Harness({"t": [1] * 4}, compression_type="lz4", batch_size=64 * KIB)
+        for partition in range(4):
+            harness.append_ok(LARGE, partition)
+        assert harness.ready().ready_nodes == set()
+        assert len(harness.accumulator.take_compressions()) == 4
+
+    def test_ones_that_fill_up_as_memory_comes_back_go_to_a_thread(self) -> None:
+        noise = random.Random(1).randbytes(len(LARGE))  # which is held as it is
+        harness = Harness({"t": [1] * 2}, compression_type="lz4", batch_size=64 * KIB, buffer_memory=400 * KIB)
+        waiters = Waiters(harness)
+        while harness.append(noise, 1) is not None:
+            pass
+        for number in range(4):
+            waiters.add(number, noise, 1)
+        assert harness.accumulator.take_compressions() == []
+        for batch in harness.drain_all():
+            harness.complete(batch)
+        assert len(waiters.granted) > 1
+        left = [batch for batch in harness.accumulator.incomplete if batch.topic_partition == T1]
+        assert len(left) > 1
+        assert not any(batch.is_sealed for batch in left)
+        harness.check()
 
     def test_without_memory_for_a_thread_one_goes_there_all_the_same(self) -> None:
         harness = Harness({"t": [1] * 2}, compression_type="zstd", batch_size=64 * KIB, buffer_memory=90 * KIB)
@@ -1228,7 +1270,7 @@ class TestCompression:
         assert [values_of(batch) for batch in harness.drain_all()] == [[b"next"]]
 
     def test_records_waiting_for_memory_are_let_in_when_compression_gave_some_back(self) -> None:
-        harness = Harness(compression_type="zstd", batch_size=40 * KIB, buffer_memory=150 * KIB, reserve=40 * KIB)
+        harness = Harness(compression_type="gzip", batch_size=40 * KIB, buffer_memory=150 * KIB, reserve=40 * KIB)
         waiters = Waiters(harness)
         count = 0
         while harness.append(LARGE) is not None:

@@ -1,0 +1,88 @@
+"""How a record is encoded, part by part, in plain Python: what `_kernel_py.py` has beside its loops.
+
+Owns the varints of Kafka's records, those of small numbers made once, and the encoding of whatever record. Knows no
+batch. Kafka counterparts: `DefaultRecord.writeTo`, `ByteUtils.writeVarint`.
+
+Rule: the compiled kernel has the same in `_kernel.pxd`, byte for byte.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+from ..common import Headers
+
+__all__ = [
+    "HEADS",
+    "KEPT_VARINTS",
+    "NO_HEADERS",
+    "NO_KEY",
+    "SHORT",
+    "VARINTS",
+    "Buffer",
+    "encode_body",
+    "varint",
+]
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+
+def encode_body(
+    timestamp_delta: int, offset_delta: int, key: Buffer | None, value: Buffer | None, headers: Headers | None
+) -> bytes:
+    """A record without its length. Raises TypeError for what has no bytes."""
+    parts = [b"\0", varint(timestamp_delta), varint(offset_delta)]  # attributes first: none is in use
+    for field in (key, value):
+        if field is None:
+            parts.append(NULL)
+        else:
+            data = field if type(field) is bytes else memoryview(field).tobytes()
+            parts += (varint(len(data)), data)
+    if headers:
+        _encode_headers(parts, headers)
+    else:
+        parts.append(b"\0")
+    return b"".join(parts)
+
+
+def _encode_headers(parts: list[bytes], headers: Headers) -> None:
+    parts.append(varint(len(headers)))
+    for name, content in headers:
+        if not isinstance(name, str):
+            raise TypeError(f"a header's name must be str, not {type(name).__name__}")
+        encoded = name.encode()
+        parts += (varint(len(encoded)), encoded)
+        if content is None:
+            parts.append(NULL)
+        else:
+            data = content if type(content) is bytes else memoryview(content).tobytes()
+            parts += (varint(len(data)), data)
+
+
+def varint(value: int) -> bytes:
+    """A number as records have it."""
+    return VARINTS[value] if 0 <= value < KEPT_VARINTS else _encode_varint(value)
+
+
+def _encode_varint(value: int) -> bytes:
+    """Zigzag, then base 128, low bits first: Java's `ByteUtils.writeVarint` and `writeVarlong`."""
+    zigzag = value << 1 if value >= 0 else ~(value << 1)
+    encoded = bytearray()
+    while zigzag > 0x7F:
+        encoded.append(zigzag & 0x7F | 0x80)
+        zigzag >>= 7
+    encoded.append(zigzag)
+    return bytes(encoded)
+
+
+KEPT_VARINTS: Final = 4096
+"""Sizes, offsets and timestamps of a batch are mostly below: these are encoded once."""
+VARINTS: Final = [_encode_varint(value) for value in range(KEPT_VARINTS)]
+NULL: Final = _encode_varint(-1)
+NO_HEADERS: Final = VARINTS[0]
+SHORT: Final = KEPT_VARINTS // 2 - 16
+"""Keys and values below: so the size of a record that has both is among the kept ones."""
+HEADS: Final = [b"\0" + varint for varint in VARINTS]
+"""No attributes, and the timestamp's distance."""
+NO_KEY: Final = [NULL + varint for varint in VARINTS]
+"""No key, and the value's size."""
