@@ -75,7 +75,7 @@ class Delivery:
     _value_size: int
 
     def __await__(self) -> Generator[Any, None, RecordMetadata]:
-        if not self.done():
+        if self._result.status != SUCCEEDED and not self.done():
             yield from waiter_for(self)
         return self.result()
 
@@ -87,10 +87,11 @@ class Delivery:
 
     def result(self) -> RecordMetadata:
         """Where the record is; raises the record's error, or ``asyncio.InvalidStateError`` without an answer."""
-        if not self.done():
-            raise asyncio.InvalidStateError("the record is still on its way: await it")
-        if self._result.status == FAILED:
-            raise self._result.error(self._index)
+        if self._result.status != SUCCEEDED:  # asked first, for it is what nearly all come to
+            if not self.done():
+                raise asyncio.InvalidStateError("the record is still on its way: await it")
+            if self._result.status == FAILED:
+                raise self._result.error(self._index)
         return self._result.metadata(self._index, self._timestamp_ms, self._key_size, self._value_size)
 
     def exception(self) -> BaseException | None:

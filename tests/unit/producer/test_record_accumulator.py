@@ -1210,7 +1210,7 @@ class TestCompression:
         assert len(waiters.granted) > 1
         left = [batch for batch in harness.accumulator.incomplete if batch.topic_partition == T1]
         assert len(left) > 1
-        assert not any(batch.is_sealed for batch in left)
+        assert not any(batch.builder.is_sealed for batch in left)
         harness.check()
 
     def test_without_memory_for_a_thread_one_goes_there_all_the_same(self) -> None:
