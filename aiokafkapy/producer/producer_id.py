@@ -7,7 +7,8 @@ Rules: the first request goes out as soon as a node is ready, so that the first 
 failure it is repeated, with back-off, only while records wait. An error that does not pass by itself fails what waits,
 with what to do about it, and the next record asks again: permissions can be given while we run.
 
-Events: ``producer_id.failed`` (warning; error), ``producer_id.ready`` (debug; producer_id, epoch).
+Events: ``producer_id.failed`` (warning; error; debug while a broker that has just started has no ids to give yet),
+``producer_id.ready`` (debug; producer_id, epoch).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from ..client.client_request import ClientRequest, ClientResponse
 from ..common import Node
 from ..errors import (
     ClusterAuthorizationFailedError,
+    CoordinatorLoadInProgressError,
     DisconnectedError,
     KafkaError,
     UnsupportedVersionError,
@@ -118,7 +120,8 @@ class ProducerIdRequests:
         else:
             now = self._clock()
             self._manager.handle_init_producer_id_failed(error, now)
-            self._log.log("producer_id", now, logging.WARNING, "producer_id.failed", error=str(error))
+            level = logging.DEBUG if isinstance(error, CoordinatorLoadInProgressError) else logging.WARNING
+            self._log.log("producer_id", now, level, "producer_id.failed", error=str(error))
             if not error.retriable:
                 self._accumulator.abort_batches(error)
                 self._manager.reset_sequences()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
@@ -66,6 +67,18 @@ def test_a_failure_that_may_pass_is_repeated_with_back_off_while_records_wait(
     (request,) = harness.take()
     assert request.api_key == ApiKey.INIT_PRODUCER_ID
     assert not delivery.done()
+
+
+@pytest.mark.parametrize(("code", "level"), [(14, logging.DEBUG), (15, logging.WARNING)])
+def test_that_a_broker_has_only_just_started_is_no_warning(
+    harness: SenderHarness, caplog: pytest.LogCaptureFixture, code: int, level: int
+) -> None:
+    """It has no block of ids from the controller yet, COORDINATOR_LOAD_IN_PROGRESS, and has one a moment later."""
+    caplog.set_level(logging.DEBUG)
+    harness.run()
+    (request,) = harness.take()
+    harness.respond(request, body(code))
+    assert [record.levelno for record in caplog.records if "producer_id.failed" in record.getMessage()] == [level]
 
 
 @pytest.mark.parametrize(
