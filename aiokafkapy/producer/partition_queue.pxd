@@ -11,6 +11,7 @@ cdef class PartitionQueue:
     cdef readonly list batches
     cdef public ProducerBatch open_batch
     cdef public long long next_order
+    cdef readonly Py_ssize_t last_size
     cdef public bint is_muted
     cdef public object cluster
     cdef public int leader

@@ -23,6 +23,7 @@ class PartitionQueue:
         "batches",
         "cluster",
         "is_muted",
+        "last_size",
         "leader",
         "leader_epoch",
         "next_order",
@@ -36,6 +37,8 @@ class PartitionQueue:
         # The last batch, as long as it may take records
         self.open_batch: ProducerBatch | None = None
         self.next_order = 0
+        # How many bytes of records the batch had that left last: what the next one is made for
+        self.last_size = 0
         self.is_muted = False
         # What `cluster`, the view looked at last, says of the partition
         self.cluster: Any = None
@@ -63,6 +66,7 @@ class PartitionQueue:
     def pop_first(self) -> ProducerBatch:
         """Take the oldest batch out."""
         batch = self.batches.pop(0)
+        self.last_size = batch.builder.records_size
         if self.open_batch is batch:
             self.open_batch = None
         return batch

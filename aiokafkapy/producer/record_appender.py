@@ -417,11 +417,14 @@ class RecordAppender:
         timestamp_ms, key, value, headers = record
         builder = RecordBatchBuilder(self._batch_size)
         builder.allowance = 0
+        builder.expected = queue.last_size
         wanted = memory = -builder.try_append(timestamp_ms, key, value, headers)
         if not self._pool.try_acquire(memory):
+            builder.expected = 0
+            wanted = -builder.try_append(timestamp_ms, key, value, headers)
             # With nothing else held, a record is never refused for the slack that a small pool has no room for.
-            memory = min(memory, self._pool.limit)
-            if self._pool.held or not self._pool.try_acquire(memory):
+            memory = wanted if self._pool.held else min(wanted, self._pool.limit)
+            if not self._pool.try_acquire(memory):
                 return None
         builder.allowance = wanted
         batch = ProducerBatch(

@@ -18,6 +18,7 @@ cdef class RecordBlock:
 cdef class RecordBatchBuilder:
     cdef readonly Py_ssize_t limit
     cdef public Py_ssize_t allowance
+    cdef public Py_ssize_t expected
     cdef readonly Py_ssize_t size
     cdef readonly Py_ssize_t count
     cdef readonly Py_ssize_t capacity

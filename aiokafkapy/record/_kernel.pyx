@@ -126,7 +126,7 @@ cdef class RecordBatchBuilder:
         self.is_sealed = False
         self.producer_id = self.producer_epoch = self.base_sequence = NO_PRODUCER
         self.is_transactional = False
-        self.capacity = self.records_size = 0
+        self.capacity = self.records_size = self.expected = 0
         self._blocks = ()
         self._block = None
         self._next = self._stop = NULL
@@ -338,7 +338,7 @@ cdef class RecordBatchBuilder:
         cdef bint opens_block = self._stop - self._next < record_size
         cdef Py_ssize_t added
         if opens_block:
-            added = self._next_block_size(record_size, 0)
+            added = self._next_block_size(record_size, self.expected - self.records_size)
             if self.capacity + added > self.allowance:
                 return -(self.capacity + added)
             self._open_block(added)
@@ -363,7 +363,8 @@ cdef class RecordBatchBuilder:
     cdef Py_ssize_t _next_block_size(self, Py_ssize_t record_size, Py_ssize_t expected) noexcept:
         """The size of the block to add for a record that the last one has no room for.
 
-        `expected` is how many bytes are known to come, this record included, or 0: then small steps would save nothing.
+        `expected` is how many bytes should come, this record included; not over 0 where nobody knows. Then small steps
+        would save nothing.
         """
         cdef Py_ssize_t rest = self.limit - self.size
         cdef Py_ssize_t added = FIRST_BLOCK

@@ -73,7 +73,8 @@ class RecordBatchBuilder:
     `limit` is the size in bytes, header included, past which no further record is taken; an empty builder takes any
     record. `size` counts the bytes of the batch so far, `count` its records, `records_size` the bytes of its records
     before compression; `capacity` is the memory really held, which is what counts against `buffer_memory`. It never
-    grows over `allowance`, which is unlimited unless it is set. A builder is for one thread at a time, but what
+    grows over `allowance`, which is unlimited unless it is set. `expected` is how many bytes of records should come, as
+    far as anybody knows. A builder is for one thread at a time, but what
     `records_view()` and `buffers()` give may be read in any thread.
     """
 
@@ -90,6 +91,7 @@ class RecordBatchBuilder:
         "capacity",
         "compression",
         "count",
+        "expected",
         "is_sealed",
         "is_transactional",
         "limit",
@@ -102,6 +104,7 @@ class RecordBatchBuilder:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.allowance = UNLIMITED
+        self.expected = 0  # bytes of records; a hint for the compiled form, a bytearray gives back what it does not use
         self.size = BATCH_HEADER_SIZE
         self.count = 0
         self.capacity = 0

@@ -83,6 +83,32 @@ class TestAppend:
         assert all(batch.size <= 1000 for batch in batches)
         assert [value for batch in batches for value in values_of(batch)] == values
 
+    def test_a_batch_is_made_for_as_many_bytes_as_the_last_one_had(self) -> None:
+        harness = Harness({"t": [1] * 2}, batch_size=128 * KIB)
+        for _ in range(100):
+            harness.append_ok(b"x" * 1000)
+        (last,) = harness.drain_all()
+        harness.append_ok(b"x" * 1000)
+        harness.append_ok(b"x" * 1000, 1)  # where there was none before
+        batch, first = harness.accumulator.incomplete[-2:]
+        assert batch.builder.expected == last.builder.records_size > 100_000
+        assert first.builder.expected == 0
+        if _form.compiled:  # in few pieces, then; a bytearray gives back what it does not use
+            assert batch.memory >= 32 * KIB > 4 * first.memory
+        harness.check()
+
+    def test_where_memory_is_short_a_batch_is_made_for_its_first_record(self) -> None:
+        harness = Harness({"t": [1] * 2}, batch_size=128 * KIB, buffer_memory=200 * KIB)
+        for _ in range(100):
+            harness.append_ok(b"x" * 1000, 1)
+        (last,) = harness.drain_all()
+        harness.complete(last)
+        harness.append_ok(b"x" * 180 * KIB)
+        harness.append_ok(b"x" * 1000, 1)
+        batch = harness.accumulator.incomplete[-1]
+        assert batch.memory < 4 * KIB
+        harness.check()
+
     def test_a_record_larger_than_a_batch_has_one_for_itself(self) -> None:
         harness = Harness(batch_size=1000)
         for value in (b"a", b"b" * 2000, b"c"):
