@@ -428,14 +428,9 @@ class RecordAppender:
                 return None
         builder.allowance = wanted
         batch = ProducerBatch(
-            queue.topic_partition,
-            builder,
-            now,
-            order=queue.next_order,
-            compression=self._compression,
-            compression_level=self._compression_level,
-            incomplete=self._incomplete,
-        )
+            queue.topic_partition, builder, now, order=queue.next_order,
+            compression=self._compression, compression_level=self._compression_level, incomplete=self._incomplete,
+        )  # fmt: skip
         batch.memory = memory
         delivery = self._append_and_settle(info, batch, partition, record)
         queue.next_order += RECORDS_PER_ORDER

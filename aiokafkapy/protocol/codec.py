@@ -29,6 +29,7 @@ __all__ = [
     "encode_request_header",
     "encode_response",
     "response_header_size",
+    "write_unsigned_varint",
 ]
 
 _REQUEST_HEADER = struct.Struct(">hhih")
@@ -49,6 +50,14 @@ def encode_request_header(api_key: int, version: int, correlation_id: int, clien
     size = -1 if client_id is None else len(client_id)
     header = _REQUEST_HEADER.pack(api_key, version, correlation_id, size) + (client_id or b"")
     return header + b"\0" if is_flexible(api_key, version) else header
+
+
+def write_unsigned_varint(target: bytearray, number: int) -> None:
+    """Append a number as flexible versions write sizes and counts: base 128, low bits first."""
+    while number > 0x7F:
+        target.append(number & 0x7F | 0x80)
+        number >>= 7
+    target.append(number)
 
 
 def encode_request(body: Any, correlation_id: int, client_id: str | None) -> bytes:

@@ -23,7 +23,7 @@ from uuid import UUID
 from ..common import Node
 from ..errors import MalformedFrameError
 from .api import ApiKey
-from .codec import encode_request_header
+from .codec import encode_request_header, write_unsigned_varint
 from .reader import Cursor
 
 __all__ = [
@@ -224,7 +224,7 @@ def _lone_head(client_id_size: int) -> tuple[Struct, int]:
 @lru_cache(maxsize=1024)
 def _unsigned_varint(number: int) -> bytes:
     written = bytearray()
-    _write_unsigned_varint(written, number)
+    write_unsigned_varint(written, number)
     return bytes(written)
 
 
@@ -440,7 +440,7 @@ def _write_string(target: bytearray, text: str | None, flexible: bool) -> None:
     encoded = None if text is None else text.encode()
     size = -1 if encoded is None else len(encoded)
     if flexible:
-        _write_unsigned_varint(target, size + 1)
+        write_unsigned_varint(target, size + 1)
     else:
         target += _INT16.pack(size)
     if encoded is not None:
@@ -449,13 +449,6 @@ def _write_string(target: bytearray, text: str | None, flexible: bool) -> None:
 
 def _write_count(target: bytearray, count: int, flexible: bool) -> None:
     if flexible:
-        _write_unsigned_varint(target, count + 1)
+        write_unsigned_varint(target, count + 1)
     else:
         target += _INT32.pack(count)
-
-
-def _write_unsigned_varint(target: bytearray, number: int) -> None:
-    while number > 0x7F:
-        target.append(number & 0x7F | 0x80)
-        number >>= 7
-    target.append(number)
