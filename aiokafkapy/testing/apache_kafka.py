@@ -38,6 +38,7 @@ from .blocking_client import Admin, PartitionState
 from .kafka_jars import DEFAULT_VERSION, KafkaUnavailableError, fetch_jars, unavailable_reason
 from .kafka_tools import QUICK_JVM, KafkaToolError, KafkaTools
 from .ports import LOOPBACK, free_port
+from .processes import stop_process
 from .watchdog import Watchdog
 
 __all__ = ["ApacheKafka", "KafkaToolError", "KafkaUnavailableError"]
@@ -206,8 +207,10 @@ class ApacheKafka:
         self._start(self._nodes.values())
 
     def pause(self, node_id: int) -> None:
-        """SIGSTOP: the node keeps its connections and answers nothing, until `resume`."""
-        self._signal(self._nodes[node_id], signal.SIGSTOP)
+        """SIGSTOP: the node keeps its connections and answers nothing, until `resume`. Returns when it stands still."""
+        process = self._nodes[node_id].process
+        if process is not None and process.poll() is None:
+            stop_process(process.pid)
 
     def resume(self, node_id: int) -> None:
         """SIGCONT after `pause`."""

@@ -17,6 +17,7 @@ import threading
 import time
 import uuid
 from asyncio.subprocess import DEVNULL, PIPE
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -28,6 +29,7 @@ import pytest
 from aiokafkapy import KafkaProducer, ProducerRecord, compiled, errors
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import ApacheKafka
+from aiokafkapy.testing.processes import stop_process
 
 from .clusters import Cluster
 from .conftest import BOTH
@@ -77,9 +79,7 @@ async def outside(request: pytest.FixtureRequest) -> AsyncIterator[Outside]:
     assert broker.stdout is not None
     try:
         servers = (await broker.stdout.readline()).decode().strip()
-        yield Outside(
-            servers, new_name, lambda: broker.send_signal(signal.SIGSTOP), lambda: broker.send_signal(signal.SIGCONT)
-        )
+        yield Outside(servers, new_name, lambda: stop_process(broker.pid), lambda: broker.send_signal(signal.SIGCONT))
     finally:
         broker.kill()
         await broker.wait()
@@ -113,14 +113,14 @@ async def started(producer: KafkaProducer[Any, Any], topic: str) -> None:
 
 async def spread(count: int, send: Callable[[int], Awaitable[Any]]) -> None:
     """Call `send` so often, each in a task of its own, without our own calls holding the loop."""
-    tasks = []
+    tasks: deque[asyncio.Future[Any]] = deque()
     for n in range(count):
         tasks.append(asyncio.ensure_future(send(n)))
         if n % 200 == 0:
             await asyncio.sleep(0)
-    for n, task in enumerate(tasks):
-        await task
-        if n % 200 == 0:
+    while tasks:
+        await tasks.popleft()  # not kept to the end: to free twenty thousand at once holds the loop, too
+        if len(tasks) % 200 == 0:
             await asyncio.sleep(0)
 
 
