@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from .results import Results
-from .suite import CODECS, DEFAULT_BATCH, LARGE_BATCH
+from .suite import CODECS, DEFAULT_BATCH, LARGE_BATCH, OUR_LEVELS, THEIR_LEVELS
 
 __all__ = ["GOALS", "Answer", "Goal", "answers"]
 
@@ -21,7 +21,7 @@ HIGHER_IS_BETTER: Final = {"rate"}
 class Goal:
     """``figure`` of the row ``ours`` over that of the best of ``theirs``; ``sense`` says on which side of ``limit``.
 
-    Only rows of peers whose figure ``alike`` is within ``ALIKE`` of ours count, when that is given.
+    With ``at_equal_ratio`` each peer is taken at our compression ratio (see ``_at_our_ratio``), or left out.
     """
 
     text: str
@@ -30,7 +30,7 @@ class Goal:
     theirs: tuple[str, ...]
     sense: Literal["at least", "at most"]
     limit: float
-    alike: str = ""
+    at_equal_ratio: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Answer:
 
 
 ALIKE: Final = 0.05
-"""How far, as a share of ours, a peer's figure may be away and still be called equal."""
+"""How far, as a share of ours, a peer's compression ratio may be away and still be called equal."""
 
 
 def answers(results: Results, goals: tuple[Goal, ...] | None = None) -> list[Answer]:
@@ -71,21 +71,40 @@ def _value(goal: Goal, results: Results) -> float | None:
     ours = _median(results, goal.ours, goal.figure)
     if ours is None or not goal.theirs:
         return ours
-    theirs = [
-        value
-        for label in goal.theirs
-        if (value := _median(results, label, goal.figure)) and _is_alike(goal, label, results)
-    ]
+    if goal.at_equal_ratio:
+        theirs = _at_our_ratio(goal, results)
+    else:
+        theirs = [value for label in goal.theirs if (value := _median(results, label, goal.figure))]
     if not theirs:
         return None
     return ours / (max(theirs) if goal.figure in HIGHER_IS_BETTER else min(theirs))
 
 
-def _is_alike(goal: Goal, label: str, results: Results) -> bool:
-    if not goal.alike:
-        return True
-    ours, theirs = _median(results, goal.ours, goal.alike), _median(results, label, goal.alike)
-    return ours is not None and theirs is not None and abs(theirs - ours) <= ALIKE * ours
+def _at_our_ratio(goal: Goal, results: Results) -> list[float]:
+    """The rate of each peer at our compression ratio.
+
+    A codec's levels are far apart: where a peer has a level on either side of our ratio, records shared out among the
+    two would have it, and that mixture's rate counts. Otherwise it is the nearest level's, if that is within ``ALIKE``.
+    """
+    ours = _median(results, goal.ours, "ratio")
+    levels: dict[str, list[tuple[float, float]]] = {}  # of each client, ratio and rate
+    for label in goal.theirs:
+        ratio, rate = _median(results, label, "ratio"), _median(results, label, "rate")
+        if ratio and rate:
+            levels.setdefault(results.rows[label].measurement.client, []).append((ratio, rate))
+    found = [_rate_at(ours, of_client) for of_client in levels.values()] if ours else []
+    return [rate for rate in found if rate is not None]
+
+
+def _rate_at(ratio: float, levels: list[tuple[float, float]]) -> float | None:
+    below = max((level for level in levels if level[0] <= ratio), default=None)
+    above = min((level for level in levels if level[0] > ratio), default=None)
+    if below is not None and above is not None:
+        # Bytes of a record are 1 / ratio, its seconds 1 / rate; both add up over the records.
+        share = (1 / below[0] - 1 / ratio) / (1 / below[0] - 1 / above[0])
+        return 1 / ((1 - share) / below[1] + share / above[1])
+    nearest = below or above
+    return nearest[1] if nearest is not None and abs(nearest[0] - ratio) <= ALIKE * ratio else None
 
 
 def _median(results: Results, label: str, figure: str) -> float | None:
@@ -128,22 +147,19 @@ def _keyed(partitions: str) -> str:
     return _label("keyed partitions", "keyed", f"aiokafkapy, {partitions} partitions")
 
 
-def _codec(codec: str, client: str) -> str:
-    return _label("codecs", codec, client, "1 KiB")
+def _codec_goals() -> tuple[Goal, ...]:
+    def row(codec: str, client: str, level: int | None) -> str:
+        return _label("codecs", codec, client if level is None else f"{client}, level {level}", "1 KiB")
 
-
-_CODEC_GOALS: Final = tuple(
-    Goal(
-        f"{name}: rate against the faster peer at an equal ratio",
-        "rate",
-        _codec(codec, ours),
-        (_codec(codec, "aiokafka"), _codec(codec, "confluent-kafka")),
-        "at least",
-        1.0,
-        alike="ratio",
-    )
-    for name, codec, ours in [*((c, c, "aiokafkapy") for c in CODECS), ("lz4, level 1", "lz4", "aiokafkapy, level 1")]
-)
+    found = []
+    for codec in CODECS:
+        theirs = [row(codec, "aiokafka", None), *(row(codec, "confluent-kafka", n) for n in THEIR_LEVELS[codec])]
+        for level in OUR_LEVELS[codec]:
+            name = codec if level is None else f"{codec}, level {level}"
+            text = f"{name}: rate against the faster peer at an equal ratio"
+            ours = row(codec, "aiokafkapy", level)
+            found.append(Goal(text, "rate", ours, tuple(theirs), "at least", 1.0, at_equal_ratio=True))
+    return tuple(found)
 
 
 def _web_goals() -> tuple[Goal, ...]:
@@ -261,7 +277,7 @@ GOALS: Final[tuple[Goal, ...]] = (
         0.5,
     ),
     Goal("10,000 partitions: CPU of 6", "cpu_us", _keyed("10,000"), (_keyed("6"),), "at most", 2.0),
-    *_CODEC_GOALS,
+    *_codec_goals(),
     *_web_goals(),
     Goal(
         "50 ms, one partition: rate of one in flight",

@@ -61,8 +61,7 @@ LEVELS: tuple[tuple[Compression, int | None, int | None], ...] = (
     (Compression.LZ4, 9, 1),
     (Compression.LZ4, 3, 3),
     (Compression.LZ4, 8, 8),
-    (Compression.LZ4, 10, 10),
-    (Compression.LZ4, 12, 12),
+    (Compression.LZ4, 10, 9),
     (Compression.ZSTD, -5, -5),
     (Compression.ZSTD, 1, 1),
     (Compression.ZSTD, 3, 3),
@@ -78,7 +77,6 @@ LIBRDKAFKA: tuple[tuple[Compression, int | None], ...] = (
     (Compression.LZ4, 0),  # its default, the fast compressor
     (Compression.LZ4, 3),
     (Compression.LZ4, 8),
-    (Compression.LZ4, 12),
     (Compression.ZSTD, 1),
     (Compression.ZSTD, 3),
     (Compression.ZSTD, 9),

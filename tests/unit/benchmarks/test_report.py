@@ -114,15 +114,39 @@ def test_a_goal_is_a_ratio_of_medians_to_the_best_peer(results: Results) -> None
     assert [line.split()[0] for line in goals_text(found).splitlines()] == ["met", "MISSED", "met", "MISSED", "-"]
 
 
-def test_a_peer_counts_only_where_the_other_figure_is_alike() -> None:
+def _at_equal_ratio(ours: float, **theirs: tuple[float, float]) -> float | None:
+    """The answer when our rate is 100 at the ratio ``ours``, and a peer's levels have these ratios and rates."""
+    levels = [
+        _row("confluent-kafka", {"ratio": ratio, "rate": rate}, variant=name) for name, (ratio, rate) in theirs.items()
+    ]
+    results = _results(_row("aiokafkapy", {"rate": 100.0, "ratio": ours}), *levels)
+    row, *peers = results.rows
+    (answer,) = answers(results, (Goal("", "rate", row, tuple(peers), "at least", 1.0, at_equal_ratio=True),))
+    return answer.value
+
+
+def test_a_peer_of_another_ratio_does_not_count() -> None:
+    assert _at_equal_ratio(4.0, near=(4.1, 50.0)) == 2.0
+    assert _at_equal_ratio(4.0, near=(3.9, 50.0), far=(3.0, 200.0)) == 2.0
+    assert _at_equal_ratio(4.0, far=(3.0, 200.0)) is None
+    assert _at_equal_ratio(4.0, far=(4.3, 200.0)) is None
+
+
+def test_between_two_levels_of_a_peer_a_mixture_of_them_counts() -> None:
+    """A third of the records at the quick level, two thirds at the slow one: a third of a byte, and 0.05 s for each."""
+    assert _at_equal_ratio(3.0, quick=(2.0, 1 / 0.03), slow=(4.0, 1 / 0.06)) == pytest.approx(5.0)
+    assert _at_equal_ratio(2.0, quick=(2.0, 100.0), slow=(4.0, 10.0)) == pytest.approx(1.0)
+
+
+def test_a_mixture_is_of_one_peers_levels() -> None:
     results = _results(
-        _row("aiokafkapy", {"rate": 100.0, "ratio": 4.0}),
-        _row("aiokafka", {"rate": 50.0, "ratio": 4.1}),
-        _row("confluent-kafka", {"rate": 200.0, "ratio": 3.0}),
+        _row("aiokafkapy", {"rate": 100.0, "ratio": 3.0}),
+        _row("aiokafka", {"rate": 50.0, "ratio": 2.0}),
+        _row("confluent-kafka", {"rate": 50.0, "ratio": 4.0}),
     )
     ours, *theirs = results.rows
-    (answer,) = answers(results, (Goal("", "rate", ours, tuple(theirs), "at least", 1.0, alike="ratio"),))
-    assert answer.value == 2.0
+    (answer,) = answers(results, (Goal("", "rate", ours, tuple(theirs), "at least", 1.0, at_equal_ratio=True),))
+    assert answer.value is None
 
 
 def test_the_table_has_medians_ranges_and_what_went_wrong(results: Results) -> None:

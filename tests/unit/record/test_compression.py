@@ -5,6 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import random
+import sys
+import threading
+import time
 import tracemalloc
 import zlib
 
@@ -22,6 +25,7 @@ from aiokafkapy.record.compression import (
     compress,
     decompress,
     inline_limit,
+    quick_limit,
 )
 
 CODECS = [codec for codec in Compression if codec]
@@ -260,6 +264,37 @@ class TestHostileStreams:
                 decompress(codec, stream, 10_000)
             except CorruptMessageError:
                 pass
+
+
+class TestThreads:
+    @pytest.mark.parametrize(("codec", "level"), [(Compression.SNAPPY, None), *LEVELS])
+    def test_that_compress_let_others_run_meanwhile(self, codec: Compression, level: int | None) -> None:
+        """By itself a thread gives the GIL to nobody here, so what is seen of its call is seen by its leave."""
+        data = DATA * 2
+        assert len(data) > quick_limit(codec, level)
+        is_compressing = was_seen = False
+
+        def compress_until_seen() -> None:
+            nonlocal is_compressing
+            for _ in range(2_000):
+                is_compressing = True
+                compress(codec, data, level)
+                is_compressing = False
+                if was_seen:
+                    return
+
+        interval = sys.getswitchinterval()
+        sys.setswitchinterval(100.0)
+        try:
+            thread = threading.Thread(target=compress_until_seen)
+            thread.start()
+            while thread.is_alive() and not was_seen:
+                was_seen = is_compressing
+                time.sleep(0)
+            thread.join()
+        finally:
+            sys.setswitchinterval(interval)
+        assert was_seen
 
 
 class TestInlineLimit:
