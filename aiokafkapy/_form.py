@@ -21,11 +21,22 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final, TypeVar
 
-__all__ = ["INTERPRETED_VARIABLE", "InterpretedFinder", "cclass", "compiled", "final", "freelist", "install", "no_gc"]
+__all__ = [
+    "INTERPRETED_VARIABLE",
+    "InterpretedFinder",
+    "cclass",
+    "compiled",
+    "final",
+    "freelist",
+    "install",
+    "locals",
+    "no_gc",
+]
 
 INTERPRETED_VARIABLE: Final = "AIOKAFKAPY_INTERPRETED"
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., object])
 
 _PACKAGE: Final = __name__.rpartition(".")[0]
 
@@ -70,6 +81,15 @@ def freelist(_size: int) -> Callable[[type[T]], type[T]]:
 def cclass(kind: type[T]) -> type[T]:
     """Stands for ``cython.cclass``, ``cython.final`` and ``cython.no_gc``."""
     return kind
+
+
+def locals(**_types: object) -> Callable[[F], F]:  # noqa: A001  # the name is Cython's
+    """Stands for ``cython.locals``, of a function."""
+    return _as_it_is
+
+
+def _as_it_is(function: F) -> F:
+    return function
 
 
 final = no_gc = cclass

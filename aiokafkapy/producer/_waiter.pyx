@@ -9,11 +9,13 @@ Rules:
 - It is for one task, awaited once.
 - It is not tracked by the cyclic collector, and holds the task's call, which holds the task, which holds it. So it lets
   go of the call in any case: woken, or cancelled with its task. Who made it wakes it, also when no answer will come.
+- A task asks nothing of what wakes it but ``result()``. So one future that is done wakes them all: asyncio reads its
+  own futures in a few instructions, and anybody else's in more than a thousand.
 """
 
 cimport cython
 
-from asyncio import CancelledError
+from asyncio import CancelledError, Future
 
 from cpython.object cimport PyObject
 
@@ -24,6 +26,17 @@ cdef enum:
 
 cdef extern from "Python.h":
     object PyObject_VectorcallMethod(object name, PyObject **arguments, size_t count, object names)
+
+
+class NoLoop:
+    """The loop of a future that nobody waits for: it is asked this, and nothing else."""
+
+    def get_debug(self):
+        return False
+
+
+cdef object DONE = Future(loop=NoLoop())
+DONE.set_result(None)
 
 cdef str CALL_SOON = "call_soon"
 cdef tuple CONTEXT = ("context",)
@@ -37,7 +50,7 @@ cdef class Waiter:
 
     cdef public bint _asyncio_future_blocking
     cdef int _state
-    cdef object _loop
+    cdef readonly object _loop  # where asyncio looks, since there is no get_loop() to be called
     cdef object _wake_up
     cdef object _context
     cdef object _message
@@ -54,9 +67,6 @@ cdef class Waiter:
 
     def __iter__(self):
         return self
-
-    def get_loop(self):
-        return self._loop
 
     def add_done_callback(self, wake_up, *, context=None):
         self._wake_up = wake_up
@@ -102,9 +112,10 @@ cdef int _tell(Waiter waiter) except -1:
     loop, wake_up, context = waiter._loop, waiter._wake_up, waiter._context
     if wake_up is None:
         return 0
+    told = waiter if waiter._state == CANCELLED else DONE
     waiter._wake_up = waiter._context = None
     arguments[0], arguments[1], arguments[2], arguments[3] = (
-        <PyObject *>loop, <PyObject *>wake_up, <PyObject *>waiter, <PyObject *>context
+        <PyObject *>loop, <PyObject *>wake_up, <PyObject *>told, <PyObject *>context
     )
     try:
         PyObject_VectorcallMethod(CALL_SOON, arguments, 3, CONTEXT)

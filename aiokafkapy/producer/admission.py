@@ -219,8 +219,6 @@ class Admission:
         self._by_deadline.clear()
         for state in self._queues:
             state.waiting = None
-        for record in refused:
-            record.ticket = None
         self._accumulator.drop_waiters()  # not one by one, for each would try to let the next one in
         refusals = map(partial(_refuse, make_error), refused)
         if self._teller.may_tell_now(len(refused), COST_OF_ERROR):
@@ -431,5 +429,8 @@ class Admission:
 
 
 def _refuse(make_error: Callable[[str], BaseException], record: PendingRecord) -> None:
+    ticket, record.ticket = record.ticket, None
+    if ticket is not None:
+        ticket.leave()
     if not record.done():
         record.refuse(make_error(record.topic))

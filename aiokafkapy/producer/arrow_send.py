@@ -22,7 +22,6 @@ from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from time import time
 from typing import Any, Final
 
 from ..errors import (
@@ -43,6 +42,7 @@ from .partitioners import DefaultPartitioner
 from .producer_runtime import ProducerRuntime
 from .record_intake import RecordIntake
 from .row_places import RowPlaces
+from .shortcuts import now_ms
 from .table_metadata import TableMetadata
 
 __all__ = ["ArrowSend"]
@@ -54,6 +54,8 @@ COST_OF_REFUSAL: Final = 32
 """The same for one topic of a window, and for a row that is known to fail before its turn comes."""
 ROWS_PER_LANE: Final = 256
 """Rows planned at a time for each partition, within bounds: a batch has its cost, however few rows it has."""
+STEPS: Final = 8
+"""A table's half of the memory is filled in about as many steps, or in more where a slice is smaller."""
 NO_ROUTE: Final = Route(0, 0)
 
 
@@ -232,14 +234,16 @@ class ArrowSend:
         topic, route = self._lane_routes[bisect_right(self._first_lanes, lane) - 1]
         # Half of the memory is left to others, unless nothing of this call moves.
         budget = SLICE_BYTES - self._unyielded
-        own_share = runtime.config.buffer_memory // 2 - runtime.accumulator.buffered_bytes
-        if own_share >= 0:
+        half = runtime.config.buffer_memory // 2
+        own_share = half - runtime.accumulator.buffered_bytes
+        if own_share > 0:
             self._is_pressed = False
         elif not self._is_pressed and self._places.outstanding:
             await self._wait_for_progress()
             return
         if not self._is_pressed:
-            budget = min(budget, max(own_share, 1))
+            # In steps that are worth one: memory is paid for by the block, and the last has room for many rows.
+            budget = min(budget, max(own_share, half // STEPS, 1))
         now = runtime.now()
         state = runtime.admission.refresh(topic, now)
         has_room = False
@@ -248,7 +252,7 @@ class ArrowSend:
                 self._fail(rows, rows.end_of_lane(rows.position), self._topic_errors[topic])
             return
         if state.waiting is None:
-            rows.now_ms = int(time() * 1000)
+            rows.now_ms = now_ms()
             encoded = rows.encoded_bytes
             try:
                 has_room = runtime.accumulator.append_rows(
@@ -280,7 +284,7 @@ class ArrowSend:
     async def _send_row(self, rows: ArrowRows, row: int, topic: str, partition: int | None) -> None:
         """Send one row as ``enqueue`` does."""
         self._unyielded += COST_OF_SINGLE_ROW
-        rows.now_ms = int(time() * 1000)
+        rows.now_ms = now_ms()
         try:
             timestamp_ms, key, value, headers = rows.record(row)
             accepted = self._intake.accept(topic, value, key, partition, timestamp_ms, headers)

@@ -21,6 +21,7 @@ cdef class BatchQueues:
     cdef public object gathering
 
     cdef bint has_batches(self) except -1
+    @cython.locals(queues=dict, count=Py_ssize_t)
     cdef Py_ssize_t count(self) except -1
     @cython.locals(queue=PartitionQueue)
     cpdef dict by_leader(self, object cluster)

@@ -99,11 +99,14 @@ class BatchQueues:
 
     def has_batches(self) -> bool:
         """True when any queue has some."""
-        return any(self._active.values())
+        return self.count() > 0
 
     def count(self) -> int:
         """How many queues have batches."""
-        return sum(map(len, self._active.values()))
+        count = 0
+        for queues in self._active.values():
+            count += len(queues)
+        return count
 
     def sizes(self) -> dict[TopicPartition, int]:
         """How many batches wait, by partition, where there are any."""

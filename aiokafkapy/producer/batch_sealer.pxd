@@ -12,6 +12,7 @@ cdef class BatchSealer:
     cdef BufferPool _pool
     cdef list _waiting
     cdef Py_ssize_t _compressing
+    cdef Py_ssize_t _sealed_at_once
 
     cpdef seal(self, ProducerBatch batch)
     cpdef bint must_wait(self, PartitionQueue queue, ProducerBatch batch) except -1

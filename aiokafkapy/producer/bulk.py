@@ -20,7 +20,6 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from time import time
 from typing import Any, Final, overload
 
 from ..errors import KafkaError
@@ -31,6 +30,7 @@ from .delivery_list import DeliveryList
 from .partitioners import UNKNOWN_PARTITION
 from .producer_runtime import ProducerRuntime
 from .records import ProducerRecord, RecordMetadata
+from .shortcuts import now_ms
 
 __all__ = ["BulkSend", "Outcomes"]
 
@@ -63,9 +63,9 @@ class BulkSend:
 
     async def run(self, items: Iterable[Any]) -> Outcomes:
         """Send all and return their outcomes. Raises only what the iterable itself raises, and CancelledError."""
-        iterator = iter(items)
+        take = _taker(items)
         while True:
-            chunk, sizes = self._next_slice(iterator)
+            chunk, sizes = self._next_slice(take)
             if not chunk:
                 break
             if sizes is not None:
@@ -85,9 +85,9 @@ class BulkSend:
 
     # internals
 
-    def _next_slice(self, iterator: Iterator[Any]) -> tuple[list[Any], array[int] | None]:
+    def _next_slice(self, take: Callable[[int], list[Any]]) -> tuple[list[Any], array[int] | None]:
         """The next records, about SLICE_BYTES of them, and their values' sizes when they can go all at once."""
-        chunk = list(islice(iterator, self._length))
+        chunk = take(self._length)
         plain = plain_sizes(chunk) if self._is_plain else None
         if plain is None:
             self._length = FIRST_SLICE
@@ -105,7 +105,7 @@ class BulkSend:
             state = runtime.admission.refresh(topic, now)
             position = 0
             if state.waiting is None and state.partition_count and runtime.is_bound:
-                timestamp_ms = int(time() * 1000)
+                timestamp_ms = now_ms()
                 deliveries = DeliveryList(sizes, None, timestamp_ms)
                 self._parts.append(deliveries)
                 try:
@@ -142,6 +142,22 @@ class BulkSend:
         parts = self._parts
         while parts and (isinstance(parts[0], BaseException) or parts[0].done()):
             self._outcomes.add(parts.popleft())
+
+
+def _taker(items: Iterable[Any]) -> Callable[[int], list[Any]]:
+    """What takes the next items, up to as many as it is told. A list is cut, a tenth of the cost of walking over it."""
+    if type(items) is not list:
+        iterator = iter(items)
+        return lambda count: list(islice(iterator, count))
+    position = 0
+
+    def take(count: int) -> list[Any]:
+        nonlocal position
+        chunk = items[position : position + count]
+        position += len(chunk)
+        return chunk
+
+    return take
 
 
 class Outcomes(Sequence[RecordMetadata | BaseException]):

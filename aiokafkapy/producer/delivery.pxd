@@ -10,13 +10,14 @@ cdef int PENDING, SUCCEEDED, FAILED, MOVED
 
 @cython.final
 cdef class ProduceRequestResult:
-    cdef readonly object topic_partition
+    # First what each delivery asks for, see ProducerBatch.
+    cdef public int status
     cdef object _topic
     cdef object _partition
-    cdef public int status
-    cdef public Py_ssize_t record_count
     cdef public long long base_offset
     cdef public long long log_append_time_ms
+    cdef readonly object topic_partition
+    cdef public Py_ssize_t record_count
     cdef object _errors
     cdef list _starts
     cdef list _moves
@@ -27,6 +28,7 @@ cdef class ProduceRequestResult:
     cdef list _counters
     cdef object __weakref__
 
+    cpdef succeed(self, long long base_offset, long long log_append_time_ms, object teller=*)
     cpdef object metadata(self, long long index, long long timestamp_ms, long long key_size, long long value_size)
     cpdef object error(self, long long index)
     cpdef add_waiter(self, Delivery delivery, object waiter)
@@ -35,8 +37,9 @@ cdef class ProduceRequestResult:
     @cython.locals(delivery=Delivery)
     cpdef move(self, object moves)
     cdef object _error_of(self, long long index)
-    @cython.locals(delivery=Delivery)
     cdef _settle(self, int status, object teller)
+    @cython.locals(delivery=Delivery)
+    cdef _tell(self, int status, object teller)
 
 
 # Not tracked by the cyclic collector: delivery.py's docstring says why that is safe.

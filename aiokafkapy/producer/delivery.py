@@ -14,9 +14,10 @@ Rules:
 - Every waiter raises its own copy of the error, so that tracebacks do not grow into each other.
 - Waiters are told on their loop, by ``call_soon``; a closed loop is passed over.
 - A batch that is split, or loses records (KIP-467), says where each record went; deliveries follow when they look.
-- Compiled, deliveries are invisible to the cyclic collector, which makes a million of them cheap. What could tie a
-  lasting knot through one is the list of waiters, each of which holds its task; all are woken, which lets go of the
-  tasks, with the answer, or by ``abandon()`` when the producer is thrown away without one. Nothing else refers back.
+- Compiled, deliveries and results are invisible to the cyclic collector, which makes a million of them cheap. What
+  could tie a lasting knot through one is who waits for it, and holds his task; all are told, and let go of, with the
+  answer, or by ``abandon()`` when the producer is thrown away without one. Nothing else refers back: errors are raised
+  as copies only, so no traceback of a user's frame, which may hold deliveries, comes to hang on what is kept here.
 """
 
 from __future__ import annotations
@@ -171,6 +172,10 @@ def place_of(delivery: Delivery) -> tuple[ProduceRequestResult, int]:
     return delivery._result, delivery._index
 
 
+# Not seen by the cyclic collector, see above.
+@cython.no_gc
+@cython.final
+@cython.cclass
 class ProduceRequestResult:
     """What became of one batch, told once. ``status`` is PENDING, SUCCEEDED, FAILED or MOVED: its records live on in
     others.
@@ -197,8 +202,9 @@ class ProduceRequestResult:
 
     def __init__(self, topic_partition: TopicPartition) -> None:
         self.topic_partition = topic_partition
-        # Here, too, for a named tuple's items cost more than an attribute.
-        self._topic, self._partition = topic_partition
+        # Here, too, for a record's answer asks for them.
+        self._topic = topic_partition.topic
+        self._partition = topic_partition.partition
         self.status = PENDING
         self.record_count = 0
         # The answer
@@ -353,6 +359,14 @@ class ProduceRequestResult:
 
     def _settle(self, status: int, teller: Any) -> None:
         self.status = status
+        if self._waiters is not None or self._callbacks is not None:
+            self._tell(status, teller)
+        counters, self._counters = self._counters, None
+        if counters is not None:
+            for counter in counters:
+                counter.count_down()
+
+    def _tell(self, status: int, teller: Any) -> None:
         _, waiters, callbacks = self._take_waiters()
         cost = COST_OF_ERROR if status == FAILED else 1
         if teller is None or not waiters or teller.may_tell_now(len(waiters), cost):
@@ -362,10 +376,6 @@ class ProduceRequestResult:
             teller.tell_later(map(wake, waiters), cost)
         for delivery, fn, loop, context in callbacks:
             _call_soon(loop, fn, delivery, context)
-        counters, self._counters = self._counters, None
-        if counters is not None:
-            for counter in counters:
-                counter.count_down()
 
 
 class SettlementCounter:

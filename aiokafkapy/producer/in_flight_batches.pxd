@@ -6,6 +6,7 @@ from aiokafkapy.producer.metrics cimport SenderMetrics
 from aiokafkapy.producer.producer_batch cimport ProducerBatch
 from aiokafkapy.producer.record_accumulator cimport RecordAccumulator
 from aiokafkapy.producer.transaction_manager cimport TransactionManager
+from aiokafkapy.protocol.produce cimport PartitionProduceResponse
 
 
 @cython.final
@@ -27,11 +28,11 @@ cdef class InFlightBatches:
     cpdef over(self, list batches)
     @cython.locals(batch=ProducerBatch)
     cpdef handle_answers(self, list batches, object answers, double now, bint was_sent=*)
-    cpdef handle_answer(self, ProducerBatch batch, object answer, double now, bint was_sent)
+    cpdef handle_answer(self, ProducerBatch batch, PartitionProduceResponse answer, double now, bint was_sent)
     @cython.locals(batch=ProducerBatch)
     cpdef expire(self, double now)
     cpdef double time_to_expiry(self, double now) except -1
     @cython.locals(batch=ProducerBatch)
     cdef _expire_on_the_wire(self, double now)
-    cdef _act_on(self, ProducerBatch batch, object answer, double now, bint was_sent)
-    cdef _complete(self, ProducerBatch batch, object answer, double now)
+    cdef _act_on(self, ProducerBatch batch, PartitionProduceResponse answer, double now, bint was_sent)
+    cdef _complete(self, ProducerBatch batch, PartitionProduceResponse answer, double now)

@@ -17,6 +17,8 @@ cdef class PartitionQueue:
     cdef public int leader
     cdef public int leader_epoch
 
+    @cython.locals(batch=ProducerBatch)
+    cpdef ProducerBatch pop_first(self)
     cpdef update_leader(self, object cluster)
 
 

@@ -8,7 +8,7 @@ from aiokafkapy.producer.in_flight_batches cimport InFlightBatches
 from aiokafkapy.producer.metrics cimport SenderMetrics
 from aiokafkapy.producer.producer_batch cimport ProducerBatch
 from aiokafkapy.producer.record_accumulator cimport RecordAccumulator
-from aiokafkapy.protocol.produce cimport encode_produce_request
+from aiokafkapy.protocol.produce cimport PartitionProduceResponse, encode_produce_request
 
 
 @cython.final
@@ -47,5 +47,8 @@ cdef class SentBatches:
     cdef int _acks
     cdef int _timeout_ms
 
-    @cython.locals(batches=list, batch=ProducerBatch, index=Py_ssize_t)
+    @cython.locals(batches=list, batch=ProducerBatch, answer=PartitionProduceResponse, index=Py_ssize_t)
     cpdef bint all_is_well(self, list answers) except -1
+
+
+cdef tuple _number_and_bytes(ProducerBatch batch)

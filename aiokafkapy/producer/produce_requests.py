@@ -176,7 +176,7 @@ class ProduceRequests:
         by_topic: dict[str, list[ProducerBatch]] = {}
         records = 0
         for batch in batches:
-            topic = batch.topic_partition[0]
+            topic = batch.topic_partition.topic
             of_topic = by_topic.get(topic)
             if of_topic is None:
                 of_topic = by_topic[topic] = []
@@ -243,7 +243,7 @@ class SentBatches:
     def encode(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
         """The pieces of the request's frame. Nothing of them is kept here: small batches are copied into them."""
         topics = [
-            (topic, topic_id, [(batch.topic_partition[1], batch.buffers()) for batch in batches])
+            (topic, topic_id, [_number_and_bytes(batch) for batch in batches])
             for topic, topic_id, batches in self.topics
         ]
         return encode_produce_request(version, correlation_id, client_id, None, self._acks, self._timeout_ms, topics)
@@ -260,7 +260,7 @@ class SentBatches:
         known = None
         for index, answer in enumerate(answers):
             batch = batches[index]
-            if answer.error_code or answer.partition != batch.topic_partition[1]:
+            if answer.error_code or answer.partition != batch.topic_partition.partition:
                 return False
             if answer.topic is not None:
                 if answer.topic != topic:
@@ -271,6 +271,10 @@ class SentBatches:
                 if known is None or topic_id is None or known.int != topic_id.int:
                     return False
         return True
+
+
+def _number_and_bytes(batch: ProducerBatch) -> tuple[int, tuple[Buffer, ...]]:
+    return batch.topic_partition.partition, batch.buffers()
 
 
 def _without_body(

@@ -1,8 +1,8 @@
 """``KafkaProducer``: the public face.
 
-Owns the calls' arguments and the state of the producer. What is done to a record in its call is ``RecordIntake``'s; all
-that lives on the event loop is in ``ProducerRuntime``, made by ``start()``. Kafka's counterpart has the same name;
-``send`` waits for the outcome here, ``enqueue`` is Java's ``send``.
+Owns the calls' arguments and the state of the producer; ``enqueue`` and ``send_nowait`` are ``RecordSender``'s. What is
+done to a record in its call is ``RecordIntake``'s; all that lives on the event loop is in ``ProducerRuntime``, made by
+``start()``. Kafka's counterpart has the same name; ``send`` waits for the outcome here, ``enqueue`` is Java's ``send``.
 
 Rules:
 
@@ -24,7 +24,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from time import perf_counter, time
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Generic, Self, cast
+from typing import Any, Final, Self, cast
 
 from ..common import Headers, PartitionInfo
 from ..errors import KafkaError, ProducerClosedError, WrongEventLoopError
@@ -43,31 +43,18 @@ from .partitioners import partitioner_for
 from .producer_runtime import UNBOUND, ProducerRuntime
 from .producer_state import PRODUCER_STATES, ProducerState, why_unusable
 from .record_intake import RecordIntake, choose_partition
+from .record_sender import K, RecordSender, V
 from .records import ProducerRecord, RecordMetadata
 from .serializers import Serializer, finish_serializing, prepare
 from .statistics import ProducerHealth, ProducerStatistics, health_of, metrics_of, statistics_of
 from .table_metadata import TableMetadata
 
-if TYPE_CHECKING:
-    from typing_extensions import TypeVar
-
-    K = TypeVar("K", default=bytes)
-    V = TypeVar("V", default=bytes)
-else:
-    from typing import TypeVar
-
-    K = TypeVar("K")
-    V = TypeVar("V")
-
 __all__ = ["KafkaProducer"]
-
-YIELD_AFTER: Final = 256 * 1024
-"""Bytes accepted by ``enqueue`` before it lets others run, so that a tight loop starves nobody."""
 
 _logger = get_logger(__name__)
 
 
-class KafkaProducer(Generic[K, V]):
+class KafkaProducer(RecordSender[K, V]):
     """Sends records to Kafka, on one event loop.
 
     ``KafkaProducer("host:9092", linger_ms=5)`` takes the options of ``ProducerConfig``, or a ready ``config``; both are
@@ -77,7 +64,6 @@ class KafkaProducer(Generic[K, V]):
     __slots__ = (
         "__weakref__",
         "_config",
-        "_intake",
         "_runtime",
         "_runtime_of_last_start",
         "_state",
@@ -203,49 +189,6 @@ class KafkaProducer(Generic[K, V]):
             value = key = headers = None  # their bytes are in the batch: while this waits, they are not held twice
             await waiter_for(accepted)  # as awaiting the delivery would, with one awaitable less
         return accepted.result()
-
-    async def enqueue(
-        self,
-        topic: str,
-        value: V | None = None,
-        *,
-        key: K | None = None,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-        headers: Headers | None = None,
-    ) -> Delivery:
-        """As ``send``, but wait only until the record is accepted; await the returned delivery for its outcome.
-
-        Waits for room, metadata and an async serializer, ``max_block_ms`` at most, and lets others run now and then.
-        """
-        intake = self._intake
-        accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
-        if type(accepted) is not Delivery:
-            accepted = await self._admitted(accepted)
-        if intake.unyielded > YIELD_AFTER:
-            intake.unyielded = 0
-            await asyncio.sleep(0)
-        return accepted
-
-    def send_nowait(
-        self,
-        topic: str,
-        value: V | None = None,
-        *,
-        key: K | None = None,
-        partition: int | None = None,
-        timestamp_ms: int | None = None,
-        headers: Headers | None = None,
-    ) -> Delivery:
-        """As ``enqueue``, but never wait: raises BufferExhaustedError when there is no room, MetadataNotReadyError when
-        the topic is not known yet (await ``partitions_for(topic)`` first), IllegalStateError with an async serializer.
-        """
-        delivery: Delivery | None = self._intake.accept(  # type: ignore[assignment]  # no PendingRecord: it may not wait
-            topic, value, key, partition, timestamp_ms, headers, False
-        )
-        if delivery is None:
-            raise self._why_unusable()
-        return delivery
 
     async def send_many(
         self,

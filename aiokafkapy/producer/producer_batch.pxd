@@ -3,22 +3,24 @@
 cimport cython
 
 from aiokafkapy.producer.delivery cimport Delivery, ProduceRequestResult
+from aiokafkapy.producer.incomplete_batches cimport IncompleteBatches as CompiledAccount
 from aiokafkapy.record._arrow_kernel cimport ArrowRows as KernelRows
 from aiokafkapy.record._kernel cimport RecordBatchBuilder as KernelBuilder
 
 
 @cython.final
 cdef class ProducerBatch:
-    cdef readonly object topic_partition
+    # First what each append touches: among thousands of batches every line of memory is one that no cache has.
     cdef readonly KernelBuilder builder
+    cdef readonly ProduceRequestResult produce_result
+    cdef readonly bint is_writable
+    cdef readonly Py_ssize_t record_count
+    cdef readonly object topic_partition
     cdef readonly double created
     cdef readonly long long order
     cdef readonly bint is_split_batch
-    cdef object _incomplete
-    cdef readonly ProduceRequestResult produce_result
+    cdef CompiledAccount _incomplete
     cdef readonly object state
-    cdef readonly bint is_writable
-    cdef readonly Py_ssize_t record_count
     cdef readonly Py_ssize_t limit
     cdef public Py_ssize_t wanted
     cdef public Py_ssize_t memory
@@ -44,11 +46,13 @@ cdef class ProducerBatch:
 
     @cython.locals(size=Py_ssize_t, index=Py_ssize_t, delivery=Delivery)
     cpdef Delivery try_append(self, long long timestamp_ms, object key, object value, object headers)
-    @cython.locals(builder=KernelBuilder, position=Py_ssize_t, size=Py_ssize_t)
+    @cython.locals(builder=KernelBuilder, position=Py_ssize_t, first=Py_ssize_t)
     cpdef Py_ssize_t append_run(
         self, long long timestamp_ms, object values, object keys, Py_ssize_t start, Py_ssize_t stop
     ) except -1
+    @cython.locals(before=Py_ssize_t)
     cpdef Py_ssize_t append_rows(self, KernelRows rows, Py_ssize_t stop, long long most_bytes) except -1
+    @cython.locals(capacity=Py_ssize_t, grown=Py_ssize_t)
     cpdef Py_ssize_t settle_memory(self)
     cpdef close(self)
     cpdef compress(self)

@@ -39,13 +39,7 @@ from ..states import StateTable
 from .delivery import Delivery, ProduceRequestResult
 from .incomplete_batches import IncompleteBatches
 
-__all__ = [
-    "BATCH_STATES",
-    "NO_SEQUENCE",
-    "RECORDS_PER_ORDER",
-    "BatchState",
-    "ProducerBatch",
-]
+__all__ = ["BATCH_STATES", "NO_SEQUENCE", "RECORDS_PER_ORDER", "BatchState", "ProducerBatch"]
 
 NO_SEQUENCE: Final = -1
 RECORDS_PER_ORDER: Final = 1 << 24
@@ -84,6 +78,7 @@ BATCH_STATES: Final = StateTable(
         **dict.fromkeys(_OUTCOMES, ()),
     },
 )
+_change: Final = BATCH_STATES.transition
 
 
 # Not seen by the cyclic collector, see above. Said here and not in the .pxd, for Cython takes it from the source only.
@@ -151,7 +146,7 @@ class ProducerBatch:
         # What it holds. `wanted` is the memory without which the last record did not go in, 0 when the batch was full.
         self.is_writable = True
         self.record_count = 0
-        self.limit = builder.limit
+        self.limit = self.builder.limit
         self.wanted = 0
         self.memory = 0
         self.reserved_memory = 0
@@ -204,16 +199,18 @@ class ProducerBatch:
         return delivery
 
     def append_run(self, timestamp_ms: int, values: Any, keys: Any, start: int, stop: int) -> int:
-        """Append ``values[start:stop]`` (and ``keys``, or None) as long as they fit into the memory that is paid for.
-
-        Returns the position of the first that was not appended, or ``stop``. Raises as ``try_append``; the records
-        before the one that raised are in the batch.
+        """Append ``values[start:stop]`` (and ``keys``, or None) as long as they fit into the memory that is paid for;
+        return the position behind them. Raises as ``try_append``; the records before are in the batch.
         """
-        builder = self.builder
-        position = start
+        builder, position = self.builder, start
         while position < stop:
-            size = builder.try_append(timestamp_ms, None if keys is None else keys[position], values[position], None)
-            if size <= 0:
+            if keys is None:
+                first, position = position, builder.append_run(timestamp_ms, values, position, stop)
+                self.record_count += position - first
+                if position == stop:
+                    break
+            key = None if keys is None else keys[position]
+            if builder.try_append(timestamp_ms, key, values[position], None) <= 0:
                 break
             self.record_count += 1
             position += 1
@@ -239,7 +236,7 @@ class ProducerBatch:
     def settle_memory(self) -> int:
         """Note in ``memory`` what the builder really holds, and allow it no more; returns by how much it has grown."""
         capacity = self.builder.capacity
-        grown: int = capacity - self.memory
+        grown = capacity - self.memory
         self.memory = self.builder.allowance = capacity
         return grown
 
@@ -248,7 +245,7 @@ class ProducerBatch:
         if self.is_writable:
             self.is_writable = False
             self.produce_result.record_count = self.record_count
-            self.state = BATCH_STATES.transition(self.state, _CLOSED)
+            self.state = _change(self.state, _CLOSED)
 
     # --- sealing ---
 
@@ -319,13 +316,13 @@ class ProducerBatch:
 
     def drained(self, now: float) -> None:
         """The batch goes into a request."""
-        self.state = BATCH_STATES.transition(self.state, _IN_FLIGHT)
+        self.state = _change(self.state, _IN_FLIGHT)
         self.drained_at = now
         self.sequence_has_been_reset = False
 
     def reenqueued(self, now: float, backoff: float) -> None:
         """The attempt failed; the next one may begin ``backoff`` seconds from now."""
-        self.state = BATCH_STATES.transition(self.state, _CLOSED)
+        self.state = _change(self.state, _CLOSED)
         self.attempts += 1
         self.in_retry = True
         self.last_attempt = now
@@ -442,11 +439,11 @@ class ProducerBatch:
     # internals
 
     def _finish(self, outcome: BatchState) -> bool:
-        if self.state in _OUTCOMES:
+        if self.state is not _IN_FLIGHT and self.is_done:  # asked first, for it is what nearly all come from
             _logger.debug("ignored %s of %s: it is %s", outcome.name, self.topic_partition, self.state.name)
             return False
         self.close()
-        self.state = BATCH_STATES.transition(self.state, outcome)
+        self.state = _change(self.state, outcome)
         return True
 
     def _fail(self, outcome: BatchState, error: BaseException | Callable[[int], BaseException]) -> bool:

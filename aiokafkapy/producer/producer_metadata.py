@@ -93,8 +93,7 @@ class ProducerMetadata(Metadata):
         expiry_by_topic = self._expiry_by_topic
         if self._next_expiry <= now:
             for name in [name for name, expiry in expiry_by_topic.items() if expiry <= now and name in topics]:
-                if name not in self._new_topics:
-                    del expiry_by_topic[name]
+                self.retain_topic(name, topics[name].is_internal, now)
             self._next_expiry = min(expiry_by_topic.values(), default=math.inf)
         if topics.keys() <= expiry_by_topic.keys():
             return dict(topics)

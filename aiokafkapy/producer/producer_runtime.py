@@ -47,6 +47,8 @@ __all__ = ["UNBOUND", "ProducerRuntime"]
 
 _SHOWN_PARTITIONS: Final = 5
 """Partitions named in the message of a time-out; there may be thousands."""
+WAITED_AT_ONCE: Final = 1000
+"""Records for which a flush waits in one go: asyncio looks at each when the wait begins, and again when it ends."""
 
 UNBOUND: Final = object()
 """Stands for the event loop of whoever has none."""
@@ -157,9 +159,11 @@ class ProducerRuntime:
     async def flush(self, deadline: float) -> None:
         """Wait until all that was called in by now has its outcome; raises FlushTimeoutError at ``deadline``."""
         waiting = self.admission.snapshot()
-        if waiting:
+        for start in range(0, len(waiting), WAITED_AT_ONCE):
             # They are not part of a batch yet; wait() cancels nothing.
-            await asyncio.wait(waiting, timeout=self._remaining(deadline))
+            await asyncio.wait(waiting[start : start + WAITED_AT_ONCE], timeout=self._remaining(deadline))
+            if self.loop.time() >= deadline:
+                break
         settled: asyncio.Future[None] = self.loop.create_future()
         flush = self.accumulator.begin_flush(partial(_resolve, settled))
         try:
@@ -183,6 +187,7 @@ class ProducerRuntime:
         except FlushTimeoutError:
             elapsed = self.loop.time() - started
             _logger.warning("producer.close_timed_out", pending=self.describe_pending(), seconds=round(elapsed, 3))
+            await asyncio.sleep(0)  # to end the wait for thousands takes its time, and so does to fail them
         finally:
             self.abort(partial(self._close_error, self.loop.time() - started))
         await self.client.close()

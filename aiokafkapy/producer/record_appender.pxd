@@ -6,11 +6,12 @@ from aiokafkapy.producer.batch_queues cimport BatchQueues
 from aiokafkapy.producer.batch_sealer cimport BatchSealer
 from aiokafkapy.producer.buffer_pool cimport BufferPool
 from aiokafkapy.producer.delivery cimport Delivery
+from aiokafkapy.producer.incomplete_batches cimport IncompleteBatches as CompiledAccount
 from aiokafkapy.producer.partition_queue cimport PartitionQueue, TopicInfo
 from aiokafkapy.producer.producer_batch cimport ProducerBatch
 from aiokafkapy.producer.row_places cimport RowPlaces as CompiledPlaces
 from aiokafkapy.record._arrow_kernel cimport ArrowRows as KernelRows
-from aiokafkapy.record._kernel cimport RecordBatchBuilder as KernelBuilder
+from aiokafkapy.record._kernel cimport RecordBatchBuilder as KernelBuilder, record_size_upper_bound
 
 
 @cython.final
@@ -18,7 +19,7 @@ cdef class RecordAppender:
     cdef BatchQueues _queues
     cdef BufferPool _pool
     cdef BatchSealer _sealer
-    cdef object _incomplete
+    cdef CompiledAccount _incomplete
     cdef Py_ssize_t _batch_size
     cdef Py_ssize_t _max_record_size
     cdef int _compression
@@ -64,14 +65,16 @@ cdef class RecordAppender:
         self, TopicInfo info, ProducerBatch batch, int partition, KernelRows rows, CompiledPlaces places,
         Py_ssize_t stop, long long most_bytes,
     ) except -1
-    @cython.locals(batch=ProducerBatch, delivery=Delivery)
+    @cython.locals(batch=ProducerBatch, delivery=Delivery, size=Py_ssize_t)
     cdef Delivery _append_slowly(
         self, TopicInfo info, PartitionQueue queue, int partition, tuple record, double now, object cluster
     )
-    @cython.locals(batch=ProducerBatch, builder=KernelBuilder)
+    @cython.locals(batch=ProducerBatch, builder=KernelBuilder, wanted=Py_ssize_t, memory=Py_ssize_t)
     cdef Delivery _append_to_new_batch(
         self, TopicInfo info, PartitionQueue queue, int partition, tuple record, double now
     )
     @cython.locals(size=Py_ssize_t)
     cdef Delivery _append_and_settle(self, TopicInfo info, ProducerBatch batch, int partition, tuple record)
     cdef _close_open_batch(self, PartitionQueue queue, ProducerBatch batch)
+    cdef _check_open(self)
+    cdef _check_size(self, Py_ssize_t size, str topic, int partition)

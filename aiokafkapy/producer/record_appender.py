@@ -18,7 +18,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ..common import Headers
 from ..errors import BufferExhaustedError, ProducerClosedError, RecordTooLargeError
@@ -38,7 +38,10 @@ from .row_places import RowPlaces
 if TYPE_CHECKING:
     from ..cluster.cluster import Cluster
 
-__all__ = ["RecordAppender"]
+__all__ = ["NO_TIME", "RecordAppender"]
+
+NO_TIME: Final = -1.0
+"""For ``now``, from who has not asked the clock: the record goes into an open batch, or nowhere. Nearly all can."""
 
 Record = tuple[int, Any, Any, Any]
 """Time stamp, key, value, headers."""
@@ -95,7 +98,7 @@ class RecordAppender:
         self._is_granting = self._is_in_bulk = False
         self.now = 0.0
         # State
-        self.wakeup: Callable[[], object] = _nothing
+        self.wakeup: Callable[[], object] = lambda: None  # nobody listens yet
         self._last_batch: Any = None
         self._last_info: TopicInfo | None = None  # of the topic that the last record was for
         self.accepted = 0
@@ -116,8 +119,9 @@ class RecordAppender:
     ) -> Delivery | None:
         """Accept one record of bytes-like key and value; None when there is no memory for it, or others wait already.
 
-        ``partition`` -1 is the topic's sticky partition, chosen from ``cluster``. Raises RecordTooLargeError for a
-        record over ``max_request_size`` or ``buffer_memory``, ProducerClosedError, and TypeError for what has no bytes.
+        ``partition`` -1 is the topic's sticky partition, chosen from ``cluster``. With ``now`` NO_TIME it is also None
+        when the time must be known. Raises RecordTooLargeError for a record over ``max_request_size`` or
+        ``buffer_memory``, ProducerClosedError, and TypeError for what has no bytes.
         """
         if self.waiting:
             return None
@@ -140,6 +144,8 @@ class RecordAppender:
                 if builder.size >= batch.limit and batch.record_count > 1:  # a new batch tells of itself
                     self.wakeup()
                 return delivery
+        if now < 0:
+            return None
         return self._append_slowly(info, queue, partition, (timestamp_ms, key, value, headers), now, cluster)
 
     def append_later(
@@ -330,9 +336,8 @@ class RecordAppender:
         )
 
     def drop_waiters(self) -> None:
-        """Take every waiting record out of the line and tell nobody: whoever put them there does."""
-        while (ticket := self._tickets.first) is not None:
-            self._tickets.remove(ticket)
+        """Take all waiting records out of the line and tell nobody: who put them there does, and ends the tickets."""
+        self._tickets.clear()
         self.waiting = 0
 
     # --- end ---
@@ -391,7 +396,7 @@ class RecordAppender:
     def _append_slowly(
         self, info: TopicInfo, queue: PartitionQueue, partition: int, record: Record, now: float, cluster: Any
     ) -> Delivery | None:
-        """As ``_append``, where the last batch did not take the record: it must grow, or another be opened."""
+        """As ``append``, where the last batch did not take the record: it must grow, or another be opened."""
         self._check_open()
         batch = queue.open_batch
         if batch is not None:
@@ -444,7 +449,7 @@ class RecordAppender:
         self, info: TopicInfo, batch: ProducerBatch, partition: int, record: Record
     ) -> Delivery | None:
         timestamp_ms, key, value, headers = record
-        size = batch.size
+        size = batch.builder.size
         try:
             delivery = batch.try_append(timestamp_ms, key, value, headers)
         except BaseException:
@@ -459,8 +464,8 @@ class RecordAppender:
             self._last_batch = batch
             self.accepted += 1
             if partition < 0:
-                info.produced_bytes += batch.size - size
-            if batch.size >= batch.limit and batch.record_count > 1:
+                info.produced_bytes += batch.builder.size - size
+            if batch.builder.size >= batch.limit and batch.record_count > 1:
                 self.wakeup()
         return delivery
 
@@ -492,7 +497,3 @@ class RecordAppender:
     def _ticket_cancelled(self) -> None:
         self.waiting = len(self._tickets)
         self.grant(self.now)
-
-
-def _nothing() -> None:
-    """Nobody listens yet."""

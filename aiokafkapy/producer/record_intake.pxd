@@ -2,7 +2,7 @@
 
 cimport cython
 
-from aiokafkapy.producer._shortcuts cimport running_loop
+from aiokafkapy.producer._shortcuts cimport now_ms, running_loop
 from aiokafkapy.producer.delivery cimport Delivery
 from aiokafkapy.producer.record_appender cimport RecordAppender
 from aiokafkapy.producer.topic_state cimport TopicState
@@ -10,6 +10,7 @@ from aiokafkapy.record._kernel cimport murmur2
 
 cdef Py_ssize_t RECORD_COST
 cdef int STICKY
+cdef double NO_TIME
 
 
 @cython.final
@@ -28,12 +29,15 @@ cdef class RecordIntake:
     cdef RecordAppender _appender
     cdef public Py_ssize_t unyielded
 
-    @cython.locals(state=TopicState, chosen=int, timestamp="long long", seconds=double, now=double, delivery=Delivery)
+    @cython.locals(state=TopicState, chosen=int, timestamp="long long", delivery=Delivery)
     cpdef object accept(
         self, object topic, object value, object key, object partition, object timestamp_ms, object headers,
         bint may_wait=*, bint is_intercepted=*,
     )
-    @cython.locals(state=TopicState)
+    @cython.locals(now=double)
+    cdef Delivery _append_with_time(
+        self, TopicState state, int partition, long long timestamp, object key, object value, object headers
+    )
     cdef int _partition_for(
         self, TopicState state, object key, object value, object original_key, object original_value
     ) except? -2

@@ -15,7 +15,6 @@ Rules:
 from __future__ import annotations
 
 from inspect import isawaitable
-from time import time
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ..common import Headers
@@ -25,10 +24,10 @@ from .admission import PendingRecord
 from .delivery import Delivery
 from .interceptors import ProducerInterceptors
 from .partitioners import UNKNOWN_PARTITION, DefaultPartitioner, Partitioner
-from .record_appender import RecordAppender
+from .record_appender import NO_TIME, RecordAppender
 from .records import ProducerRecord
 from .serializers import SyncSerializer, check_record, discard, serialize
-from .shortcuts import running_loop
+from .shortcuts import now_ms, running_loop
 from .topic_state import TopicState
 
 if TYPE_CHECKING:
@@ -124,18 +123,13 @@ class RecordIntake:
             return None
         if self.interceptors is not None and not is_intercepted:
             return self._accept_intercepted(topic, value, key, partition, timestamp_ms, headers, may_wait)
-        now = self._now()
         cluster = self._metadata.cluster
         state = self._topics.get(topic)
-        if state is None or state.cluster is not cluster or now >= state.renew_at:
+        if state is None or state.cluster is not cluster:
             if not self._runtime.is_bound:
                 return None
-            state = _look_up(self._runtime, topic, now)
-        if timestamp_ms is None:
-            seconds = time()
-            timestamp = int(seconds * 1000)
-        else:
-            timestamp = timestamp_ms
+            state = _look_up(self._runtime, topic, self._now())
+        timestamp = now_ms() if timestamp_ms is None else timestamp_ms
         original_key, original_value = key, value
         if key is not None and self._key_serializer is not None:
             key = serialize("key", self._key_serializer, topic, key)
@@ -154,7 +148,9 @@ class RecordIntake:
                     chosen = STICKY
                 else:
                     chosen = self._partition_for(state, key, value, original_key, original_value)
-                delivery = self._appender.append(state.topic, chosen, timestamp, key, value, headers, now, cluster)
+                delivery = self._appender.append(state.topic, chosen, timestamp, key, value, headers, NO_TIME, cluster)
+                if delivery is None:
+                    delivery = self._append_with_time(state, chosen, timestamp, key, value, headers)
                 if delivery is not None:
                     return delivery
         except (TypeError, ValueError, AttributeError, OverflowError):
@@ -162,9 +158,18 @@ class RecordIntake:
                 check_record(topic, key, value, headers)  # says what is wrong, if it is that
                 raise
         record = (key, value, partition, timestamp, headers)
-        return _admit(self._runtime, record, (original_key, original_value), state, now, may_wait)
+        return _admit(self._runtime, record, (original_key, original_value), state, self._now(), may_wait)
 
     # internals
+
+    def _append_with_time(
+        self, state: TopicState, partition: int, timestamp: int, key: Any, value: Any, headers: Headers | None
+    ) -> Delivery | None:
+        """Append a record that no open batch took as it is, and so is worth a look at the clock."""
+        now = self._now()
+        if now >= state.renew_at:
+            self._runtime.admission.refresh(state.topic, now)  # the topic is in use
+        return self._appender.append(state.topic, partition, timestamp, key, value, headers, now, state.cluster)
 
     def _partition_for(self, state: TopicState, key: Any, value: Any, original_key: Any, original_value: Any) -> int:
         if self._goes_by_key:

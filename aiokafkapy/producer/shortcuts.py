@@ -4,6 +4,8 @@
   system call in Python 3.11 (for the process id), so asyncio is asked only where its last answer may be wrong. The
   compiled form sees that in what asyncio keeps; here the last loop is the answer as long as it runs and the thread is
   the same, which is wrong only for those who run another loop within a turn of the first, as asyncio forbids.
+- ``now_ms()``: milliseconds since the epoch, for a record's time stamp. A simulation replaces ``time`` in the module
+  that this function is from.
 - ``record_metadata(topic, partition, offset, timestamp_ms, key_size, value_size)``: a ``RecordMetadata`` of these.
 
 The compiled twin is ``_shortcuts.pyx``.
@@ -15,13 +17,14 @@ import os
 from asyncio import AbstractEventLoop, _get_running_loop
 from collections.abc import Callable
 from threading import get_ident
+from time import time
 from typing import TYPE_CHECKING
 
 from .. import _form
 from .records import RecordMetadata
 
 if _form.compiled and not TYPE_CHECKING:
-    from ._shortcuts import record_metadata, running_loop
+    from ._shortcuts import now_ms, record_metadata, running_loop
 else:
     # Thread, loop, and whether it runs; in one object, for threads may come in between.
     _last: tuple[int, AbstractEventLoop | None, Callable[[], bool]] = (0, None, bool)
@@ -45,6 +48,10 @@ else:
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=forget)
 
+    def now_ms() -> int:
+        """Described above."""
+        return int(time() * 1000)
+
     def record_metadata(
         topic: str, partition: int, offset: int, timestamp_ms: int, key_size: int, value_size: int
     ) -> RecordMetadata:
@@ -53,4 +60,4 @@ else:
         return tuple.__new__(RecordMetadata, (topic, partition, offset, timestamp_ms, key_size, value_size))
 
 
-__all__ = ["record_metadata", "running_loop"]
+__all__ = ["now_ms", "record_metadata", "running_loop"]

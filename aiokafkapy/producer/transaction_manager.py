@@ -272,8 +272,8 @@ class TransactionManager:
         entry = self._entry(batch.topic_partition)
         if not entry.in_flight and not self._is_current(entry):
             entry.start_sequences_at_beginning(self._identity)
-        producer_id, epoch = self._identity
-        batch.set_producer_state(producer_id, epoch, entry.next_sequence, self.is_transactional)
+        identity = self._identity
+        batch.set_producer_state(identity.producer_id, identity.epoch, entry.next_sequence, self.is_transactional)
         entry.next_sequence = increment_sequence(entry.next_sequence, batch.record_count)
         entry.add(batch)
 

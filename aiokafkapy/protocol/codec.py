@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import struct
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from kio.serial import entity_writer
@@ -29,7 +30,7 @@ __all__ = [
     "encode_request_header",
     "encode_response",
     "response_header_size",
-    "write_unsigned_varint",
+    "unsigned_varint",
 ]
 
 _REQUEST_HEADER = struct.Struct(">hhih")
@@ -52,12 +53,15 @@ def encode_request_header(api_key: int, version: int, correlation_id: int, clien
     return header + b"\0" if is_flexible(api_key, version) else header
 
 
-def write_unsigned_varint(target: bytearray, number: int) -> None:
-    """Append a number as flexible versions write sizes and counts: base 128, low bits first."""
+@lru_cache(maxsize=1024)
+def unsigned_varint(number: int) -> bytes:
+    """A number as flexible versions write sizes and counts: base 128, low bits first."""
+    written = bytearray()
     while number > 0x7F:
-        target.append(number & 0x7F | 0x80)
+        written.append(number & 0x7F | 0x80)
         number >>= 7
-    target.append(number)
+    written.append(number)
+    return bytes(written)
 
 
 def encode_request(body: Any, correlation_id: int, client_id: str | None) -> bytes:

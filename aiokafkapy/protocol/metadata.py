@@ -18,7 +18,7 @@ from typing import Any, Final
 from kio.serial._introspect import EntityTupleField, classify_field
 
 from .api import ApiKey, response_class
-from .codec import encode_request_header, read_response, write_unsigned_varint
+from .codec import encode_request_header, read_response, unsigned_varint
 from .reader import Cursor, FieldReader, entity_reader, entity_reader_with, read_compact_string
 
 __all__ = ["encode_metadata_request", "peek_topic_name", "read_metadata_response"]
@@ -102,6 +102,4 @@ def _count(count: int | None, flexible: bool) -> bytes:
     """The length of an array or a compact string; None is a null."""
     if not flexible:
         return (-1 if count is None else count).to_bytes(4, signed=True)
-    written = bytearray()
-    write_unsigned_varint(written, 0 if count is None else count + 1)
-    return bytes(written)
+    return unsigned_varint(0 if count is None else count + 1)

@@ -3,6 +3,27 @@
 cimport cython
 
 
+@cython.final
+cdef class PartitionProduceResponse:
+    cdef readonly object topic
+    cdef readonly object topic_id
+    cdef readonly int partition
+    cdef readonly int error_code
+    cdef readonly long long base_offset
+    cdef readonly long long log_append_time_ms
+    cdef readonly long long log_start_offset
+    cdef readonly tuple record_errors
+    cdef readonly object error_message
+    cdef readonly object current_leader
+
+
+@cython.locals(answer=PartitionProduceResponse)
+cdef PartitionProduceResponse _plain_answer(
+    object topic, object topic_id, int partition, int error_code, long long base_offset, long long log_append_time_ms,
+    long long log_start_offset,
+)
+
+
 @cython.locals(head=bytearray, pieces=list, flexible=bint, size=Py_ssize_t, partition=int)
 cpdef list encode_produce_request(
     int version, int correlation_id, object client_id, object transactional_id, int acks, int timeout_ms, object topics

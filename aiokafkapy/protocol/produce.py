@@ -20,10 +20,15 @@ from struct import Struct
 from typing import Final, NamedTuple, TypeAlias
 from uuid import UUID
 
+try:
+    import cython
+except ImportError:  # interpreted, where there is no Cython
+    from .. import _form as cython
+
 from ..common import Node
 from ..errors import MalformedFrameError
 from .api import ApiKey
-from .codec import encode_request_header, write_unsigned_varint
+from .codec import encode_request_header, unsigned_varint
 from .reader import Cursor
 
 __all__ = [
@@ -61,27 +66,83 @@ _NOTHING_TO_SAY: Final = b"\x01\x00\x00"
 """How most partitions end: no record errors, no message, no tagged fields."""
 _PLAIN_PARTITION: Final = Struct(">ihqqq3s")
 """Of the flexible versions, one that has nothing more to say."""
+_pack_partition_head: Final = Struct(">IBB").pack
+"""Its number, and the size of its records as a varint of two bytes."""
 _LEADER: Final = Struct(">ii")
 _LONE_ANSWER: Final = Struct(">iBB16sBihqqq3sBiB")
 """A whole response of the highest version for one partition that has nothing more to say; its varints are one byte."""
 
 
-class PartitionProduceResponse(NamedTuple):
-    """What became of one partition's batch. The topic is a name before version 13, and an id from then on."""
+# Not tracked by the cyclic collector: a request may have a thousand, and nothing they hold refers back.
+@cython.no_gc
+@cython.final
+@cython.cclass
+class PartitionProduceResponse:
+    """What became of one partition's batch. The topic is a name before version 13, and an id from then on.
 
-    topic: str | None
-    topic_id: UUID | None
-    partition: int
-    error_code: int
-    base_offset: int
-    log_append_time_ms: int
-    """-1 when the records keep their own timestamps."""
-    log_start_offset: int
-    record_errors: tuple[tuple[int, str | None], ...]
-    """Index in the batch and message of each record that is to blame (KIP-467)."""
-    error_message: str | None
-    current_leader: tuple[int, int] | None
-    """Node id and epoch of the leader, when the broker that is none any more knew it (KIP-951)."""
+    ``log_append_time_ms`` is -1 when the records keep their own timestamps. ``record_errors`` are index in the batch
+    and message of each record that is to blame (KIP-467); ``current_leader`` is node id and epoch of the leader, when
+    the broker that is none any more knew it (KIP-951).
+    """
+
+    __slots__ = (
+        "base_offset", "current_leader", "error_code", "error_message", "log_append_time_ms", "log_start_offset",
+        "partition", "record_errors", "topic", "topic_id",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        topic: str | None,
+        topic_id: UUID | None,
+        partition: int,
+        error_code: int,
+        base_offset: int,
+        log_append_time_ms: int,
+        log_start_offset: int,
+        record_errors: tuple[tuple[int, str | None], ...] = (),
+        error_message: str | None = None,
+        current_leader: tuple[int, int] | None = None,
+    ) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.partition = partition
+        self.error_code = error_code
+        self.base_offset = base_offset
+        self.log_append_time_ms = log_append_time_ms
+        self.log_start_offset = log_start_offset
+        self.record_errors = record_errors
+        self.error_message = error_message
+        self.current_leader = current_leader
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PartitionProduceResponse) and self._fields() == other._fields()
+
+    def __repr__(self) -> str:
+        return f"PartitionProduceResponse{self._fields()}"
+
+    def _fields(self) -> tuple[object, ...]:
+        return (
+            self.topic, self.topic_id, self.partition, self.error_code, self.base_offset, self.log_append_time_ms,
+            self.log_start_offset, self.record_errors, self.error_message, self.current_leader,
+        )  # fmt: skip
+
+
+def _plain_answer(
+    topic: str | None, topic_id: UUID | None, partition: int, error_code: int, base_offset: int,
+    log_append_time_ms: int, log_start_offset: int,
+) -> PartitionProduceResponse:  # fmt: skip
+    """One that has nothing more to say, without the constructor, which is a Python call."""
+    answer = PartitionProduceResponse.__new__(PartitionProduceResponse)
+    answer.topic = topic
+    answer.topic_id = topic_id
+    answer.partition = partition
+    answer.error_code = error_code
+    answer.base_offset = base_offset
+    answer.log_append_time_ms = log_append_time_ms
+    answer.log_start_offset = log_start_offset
+    answer.record_errors = ()
+    answer.error_message = answer.current_leader = None
+    return answer
 
 
 class ProduceResponse(NamedTuple):
@@ -155,8 +216,8 @@ def _partition_head(partition: int, size: int, flexible: bool) -> bytes:
         return partition.to_bytes(4, "big") + size.to_bytes(4, "big")
     if 0x7F <= size < 0x3FFF:
         size += 1
-        return (partition << 16 | (size & 0x7F | 0x80) << 8 | size >> 7).to_bytes(6, "big")
-    return partition.to_bytes(4, "big") + _unsigned_varint(size + 1)
+        return _pack_partition_head(partition, size & 0x7F | 0x80, size >> 7)
+    return partition.to_bytes(4, "big") + unsigned_varint(size + 1)
 
 
 def _gathered(pieces: list[Buffer]) -> list[bytes | memoryview]:
@@ -194,7 +255,7 @@ def _encode_lone_request(
         size += len(buffer)
     encoded_id = b"" if client_id is None else client_id.encode()
     struct, struct_size = _lone_head(len(encoded_id))
-    records_size = _unsigned_varint(size + 1)
+    records_size = unsigned_varint(size + 1)
     # The id's bytes are not asked of it: that is a Python call, and more than one.
     raw_topic_id = topic_id.int.to_bytes(16, "big")
     head = struct.pack(
@@ -219,13 +280,6 @@ def _lone_head(client_id_size: int) -> tuple[Struct, int]:
     """
     struct = Struct(f">ihhih{client_id_size}sBBhiB16sBi")
     return struct, struct.size
-
-
-@lru_cache(maxsize=1024)
-def _unsigned_varint(number: int) -> bytes:
-    written = bytearray()
-    write_unsigned_varint(written, number)
-    return bytes(written)
 
 
 def decode_produce_response(version: int, frame: bytes) -> ProduceResponse:
@@ -260,14 +314,10 @@ def _decode_lone_answer(frame: bytes) -> ProduceResponse | None:
     ) = _LONE_ANSWER.unpack(frame)  # fmt: skip
     if topics != 2 or partitions != 2 or nothing_to_say != _NOTHING_TO_SAY or header_tags or topic_tags or tags:
         return None
-    # As the constructors, which are Python calls.
-    answer = tuple.__new__(
-        PartitionProduceResponse,
-        (
-            None, _topic_id(topic_id), partition, error_code,
-            base_offset, log_append_time_ms, log_start_offset, (), None, None,
-        ),
-    )  # fmt: skip
+    answer = _plain_answer(
+        None, _topic_id(topic_id), partition, error_code, base_offset, log_append_time_ms, log_start_offset
+    )
+    # As the constructor, which is a Python call.
     return tuple.__new__(ProduceResponse, (correlation_id, throttle_time_ms, [answer], ()))
 
 
@@ -307,16 +357,9 @@ def _read_plain_partitions(
         if nothing_to_say != _NOTHING_TO_SAY:
             break
         found += 1
-        # As the constructor, which is a Python call.
         partitions.append(
-            tuple.__new__(
-                PartitionProduceResponse,
-                (
-                    topic, topic_id, partition, error_code,
-                    base_offset, log_append_time_ms, log_start_offset, (), None, None,
-                ),
-            )
-        )  # fmt: skip
+            _plain_answer(topic, topic_id, partition, error_code, base_offset, log_append_time_ms, log_start_offset)
+        )
     cursor.position = start + found * _PLAIN_PARTITION.size
     return found
 
@@ -440,7 +483,7 @@ def _write_string(target: bytearray, text: str | None, flexible: bool) -> None:
     encoded = None if text is None else text.encode()
     size = -1 if encoded is None else len(encoded)
     if flexible:
-        write_unsigned_varint(target, size + 1)
+        target += unsigned_varint(size + 1)
     else:
         target += _INT16.pack(size)
     if encoded is not None:
@@ -449,6 +492,6 @@ def _write_string(target: bytearray, text: str | None, flexible: bool) -> None:
 
 def _write_count(target: bytearray, count: int, flexible: bool) -> None:
     if flexible:
-        write_unsigned_varint(target, count + 1)
+        target += unsigned_varint(count + 1)
     else:
         target += _INT32.pack(count)

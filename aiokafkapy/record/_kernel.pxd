@@ -16,15 +16,19 @@ cdef class RecordBlock:
 
 @cython.final
 cdef class RecordBatchBuilder:
-    cdef readonly Py_ssize_t limit
-    cdef public Py_ssize_t allowance
-    cdef public Py_ssize_t expected
+    # First what each append touches: among thousands of builders every line of memory is one that no cache has.
+    cdef unsigned char *_next
+    cdef unsigned char *_stop
     cdef readonly Py_ssize_t size
-    cdef readonly Py_ssize_t count
-    cdef readonly Py_ssize_t capacity
     cdef readonly Py_ssize_t records_size
+    cdef readonly Py_ssize_t count
+    cdef readonly Py_ssize_t limit
     cdef readonly long long base_timestamp
     cdef readonly long long max_timestamp
+    cdef bint _is_closed
+    cdef public Py_ssize_t allowance
+    cdef public Py_ssize_t expected
+    cdef readonly Py_ssize_t capacity
     cdef readonly int compression
     cdef readonly bint is_sealed
     cdef readonly long long producer_id
@@ -33,14 +37,12 @@ cdef class RecordBatchBuilder:
     cdef readonly bint is_transactional
     cdef tuple _blocks
     cdef RecordBlock _block
-    cdef unsigned char *_next
-    cdef unsigned char *_stop
-    cdef bint _is_closed
     cdef object _payload
     cdef uint32_t _payload_crc
     cdef bytes _header
 
     cpdef Py_ssize_t try_append(self, long long timestamp_ms, object key, object value, object headers) except -1
+    cpdef Py_ssize_t append_run(self, long long timestamp_ms, object values, Py_ssize_t start, Py_ssize_t stop) except -1
     cpdef seal(self, int compression, object compressed_payload=*)
     cpdef stamp(self, long long producer_id, int epoch, int base_sequence, bint is_transactional=*)
     cpdef tuple buffers(self)

@@ -70,7 +70,7 @@ SQUARES[0] = ONE >> 8
 for _place in range(1, 32):
     SQUARES[_place] = product(SQUARES[_place - 1], SQUARES[_place - 1])
 
-cdef array.array NO_SIZES = array.array("q")
+cdef array.array NO_SIZES = array.array("i")
 
 # Freed blocks by size, each list linked through the blocks' own first bytes. The GIL guards them.
 cdef unsigned char *kept_blocks[BLOCK_SIZES]
@@ -153,6 +153,46 @@ cdef class RecordBatchBuilder:
         if headers is not None:
             headers = _plain_headers(headers)
         return self._append(timestamp_ms, key_data, key_size, value_data, value_size, headers)
+
+    cpdef Py_ssize_t append_run(self, long long timestamp_ms, object values, Py_ssize_t start, Py_ssize_t stop) except -1:
+        """Encode values[start:stop], without keys and headers, up to one that `try_append` must look at: its position."""
+        if self._is_closed or not self.count or type(values) is not list:
+            return start
+        cdef list items = values
+        cdef Py_ssize_t position = start
+        cdef Py_ssize_t count = self.count
+        cdef Py_ssize_t value_size
+        cdef const unsigned char *value_data = NULL
+        cdef int64_t body_size, record_size
+        cdef int64_t size = self.size
+        cdef int64_t limit = min(self.limit, MAX_BATCH_SIZE)
+        cdef uint64_t timestamp_delta = zigzag_of(<int64_t>(<uint64_t>timestamp_ms - <uint64_t>self.base_timestamp))
+        cdef unsigned char *out = self._next
+        stop = min(stop, len(items))
+        while position < stop:
+            value = items[position]
+            if value is None:
+                value_size = -1
+            elif PyBytes_CheckExact(value):
+                value_data = <const unsigned char *>PyBytes_AS_STRING(value)
+                value_size = PyBytes_GET_SIZE(value)
+            else:
+                break
+            body_size = size_body(timestamp_delta, zigzag_of(count), -1, value_size, 0, 0)
+            record_size = body_size + varint_size(zigzag_of(body_size))
+            if size + record_size > limit or self._stop - out < record_size:
+                break
+            out = write_body(out, body_size, timestamp_delta, zigzag_of(count), NULL, -1, value_data, value_size, 0)
+            count += 1
+            position += 1
+            size += record_size
+        if position > start:
+            self._next = out
+            self.count = count
+            self.records_size += size - self.size
+            self.size = size
+            self.max_timestamp = max(self.max_timestamp, timestamp_ms)
+        return position
 
     def records_view(self):
         """The records as encoded, in one piece (a copy, when they lie in several); no record can be appended after."""
@@ -436,17 +476,21 @@ cpdef Py_ssize_t record_size_upper_bound(object key, object value, object header
 
 
 def plain_sizes(list values):
-    """The sizes of values that are all bytes or None, -1 for None, and their sum; None when one is something else."""
+    """The sizes of values that are all bytes or None, -1 for None, and their sum; None when one is something else, or
+    too long for any batch.
+    """
     cdef Py_ssize_t index, size
     cdef Py_ssize_t total = 0
     cdef array.array sizes = array.clone(NO_SIZES, len(values), False)
     for index in range(len(values)):
         value = values[index]
         if value is None:
-            sizes.data.as_longlongs[index] = -1
+            sizes.data.as_ints[index] = -1
         elif PyBytes_CheckExact(value):
             size = PyBytes_GET_SIZE(value)
-            sizes.data.as_longlongs[index] = size
+            if size > MAX_BATCH_SIZE:
+                return None
+            sizes.data.as_ints[index] = size
             total += size
         else:
             return None

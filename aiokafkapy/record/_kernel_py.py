@@ -15,7 +15,7 @@ Rules:
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Any, Final, TypeAlias
 
@@ -166,6 +166,18 @@ class RecordBatchBuilder:
     def records_size(self) -> int:
         """The bytes of the records before compression."""
         return self.size - BATCH_HEADER_SIZE if self._payload is None else self._records_size
+
+    def append_run(self, timestamp_ms: int, values: Sequence[Buffer | None], start: int, stop: int) -> int:
+        """Encode `values[start:stop]`, without keys and headers, up to one for `try_append` to look at: its position.
+
+        That one may fit, or not, or be no record: `try_append` tells.
+        """
+        position = start
+        while position < stop and type(values[position]) in _PLAIN:
+            if self.try_append(timestamp_ms, None, values[position], None) <= 0:
+                break
+            position += 1
+        return position
 
     def records_view(self) -> memoryview:
         """The records as encoded, in one piece (a copy, when they lie in several); no record can be appended after.
@@ -329,13 +341,18 @@ def record_size_upper_bound(key: Buffer | None, value: Buffer | None, headers: H
 
 
 def plain_sizes(values: list[Any]) -> tuple[array[int], int] | None:
-    """The sizes of values that are all bytes or None, -1 for None, and their sum; None when one is something else."""
+    """The sizes of values that are all bytes or None, -1 for None, and their sum; None when one is something else, or
+    too long for any batch.
+    """
     if not _PLAIN.issuperset(map(type, values)):
         return None
-    if None in values:
-        sizes = array("q", [-1 if value is None else len(value) for value in values])
-        return sizes, sum(size for size in sizes if size > 0)
-    sizes = array("q", map(len, values))
+    try:
+        if None in values:
+            sizes = array("i", [-1 if value is None else len(value) for value in values])
+            return sizes, sum(size for size in sizes if size > 0)
+        sizes = array("i", map(len, values))
+    except OverflowError:
+        return None
     return sizes, sum(sizes)
 
 

@@ -1,4 +1,7 @@
-"""aiokafkapy, on its defaults: acks=all, idempotent, adaptive linger, batches of 128 KiB, 32 MiB of memory."""
+"""aiokafkapy, on its defaults: acks=all, idempotent, adaptive linger, batches of 128 KiB, 32 MiB of memory.
+
+But for ``send_many`` and ``send_arrow``, which have ``send_buffer_bytes=-1``, as is advised for bulk loads.
+"""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from uuid import UUID, uuid5
 from aiokafkapy.client import network_client
 from aiokafkapy.client.connection_states import NodeConnectionState
 from aiokafkapy.protocol.api import ApiKey, client_versions
-from aiokafkapy.protocol.codec import decode_request, encode_response
+from aiokafkapy.protocol.codec import decode_request, encode_response, unsigned_varint
 from aiokafkapy.protocol.framing import FrameDecoder
 from aiokafkapy.protocol.messages import build_response
 
@@ -76,11 +76,11 @@ class NullBroker:
             return _LONE_ANSWER.pack(size, correlation_id, 0, 2, topic_id, 2, answers[number], 0, _NO_THROTTLE)
         walk = _Walk(pieces, start)
         count = walk.varint() - 1
-        parts: list[Any] = [_varint(count + 1)]
+        parts: list[Any] = [unsigned_varint(count + 1)]
         for _ in range(count):
             parts.append(walk.take(16))
             partitions = walk.varint() - 1
-            parts.append(_varint(partitions + 1))
+            parts.append(unsigned_varint(partitions + 1))
             self.batches += partitions
             for _ in range(partitions):
                 parts.append(answers[walk.index()])
@@ -229,15 +229,6 @@ class _Walk:
                 break
             self._data = following
         self._position = position
-
-
-def _varint(number: int) -> bytes:
-    encoded = bytearray()
-    while number > 0x7F:
-        encoded.append(number & 0x7F | 0x80)
-        number >>= 7
-    encoded.append(number)
-    return bytes(encoded)
 
 
 def _topic_id(name: str) -> UUID:

@@ -22,6 +22,7 @@ from unittest import mock
 from aiokafkapy import KafkaProducer, RecordMetadata
 from aiokafkapy.errors import KafkaError
 from aiokafkapy.producer.producer_state import ProducerState
+from aiokafkapy.producer.shortcuts import now_ms
 from aiokafkapy.protocol.api import ApiKey
 
 from .checker import SLACK, check_records
@@ -252,7 +253,7 @@ def _virtual_world(loop: SimulatedLoop, network: SimulatedNetwork, seed: int) ->
         for place, stand_in in (
             ("time.monotonic", loop.time),
             ("time.time", wall_time),
-            *((f"aiokafkapy.producer.{module}.time", wall_time) for module in ("record_intake", "bulk", "arrow_send")),
+            (f"{now_ms.__module__}.time", wall_time),
             ("os.urandom", entropy.randbytes),
             ("random.Random", SeededRandom),
             ("aiokafkapy.broker.socket_server._listening_socket", network.listener),

@@ -26,6 +26,7 @@ from aiokafkapy import (
 )
 from aiokafkapy.admin import TopicAdmin
 from aiokafkapy.broker import DevBroker
+from aiokafkapy.producer.arrow_send import ArrowSend
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.murmur2 import partition_for_key
 
@@ -428,6 +429,24 @@ class TestWaiting:
         assert [metadata.offset(row) for row in range(0, 20_000, 999)] == list(range(0, 20_000, 999))
         assert_told_as_it_is(broker, keyed, wanted)
         assert 0 < most <= 100_000
+
+    async def test_a_table_at_its_bound_goes_on_by_the_slice_and_not_row_by_row(
+        self, broker: DevBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Half of a power of two is filled to the byte by blocks: what is left is nothing, with room in the block."""
+        steps = 0
+        send_some = ArrowSend._send_some
+
+        async def counting(self: ArrowSend, rows: Any) -> None:
+            nonlocal steps
+            steps += 1
+            await send_some(self, rows)
+
+        monkeypatch.setattr(ArrowSend, "_send_some", counting)
+        options = {"buffer_memory": 2**20, "max_request_size": 2**19, "batch_size": 2**17}
+        async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
+            await producer.send_arrow("t", pa.table({"value": numbered(30_000, 100)}))
+        assert steps < 1_000
 
     async def test_others_that_wait_for_room_come_first(self, broker: DevBroker) -> None:
         options = {"buffer_memory": 8_000, "max_request_size": 4_000, "batch_size": 2_000}

@@ -231,10 +231,16 @@ def batches_of(request: ClientRequest) -> list[Any]:
 
 def answer_of(place: TopicPartition, code: int = 0, **fields: Any) -> PartitionProduceResponse:
     """A partition's part of a Produce response."""
-    answer = PartitionProduceResponse(
-        place.topic, None, place.partition, code, 0 if code == 0 else -1, -1, -1, (), None, None
-    )
-    return answer._replace(**fields)
+    plain: dict[str, Any] = {
+        "topic": place.topic,
+        "topic_id": None,
+        "partition": place.partition,
+        "error_code": code,
+        "base_offset": 0 if code == 0 else -1,
+        "log_append_time_ms": -1,
+        "log_start_offset": -1,
+    }
+    return PartitionProduceResponse(**(plain | fields))
 
 
 def response(answers: dict[TopicPartition, PartitionProduceResponse]) -> ProduceResponse:

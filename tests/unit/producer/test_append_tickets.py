@@ -74,6 +74,19 @@ def test_a_ticket_ends_once(line: Line) -> None:
     assert line.cancellations == 0
 
 
+def test_a_line_that_is_cleared_is_empty_and_its_tickets_let_go_one_by_one(line: Line) -> None:
+    left, cancelled = line.add(0, deadline=1.0), line.add(1)
+    line.tickets.clear()
+    assert (len(line.tickets), line.tickets.bytes_waiting, line.tickets.next_deadline) == (0, 0, inf)
+    assert line.tickets.first is None
+    assert not left.is_waiting
+    left.leave()
+    assert not cancelled.cancel()  # its task gave up before it was told
+    for ticket in (left, cancelled):
+        assert ticket.key is ticket.value is ticket.headers is None
+    assert (line.granted, line.failed, line.cancellations) == ([], [], 0)
+
+
 def test_the_next_in_line_is_tried_after_a_cancellation(line: Line) -> None:
     first, second = line.add(0), line.add(1)
     assert first.cancel()

@@ -10,7 +10,7 @@ import pytest
 
 from aiokafkapy.errors import KafkaError, RecordTooLargeError
 from aiokafkapy.producer.admission import Admission, PendingRecord
-from aiokafkapy.producer.bulk import LONGEST_SLICE, SLICE_BYTES, BulkSend
+from aiokafkapy.producer.bulk import LONGEST_SLICE, SLICE_BYTES, BulkSend, _taker
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.delivery_list import DeliveryList
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
@@ -136,12 +136,21 @@ async def test_values_are_let_go_when_they_are_in_a_batch() -> None:
 async def test_slices_have_a_size_in_bytes() -> None:
     runtime = Runtime()
     bulk = BulkSend(runtime, "t", runtime.accept, runtime.admitted, is_plain=True)  # type: ignore[arg-type]
-    tiny = iter([b"x"] * 100_000)
+    tiny = _taker([b"x"] * 100_000)
     lengths = [len(bulk._next_slice(tiny)[0]) for _ in range(10)]
     assert lengths[-1] == LONGEST_SLICE
-    large = iter([b"x" * 100_000] * 10_000)
+    large = _taker(iter([b"x" * 100_000] * 10_000))
     lengths = [len(bulk._next_slice(large)[0]) for _ in range(3)]
     assert lengths[-1] == SLICE_BYTES // 100_000
+
+
+def test_a_list_is_taken_as_an_iterator_is_also_while_it_grows() -> None:
+    items = list(range(10))
+    for take in (_taker(items), _taker(iter(items))):
+        del items[10:]
+        assert [take(4), take(4)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+        items.append(10)
+        assert [take(4), take(4)] == [[8, 9, 10], []]
 
 
 async def test_what_the_iterable_raises_is_raised() -> None:

@@ -392,6 +392,26 @@ class TestMemory:
         gc.collect()
         assert gone() is None
 
+    async def test_failed_batches_leave_nothing_though_frames_in_tracebacks_hold_deliveries(
+        self,
+    ) -> None:
+        """A traceback that hung on what the result keeps would tie a knot which the collector cannot see."""
+        gone: list[weakref.ref[Any]] = []
+        for _ in range(100):
+            results = [result_of(1) for _ in range(100)]
+            deliveries = [new_delivery(result, 0, 1, -1, 100) for result in results]
+            tasks = [asyncio.create_task(_keep_the_error(delivery)) for delivery in deliveries]
+            await turns()
+            for result in results:
+                result.fail(NotLeaderOrFollowerError("no"))
+            await turns()
+            assert all([type(await task) is NotLeaderOrFollowerError for task in tasks])
+            assert all(type(_error_of(delivery)) is NotLeaderOrFollowerError for delivery in deliveries)
+            gone += [weakref.ref(item) for item in (*results, *tasks)]
+            del results, deliveries, tasks, result
+        gc.collect()
+        assert [reference() for reference in gone if reference() is not None] == []
+
 
 class TestSettlementCounter:
     def test_it_calls_once_when_all_have_answers(self) -> None:
@@ -451,12 +471,30 @@ async def _briefly(delivery: Delivery) -> None:
     await delivery
 
 
+async def _keep_the_error(delivery: Delivery) -> BaseException | None:
+    kept = None
+    try:
+        await delivery
+    except KafkaError as error:
+        kept = error  # whose traceback holds this frame, which holds the delivery
+    return kept
+
+
+def _error_of(delivery: Delivery) -> BaseException | None:
+    kept = None
+    try:
+        delivery.result()
+    except KafkaError as error:
+        kept = error
+    return kept
+
+
 async def _as_completed(deliveries: list[Delivery]) -> list[int]:
     return [(await completed).offset for completed in asyncio.as_completed(deliveries)]
 
 
 @pytest.mark.skipif(not compiled, reason="interpreted objects are always tracked")
-def test_the_cyclic_collector_does_not_see_compiled_deliveries() -> None:
+def test_the_cyclic_collector_does_not_see_compiled_deliveries_and_results() -> None:
     """Cython drops ``no_gc`` and ``freelist`` silently when they stand in the .pxd."""
-    _, deliveries = pending(3)
-    assert not any(gc.is_tracked(delivery) for delivery in deliveries)
+    result, deliveries = pending(3)
+    assert not any(gc.is_tracked(item) for item in (result, *deliveries))

@@ -15,9 +15,8 @@ from aiokafkapy.errors import (
     RecordTooLargeError,
     TopicAuthorizationFailedError,
 )
-from aiokafkapy.producer.produce_responses import no_answer
 
-from .sender_fakes import SenderHarness, batches_of
+from .sender_fakes import SenderHarness, answer_of, batches_of
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 OUT_OF_ORDER = OutOfOrderSequenceNumberError.code or 0
@@ -311,17 +310,11 @@ def test_a_bug_in_handling_one_batch_is_not_the_others_problem() -> None:
     broken, fine = harness.append(partition=0), harness.append(partition=1)
     batches = batches_of(harness.send())
 
-    class UnreadableAnswer:
-        error_code = 0
-
-        @property
-        def base_offset(self) -> int:
-            raise RuntimeError("a bug")
-
-    good = no_answer(T1, 0)._replace(base_offset=2)
-    answers: dict[TopicPartition, Any] = {T0: UnreadableAnswer(), T1: good}
+    unreadable: Any = ((0,),)  # no message: nothing that was decoded is like this
+    bad = answer_of(T0, InvalidRecordError.code or 0, record_errors=unreadable)
+    answers = {T0: bad, T1: answer_of(T1, base_offset=2)}
     harness.sender.in_flight_batches.handle_answers(batches, answers, harness.now)
-    assert str(broken.exception()) == "a bug"
+    assert isinstance(broken.exception(), ValueError)
     assert fine.result().offset == 2
     assert len(harness.sender.in_flight_batches) == 0
 

@@ -209,8 +209,8 @@ def test_the_delivery_timeout_names_count_and_cause() -> None:
 
 def test_answers_are_found_by_name_or_by_topic_id() -> None:
     topic_id = uuid4()
-    by_id = answer_of(A)._replace(topic=None, topic_id=topic_id)
-    stranger = answer_of(A)._replace(topic=None, topic_id=uuid4())
+    by_id = answer_of(A, topic=None, topic_id=topic_id)
+    stranger = answer_of(A, topic=None, topic_id=uuid4())
     assert answers_by_partition([by_id, stranger], {topic_id: "named"}) == {TopicPartition("named", 3): by_id}
     assert answers_by_partition([answer_of(A)], {}) == {A: answer_of(A)}
 

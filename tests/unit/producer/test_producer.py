@@ -21,7 +21,7 @@ from aiokafkapy.errors import (
 from aiokafkapy.producer.admission import PendingRecord
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.delivery import Delivery
-from aiokafkapy.producer.producer import YIELD_AFTER, KafkaProducer
+from aiokafkapy.producer.producer import KafkaProducer
 from aiokafkapy.producer.producer_runtime import ProducerRuntime
 from aiokafkapy.producer.producer_state import ProducerState
 from aiokafkapy.producer.records import ProducerRecord
@@ -252,8 +252,8 @@ class TestAccepting:
         await asyncio.sleep(0)
         before = turns
         for _ in range(100):
-            await producer.enqueue("t", b"x" * (YIELD_AFTER // 20))
-        assert 4 <= turns - before <= 6
+            await producer.enqueue("t", b"x" * 13_000)
+        assert 4 <= turns - before <= 6  # once every 256 KiB
         task.cancel()
         await producer.close(timeout=0)
 

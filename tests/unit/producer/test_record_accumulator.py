@@ -24,6 +24,7 @@ from aiokafkapy.errors import (
     RecordTooLargeError,
 )
 from aiokafkapy.producer.append_tickets import AppendTicket
+from aiokafkapy.producer.batch_sealer import QUICK_AT_ONCE
 from aiokafkapy.producer.delivery import Delivery
 from aiokafkapy.producer.delivery_list import DeliveryList
 from aiokafkapy.producer.producer_batch import ProducerBatch
@@ -1182,7 +1183,7 @@ class TestCompression:
         assert harness.pool.held == 0
 
     def test_a_batch_closed_for_compression_takes_no_more(self) -> None:
-        harness = Harness(compression_type="zstd", batch_size=128 * KIB)
+        harness = Harness(compression_type="gzip", batch_size=128 * KIB)
         harness.append_ok(LARGE)
         harness.ready()
         (batch,) = harness.accumulator.take_compressions()
@@ -1192,7 +1193,7 @@ class TestCompression:
         assert [values_of(batch) for batch in harness.drain_all()] == [[LARGE], [b"next"]]
 
     def test_other_partitions_are_not_held_up(self) -> None:
-        harness = Harness(compression_type="zstd", batch_size=64 * KIB)
+        harness = Harness(compression_type="gzip", batch_size=64 * KIB)
         harness.append_ok(LARGE, 0)
         harness.append_ok(b"small", 1)
         assert harness.ready().ready_nodes == {1}
@@ -1215,12 +1216,26 @@ class TestCompression:
         harness.append_ok(LARGE)  # after, single ones are compressed at once again
         assert accumulator.take_compressions() == []
 
-    def test_ones_that_only_became_ready_wait_for_a_thread(self) -> None:
-        harness = Harness({"t": [1] * 4}, compression_type="lz4", batch_size=64 * KIB)
-        for partition in range(4):
-            harness.append_ok(LARGE, partition)
-        assert harness.ready().ready_nodes == set()
-        assert len(harness.accumulator.take_compressions()) == 4
+    def test_some_that_only_became_ready_are_compressed_on_their_way_if_that_is_quick(self) -> None:
+        count = QUICK_AT_ONCE + 2
+        for codec, handed_over in (("lz4", 2), ("gzip", count)):
+            harness = Harness({"t": [1] * count}, compression_type=codec, batch_size=64 * KIB)
+            for partition in range(count):
+                harness.append_ok(LARGE, partition)
+            harness.ready()
+            assert len(harness.accumulator.take_compressions()) == handed_over, codec
+            assert len(harness.drain_all()) == count - handed_over
+            harness.check()
+
+    def test_as_many_are_compressed_on_their_way_in_each_turn(self) -> None:
+        harness = Harness({"t": [1] * QUICK_AT_ONCE}, compression_type="lz4", batch_size=64 * KIB)
+        for _ in range(3):
+            for partition in range(QUICK_AT_ONCE):
+                harness.append_ok(LARGE, partition)
+            harness.ready()
+            assert harness.accumulator.take_compressions() == []
+            for batch in harness.drain_all():
+                harness.complete(batch)
 
     def test_ones_that_fill_up_as_memory_comes_back_go_to_a_thread(self) -> None:
         noise = random.Random(1).randbytes(len(LARGE))  # which is held as it is
@@ -1240,7 +1255,7 @@ class TestCompression:
         harness.check()
 
     def test_without_memory_for_a_thread_one_goes_there_all_the_same(self) -> None:
-        harness = Harness({"t": [1] * 2}, compression_type="zstd", batch_size=64 * KIB, buffer_memory=90 * KIB)
+        harness = Harness({"t": [1] * 2}, compression_type="gzip", batch_size=64 * KIB, buffer_memory=90 * KIB)
         harness.append_ok(LARGE, 0)
         harness.append_ok(LARGE, 1)
         assert harness.ready().ready_nodes == set()
@@ -1258,7 +1273,7 @@ class TestCompression:
         assert harness.pool.held == 0
 
     def test_the_next_waits_for_the_memory_of_one_that_is_compressed(self) -> None:
-        harness = Harness({"t": [1] * 3}, compression_type="zstd", batch_size=64 * KIB, buffer_memory=160 * KIB)
+        harness = Harness({"t": [1] * 3}, compression_type="gzip", batch_size=64 * KIB, buffer_memory=160 * KIB)
         for partition in range(3):
             harness.append_ok(LARGE, partition)
         harness.ready()
@@ -1271,7 +1286,7 @@ class TestCompression:
         harness.check()
 
     def test_one_that_expired_meanwhile_is_let_go_in_the_end(self) -> None:
-        harness = Harness(compression_type="zstd", delivery_timeout_ms=30_000, request_timeout_ms=20_000)
+        harness = Harness(compression_type="gzip", delivery_timeout_ms=30_000, request_timeout_ms=20_000)
         harness.append_ok(LARGE)
         harness.ready()
         (batch,) = harness.accumulator.take_compressions()
@@ -1284,7 +1299,7 @@ class TestCompression:
         assert harness.ready() == (set(), inf, set())
 
     def test_one_that_could_not_be_compressed_is_taken_out_of_its_queue(self) -> None:
-        harness = Harness(compression_type="zstd")
+        harness = Harness(compression_type="gzip")
         harness.append_ok(LARGE)
         harness.ready()
         (batch,) = harness.accumulator.take_compressions()
@@ -1392,7 +1407,7 @@ class TestAborting:
         assert waiters.granted == [0]
 
     def test_a_batch_that_is_compressed_in_a_thread_may_be_aborted(self) -> None:
-        harness = Harness(compression_type="lz4")
+        harness = Harness(compression_type="gzip")
         harness.append_ok(LARGE)
         harness.ready()
         (batch,) = harness.accumulator.take_compressions()

@@ -118,6 +118,27 @@ async def test_a_topic_that_is_none_is_refused(runtime: Any) -> None:
             accept(taker, topic)
 
 
+async def test_asks_the_clock_where_a_batch_is_opened_and_renews_the_topic_there(runtime: Any) -> None:
+    taker, life = intake(), runtime()
+    asked: list[float] = []
+    at = 1000.0
+
+    def now() -> float:
+        asked.append(at)
+        return at
+
+    life.now = now
+    taker.bind(life)
+    for _ in range(1000):
+        taker.accept("orders", b"value", None, 0, None, None)
+    before = len(asked)
+    assert before < 100  # the batch was opened, and grew
+    at += 0.9 * life.metadata.max_idle
+    taker.accept("orders", b"value", None, 1, None, None)
+    assert len(asked) == before + 1
+    assert life.metadata.retain_topic("orders", False, at + 0.9 * life.metadata.max_idle)
+
+
 async def test_counts_what_it_took(runtime: Any) -> None:
     taker = intake()
     taker.bind(runtime())

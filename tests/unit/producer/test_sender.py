@@ -104,7 +104,7 @@ class TestRequests:
         delivery = harness.append()
         request = harness.send()
         assert request.max_version is None
-        answer = answer_of(T0, 0, base_offset=9)._replace(topic=None, topic_id=topic_id)
+        answer = answer_of(T0, 0, base_offset=9, topic=None, topic_id=topic_id)
         harness.respond(request, ProduceResponse(1, 0, [answer], ()))
         assert delivery.result().offset == 9
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import decimal
 import gc
 import os
 import sys
 import threading
+import time
+from unittest import mock
 
 import pytest
 
 from aiokafkapy import RecordMetadata
-from aiokafkapy.producer.shortcuts import record_metadata, running_loop
+from aiokafkapy.producer.shortcuts import now_ms, record_metadata, running_loop
 
 
 async def asked() -> bool:
@@ -75,3 +78,22 @@ def test_record_metadata_is_what_its_constructor_makes() -> None:
     for _ in range(1000):
         record_metadata("topic", 3, 5, -1, -1, -1)
     assert sys.getrefcount(RecordMetadata) == references
+
+
+async def test_running_loop_stays_right_when_the_threads_own_mapping_changes() -> None:
+    assert await asked()
+    for number in range(3):
+        decimal.setcontext(decimal.Context(prec=20 + number))  # kept for each thread, beside the loop
+        threading.local().anything = number
+        assert await asked()
+
+
+def test_now_ms_is_the_time_of_the_system() -> None:
+    before = int(time.time() * 1000)
+    assert before <= now_ms() <= int(time.time() * 1000) + 1
+
+
+def test_now_ms_goes_by_a_clock_put_in_its_place() -> None:
+    with mock.patch(f"{now_ms.__module__}.time", return_value=12.3456):
+        assert now_ms() == 12_345
+    assert now_ms() > 1_700_000_000_000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import importlib
 import io
 import random
@@ -17,6 +18,7 @@ from kio.schema.errors import ErrorCode
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32Timedelta
 
+from aiokafkapy import compiled
 from aiokafkapy.common import Node
 from aiokafkapy.errors import MalformedFrameError
 from aiokafkapy.protocol import produce
@@ -375,3 +377,11 @@ def test_the_short_cut_for_a_lone_answer_reads_what_the_long_way_reads(position:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(produce, "_decode_lone_answer", lambda _: None)
         assert read() == by_the_short_cut
+
+
+@pytest.mark.skipif(not compiled, reason="interpreted objects are always tracked")
+def test_the_cyclic_collector_does_not_see_compiled_answers() -> None:
+    """Cython drops ``no_gc`` silently when it stands in the .pxd."""
+    answers = decode_produce_response(13, FRAMES["response-13"]).partitions
+    assert answers
+    assert not any(map(gc.is_tracked, answers))

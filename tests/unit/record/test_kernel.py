@@ -119,6 +119,41 @@ class TestTheTwoForms:
             expected = sizes, sum(len(value or b"") for value in values)
         assert [kernel.plain_sizes(values) for kernel in kernels] == [expected, expected]
 
+    @given(
+        st.lists(st.none() | st.binary(max_size=200) | st.just(bytearray(b"?")), min_size=1, max_size=200),
+        st.integers(0, 9000),
+        INT64,
+        st.integers(1, 200),
+    )
+    def test_encode_a_run_as_one_by_one(
+        self, kernels: tuple[ModuleType, ModuleType], values: list[Any], limit: int, timestamp_ms: int, stop: int
+    ) -> None:
+        stop = min(stop, len(values))
+        single = kernels[1].RecordBatchBuilder(limit)
+        wanted = [single.try_append(BASE if not n else timestamp_ms, None, values[n], None) > 0 for n in range(stop)]
+        wanted_count = [*wanted, False].index(False)
+        single = filled(kernels[1], [(BASE, None, values[0], None)], limit)
+        for value in values[1:wanted_count]:
+            single.try_append(timestamp_ms, None, value, None)
+        for kernel in kernels:
+            builder = kernel.RecordBatchBuilder(limit)
+            assert kernel is kernels[1] or builder.append_run(BASE, values, 0, stop) == 0
+            builder.try_append(BASE, None, values[0], None)
+            position = 1
+            while (position := builder.append_run(timestamp_ms, values, position, stop)) < stop:
+                if builder.try_append(timestamp_ms, None, values[position], None) <= 0:
+                    break
+                position += 1
+            assert position == builder.count == wanted_count
+            assert builder.max_timestamp == single.max_timestamp
+            assert encoded(builder) == encoded(single)
+
+    def test_a_run_of_a_batch_that_takes_no_more_is_none(self, kernels: tuple[ModuleType, ModuleType]) -> None:
+        builder = filled(kernels[0], [(BASE, None, b"a", None)])
+        assert builder.append_run(BASE, (b"b",), 0, 1) == 0  # only lists are
+        builder.records_view()
+        assert builder.append_run(BASE, [b"b"], 0, 1) == 0
+
     @given(RECORD)
     def test_give_the_same_upper_bound(self, kernels: tuple[ModuleType, ModuleType], record: Any) -> None:
         compiled, interpreted = (kernel.record_size_upper_bound(*record[1:]) for kernel in kernels)
