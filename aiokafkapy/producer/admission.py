@@ -129,8 +129,9 @@ class Admission:
         self._accumulator = accumulator
         self._choose_partition = choose_partition
         self._max_block = max_block
-        # Every topic in use; the fast path looks here first.
+        # Every topic in use; the fast path looks here first. The view that they are from.
         self.topics: dict[str, TopicState] = {}
+        self._cluster: Cluster | None = None
         # Queues of records for partitions that do not exist; in their topic's queue they would hold it up.
         self._missing_partitions: dict[TopicPartition, TopicState] = {}
         # The states that have a queue.
@@ -189,6 +190,10 @@ class Admission:
 
     def on_metadata_update(self) -> None:
         """Metadata changed, failed, or cannot be had: let in, or refuse, whoever waited for it."""
+        if self._cluster is not self._metadata.cluster:
+            self._cluster = self._metadata.cluster
+            for state in self.topics.values():
+                state.cluster = None  # so that the fast path looks at one thing
         if not self._queues:
             return
         now = self._loop.time()

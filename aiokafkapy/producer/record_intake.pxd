@@ -24,7 +24,6 @@ cdef class RecordIntake:
     cdef object _runtime
     cdef object _loop
     cdef object _now
-    cdef object _metadata
     cdef dict _topics
     cdef RecordAppender _appender
     cdef public Py_ssize_t unyielded

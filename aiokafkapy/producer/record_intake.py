@@ -56,7 +56,6 @@ class RecordIntake:
         "_is_sticky_without_key",
         "_key_serializer",
         "_loop",
-        "_metadata",
         "_now",
         "_runtime",
         "_topics",
@@ -87,14 +86,13 @@ class RecordIntake:
         self._runtime: Any = runtime
         self._loop: Any = runtime.loop
         self._now: Any = runtime.now
-        self._metadata: Any = runtime.metadata
         # Empty once the runtime has come to its end, which is how its end is seen.
         self._topics = runtime.topics
         self._appender: RecordAppender = runtime.accumulator.appender
 
     def unbind(self) -> None:
         """Take no more records."""
-        self._runtime = self._now = self._metadata = self._appender = None  # type: ignore[assignment]
+        self._runtime = self._now = self._appender = None  # type: ignore[assignment]
         self._loop = _NOWHERE
         self._topics = {}
 
@@ -123,9 +121,8 @@ class RecordIntake:
             return None
         if self.interceptors is not None and not is_intercepted:
             return self._accept_intercepted(topic, value, key, partition, timestamp_ms, headers, may_wait)
-        cluster = self._metadata.cluster
         state = self._topics.get(topic)
-        if state is None or state.cluster is not cluster:
+        if state is None or state.cluster is None:
             if not self._runtime.is_bound:
                 return None
             state = _look_up(self._runtime, topic, self._now())
@@ -148,7 +145,9 @@ class RecordIntake:
                     chosen = STICKY
                 else:
                     chosen = self._partition_for(state, key, value, original_key, original_value)
-                delivery = self._appender.append(state.topic, chosen, timestamp, key, value, headers, NO_TIME, cluster)
+                delivery = self._appender.append(
+                    state.topic, chosen, timestamp, key, value, headers, NO_TIME, state.cluster
+                )
                 if delivery is None:
                     delivery = self._append_with_time(state, chosen, timestamp, key, value, headers)
                 if delivery is not None:
@@ -174,8 +173,9 @@ class RecordIntake:
     def _partition_for(self, state: TopicState, key: Any, value: Any, original_key: Any, original_value: Any) -> int:
         if self._goes_by_key:
             return (murmur2(key) & 0x7FFFFFFF) % state.partition_count  # as `partition_for_key`, without its call
-        cluster = self._metadata.cluster
-        return choose_partition(self.partitioner, state.topic, key, value, original_key, original_value, cluster)
+        return choose_partition(
+            self.partitioner, state.topic, key, value, original_key, original_value, cast("Cluster", state.cluster)
+        )
 
     def _accept_intercepted(
         self,

@@ -24,7 +24,7 @@ class TopicState:
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
-        # The view that the count is from; another one may have another count.
+        # The view that the count is from; None once there is another, which may have another count.
         self.cluster: Cluster | None = None
         self.partition_count = 0
         # When the topic's expiry in the metadata must be moved on.

@@ -102,6 +102,16 @@ async def test_a_key_goes_where_java_sends_it(runtime: Any) -> None:
         assert accept(taker, key=cast(bytes, key)).topic_partition == ("orders", partition_for_key(key, 6))
 
 
+async def test_a_new_view_of_the_cluster_counts_from_the_next_record_on(runtime: Any) -> None:
+    taker, life = intake(), runtime()
+    taker.bind(life)
+    key = next(key for key in map(b"%d".__mod__, range(100)) if partition_for_key(key, 60) >= 6)
+    assert accept(taker, key=key).topic_partition.partition == partition_for_key(key, 6)
+    life.metadata.cluster = cluster_of({"orders": [-1] * 60})
+    life.admission.on_metadata_update()
+    assert accept(taker, key=key).topic_partition.partition == partition_for_key(key, 60)
+
+
 async def test_a_topic_may_be_a_member_of_an_enum(runtime: Any) -> None:
     taker = intake()
     taker.bind(runtime())
