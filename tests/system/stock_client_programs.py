@@ -129,6 +129,7 @@ def kafka_python(servers: str, topic: str, count: int) -> Any:
             group_id="kafka-python",
             auto_offset_reset="earliest",
             enable_auto_commit=False,
+            session_timeout_ms=6_000,  # it leaves with "minimal effort": the broker may have to find out
             max_poll_records=part,
             consumer_timeout_ms=TIMEOUT * 1000,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator
@@ -23,6 +24,8 @@ CONSOLE_PRODUCER = "org.apache.kafka.tools.ConsoleProducer"
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+LONGEST_RUN = 120
+"""Seconds: the clients' own ways out of a request or a member that got lost take 30 each."""
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
@@ -45,16 +48,17 @@ def tools() -> KafkaTools:
 
 
 async def run(*arguments: object) -> Any:
-    """Run one of the programs to its end and return what it says."""
+    """Run one of the programs to its end and return what it says; one that hangs is made to say where."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, str(PROGRAMS), *map(str, arguments), stdout=-1, stderr=-1
+        *(sys.executable, "-X", "faulthandler", str(PROGRAMS), *map(str, arguments)), stdout=-1, stderr=-1
     )
+    saying = asyncio.create_task(process.communicate())
     try:
-        output, errors = await asyncio.wait_for(process.communicate(), 60)
+        await asyncio.wait([saying], timeout=LONGEST_RUN)
     finally:
         if process.returncode is None:
-            process.kill()
-            await process.wait()
+            process.send_signal(signal.SIGABRT)
+        output, errors = await saying
     assert process.returncode == 0, errors.decode()
     return json.loads(output)
 
