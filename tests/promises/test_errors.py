@@ -17,7 +17,12 @@ from aiokafkapy.testing.ports import free_port
 
 from .clusters import Cluster
 
-SHORT: dict[str, Any] = {"request_timeout_ms": 300, "delivery_timeout_ms": 700, "linger_ms": 0, "retry_backoff_ms": 20}
+SHORT: dict[str, Any] = {
+    "request_timeout_ms": 1_000,
+    "delivery_timeout_ms": 2_000,
+    "linger_ms": 0,
+    "retry_backoff_ms": 20,
+}
 
 
 def assert_says(error: BaseException, *words: object, **attributes: object) -> None:
@@ -70,7 +75,7 @@ async def test_no_answer_in_time_says_what_was_tried_and_that_the_fate_is_not_kn
     for error in results:
         assert isinstance(error, errors.DeliveryTimeoutError)
         assert_says(
-            error, rf"{topic}-0", "3 records", "delivery_timeout_ms=700", "may or may not", address,
+            error, rf"{topic}-0", "3 records", "delivery_timeout_ms=2000", "may or may not", address,
             topic=topic, partition=0, outcome_unknown=True, retriable=True,
         )  # fmt: skip
         assert isinstance(error, TimeoutError)
@@ -78,7 +83,7 @@ async def test_no_answer_in_time_says_what_was_tried_and_that_the_fate_is_not_kn
 
 async def test_a_broker_that_cannot_be_reached_is_named_with_the_systems_own_error(cluster: Cluster) -> None:
     topic = await cluster.create_topic()
-    async with cluster.producer(**SHORT | {"delivery_timeout_ms": 1_500}, reconnect_backoff_max_ms=100) as producer:
+    async with cluster.producer(**SHORT, reconnect_backoff_max_ms=100) as producer:
         await producer.send(topic, b"")
         cluster.net.go_down()
         for _ in range(100):
@@ -132,7 +137,7 @@ async def test_the_last_answer_is_the_cause_of_a_delivery_timeout(
     async with cluster.producer() as first:
         await first.send(topic, b"")  # a broker may be asked twice for its first producer id
     # The back-off is longer than what is left: the time runs out beside no request, so the answer tells the outcome.
-    waiting = SHORT | {"retry_backoff_ms": 2_000, "retry_backoff_max_ms": 2_000}
+    waiting = SHORT | {"retry_backoff_ms": 5_000, "retry_backoff_max_ms": 5_000}
     async with cluster.producer(**waiting) as producer:
         await producer.send(topic, b"")
         cluster.net.fail_produce(error, times=None, error_message="because of the test")
@@ -276,7 +281,7 @@ async def test_the_outcome_is_unknown_exactly_when_it_is(cluster: Cluster) -> No
     async with cluster.producer() as first:
         await first.send(topic, b"")  # a broker may be asked twice for its first producer id
     # The back-off is longer than what is left: the time runs out beside no request but the one that is held.
-    waiting = SHORT | {"retry_backoff_ms": 2_000, "retry_backoff_max_ms": 2_000}
+    waiting = SHORT | {"retry_backoff_ms": 5_000, "retry_backoff_max_ms": 5_000}
     async with cluster.producer(**waiting) as producer:
         await producer.send(topic, b"")
         cluster.net.fail_produce(errors.InvalidRecordError)

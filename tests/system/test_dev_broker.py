@@ -339,7 +339,7 @@ async def test_a_client_that_never_reads_is_not_served_further() -> None:
 
 
 async def test_idle_connections_are_closed_the_least_recently_used_first() -> None:
-    async with DevBroker(connections_max_idle_ms=150, num_network_threads=1) as broker:
+    async with DevBroker(connections_max_idle_ms=1_500, num_network_threads=1) as broker:
         node = broker.nodes[0]
         async with RawClient(node) as idle, RawClient(node) as busy:
             ended = asyncio.create_task(idle.is_closed_by_peer())

@@ -228,7 +228,7 @@ async def test_deleted_offsets_are_a_loss_to_the_task_that_finds_them_gone(broke
 
 async def test_an_end_that_never_comes_is_a_loss(broker: DevBroker) -> None:
     await send(broker, 0, 5)
-    given = {"kafkaConsumer.pollTimeoutMs": "300", "kafka.fetch.max.wait.ms": "10"}
+    given = {"kafkaConsumer.pollTimeoutMs": "1500", "kafka.fetch.max.wait.ms": "10"}
     with pytest.raises(DataLossError, match="t-0: offsets 5 to 9 were asked for, but the log goes from 0 to 5"):
         await read(options(broker, **given), OffsetRange("t", 0, 0, 9))
     lenient = options(broker, failOnDataLoss="false", **given)
@@ -238,8 +238,8 @@ async def test_an_end_that_never_comes_is_a_loss(broker: DevBroker) -> None:
 async def test_a_partition_without_a_leader_is_named(broker: DevBroker) -> None:
     await send(broker, 0, 5)
     broker.controls.set_leader("t", 0, None)
-    given = {"kafkaConsumer.pollTimeoutMs": "50", "kafka.retry.backoff.ms": "5"}
-    with pytest.raises(KafkaTimeoutError, match=r"t-0: nothing came from offset 2 on for 0.05 s \(kafkaConsumer"):
+    given = {"kafkaConsumer.pollTimeoutMs": "1500", "kafka.retry.backoff.ms": "5"}
+    with pytest.raises(KafkaTimeoutError, match=r"t-0: nothing came from offset 2 on for 1.5 s \(kafkaConsumer"):
         await read(options(broker, **given), OffsetRange("t", 0, 2, 5))
 
 
@@ -254,7 +254,7 @@ async def test_a_broker_that_is_not_there_is_told_with_the_partition(broker: Dev
 
 async def test_a_topic_that_is_deleted_in_mid_read_is_a_loss(broker: DevBroker) -> None:
     broker.delete_topic("t")
-    given = {"kafkaConsumer.pollTimeoutMs": "300", "kafka.retry.backoff.ms": "5"}
+    given = {"kafkaConsumer.pollTimeoutMs": "1500", "kafka.retry.backoff.ms": "5"}
     with pytest.raises(DataLossError, match="t-0: the topic was deleted, offsets 2 to 5 were not read yet"):
         await read(options(broker, **given), OffsetRange("t", 0, 2, 5))
     assert await read(options(broker, failOnDataLoss="false", **given), OffsetRange("t", 0, 2, 5)) == []
