@@ -100,7 +100,9 @@ class BenchmarkCluster:
             raise MeasurementError(f"{expected:,} messages were to be written, the broker has {written:,}")
         count = await asyncio.to_thread(self._consume, topic, start, end)
         if count != expected:
-            raise MeasurementError(f"{expected:,} messages were to be written, {count:,} could be read")
+            raise MeasurementError(
+                f"the broker has all {expected:,} messages, {count:,} were read; then came none for {SILENCE:g} s"
+            )
 
     def bytes_of(self, topic: str, partitions: int) -> int:
         """The size of the topic's segments on disk."""
