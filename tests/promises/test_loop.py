@@ -257,7 +257,7 @@ async def test_giving_up_many_records_at_close_does_not_hold_the_loop(outside: O
 
 
 async def test_records_that_expire_together_do_not_hold_the_loop(outside: Outside) -> None:
-    producer = outside.producer(request_timeout_ms=800, delivery_timeout_ms=1_200, linger_ms=0)
+    producer = outside.producer(request_timeout_ms=2_000, delivery_timeout_ms=3_000, linger_ms=0)
     topic = await outside.new_topic()
     await started(producer, topic)
     outside.stall()
