@@ -38,6 +38,8 @@ SLICE_BYTES: Final = 256 * 1024
 LONGEST_SLICE: Final = 2048
 FIRST_SLICE: Final = 64
 """Records, before anything is known of their size."""
+COLLECTED: Final = 1000
+"""Outcomes that are looked at in one turn of the loop; whole lists of delivered records count once."""
 
 Accept = Callable[..., Delivery | PendingRecord | None]
 Admitted = Callable[[PendingRecord | Delivery | None], Awaitable[Delivery]]
@@ -75,12 +77,14 @@ class BulkSend:
                     await self._send_one(item)
             self._collect()
             await asyncio.sleep(0)
-        for part in self._parts:
+        while self._parts:
+            part = self._parts[0]
             if isinstance(part, DeliveryList):
                 await part
-            elif isinstance(part, Delivery):
+            elif isinstance(part, Delivery) and not part.done():
                 await asyncio.wait([part])  # type: ignore[type-var]
-        self._collect()
+            self._collect()
+            await asyncio.sleep(0)
         return self._outcomes
 
     # internals
@@ -138,10 +142,11 @@ class BulkSend:
             self._parts.append(accepted)
 
     def _collect(self) -> None:
-        """Move the outcomes at the front that are there, and let go of their values."""
+        """Move outcomes at the front that are there, as many as a turn has time for, and let go of their values."""
         parts = self._parts
-        while parts and (isinstance(parts[0], BaseException) or parts[0].done()):
-            self._outcomes.add(parts.popleft())
+        budget = COLLECTED
+        while budget > 0 and parts and (isinstance(parts[0], BaseException) or parts[0].done()):
+            budget -= 1 + self._outcomes.add(parts.popleft())
 
 
 def _taker(items: Iterable[Any]) -> Callable[[int], list[Any]]:
@@ -163,16 +168,18 @@ def _taker(items: Iterable[Any]) -> Callable[[int], list[Any]]:
 class Outcomes(Sequence[RecordMetadata | BaseException]):
     """What became of each record of a ``send_many``, in the order of the input: a ``RecordMetadata`` or an error."""
 
-    __slots__ = ("_length", "_parts", "_starts")
+    __slots__ = ("_length", "_parts", "_starts", "failed", "first_error")
 
     def __init__(self) -> None:
+        self.failed = 0
+        self.first_error: BaseException | None = None
         self._parts: list[DeliveryList | Delivery | BaseException] = []
         # In step with the parts: the position of the first record of each.
         self._starts: list[int] = []
         self._length = 0
 
-    def add(self, part: DeliveryList | Delivery | BaseException) -> None:
-        """The next records; every one of them has its answer."""
+    def add(self, part: DeliveryList | Delivery | BaseException) -> int:
+        """The next records; every one of them has its answer. Returns how many of them failed."""
         count = 1
         if isinstance(part, DeliveryList):
             count = len(part)
@@ -180,16 +187,13 @@ class Outcomes(Sequence[RecordMetadata | BaseException]):
             self._parts.append(part)
             self._starts.append(self._length)
             self._length += count
-
-    def errors(self) -> Iterator[BaseException]:
-        """The errors among the outcomes, in order; costs little when there are none."""
-        for part in self._parts:
-            if isinstance(part, BaseException):
-                yield part
-            elif isinstance(part, DeliveryList):
-                yield from part.errors()
-            elif (error := part.exception()) is not None:
-                yield error
+        failed = 0
+        for error in _errors_of(part):
+            failed += 1
+            if self.first_error is None:
+                self.first_error = error
+        self.failed += failed
+        return failed
 
     def __len__(self) -> int:
         return self._length
@@ -225,8 +229,14 @@ class Outcomes(Sequence[RecordMetadata | BaseException]):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        failed = sum(1 for _ in self.errors())
-        return f"<outcomes of {self._length} records, {failed} failed>"
+        return f"<outcomes of {self._length} records, {self.failed} failed>"
+
+
+def _errors_of(part: DeliveryList | Delivery | BaseException) -> Iterable[BaseException]:
+    if isinstance(part, DeliveryList):
+        return part.errors()
+    error = part if isinstance(part, BaseException) else part.exception()
+    return () if error is None else (error,)
 
 
 def _outcome_of(part: Delivery | BaseException) -> RecordMetadata | BaseException:

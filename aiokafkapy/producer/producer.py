@@ -206,13 +206,13 @@ class KafkaProducer(RecordSender[K, V]):
         intake = self._intake
         bulk = BulkSend(self._check_usable(), topic, intake.accept, self._admitted, is_plain=intake.takes_plain_values)
         outcomes = await bulk.run(values_or_records)
-        failed = [] if return_exceptions else list(outcomes.errors())
-        if failed:
-            failed[0].add_note(
-                f"{len(failed)} of {len(outcomes)} records of send_many() failed; "
+        error = None if return_exceptions else outcomes.first_error
+        if error is not None:
+            error.add_note(
+                f"{outcomes.failed} of {len(outcomes)} records of send_many() failed; "
                 "with return_exceptions=True every record tells its own outcome"
             )
-            raise failed[0]
+            raise error
         return outcomes
 
     async def send_arrow(

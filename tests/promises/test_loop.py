@@ -139,7 +139,7 @@ async def test_a_bulk_load_of_records_with_keys_never_holds_the_loop(outside: Ou
     producer, topic = outside.producer(), await outside.new_topic()
     await started(producer, topic)
     with unhindered() as log:
-        await producer.send_many(topic, (ProducerRecord(topic, b"v" * 50, key=b"%d" % n) for n in range(30_000)))
+        await producer.send_many(topic, (ProducerRecord(topic, b"v" * 50, key=b"%d" % n) for n in range(60_000)))
     await producer.close()
     assert_never_held(log)
 

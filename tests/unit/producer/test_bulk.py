@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -133,6 +134,25 @@ async def test_values_are_let_go_when_they_are_in_a_batch() -> None:
     sending.close()
 
 
+@pytest.mark.parametrize("fails", [False, True])
+async def test_outcomes_that_come_all_at_once_are_collected_by_slices(fails: bool) -> None:
+    runtime = Runtime(linger_ms=100)
+    bulk = BulkSend(runtime, "t", runtime.accept, runtime.admitted, is_plain=False)  # type: ignore[arg-type]
+    value = KafkaError("serializer") if fails else b""
+    sending = asyncio.create_task(bulk.run([b"first", *[value] * 9_999]))
+    for _ in range(200):  # a turn for every 64 of them
+        await asyncio.sleep(0)
+    assert len(runtime.calls) == 10_000
+    delivering = asyncio.create_task(runtime.deliver())
+    collected = [0]
+    while not sending.done():
+        await asyncio.sleep(0)
+        collected.append(len(bulk._outcomes))
+    delivering.cancel()
+    assert collected[-1] == 10_000
+    assert max(after - before for before, after in pairwise(collected)) <= 1_000
+
+
 async def test_slices_have_a_size_in_bytes() -> None:
     runtime = Runtime()
     bulk = BulkSend(runtime, "t", runtime.accept, runtime.admitted, is_plain=True)  # type: ignore[arg-type]
@@ -185,9 +205,11 @@ class TestOutcomes:
             found[104]
         assert repr(found) == "<outcomes of 104 records, 1 failed>"
 
-    async def test_errors_are_found_without_making_the_rest(self) -> None:
+    async def test_the_first_error_and_how_many_there_are(self) -> None:
         found = await self.outcomes()
-        assert [type(error) for error in found.errors()] == [RecordTooLargeError]
+        assert (found.failed, found.first_error) == (1, found[2])
+        none_failed = await send(Runtime(), [b"0"])
+        assert (none_failed.failed, none_failed.first_error) == (0, None)
 
     async def test_values_are_not_kept(self) -> None:
         found = await self.outcomes()
