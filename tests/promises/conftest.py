@@ -22,7 +22,7 @@ BOTH = ["dev", pytest.param("kafka", marks=pytest.mark.kafka)]
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if HERE in item.path.parents:
+        if HERE in item.path.parents and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(90))  # a broken promise is often one that hangs
 
 

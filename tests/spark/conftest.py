@@ -50,6 +50,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.java)
+            # Only what hangs is ended: some start a whole Spark twice, minutes on a machine with half a processor left.
+            item.add_marker(pytest.mark.timeout(900))
             if "kafka" in getattr(item, "fixturenames", ()):
                 item.add_marker(pytest.mark.kafka)
 

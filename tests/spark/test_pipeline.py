@@ -14,7 +14,7 @@ from aiokafkapy.demo.pipeline.results import RESULTS
 
 from .conftest import Broker
 
-TIMEOUT = 280
+TIMEOUT = 800
 
 
 def run(*arguments: str, code: int = 0) -> tuple[dict[str, Any], str]:

@@ -45,11 +45,7 @@ SIZE = 1_000
 MARK = "AIOKAFKAPY_TEST_PIPELINE"
 """In the environment of every process of a driver that is killed, so that they can be found."""
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning"),
-    # Two drivers are started in one test: a minute each on a machine that has something else to do.
-    pytest.mark.timeout(900),
-]
+pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas:FutureWarning")
 
 
 class Pipeline:

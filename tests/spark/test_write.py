@@ -238,7 +238,7 @@ def test_a_task_that_is_run_twice_at_once_loses_no_row(broker: Broker, tmp_path:
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=800,
         check=False,
     )
     assert "attempts: 2" in done.stdout, done.stdout + done.stderr
