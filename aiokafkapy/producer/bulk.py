@@ -79,12 +79,13 @@ class BulkSend:
             await asyncio.sleep(0)
         while self._parts:
             part = self._parts[0]
-            if isinstance(part, DeliveryList):
+            if isinstance(part, BaseException) or part.done():
+                await asyncio.sleep(0)  # there was more than is collected in one turn
+            elif isinstance(part, DeliveryList):
                 await part
-            elif isinstance(part, Delivery) and not part.done():
+            else:
                 await asyncio.wait([part])  # type: ignore[type-var]
             self._collect()
-            await asyncio.sleep(0)
         return self._outcomes
 
     # internals
@@ -187,13 +188,11 @@ class Outcomes(Sequence[RecordMetadata | BaseException]):
             self._parts.append(part)
             self._starts.append(self._length)
             self._length += count
-        failed = 0
-        for error in _errors_of(part):
-            failed += 1
-            if self.first_error is None:
-                self.first_error = error
-        self.failed += failed
-        return failed
+        errors = _errors_of(part)
+        if errors and self.first_error is None:
+            self.first_error = errors[0]
+        self.failed += len(errors)
+        return len(errors)
 
     def __len__(self) -> int:
         return self._length
@@ -232,9 +231,9 @@ class Outcomes(Sequence[RecordMetadata | BaseException]):
         return f"<outcomes of {self._length} records, {self.failed} failed>"
 
 
-def _errors_of(part: DeliveryList | Delivery | BaseException) -> Iterable[BaseException]:
+def _errors_of(part: DeliveryList | Delivery | BaseException) -> Sequence[BaseException]:
     if isinstance(part, DeliveryList):
-        return part.errors()
+        return list(part.errors())
     error = part if isinstance(part, BaseException) else part.exception()
     return () if error is None else (error,)
 

@@ -17,13 +17,16 @@ import pytest
 from .clusters import Cluster, open_dev, open_kafka
 
 HERE = Path(__file__).parent
+SECONDS = 90
+"""For one test: a broken promise is often one that hangs."""
+
 BOTH = ["dev", pytest.param("kafka", marks=pytest.mark.kafka)]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents and item.get_closest_marker("timeout") is None:
-            item.add_marker(pytest.mark.timeout(90))  # a broken promise is often one that hangs
+            item.add_marker(pytest.mark.timeout(SECONDS))
 
 
 @pytest.fixture(params=BOTH)

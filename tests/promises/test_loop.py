@@ -38,15 +38,13 @@ from aiokafkapy.testing import ApacheKafka
 from aiokafkapy.testing.processes import stop_process
 
 from .clusters import Cluster
-from .conftest import BOTH
+from .conftest import BOTH, SECONDS
 from .observing import CallbackLog, callbacks
 
 # Three times the promise: a busy sibling of a hyperthread alone doubles a callback's CPU time. What is not spread over
-# the loop's turns takes 50 ms and more here. Interpreted, each step of a slice takes two to three times as long.
+# the loop's turns takes 33 ms and more here. Interpreted, each step of a slice takes two to three times as long.
 LIMIT = 0.030 if compiled else 0.060
 ROUNDS = 5
-
-pytestmark = pytest.mark.timeout(90 * ROUNDS)
 
 
 @dataclass
@@ -111,6 +109,7 @@ def unhindered() -> Iterator[CallbackLog]:
 def never_holds_the_loop(measured: Callable[..., Awaitable[CallbackLog]]) -> Callable[..., Awaitable[None]]:
     """A test of what a round returns: it fails when in each of several rounds a callback was longer than the limit."""
 
+    @pytest.mark.timeout(SECONDS * ROUNDS)
     @functools.wraps(measured)
     async def test(**arguments: Any) -> None:
         longest = []

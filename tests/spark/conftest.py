@@ -29,6 +29,9 @@ from benchmarks.spark.jvm_connector import connector_jars
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 
+LONGEST_PROGRAM = 800
+"""Seconds after which a program hangs: some start a whole Spark twice, minutes where half of a processor is left."""
+
 T = TypeVar("T")
 
 SESSION = {
@@ -50,8 +53,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.java)
-            # Only what hangs is ended: some start a whole Spark twice, minutes on a machine with half a processor left.
-            item.add_marker(pytest.mark.timeout(900))
+            item.add_marker(pytest.mark.timeout(LONGEST_PROGRAM + 100))
             if "kafka" in getattr(item, "fixturenames", ()):
                 item.add_marker(pytest.mark.kafka)
 

@@ -12,14 +12,12 @@ import pytest
 
 from aiokafkapy.demo.pipeline.results import RESULTS
 
-from .conftest import Broker
-
-TIMEOUT = 800
+from .conftest import LONGEST_PROGRAM, Broker
 
 
 def run(*arguments: str, code: int = 0) -> tuple[dict[str, Any], str]:
     command = [sys.executable, "-m", "aiokafkapy", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_PROGRAM, check=False)
     assert done.returncode == code, done
     assert "Traceback" not in done.stderr, done.stderr
     return (json.loads(done.stdout) if code == 0 else {}), done.stderr

@@ -25,7 +25,7 @@ from aiokafkapy.spark.messages import WrittenRows
 from aiokafkapy.spark.writer import KafkaWriter
 from aiokafkapy.testing import ApacheKafka
 
-from .conftest import ROOT, Broker
+from .conftest import LONGEST_PROGRAM, ROOT, Broker
 
 Write = Callable[..., None]
 ReadBack = Callable[[str, str], dict[int, list[Any]]]
@@ -238,7 +238,7 @@ def test_a_task_that_is_run_twice_at_once_loses_no_row(broker: Broker, tmp_path:
         env=os.environ | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
-        timeout=800,
+        timeout=LONGEST_PROGRAM,
         check=False,
     )
     assert "attempts: 2" in done.stdout, done.stdout + done.stderr
