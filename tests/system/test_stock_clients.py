@@ -25,7 +25,7 @@ TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 GROUPS = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
 LONGEST_RUN = 120
-"""Seconds: the clients' own ways out of a request or a member that got lost take 30 each."""
+"""Seconds: the clients' own ways out of a request (30) or a member (45) that got lost come first."""
 CODECS = ["none", "gzip", "snappy", "lz4", "zstd"]
 
 
@@ -166,6 +166,13 @@ async def test_they_produce_and_consume_through_the_fault_proxy(
     assert said["delivered"] == 1000
     check_produced(broker, "t", 1000)
     assert {tuple(each) for each in said["read"]} == set(in_log(broker, "t"))
+
+
+async def test_kafka_python_consumes_however_slow_its_group_is(broker: DevBroker, proxy: FaultProxy) -> None:
+    proxy.delay(ApiKey.METADATA, 0.6)  # the partitions become known when the group has formed, and it forms again
+    proxy.delay(ApiKey.SYNC_GROUP, 0.6)
+    said = await run("kafka-python", proxy.bootstrap_servers, "t", 100)
+    assert sorted(map(tuple, said["read"])) == sorted(in_log(broker, "t"))
 
 
 async def test_librdkafka_loses_and_doubles_nothing_under_the_proxys_faults(
