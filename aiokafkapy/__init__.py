@@ -18,14 +18,14 @@ from ._form import compiled
 if TYPE_CHECKING:
     from .common import ConsumedRecord, Headers, Node, PartitionInfo, TopicPartition
     from .producer.config import ProducerConfig
-    from .producer.delivery import Delivery
-    from .producer.interceptors import ProducerInterceptor
-    from .producer.partitioners import DefaultPartitioner, Partitioner, RoundRobinPartitioner
+    from .producer.deliveries.delivery import Delivery
+    from .producer.intake.interceptors import ProducerInterceptor
+    from .producer.intake.partitioners import DefaultPartitioner, Partitioner, RoundRobinPartitioner
+    from .producer.intake.serializers import Serializer, json_serializer, string_serializer
     from .producer.producer import KafkaProducer
     from .producer.records import ProducerRecord, RecordMetadata
-    from .producer.serializers import Serializer, json_serializer, string_serializer
     from .producer.statistics import ProducerHealth, ProducerStatistics
-    from .producer.table_metadata import PartitionMetadata, TableMetadata
+    from .producer.tables.table_metadata import PartitionMetadata, TableMetadata
 
 __all__ = [
     "KafkaProducer",
@@ -58,26 +58,26 @@ __version__ = "0.1.0"
 # Imported when first asked for: a program that only runs the dev broker needs no producer.
 _HOMES = {
     "ConsumedRecord": "common",
-    "DefaultPartitioner": "producer.partitioners",
-    "Delivery": "producer.delivery",
+    "DefaultPartitioner": "producer.intake.partitioners",
+    "Delivery": "producer.deliveries.delivery",
     "Headers": "common",
     "KafkaProducer": "producer.producer",
     "Node": "common",
     "PartitionInfo": "common",
-    "PartitionMetadata": "producer.table_metadata",
-    "Partitioner": "producer.partitioners",
+    "PartitionMetadata": "producer.tables.table_metadata",
+    "Partitioner": "producer.intake.partitioners",
     "ProducerConfig": "producer.config",
     "ProducerHealth": "producer.statistics",
-    "ProducerInterceptor": "producer.interceptors",
+    "ProducerInterceptor": "producer.intake.interceptors",
     "ProducerRecord": "producer.records",
     "ProducerStatistics": "producer.statistics",
     "RecordMetadata": "producer.records",
-    "RoundRobinPartitioner": "producer.partitioners",
-    "Serializer": "producer.serializers",
-    "TableMetadata": "producer.table_metadata",
+    "RoundRobinPartitioner": "producer.intake.partitioners",
+    "Serializer": "producer.intake.serializers",
+    "TableMetadata": "producer.tables.table_metadata",
     "TopicPartition": "common",
-    "json_serializer": "producer.serializers",
-    "string_serializer": "producer.serializers",
+    "json_serializer": "producer.intake.serializers",
+    "string_serializer": "producer.intake.serializers",
 }
 
 

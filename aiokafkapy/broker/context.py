@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from ..protocol.codec import RequestHeader
     from .config import BrokerConfig
     from .controls import Controls
-    from .groups import GroupCoordinator
-    from .producer_state import ProducerIdManager
-    from .purgatory import Purgatory
-    from .topics import Partition, TopicRegistry
+    from .coordination.groups import GroupCoordinator
+    from .coordination.purgatory import Purgatory
+    from .storage.producer_state import ProducerIdManager
+    from .storage.topics import Partition, TopicRegistry
 
 __all__ = ["BrokerState", "ConnectionInfo", "RequestContext"]
 

@@ -25,14 +25,14 @@ from ..errors import ConfigurationError, IllegalStateError, UnknownTopicOrPartit
 from .config import BrokerConfig
 from .context import BrokerState
 from .controls import Controls
-from .data_dir import DataDirLock
-from .groups import GroupCoordinator
-from .producer_state import ProducerIdManager
-from .purgatory import Purgatory
-from .request_channel import RequestChannel
-from .request_handler import KafkaRequestHandlerPool
-from .socket_server import SocketServer
-from .topics import Topic, TopicRegistry
+from .coordination.groups import GroupCoordinator
+from .coordination.purgatory import Purgatory
+from .network.request_channel import RequestChannel
+from .network.request_handler import KafkaRequestHandlerPool
+from .network.socket_server import SocketServer
+from .storage.data_dir import DataDirLock
+from .storage.producer_state import ProducerIdManager
+from .storage.topics import Topic, TopicRegistry
 
 __all__ = ["DevBroker"]
 

@@ -41,7 +41,7 @@ from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CommandError, Stop,
 from .sources import FORMATS, InputRecord, RecordShape, RejectedLine, format_of, read_records
 
 if TYPE_CHECKING:
-    from ..producer.delivery import Delivery
+    from ..producer.deliveries.delivery import Delivery
     from ..producer.producer import KafkaProducer
 
 __all__ = ["Outcome", "produce"]

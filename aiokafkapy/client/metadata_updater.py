@@ -32,7 +32,7 @@ from ..common import ExponentialBackoff, Node
 from ..errors import AuthenticationFailedError, KafkaError, RebootstrapRequiredError, make
 from ..observability import RateLimitedLogger, get_logger
 from .config import ClientConfig
-from .least_loaded_node import LeastLoadedNode, NodeChooser
+from .nodes.least_loaded_node import LeastLoadedNode, NodeChooser
 
 __all__ = ["MetadataClient", "MetadataUpdater"]
 

@@ -2,12 +2,12 @@
 
 cimport cython
 
-from aiokafkapy.client.change_signal cimport ChangeSignal
-from aiokafkapy.client.client_request cimport ClientRequest
-from aiokafkapy.client.deadline_timer cimport DeadlineTimer
-from aiokafkapy.client.in_flight_requests cimport InFlightRequest
+from aiokafkapy.client.transport.change_signal cimport ChangeSignal
+from aiokafkapy.client.nodes.client_request cimport ClientRequest
+from aiokafkapy.client.transport.deadline_timer cimport DeadlineTimer
+from aiokafkapy.client.nodes.in_flight_requests cimport InFlightRequest
 from aiokafkapy.client.metadata_updater cimport MetadataUpdater
-from aiokafkapy.client.node_readiness cimport NodeReadiness
+from aiokafkapy.client.nodes.node_readiness cimport NodeReadiness
 from aiokafkapy.client.request_pipeline cimport RequestPipeline
 
 

@@ -41,22 +41,22 @@ from ..errors import (
 )
 from ..protocol.api import ApiKey, client_versions
 from ..protocol.codec import decode_correlation_id
-from .api_versions import NodeApiVersions, build_api_versions_request, fallback_version, throttle_seconds
-from .broker_connections import BrokerConnections
-from .change_signal import ChangeSignal
-from .client_request import ClientRequest, ClientResponse
 from .config import ClientConfig
-from .connection import BrokerConnection
-from .connection_log import ConnectionLog
-from .connection_states import format_address
-from .connector import Connector, ConnectorProtocol
-from .deadline_timer import DeadlineTimer
-from .in_flight_requests import InFlightRequest
 from .metadata_updater import MetadataUpdater
 from .network_client_state import ACTIVE, NETWORK_CLIENT_STATES, NetworkClientState
 from .network_client_utils import send_and_receive
-from .node_readiness import NodeReadiness
+from .nodes.api_versions import NodeApiVersions, build_api_versions_request, fallback_version, throttle_seconds
+from .nodes.client_request import ClientRequest, ClientResponse
+from .nodes.connection_states import format_address
+from .nodes.in_flight_requests import InFlightRequest
+from .nodes.node_readiness import NodeReadiness
 from .request_pipeline import LARGE_ANSWER, RequestPipeline, api_name
+from .transport.broker_connections import BrokerConnections
+from .transport.change_signal import ChangeSignal
+from .transport.connection import BrokerConnection
+from .transport.connection_log import ConnectionLog
+from .transport.connector import Connector, ConnectorProtocol
+from .transport.deadline_timer import DeadlineTimer
 
 __all__ = ["NetworkClient"]
 

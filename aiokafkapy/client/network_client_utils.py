@@ -15,8 +15,8 @@ from typing import Any, Protocol, TypeVar
 
 from ..common import ExponentialBackoff, Node
 from ..errors import DisconnectedError, KafkaError, KafkaTimeoutError
-from .client_request import ClientRequest, ClientResponse
-from .connection_states import format_address
+from .nodes.client_request import ClientRequest, ClientResponse
+from .nodes.connection_states import format_address
 from .request_pipeline import api_name
 
 __all__ = ["SendingClient", "await_ready", "retry_until", "send_and_receive"]

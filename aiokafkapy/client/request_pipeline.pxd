@@ -2,10 +2,10 @@
 
 cimport cython
 
-from aiokafkapy.client.api_versions cimport ApiVersions, NodeApiVersions
-from aiokafkapy.client.client_request cimport ClientRequest, ClientResponse
-from aiokafkapy.client.deadline_timer cimport DeadlineTimer
-from aiokafkapy.client.in_flight_requests cimport InFlightRequest, InFlightRequests
+from aiokafkapy.client.nodes.api_versions cimport ApiVersions, NodeApiVersions
+from aiokafkapy.client.nodes.client_request cimport ClientRequest, ClientResponse
+from aiokafkapy.client.transport.deadline_timer cimport DeadlineTimer
+from aiokafkapy.client.nodes.in_flight_requests cimport InFlightRequest, InFlightRequests
 
 
 @cython.final

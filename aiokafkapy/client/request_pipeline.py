@@ -28,12 +28,12 @@ from typing import Any, Final
 from ..errors import DisconnectedError, KafkaError, KafkaTimeoutError, ProtocolError, UnsupportedVersionError
 from ..protocol.api import ApiKey
 from ..protocol.codec import decode_response, encode_request
-from .api_versions import ApiVersions, build_api_versions_request, decode_api_versions_response
-from .client_request import Buffer, ClientRequest, ClientResponse
-from .connection import BrokerConnection
-from .connection_log import ConnectionLog
-from .deadline_timer import DeadlineTimer
-from .in_flight_requests import InFlightRequest, InFlightRequests
+from .nodes.api_versions import ApiVersions, build_api_versions_request, decode_api_versions_response
+from .nodes.client_request import Buffer, ClientRequest, ClientResponse
+from .nodes.in_flight_requests import InFlightRequest, InFlightRequests
+from .transport.connection import BrokerConnection
+from .transport.connection_log import ConnectionLog
+from .transport.deadline_timer import DeadlineTimer
 
 __all__ = ["LARGE_ANSWER", "RequestPipeline", "api_name"]
 

@@ -25,7 +25,7 @@ from .flights import Flight
 from .ledger import Ledger
 
 if TYPE_CHECKING:
-    from ..producer.delivery import Delivery
+    from ..producer.deliveries.delivery import Delivery
     from ..producer.producer import KafkaProducer
 
 __all__ = ["Bar", "StopSignal", "deal", "replay_directly", "replay_over_http"]

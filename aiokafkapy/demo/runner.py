@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..common import TopicPartition
 from ..errors import KafkaError, TopicAlreadyExistsError
-from ..spark.offsets import offsets_to_json
+from ..spark.source.offsets import offsets_to_json
 from .flights import DataFileMissingError, Flight, find_data_file, load_flights
 from .ledger import Ledger
 from .pipeline.runner import PipelineOptions, PipelineReport, run_pipeline

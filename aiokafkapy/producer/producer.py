@@ -33,21 +33,21 @@ from ..protocol.api import ApiKey
 from ..protocol.messages import build_request
 from ..record.arrow import ColumnNames
 from . import forks
-from .admission import PendingRecord
-from .arrow_send import ArrowSend
-from .bulk import BulkSend
 from .config import ProducerConfig, make_config
-from .delivery import Delivery, waiter_for
-from .interceptors import ProducerInterceptors
-from .partitioners import partitioner_for
-from .producer_runtime import UNBOUND, ProducerRuntime
-from .producer_state import PRODUCER_STATES, ProducerState, why_unusable
-from .record_intake import RecordIntake, choose_partition
-from .record_sender import K, RecordSender, V
+from .deliveries.delivery import Delivery, waiter_for
+from .intake.admission import PendingRecord
+from .intake.bulk import BulkSend
+from .intake.interceptors import ProducerInterceptors
+from .intake.partitioners import partitioner_for
+from .intake.record_intake import RecordIntake, choose_partition
+from .intake.record_sender import K, RecordSender, V
+from .intake.serializers import Serializer, finish_serializing, prepare
 from .records import ProducerRecord, RecordMetadata
-from .serializers import Serializer, finish_serializing, prepare
+from .runtime import UNBOUND, ProducerRuntime
+from .state import PRODUCER_STATES, ProducerState, why_unusable
 from .statistics import ProducerHealth, ProducerStatistics, health_of, metrics_of, statistics_of
-from .table_metadata import TableMetadata
+from .tables.arrow_send import ArrowSend
+from .tables.table_metadata import TableMetadata
 
 __all__ = ["KafkaProducer"]
 

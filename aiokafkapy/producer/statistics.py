@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..common import Node
-from .producer_state import ProducerState
+from .state import ProducerState
 
 if TYPE_CHECKING:
-    from .producer_runtime import ProducerRuntime
+    from .runtime import ProducerRuntime
 
 __all__ = ["ProducerHealth", "ProducerStatistics", "health_of", "metrics_of", "statistics_of"]
 

@@ -15,7 +15,7 @@ import contextlib
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ..client.client_request import ClientRequest, ClientResponse
+from ..client.nodes.client_request import ClientRequest, ClientResponse
 from ..common import ExponentialBackoff, Node, TopicPartition
 from ..errors import KafkaError, KafkaTimeoutError, make
 from ..protocol.api import ApiKey

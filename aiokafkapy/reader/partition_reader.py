@@ -19,8 +19,8 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from ..client.client_request import ClientRequest, ClientResponse
 from ..client.network_client import NetworkClient
+from ..client.nodes.client_request import ClientRequest, ClientResponse
 from ..cluster.metadata import Metadata
 from ..common import ConsumedRecord, PartitionInfo, TopicPartition
 from ..errors import IllegalStateError, KafkaError, KafkaTimeoutError, OffsetOutOfRangeError

@@ -16,10 +16,10 @@ from pyspark.sql.datasource import DataSource
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-    from .reader import KafkaReader
-    from .stream_reader import KafkaStreamReader
-    from .stream_writer import KafkaStreamWriter
-    from .writer import KafkaWriter
+    from .sink.stream_writer import KafkaStreamWriter
+    from .sink.writer import KafkaWriter
+    from .source.reader import KafkaReader
+    from .source.stream_reader import KafkaStreamReader
 
 __all__ = ["HEADERS_TYPE", "SOURCE_COLUMNS", "KafkaDataSource"]
 
@@ -53,31 +53,31 @@ class KafkaDataSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> KafkaWriter:
         """Checks columns and options, on the driver; raises OptionError and ColumnError, and for ``overwrite``."""
-        from .writer import KafkaWriter
+        from .sink.writer import KafkaWriter
 
         return _settled(KafkaWriter.plan(schema, self.options, overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> KafkaStreamWriter:  # noqa: N802
         """As ``writer``, for each micro-batch and its commit. ``overwrite``, the mode complete, is as any other."""
-        from .stream_writer import KafkaStreamWriter
+        from .sink.stream_writer import KafkaStreamWriter
 
         return _settled(KafkaStreamWriter.plan(schema, self.options, overwrite))
 
     def reader(self, schema: StructType) -> KafkaReader:
         """Checks the options, on the driver; raises OptionError."""
-        from .reader import KafkaReader
+        from .source.reader import KafkaReader
 
         return _settled(KafkaReader(self.options))
 
     def streamReader(self, schema: StructType) -> KafkaStreamReader:  # noqa: N802
         """As ``reader``; lives on the driver as long as its query."""
-        from .stream_reader import KafkaStreamReader
+        from .source.stream_reader import KafkaStreamReader
 
         return _settled(KafkaStreamReader(self.options))
 
 
 def _settled(planned: T) -> T:
-    from .process import settle_in
+    from .worker.process import settle_in
 
     settle_in()
     return planned

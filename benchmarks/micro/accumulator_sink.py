@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from aiokafkapy.cluster.cluster import Cluster, TopicMetadata
 from aiokafkapy.common import Node, PartitionInfo
+from aiokafkapy.producer.accumulator.record_accumulator import RecordAccumulator
 from aiokafkapy.producer.config import ProducerConfig
-from aiokafkapy.producer.delivery_list import DeliveryList
-from aiokafkapy.producer.record_accumulator import RecordAccumulator
+from aiokafkapy.producer.deliveries.delivery_list import DeliveryList
 
 __all__ = ["AccumulatorSink", "append", "append_many", "lone"]
 

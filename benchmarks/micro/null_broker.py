@@ -20,7 +20,7 @@ from unittest import mock
 from uuid import UUID, uuid5
 
 from aiokafkapy.client import network_client
-from aiokafkapy.client.connection_states import NodeConnectionState
+from aiokafkapy.client.nodes.connection_states import NodeConnectionState
 from aiokafkapy.protocol.api import ApiKey, client_versions
 from aiokafkapy.protocol.codec import decode_request, encode_response, unsigned_varint
 from aiokafkapy.protocol.framing import FrameDecoder

@@ -23,10 +23,11 @@ from typing import Any, ClassVar, Final
 from unittest.mock import patch
 
 from aiokafkapy import _form
-from aiokafkapy.broker import request_handler, topics
 from aiokafkapy.broker.handlers import dispatch_table
-from aiokafkapy.client.api_versions import NodeApiVersions, decode_api_versions_response, throttle_seconds
-from aiokafkapy.client.client_request import ClientRequest
+from aiokafkapy.broker.network import request_handler
+from aiokafkapy.broker.storage import topics
+from aiokafkapy.client.nodes.api_versions import NodeApiVersions, decode_api_versions_response, throttle_seconds
+from aiokafkapy.client.nodes.client_request import ClientRequest
 from aiokafkapy.cluster.metadata import Metadata
 from aiokafkapy.errors import CorruptMessageError, MalformedFrameError, UnsupportedForMessageFormatError
 from aiokafkapy.protocol.api import ApiKey

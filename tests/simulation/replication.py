@@ -20,9 +20,9 @@ from aiokafkapy.broker import DevBroker
 from aiokafkapy.broker.context import RequestContext
 from aiokafkapy.broker.handlers import CLOSE_CONNECTION, NO_RESPONSE, produce
 from aiokafkapy.broker.handlers.leadership import find_partition, find_topic
-from aiokafkapy.broker.log import PartitionLog
-from aiokafkapy.broker.log_storage import MemoryStorage
-from aiokafkapy.broker.topics import Partition
+from aiokafkapy.broker.storage.log import PartitionLog
+from aiokafkapy.broker.storage.log_storage import MemoryStorage
+from aiokafkapy.broker.storage.topics import Partition
 from aiokafkapy.errors import KafkaError
 
 __all__ = ["Replication"]

@@ -21,8 +21,8 @@ from unittest import mock
 
 from aiokafkapy import KafkaProducer, RecordMetadata
 from aiokafkapy.errors import KafkaError
-from aiokafkapy.producer.producer_state import ProducerState
-from aiokafkapy.producer.shortcuts import now_ms
+from aiokafkapy.producer.deliveries.shortcuts import now_ms
+from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.protocol.api import ApiKey
 
 from .checker import SLACK, check_records
@@ -256,7 +256,7 @@ def _virtual_world(loop: SimulatedLoop, network: SimulatedNetwork, seed: int) ->
             (f"{now_ms.__module__}.time", wall_time),
             ("os.urandom", entropy.randbytes),
             ("random.Random", SeededRandom),
-            ("aiokafkapy.broker.socket_server._listening_socket", network.listener),
+            ("aiokafkapy.broker.network.socket_server._listening_socket", network.listener),
         ):
             stack.enter_context(mock.patch(place, stand_in))
         yield

@@ -16,7 +16,7 @@ import pytest
 
 import aiokafkapy
 from aiokafkapy import RecordMetadata
-from aiokafkapy.broker.producer_state import ProducerStateManager
+from aiokafkapy.broker.storage.producer_state import ProducerStateManager
 from aiokafkapy.errors import KafkaTimeoutError
 
 from .checker import check_records
@@ -73,7 +73,7 @@ def forget_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def believe_that_nothing_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("aiokafkapy.producer.produce_responses._IN_DOUBT", frozenset())
+    monkeypatch.setattr("aiokafkapy.producer.sender.produce_responses._IN_DOUBT", frozenset())
 
 
 def swap_the_offsets(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,7 @@ import pyarrow
 
 from aiokafkapy import KafkaProducer, RecordMetadata
 from aiokafkapy.errors import BufferExhaustedError, KafkaError, MetadataNotReadyError
-from aiokafkapy.producer.table_metadata import TableMetadata
+from aiokafkapy.producer.tables.table_metadata import TableMetadata
 
 from .simulated_cluster import TOPIC
 

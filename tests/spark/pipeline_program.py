@@ -22,8 +22,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
 from aiokafkapy.spark.data_source import KafkaDataSource
-from aiokafkapy.spark.messages import WrittenRows
-from aiokafkapy.spark.stream_writer import KafkaStreamWriter
+from aiokafkapy.spark.sink.messages import WrittenRows
+from aiokafkapy.spark.sink.stream_writer import KafkaStreamWriter
 
 PARTITIONS = 3
 IN_ARROW_BATCH = 500

@@ -21,7 +21,7 @@ from pyspark.sql.datasource import InputPartition
 from aiokafkapy.producer.producer import KafkaProducer
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.spark.data_source import KafkaDataSource
-from aiokafkapy.spark.reader import KafkaReader
+from aiokafkapy.spark.source.reader import KafkaReader
 from aiokafkapy.testing import ApacheKafka
 
 PUSHDOWN = "spark.sql.python.filterPushdown.enabled"

@@ -21,8 +21,8 @@ from pyspark.sql.types import StructType
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.murmur2 import partition_for_key
 from aiokafkapy.spark.data_source import KafkaDataSource
-from aiokafkapy.spark.messages import WrittenRows
-from aiokafkapy.spark.writer import KafkaWriter
+from aiokafkapy.spark.sink.messages import WrittenRows
+from aiokafkapy.spark.sink.writer import KafkaWriter
 from aiokafkapy.testing import ApacheKafka
 
 from .conftest import LONGEST_PROGRAM, ROOT, Broker

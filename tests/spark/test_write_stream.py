@@ -14,8 +14,8 @@ from pyspark.sql.types import StructType
 from aiokafkapy import errors
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.spark.data_source import KafkaDataSource
-from aiokafkapy.spark.messages import WrittenRows
-from aiokafkapy.spark.stream_writer import KafkaStreamWriter
+from aiokafkapy.spark.sink.messages import WrittenRows
+from aiokafkapy.spark.sink.stream_writer import KafkaStreamWriter
 from aiokafkapy.testing import ApacheKafka
 
 from .conftest import Broker

@@ -13,11 +13,11 @@ import pytest
 from aiokafkapy import errors
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.spark import worker_loop
-from aiokafkapy.spark.messages import TopicPartitionRange, WrittenRows
-from aiokafkapy.spark.row_sender import send_partition
-from aiokafkapy.spark.sink_options import SinkOptions
-from aiokafkapy.spark.table_queue import RowFailedError
+from aiokafkapy.spark.sink.messages import TopicPartitionRange, WrittenRows
+from aiokafkapy.spark.sink.row_sender import send_partition
+from aiokafkapy.spark.sink.sink_options import SinkOptions
+from aiokafkapy.spark.sink.table_queue import RowFailedError
+from aiokafkapy.spark.worker import worker_loop
 
 
 @pytest.fixture

@@ -16,16 +16,16 @@ from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 from aiokafkapy.producer.producer import KafkaProducer
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.spark import worker_loop
-from aiokafkapy.spark.data_loss import DataLossError
-from aiokafkapy.spark.filters import Pruning
-from aiokafkapy.spark.offset_reader import KafkaOffsetReader
-from aiokafkapy.spark.offsets import OffsetRange
 from aiokafkapy.spark.options import OptionError
-from aiokafkapy.spark.range_reader import read_ranges
-from aiokafkapy.spark.reader import KafkaReader
-from aiokafkapy.spark.source_options import SourceOptions
-from aiokafkapy.spark.stream_reader import KafkaStreamReader, StreamDriver
+from aiokafkapy.spark.source.data_loss import DataLossError
+from aiokafkapy.spark.source.filters import Pruning
+from aiokafkapy.spark.source.offset_reader import KafkaOffsetReader
+from aiokafkapy.spark.source.offsets import OffsetRange
+from aiokafkapy.spark.source.range_reader import read_ranges
+from aiokafkapy.spark.source.reader import KafkaReader
+from aiokafkapy.spark.source.source_options import SourceOptions
+from aiokafkapy.spark.source.stream_reader import KafkaStreamReader, StreamDriver
+from aiokafkapy.spark.worker import worker_loop
 
 T0, T1, T2 = (TopicPartition("t", number) for number in range(3))
 NEW = TopicPartition("new", 0)

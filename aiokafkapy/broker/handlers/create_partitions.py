@@ -13,7 +13,7 @@ from typing import Any
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..topics import check_new_partitions
+from ..storage.topics import check_new_partitions
 from . import Body, register
 
 __all__ = ["handle"]

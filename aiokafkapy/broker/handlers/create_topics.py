@@ -15,7 +15,7 @@ from typing import Any
 from ...errors import InvalidPartitionsError, InvalidRequestError, KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..topics import Topic, check_new_partitions
+from ..storage.topics import Topic, check_new_partitions
 from . import Body, register
 from .describe_configs import topic_configs
 

@@ -14,7 +14,7 @@ from ...errors import InvalidRequestError, KafkaError, UnknownTopicOrPartitionEr
 from ...protocol.api import ApiKey
 from ..config import BrokerConfig
 from ..context import RequestContext
-from ..topic_config import TOPIC_OPTIONS, TopicConfig
+from ..storage.topic_config import TOPIC_OPTIONS, TopicConfig
 from . import Body, register
 
 __all__ = ["BROKER", "TOPIC", "handle", "topic_configs"]

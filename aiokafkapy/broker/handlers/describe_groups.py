@@ -13,7 +13,7 @@ from typing import Any, Final
 from ...errors import GroupIdNotFoundError, KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..group import Group, GroupState, Member
+from ..coordination.group import Group, GroupState, Member
 from . import Body, register
 from .coordination import check_coordinator
 

@@ -13,7 +13,7 @@ from typing import Any
 from ...errors import KafkaError, UnknownTopicOrPartitionError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..topics import Topic
+from ..storage.topics import Topic
 from . import Body, register
 from .metadata import describe_partition
 

@@ -26,7 +26,7 @@ from ...errors import (
 )
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..topics import Partition
+from ..storage.topics import Partition
 from . import Body, register
 from .leadership import check_leader, current_leader, find_partition, find_topic, node_endpoints
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..group import MemberIdentity
+from ..coordination.group import MemberIdentity
 from . import Body, register
 from .coordination import check_coordinator
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 from ...errors import InvalidConfigError, InvalidRequestError, KafkaError, UnknownTopicOrPartitionError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..topic_config import TOPIC_OPTIONS, TopicConfig
+from ..storage.topic_config import TOPIC_OPTIONS, TopicConfig
 from . import Body, register
 from .describe_configs import BROKER, TOPIC
 

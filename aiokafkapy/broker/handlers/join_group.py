@@ -16,7 +16,7 @@ from typing import Any, Final
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..group import JoinRequest, JoinResult
+from ..coordination.group import JoinRequest, JoinResult
 from . import Body, register
 from .coordination import check_coordinator, seconds
 

@@ -18,7 +18,7 @@ from ...errors import (
     UnknownTopicOrPartitionError,
 )
 from ..context import RequestContext
-from ..topics import Partition, Topic
+from ..storage.topics import Partition, Topic
 
 __all__ = ["check_leader", "current_leader", "find_partition", "find_topic", "node_endpoints"]
 

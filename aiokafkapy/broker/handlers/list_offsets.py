@@ -16,7 +16,7 @@ from typing import Any, Final
 from ...errors import InvalidRequestError, KafkaError, UnsupportedVersionError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..topics import Partition
+from ..storage.topics import Partition
 from . import Body, register
 from .leadership import check_leader, find_partition, find_topic
 

@@ -20,7 +20,7 @@ from ...errors import (
 )
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..topics import Partition, Topic
+from ..storage.topics import Partition, Topic
 from . import Body, register
 
 __all__ = ["describe_partition", "handle"]

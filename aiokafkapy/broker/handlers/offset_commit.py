@@ -15,8 +15,8 @@ from ...common import TopicPartition
 from ...errors import KafkaError, OffsetMetadataTooLargeError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..group import MemberIdentity
-from ..group_offsets import CommittedOffset
+from ..coordination.group import MemberIdentity
+from ..coordination.group_offsets import CommittedOffset
 from . import Body, register
 from .coordination import check_coordinator
 from .leadership import find_partition, find_topic

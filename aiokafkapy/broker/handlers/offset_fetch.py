@@ -14,7 +14,7 @@ from ...common import TopicPartition
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..group_offsets import CommittedOffset
+from ..coordination.group_offsets import CommittedOffset
 from . import Body, register
 from .coordination import check_coordinator
 

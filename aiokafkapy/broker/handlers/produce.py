@@ -27,8 +27,8 @@ from ...errors import (
 from ...protocol.api import ApiKey
 from ...record.compression import Compression
 from ..context import RequestContext
-from ..log import the_batch
-from ..topics import Partition
+from ..storage.log import the_batch
+from ..storage.topics import Partition
 from . import CLOSE_CONNECTION, NO_RESPONSE, Body, register
 from .leadership import check_leader, current_leader, find_partition, find_topic, node_endpoints
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 from ...errors import InconsistentGroupProtocolError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..group import MemberIdentity, SyncRequest, SyncResult
+from ..coordination.group import MemberIdentity, SyncRequest, SyncResult
 from . import Body, register
 from .coordination import check_coordinator
 

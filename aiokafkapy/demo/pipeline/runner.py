@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from ...common import TopicPartition
 from ...errors import KafkaError
-from ...spark.offsets import offsets_to_json
+from ...spark.source.offsets import offsets_to_json
 from ..ledger import Check, render_checks
 from ..replay import Bar, StopSignal
 from .comparison import check_results

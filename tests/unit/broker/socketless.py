@@ -9,8 +9,8 @@ from typing import Any
 
 from aiokafkapy.broker.context import BrokerState, ConnectionInfo
 from aiokafkapy.broker.dev_broker import DevBroker
-from aiokafkapy.broker.request_channel import Request, RequestChannel, Response
-from aiokafkapy.broker.request_handler import KafkaRequestHandlerPool
+from aiokafkapy.broker.network.request_channel import Request, RequestChannel, Response
+from aiokafkapy.broker.network.request_handler import KafkaRequestHandlerPool
 from aiokafkapy.common import Node
 from aiokafkapy.protocol.codec import decode_response, encode_request
 from aiokafkapy.protocol.messages import build_request

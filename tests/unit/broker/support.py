@@ -12,11 +12,11 @@ from typing import Any
 from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.context import BrokerState, ConnectionInfo, RequestContext
 from aiokafkapy.broker.controls import Controls
-from aiokafkapy.broker.groups import GroupCoordinator
+from aiokafkapy.broker.coordination.groups import GroupCoordinator
+from aiokafkapy.broker.coordination.purgatory import Purgatory
 from aiokafkapy.broker.handlers import CLOSE_CONNECTION, NO_RESPONSE, dispatch_table
-from aiokafkapy.broker.producer_state import ProducerIdManager
-from aiokafkapy.broker.purgatory import Purgatory
-from aiokafkapy.broker.topics import TopicRegistry
+from aiokafkapy.broker.storage.producer_state import ProducerIdManager
+from aiokafkapy.broker.storage.topics import TopicRegistry
 from aiokafkapy.common import Node
 from aiokafkapy.errors import KafkaError
 from aiokafkapy.protocol.codec import decode_request, decode_response, encode_request, encode_response

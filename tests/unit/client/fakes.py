@@ -9,10 +9,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from aiokafkapy.client.client_request import Buffer
 from aiokafkapy.client.config import ClientConfig
-from aiokafkapy.client.connection_states import NodeConnectionState
 from aiokafkapy.client.network_client import NetworkClient
+from aiokafkapy.client.nodes.client_request import Buffer
+from aiokafkapy.client.nodes.connection_states import NodeConnectionState
 from aiokafkapy.cluster.metadata import Metadata
 from aiokafkapy.errors import KafkaConnectionError
 from aiokafkapy.protocol.api import ApiKey, client_versions

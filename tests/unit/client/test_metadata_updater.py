@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from aiokafkapy.client.config import ClientConfig
-from aiokafkapy.client.least_loaded_node import LeastLoadedNode, choose_least_loaded_node
 from aiokafkapy.client.metadata_updater import MetadataUpdater
+from aiokafkapy.client.nodes.least_loaded_node import LeastLoadedNode, choose_least_loaded_node
 from aiokafkapy.cluster.metadata import Metadata, MetadataRequestAndVersion
 from aiokafkapy.common import Node
 from aiokafkapy.errors import AuthenticationFailedError, DisconnectedError, KafkaError, UnsupportedVersionError

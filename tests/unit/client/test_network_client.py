@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy.client.client_request import ClientRequest, ClientResponse
-from aiokafkapy.client.connection_states import ConnectionState
 from aiokafkapy.client.network_client_state import NETWORK_CLIENT_STATES, NetworkClientState
+from aiokafkapy.client.nodes.client_request import ClientRequest, ClientResponse
+from aiokafkapy.client.nodes.connection_states import ConnectionState
 from aiokafkapy.common import Node
 from aiokafkapy.errors import (
     CorrelationIdMismatchError,

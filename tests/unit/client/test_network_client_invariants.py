@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import pytest
 
-from aiokafkapy.client.client_request import ClientRequest, ClientResponse
+from aiokafkapy.client.nodes.client_request import ClientRequest, ClientResponse
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.messages import build_request
 from tests.unit.client.fakes import ClientUnderTest, FakeBroker, FakeCluster

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy.client.client_request import ClientRequest, ClientResponse
 from aiokafkapy.client.network_client_utils import await_ready, send_and_receive
+from aiokafkapy.client.nodes.client_request import ClientRequest, ClientResponse
 from aiokafkapy.common import Node
 from aiokafkapy.errors import DisconnectedError, KafkaTimeoutError, NotControllerError
 from aiokafkapy.protocol.api import ApiKey

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy.client.api_versions import ApiVersions, NodeApiVersions
-from aiokafkapy.client.client_request import Buffer, ClientRequest, ClientResponse
-from aiokafkapy.client.connection_log import ConnectionLog
-from aiokafkapy.client.deadline_timer import DeadlineTimer
-from aiokafkapy.client.in_flight_requests import InFlightRequests
+from aiokafkapy.client.nodes.api_versions import ApiVersions, NodeApiVersions
+from aiokafkapy.client.nodes.client_request import Buffer, ClientRequest, ClientResponse
+from aiokafkapy.client.nodes.in_flight_requests import InFlightRequests
 from aiokafkapy.client.request_pipeline import RequestPipeline, api_name
+from aiokafkapy.client.transport.connection_log import ConnectionLog
+from aiokafkapy.client.transport.deadline_timer import DeadlineTimer
 from aiokafkapy.errors import DisconnectedError, UnsupportedVersionError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import decode_request

@@ -9,7 +9,7 @@ import pytest
 from aiokafkapy import ProducerHealth, ProducerStatistics
 from aiokafkapy.errors import KafkaTimeoutError
 from aiokafkapy.integrations import service
-from aiokafkapy.producer.producer_state import ProducerState
+from aiokafkapy.producer.state import ProducerState
 
 
 class PretendedProducer:

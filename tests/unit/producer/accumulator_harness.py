@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from aiokafkapy.common import ExponentialBackoff, TopicPartition
-from aiokafkapy.producer.buffer_pool import BufferPool
+from aiokafkapy.producer.accumulator.buffer_pool import BufferPool
+from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
+from aiokafkapy.producer.accumulator.record_accumulator import ReadyCheckResult, RecordAccumulator
 from aiokafkapy.producer.config import ProducerConfig
-from aiokafkapy.producer.delivery import Delivery
-from aiokafkapy.producer.producer_batch import ProducerBatch
-from aiokafkapy.producer.record_accumulator import ReadyCheckResult, RecordAccumulator
-from aiokafkapy.producer.transaction_manager import TransactionManager
+from aiokafkapy.producer.deliveries.delivery import Delivery
+from aiokafkapy.producer.identity.transaction_manager import TransactionManager
 
 from .sender_fakes import cluster_of
 

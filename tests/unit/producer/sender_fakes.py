@@ -7,17 +7,17 @@ import heapq
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from aiokafkapy.client.client_request import ClientRequest, ClientResponse
+from aiokafkapy.client.nodes.client_request import ClientRequest, ClientResponse
 from aiokafkapy.cluster.cluster import Cluster, TopicMetadata
 from aiokafkapy.cluster.metadata_cache import MetadataCache
 from aiokafkapy.common import Node, PartitionInfo, TopicPartition
 from aiokafkapy.errors import KafkaError
+from aiokafkapy.producer.accumulator.record_accumulator import RecordAccumulator
 from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.producer.identity.transaction_manager import TransactionManager
 from aiokafkapy.producer.metrics import SenderMetrics
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
-from aiokafkapy.producer.record_accumulator import RecordAccumulator
-from aiokafkapy.producer.sender import Sender
-from aiokafkapy.producer.transaction_manager import TransactionManager
+from aiokafkapy.producer.sender.sender import Sender
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.messages import build_response
 from aiokafkapy.protocol.produce import PartitionProduceResponse, ProduceResponse

@@ -18,14 +18,14 @@ from aiokafkapy.errors import (
     ProducerNotStartedError,
     SerializationError,
 )
-from aiokafkapy.producer.admission import PendingRecord
 from aiokafkapy.producer.config import ProducerConfig
-from aiokafkapy.producer.delivery import Delivery
+from aiokafkapy.producer.deliveries.delivery import Delivery
+from aiokafkapy.producer.intake.admission import PendingRecord
+from aiokafkapy.producer.intake.serializers import json_serializer, string_serializer
 from aiokafkapy.producer.producer import KafkaProducer
-from aiokafkapy.producer.producer_runtime import ProducerRuntime
-from aiokafkapy.producer.producer_state import ProducerState
 from aiokafkapy.producer.records import ProducerRecord
-from aiokafkapy.producer.serializers import json_serializer, string_serializer
+from aiokafkapy.producer.runtime import ProducerRuntime
+from aiokafkapy.producer.state import ProducerState
 
 from .sender_fakes import cluster_of
 
@@ -56,7 +56,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.fixture(autouse=True)
 def _no_sockets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing here may connect."""
-    monkeypatch.setattr("aiokafkapy.client.broker_connections.BrokerConnections.connect", lambda *_: None)
+    monkeypatch.setattr("aiokafkapy.client.transport.broker_connections.BrokerConnections.connect", lambda *_: None)
 
 
 class TestConstruction:

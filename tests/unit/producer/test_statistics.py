@@ -9,8 +9,8 @@ import pytest
 
 from aiokafkapy.errors import KafkaError, SenderCrashedError
 from aiokafkapy.producer.config import ProducerConfig
-from aiokafkapy.producer.producer_runtime import ProducerRuntime
-from aiokafkapy.producer.producer_state import ProducerState
+from aiokafkapy.producer.runtime import ProducerRuntime
+from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.producer.statistics import ProducerStatistics, health_of, metrics_of, statistics_of
 
 from .sender_fakes import cluster_of

@@ -1,0 +1,236 @@
+"""One connection of one client: bytes in, one request at a time, one response out, and when it may read.
+
+Owns the transport, the frame decoder and the muting of a single connection. It must not know what a request means nor
+which handler takes it: it gives whole frames to its Processor and is told what to write. Kafka's counterpart is
+`KafkaChannel` with its `ChannelMuteState`.
+
+Rules:
+- one request at a time: from a whole frame until its response has left our buffer the connection is muted; frames that
+  came along in the same read wait here;
+- reading is paused as soon as something arrives that cannot be handed on, so what a client can make us hold is one
+  read of the event loop (256 KiB) besides the frame in progress, whatever it sends and whether or not it reads;
+- a size that is negative or over `socket_request_max_bytes` closes the connection before anything is allocated for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from enum import Enum
+from typing import Protocol, cast
+
+from ...errors import MalformedFrameError
+from ...protocol.framing import FrameDecoder
+from ...states import StateTable
+from ..context import ConnectionInfo
+from .request_channel import Request, Response
+
+__all__ = ["MUTE_STATES", "ClientConnection", "MuteState"]
+
+
+class MuteState(Enum):
+    """Whether the next request may be taken, and why not."""
+
+    NOT_MUTED = "not muted"
+    MUTED = "a whole request waits for room in the request queue"
+    MUTED_AND_RESPONSE_PENDING = "a request is being handled or its response written"
+    MUTED_AND_THROTTLED = "the response was written and the client is over its quota"
+    CLOSED = "closed"
+
+
+_S = MuteState
+MUTE_STATES = StateTable(
+    "client connection",
+    _S.NOT_MUTED,
+    {
+        _S.NOT_MUTED: {_S.MUTED, _S.CLOSED},
+        _S.MUTED: {_S.MUTED_AND_RESPONSE_PENDING, _S.CLOSED},
+        _S.MUTED_AND_RESPONSE_PENDING: {_S.NOT_MUTED, _S.MUTED_AND_THROTTLED, _S.CLOSED},
+        _S.MUTED_AND_THROTTLED: {_S.NOT_MUTED, _S.CLOSED},
+        _S.CLOSED: set(),
+    },
+)
+
+
+class ConnectionOwner(Protocol):
+    """What a connection needs of its Processor."""
+
+    @property
+    def may_read(self) -> bool: ...
+
+    def on_connected(self, connection: ClientConnection) -> None: ...
+
+    def on_request(self, connection: ClientConnection, buffer: bytes) -> Request | None: ...
+
+    def on_sent(self, connection: ClientConnection, response: Response) -> None: ...
+
+    def on_disconnected(self, connection: ClientConnection, error: Exception | None) -> None: ...
+
+
+class ClientConnection(asyncio.Protocol):
+    """State changes go through `MUTE_STATES`; `request` is the one in progress, if any."""
+
+    __slots__ = (
+        "_decoder",
+        "_frames",
+        "_is_reading",
+        "_overflowed",
+        "_owner",
+        "_sending",
+        "_transport",
+        "_unmute_handle",
+        "_write_paused",
+        "info",
+        "request",
+        "state",
+    )
+
+    def __init__(self, owner: ConnectionOwner, info: ConnectionInfo, max_request_size: int) -> None:
+        self.info = info
+        self.state = MUTE_STATES.initial
+        self.request: Request | None = None
+        self._owner = owner
+
+        # Reading
+        self._decoder = FrameDecoder(max_request_size)
+        self._frames: deque[bytes] = deque()
+        self._overflowed = False  # something arrived while muted; no more until unmuted
+        self._is_reading = True
+
+        # Writing
+        self._transport: asyncio.Transport | None = None
+        self._sending: Response | None = None
+        self._write_paused = False
+        self._unmute_handle: asyncio.TimerHandle | None = None
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing can be read or written any more."""
+        return self.state is MuteState.CLOSED
+
+    def send(self, response: Response) -> None:
+        """Write the response of the request in progress; `on_sent` is called once it has left our buffer."""
+        if self.is_closed or self._transport is None:
+            return
+        self._sending = response
+        if response.buffer:
+            self._transport.write(response.buffer)
+        if not self._write_paused:
+            self._sent()
+
+    def unmute(self) -> None:
+        """Take the next request, which may be here already."""
+        if self.is_closed:
+            return
+        self.state = MUTE_STATES.transition(self.state, MuteState.NOT_MUTED)
+        self.update_reading()
+
+    def throttle(self, seconds: float) -> None:
+        """Stay muted for so long, then unmute (KIP-219: the response, with the throttle time in it, has gone out)."""
+        self.state = MUTE_STATES.transition(self.state, MuteState.MUTED_AND_THROTTLED)
+        self._unmute_handle = asyncio.get_running_loop().call_later(seconds, self.unmute)
+
+    def offer_again(self) -> None:
+        """Hand on the request for which there was no room."""
+        if self.state is MuteState.MUTED:
+            self._hand_on()
+
+    def update_reading(self) -> None:
+        """Hand on what waits if that is possible, and read exactly when what arrives can be handed on."""
+        if self._transport is None or self.is_closed:
+            return
+        if self._is_ready:
+            self._overflowed = False
+            self._take_next()
+        should_read = self._owner.may_read and not self._overflowed and not self._frames
+        if should_read and not self._is_reading:
+            self._is_reading = True
+            self._transport.resume_reading()
+        elif not should_read and self._is_reading:
+            self._is_reading = False
+            self._transport.pause_reading()
+
+    def close(self) -> None:
+        """Close at once; what is unsent is dropped, as Kafka does with a connection it gives up."""
+        if self._transport is not None:
+            self._transport.abort()
+        self._settle(None)
+
+    # asyncio callbacks
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Every byte in the buffer counts as unsent, so that a client which does not read is not served further."""
+        # A cast, not a check: uvloop's transports are no asyncio.Transport.
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=0)
+        self._owner.on_connected(self)
+        # Not at once: uvloop starts to read after this call, whatever was said during it.
+        asyncio.get_running_loop().call_soon(self.update_reading)
+
+    def data_received(self, data: bytes) -> None:
+        """Cut into frames; the first is handed on, and more than that stops the reading."""
+        if self.is_closed:
+            return
+        try:
+            self._frames.extend(self._decoder.feed(data))
+        except MalformedFrameError as error:
+            self._close_for(error)
+            return
+        self._overflowed = not self._is_ready
+        self.update_reading()
+
+    def pause_writing(self) -> None:
+        """The response has not all left yet."""
+        self._write_paused = True
+
+    def resume_writing(self) -> None:
+        """It has."""
+        self._write_paused = False
+        if self._sending is not None:
+            self._sent()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The one place where the end is reported, however it came about."""
+        self._settle(exc)
+
+    # internals
+
+    @property
+    def _is_ready(self) -> bool:
+        return self.state is MuteState.NOT_MUTED and self._owner.may_read
+
+    def _take_next(self) -> None:
+        if self._frames:
+            self.state = MUTE_STATES.transition(self.state, MuteState.MUTED)
+            self._hand_on()
+
+    def _hand_on(self) -> None:
+        request = self._owner.on_request(self, self._frames[0])
+        if request is not None:
+            self._frames.popleft()
+            self.request = request
+            self.state = MUTE_STATES.transition(self.state, MuteState.MUTED_AND_RESPONSE_PENDING)
+
+    def _sent(self) -> None:
+        response, self._sending = self._sending, None
+        self.request = None
+        assert response is not None
+        self._owner.on_sent(self, response)
+
+    def _close_for(self, error: Exception) -> None:
+        if self._transport is not None:
+            self._transport.abort()
+        self._settle(error)
+
+    def _settle(self, error: Exception | None) -> None:
+        if self.is_closed:
+            return
+        self.state = MUTE_STATES.transition(self.state, MuteState.CLOSED)
+        self._frames.clear()
+        self._sending = None
+        if self._unmute_handle is not None:
+            self._unmute_handle.cancel()
+        request, self.request = self.request, None
+        if request is not None and request.parked is not None:
+            request.parked.cancel()
+        self._owner.on_disconnected(self, error)

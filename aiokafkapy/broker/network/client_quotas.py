@@ -1,0 +1,116 @@
+"""Quotas of clients: how fast a client id may produce, fetch and use the broker, and how long it is held back.
+
+`ClientQuotaManager` measures one kind of use per client id with `SampledRate`, Kafka's sliding window of samples;
+`ClientQuotas` holds the three kinds a broker has. Pure: `now` is passed in, nothing waits here. Who is over the limit
+gets its answer at once with the throttle time in it, and its connection is muted for that long (KIP-219): that is the
+Processor's work, not this module's.
+
+Kafka's counterparts are `ClientQuotaManager`, `ClientRequestQuotaManager` and `Rate`.
+
+Rules:
+- throttle time is what brings the average over the window back to the limit: (rate - limit) / limit * window;
+- a client that rests for a whole window is forgotten, so memory is bounded by the clients active in one window.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+
+from ..config import BrokerConfig
+
+__all__ = ["ClientQuotaManager", "ClientQuotas", "SampledRate"]
+
+
+class ClientQuotas:
+    """The three quotas of a broker; None as a limit means that kind is not measured at all."""
+
+    __slots__ = ("fetch", "produce", "request")
+
+    def __init__(self, config: BrokerConfig) -> None:
+        windows = (config.quota_window_num, float(config.quota_window_size_seconds))
+        percentage = config.request_percentage
+        self.produce = ClientQuotaManager(config.producer_byte_rate, *windows)
+        self.fetch = ClientQuotaManager(config.consumer_byte_rate, *windows)
+        # Request time is throttled for one window size at most, as in ClientRequestQuotaManager: a single slow request
+        # must not shut its client out for minutes.
+        self.request = ClientQuotaManager(
+            None if percentage is None else percentage / 100, *windows, maximum_throttle=windows[1]
+        )
+
+
+class ClientQuotaManager:
+    """One kind of use, measured per client id."""
+
+    __slots__ = ("_limit", "_maximum_throttle", "_rates", "_window_num", "_window_size")
+
+    def __init__(
+        self, limit: float | None, window_num: int, window_size: float, maximum_throttle: float = float("inf")
+    ) -> None:
+        self._limit = limit
+        self._window_num = window_num
+        self._window_size = window_size
+        self._maximum_throttle = maximum_throttle
+        self._rates: dict[str, SampledRate] = {}
+
+    @property
+    def is_enabled(self) -> bool:
+        """Whether there is a limit."""
+        return self._limit is not None
+
+    def record(self, client_id: str, amount: float, now: float) -> float:
+        """Add use (bytes, or seconds of work); returns the seconds to hold the client back, 0.0 when within bounds."""
+        if self._limit is None:
+            return 0.0
+        rate = self._rates.get(client_id)
+        if rate is None:
+            self._forget_resting(now)
+            rate = self._rates[client_id] = SampledRate(self._window_num, self._window_size)
+        rate.record(amount, now)
+        return min(rate.throttle_time(self._limit, now), self._maximum_throttle)
+
+    def _forget_resting(self, now: float) -> None:
+        for client_id in [name for name, rate in self._rates.items() if rate.is_resting(now)]:
+            del self._rates[client_id]
+
+
+class SampledRate:
+    """A rate per second over the last `window_num` windows of `window_size` seconds (Kafka's `Rate`)."""
+
+    __slots__ = ("_samples", "_window_num", "_window_size")
+
+    def __init__(self, window_num: int, window_size: float) -> None:
+        self._window_num = window_num
+        self._window_size = window_size
+        self._samples: deque[list[float]] = deque()  # [start of the window, amount in it], oldest first
+
+    def record(self, amount: float, now: float) -> None:
+        """Add to the current window."""
+        self._expire(now)
+        if not self._samples or now - self._samples[-1][0] >= self._window_size:
+            self._samples.append([now, 0.0])
+        self._samples[-1][1] += amount
+
+    def rate(self, now: float) -> float:
+        """Amount per second."""
+        self._expire(now)
+        return sum(amount for _, amount in self._samples) / self._span(now)
+
+    def throttle_time(self, limit: float, now: float) -> float:
+        """Seconds without use after which the rate is the limit again; 0.0 when it is not over it."""
+        rate = self.rate(now)
+        return (rate - limit) / limit * self._span(now) if rate > limit else 0.0
+
+    def is_resting(self, now: float) -> bool:
+        """Whether nothing was recorded in the whole span."""
+        self._expire(now)
+        return not self._samples
+
+    def _span(self, now: float) -> float:
+        # As Kafka's Rate: never less than all windows but one, so that a first burst is averaged and not punished.
+        floor = (self._window_num - 1) * self._window_size
+        return max(floor, now - self._samples[0][0]) if self._samples else floor
+
+    def _expire(self, now: float) -> None:
+        oldest = now - self._window_num * self._window_size
+        while self._samples and self._samples[0][0] <= oldest:
+            self._samples.popleft()

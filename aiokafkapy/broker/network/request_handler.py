@@ -1,0 +1,270 @@
+"""The KafkaRequestHandlers: take a request off the queue, find its handler, and see that the answer goes back.
+
+Owns decoding, dispatch by API key, what an exception becomes, throttling, and the faults of `controls` that concern
+whole requests. It must not know any API's meaning nor a socket. Kafka's counterparts are `KafkaRequestHandlerPool`
+and the outer half of `KafkaApis`.
+
+Rules:
+- an unknown API key, a version that is not served, or a body that does not parse closes the connection; only
+  ApiVersions of an unknown version is answered, in version 0 with UNSUPPORTED_VERSION and what there is (KIP-511);
+- any exception of a handler becomes that API's own error response: a KafkaError its code, another one
+  UNKNOWN_SERVER_ERROR and a line in the log;
+- a handler that returned a future is done with; the response goes out when the future resolves, and a cancelled
+  future closes the connection;
+- faults are applied in this order: counted, `on_request`, `drop_next(after=False)`, `fail_next`, the handler,
+  `fail_next(after_append=True)`, `drop_next(after=True)`, `throttle`, `delay`.
+
+Events: `broker.malformed_request` and `broker.unsupported_request` (warnings, what a client did wrong, about ten lines
+a minute), `broker.handler_failed`, `broker.unwritable_response` and `broker.request_failed` (errors, bugs of ours).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import time
+from collections.abc import Iterator
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from ...errors import KafkaError, MalformedFrameError, UnknownServerError
+from ...observability import RateLimitedLogger, get_logger
+from ...protocol.api import ApiKey
+from ...protocol.codec import RequestHeader, decode_request_body, decode_request_header, encode_response
+from ..context import BrokerState, RequestContext
+from ..controls import broker_error
+from ..handlers import CLOSE_CONNECTION, NO_RESPONSE, Handler, dispatch_table
+from ..handlers.api_versions import unsupported_version_response
+from .client_quotas import ClientQuotas
+from .request_channel import Request, RequestChannel, Response, ResponseAction
+
+__all__ = ["KafkaRequestHandlerPool"]
+
+logger = get_logger(__name__)
+
+
+class KafkaRequestHandlerPool:
+    """The handlers of one node: M tasks that share the request queue."""
+
+    def __init__(self, node_id: int, state: BrokerState, request_channel: RequestChannel) -> None:
+        self._node_id = node_id
+        self._state = state
+        self._channel = request_channel
+        self._handlers = dispatch_table()
+        self._quotas = ClientQuotas(state.config)
+        self._client_errors = RateLimitedLogger(logger)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._is_stopped = False
+        self._delayed: set[asyncio.TimerHandle] = set()
+        self._parked: set[asyncio.Future[Any]] = set()
+
+    def start(self) -> None:
+        """Start the tasks."""
+        self._tasks = [
+            asyncio.create_task(self._run(), name=f"kafka-request-handler-{self._node_id}-{number}")
+            for number in range(self._state.config.num_io_threads)
+        ]
+
+    def stop(self) -> None:
+        """End the tasks, and give up what is parked or delayed."""
+        self._is_stopped = True
+        for task in self._tasks:
+            task.cancel()
+        for handle in self._delayed:
+            handle.cancel()
+        self._delayed.clear()
+        for future in list(self._parked):
+            future.cancel()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether every task has ended."""
+        return all(task.done() for task in self._tasks)
+
+    async def wait_stopped(self) -> None:
+        """Return when every task has ended."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def handle(self, request: Request) -> None:
+        """Answer one request, now or by parking it. Raises nothing: whatever is wrong concerns its connection only."""
+        request.dequeued = time.monotonic()
+        try:
+            header, position = decode_request_header(request.buffer)
+            request.api_key = header.api_key
+            self._state.controls.count_request(self._node_id, header.api_key)
+            handler = self._handlers.get(header.api_key)
+            if handler is None or not handler.supports(header.api_version):
+                self._refuse(request, header, handler)
+                return
+            body = decode_request_body(header, request.buffer, position)
+        except MalformedFrameError as error:
+            self._warn("broker.malformed_request", error=str(error))
+            self._respond(request, ResponseAction.CLOSE)
+            return
+        context = RequestContext(self._node_id, header, request.connection.info, self._state)
+        _Exchange(self, request, context, handler, body).run()
+
+    @contextlib.contextmanager
+    def closing_on_error(self, request: Request) -> Iterator[None]:
+        """The root of whatever is done for one request: a bug costs its connection, and no task."""
+        try:
+            yield
+        except Exception as error:
+            logger.error("broker.request_failed", exc_info=error, node_id=self._node_id, api_key=request.api_key)
+            self._respond(request, ResponseAction.CLOSE)
+
+    # internals
+
+    async def _run(self) -> None:
+        while True:
+            request = await self._channel.receive_request()
+            with self.closing_on_error(request):
+                self.handle(request)
+            if len(self._channel):
+                # receive_request does not wait while there is something: others must get their turn of the loop.
+                await asyncio.sleep(0)
+
+    def _refuse(self, request: Request, header: RequestHeader, handler: Handler | None) -> None:
+        if handler is not None and header.api_key == ApiKey.API_VERSIONS:
+            body = unsupported_version_response()
+            self._respond(request, ResponseAction.SEND, encode_response(body, header.correlation_id))
+            return
+        self._warn(
+            "broker.unsupported_request",
+            api_key=header.api_key,
+            api_version=header.api_version,
+            client_id=header.client_id,
+        )
+        self._respond(request, ResponseAction.CLOSE)
+
+    def _warn(self, event: str, **fields: Any) -> None:
+        self._client_errors.log(event, self._state.now(), logging.WARNING, event, node_id=self._node_id, **fields)
+
+    def _respond(
+        self, request: Request, action: ResponseAction, buffer: bytes = b"", throttle: float = 0.0, delay: float = 0.0
+    ) -> None:
+        now = time.monotonic()
+        request.handled = request.handled or now
+        request.answered = request.answered or now
+        response = Response(request, action, buffer, throttle)
+        if delay <= 0 or self._is_stopped:  # what was parked is answered after the end, to nobody
+            request.processor.enqueue_response(response)
+            return
+        handle: asyncio.TimerHandle = self._state.loop.call_later(delay, lambda: self._send_delayed(handle, response))
+        self._delayed.add(handle)
+
+    def _send_delayed(self, handle: asyncio.TimerHandle, response: Response) -> None:
+        self._delayed.discard(handle)
+        response.request.processor.enqueue_response(response)
+
+    def _throttle_time(self, context: RequestContext, request: Request, response_size: int) -> float:
+        """Seconds: the longest of what the quotas and the controls say."""
+        quotas, client_id, now = self._quotas, context.client_id, request.handled
+        throttle = self._state.controls.throttle_time(client_id)
+        if context.api_key == ApiKey.PRODUCE:
+            throttle = max(throttle, quotas.produce.record(client_id, len(request.buffer), now))
+        elif context.api_key == ApiKey.FETCH:
+            throttle = max(throttle, quotas.fetch.record(client_id, response_size, now))
+        return max(throttle, quotas.request.record(client_id, request.handled - request.dequeued, now))
+
+
+@dataclasses.dataclass(slots=True)
+class _Exchange:
+    """One request on its way through faults and handler to its response."""
+
+    pool: KafkaRequestHandlerPool
+    request: Request
+    context: RequestContext
+    handler: Handler
+    body: Any
+
+    def run(self) -> None:
+        """Dispatch, and finish now or when the handler's future resolves."""
+        answer = self._dispatch()
+        self.request.handled = time.monotonic()
+        if isinstance(answer, asyncio.Future):
+            self.pool._parked.add(answer)
+            self.request.parked = answer
+            answer.add_done_callback(self._on_answered)
+            if self.request.connection.is_closed:
+                answer.cancel()
+        else:
+            self._finish(answer)
+
+    # asyncio callbacks
+
+    def _on_answered(self, future: asyncio.Future[Any]) -> None:
+        self.pool._parked.discard(future)
+        self.request.parked = None
+        with self.pool.closing_on_error(self.request):
+            error = None if future.cancelled() else future.exception()
+            if future.cancelled():
+                self._finish(CLOSE_CONNECTION)
+            else:
+                self._finish(future.result() if error is None else self._error_response(error))
+
+    # internals
+
+    def _dispatch(self) -> Any:
+        controls = self.context.state.controls
+        try:
+            answer = controls.intercept(self.context, self.body)
+            if answer is not None:
+                return answer
+            if controls.take_drop(self.context, after=False):
+                return CLOSE_CONNECTION
+            code = controls.request_error(self.context)
+            if code:
+                raise broker_error(code)
+            return self.handler.handle(self.context, self.body)
+        except Exception as error:  # whatever a handler raises is the answer to this one request
+            return self._error_response(error)
+
+    def _finish(self, answer: Any) -> None:
+        controls = self.context.state.controls
+        self.request.answered = time.monotonic()
+        code = controls.request_error(self.context, after=True)
+        if code:
+            answer = self._error_response(broker_error(code))
+        if controls.take_drop(self.context, after=True):
+            answer = CLOSE_CONNECTION
+        delay = controls.delay_of(self.context)
+        respond = partial(self.pool._respond, self.request, delay=delay)
+        if answer is CLOSE_CONNECTION:
+            respond(ResponseAction.CLOSE)
+        elif answer is NO_RESPONSE:
+            respond(ResponseAction.NO_OPERATION, throttle=self.pool._throttle_time(self.context, self.request, 0))
+        else:
+            self._send(answer, respond)
+
+    def _send(self, answer: Any, respond: Any) -> None:
+        try:
+            buffer = encode_response(answer, self.context.header.correlation_id)
+            throttle = self.pool._throttle_time(self.context, self.request, len(buffer))
+            if throttle > 0 and hasattr(answer, "throttle_time"):
+                answer = dataclasses.replace(answer, throttle_time=timedelta(milliseconds=round(throttle * 1000)))
+                buffer = encode_response(answer, self.context.header.correlation_id)
+        except Exception as error:  # a response that cannot be written: the handler's fault, and nobody's answer
+            logger.error("broker.unwritable_response", exc_info=error, **self._names())
+            respond(ResponseAction.CLOSE)
+            return
+        respond(ResponseAction.SEND, buffer, throttle)
+
+    def _error_response(self, error: BaseException) -> Any:
+        if not isinstance(error, KafkaError):
+            logger.error("broker.handler_failed", exc_info=error, **self._names())
+            error = UnknownServerError(f"{type(error).__name__}: {error}")
+        elif error.code is None:
+            error = UnknownServerError(str(error))
+        try:
+            return self.handler.error(self.context, self.body, error)
+        except Exception as failure:  # the same of an error response
+            logger.error("broker.unwritable_response", exc_info=failure, **self._names())
+            return CLOSE_CONNECTION
+
+    def _names(self) -> dict[str, Any]:
+        header = self.context.header
+        return {"node_id": self.context.node_id, "api_key": header.api_key, "api_version": header.api_version}

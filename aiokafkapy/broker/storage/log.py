@@ -1,0 +1,441 @@
+"""One partition's log: record batches as the producer sent them, with offset and leader epoch stamped in.
+
+Owns offsets, the look-ups by offset, time and epoch, the checks a batch must pass, and the partition's producer
+state. It knows neither who leads nor who asks. Kafka's counterparts are ``UnifiedLog``, ``LogValidator`` and
+``LeaderEpochFileCache``; replicas share the log here, so the high watermark is the end.
+
+Rules:
+- a batch is copied at most once, into what is stored; the stamp (offset, epoch) lies outside its CRC, so nothing is
+  computed again but on a LogAppendTime topic; no record is decoded on append, unless one of them is to be refused;
+- ``append`` either has the batch with the storage and remembers its sequences, or raises and changes nothing;
+- ``read`` gives whole batches, so the first may begin below the offset asked for, as clients expect;
+- recovery reads all batches and believes none that does not fit (CRC, length, order): the log ends before the first
+  such one.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, islice
+from typing import Final, NamedTuple
+
+from ...common import NO_TIMESTAMP, ConsumedRecord
+from ...errors import (
+    InvalidRecordError,
+    InvalidTimestampError,
+    KafkaError,
+    MessageTooLargeError,
+    OffsetOutOfRangeError,
+    PolicyViolationError,
+    UnsupportedForMessageFormatError,
+)
+from ...observability import get_logger
+from ...record.batch import RecordBatch, assign_offset, iter_batches, set_append_time
+from .log_storage import Buffer, LogStorage
+from .producer_state import BatchMetadata, ProducerStateManager
+from .topic_config import TopicConfig
+
+__all__ = ["AppendInfo", "PartitionLog", "RejectedRecords", "RejectedTimestamps", "TimestampOffset", "the_batch"]
+
+logger = get_logger()
+
+LATEST: Final = -1
+STAMP_SIZE: Final = 16
+"""Base offset, length and leader epoch: what comes before the magic byte and is outside of the CRC."""
+KEEP_FROM: Final = 64 * 1024
+"""Bytes from which a batch is kept in two pieces; below, a view of its own would cost more than the copy."""
+UNDEFINED_EPOCH: Final = -1
+UNDEFINED_OFFSET: Final = -1
+
+
+class AppendInfo(NamedTuple):
+    """Where a batch is in the log; ``log_append_time_ms`` is -1 when the records keep their own times."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    is_duplicate: bool
+
+
+class TimestampOffset(NamedTuple):
+    """What a look-up by time found."""
+
+    timestamp_ms: int
+    offset: int
+    leader_epoch: int
+
+
+class PartitionLog:
+    """The records of one partition: ``start_offset`` ≤ offset < ``end_offset``."""
+
+    __slots__ = (
+        "_base_offsets",
+        "_epochs",
+        "_index",
+        "_max_timestamps",
+        "_positions",
+        "_running_max",
+        "_storage",
+        "_topic",
+        "config",
+        "end_offset",
+        "producers",
+        "start_offset",
+    )
+
+    def __init__(
+        self,
+        topic: str,
+        index: int,
+        config: TopicConfig,
+        storage: LogStorage,
+        *,
+        producer_id_expiration_ms: int = 86_400_000,
+    ) -> None:
+        """Recovers what the storage has. Raises OSError when it cannot be read."""
+        self._topic = topic
+        self._index = index
+        self._storage = storage
+        self.config = config
+        self.producers = ProducerStateManager(f"{topic}-{index}", producer_id_expiration_ms)
+        # one entry per batch, oldest first; the running maximum makes the look-up by time a bisection
+        self._base_offsets = array("q")
+        self._positions = array("q")
+        self._max_timestamps = array("q")
+        self._running_max = array("q")
+        # (leader epoch, first offset), both ascending
+        self._epochs: list[tuple[int, int]] = []
+        self.start_offset = self.end_offset = 0
+        self._recover()
+
+    @property
+    def high_watermark(self) -> int:
+        """Up to where consumers read: replicas share this log, so it is its end."""
+        return self.end_offset
+
+    @property
+    def size(self) -> int:
+        """Bytes held."""
+        return self._storage.size - self._positions[0] if self._positions else 0
+
+    @property
+    def batch_count(self) -> int:
+        """Batches held."""
+        return len(self._base_offsets)
+
+    # appending
+
+    def append(self, records: Buffer | RecordBatch, leader_epoch: int, timestamp_ms: int) -> AppendInfo:
+        """Append one batch at wall time ``timestamp_ms``, and have it with the storage.
+
+        The bytes of a batch that are read-only must really not change any more: a large one is kept as it is.
+
+        A batch that is here already (idempotence) is not appended; its old place is returned. Raises
+        CorruptMessageError, InvalidRecordError, InvalidTimestampError, MessageTooLargeError,
+        OutOfOrderSequenceNumberError, InvalidProducerEpochError or KafkaStorageError; then nothing has changed.
+        """
+        batch = records if isinstance(records, RecordBatch) else the_batch(records)
+        self._check(batch)
+        sequences = _sequences(batch)
+        if sequences is not None:
+            duplicate = self.producers.check(batch.producer_id, batch.producer_epoch, *sequences)
+            if duplicate is not None:
+                time_ms = duplicate.timestamp_ms if self.config.uses_log_append_time else NO_TIMESTAMP
+                return AppendInfo(duplicate.first_offset, duplicate.last_offset, time_ms, True)
+        max_timestamp = batch.max_timestamp
+        self._check_timestamps(batch, timestamp_ms)
+        if self.config.is_compacted:
+            self._check_keys(batch)
+        base_offset, position = self.end_offset, self._storage.size
+        if self.config.uses_log_append_time:
+            max_timestamp = timestamp_ms
+            data = bytearray(batch.buffer)
+            assign_offset(data, base_offset, leader_epoch)
+            set_append_time(data, timestamp_ms)
+            pieces: Sequence[Buffer] = (data,)
+        else:
+            pieces = _stamped(batch, base_offset, leader_epoch)
+        self._storage.append(pieces, base_offset, self.config.segment_bytes, sync=self.config.flush_messages == 1)
+        self._note(batch, sequences, base_offset, leader_epoch, max_timestamp, position)
+        log_append_time_ms = timestamp_ms if self.config.uses_log_append_time else NO_TIMESTAMP
+        return AppendInfo(base_offset, self.end_offset - 1, log_append_time_ms, False)
+
+    # reading
+
+    def read(self, offset: int, max_bytes: int, *, minimum_one: bool = True) -> list[Buffer]:
+        """Whole batches from the one that holds ``offset``, of at most ``max_bytes`` in sum; the first one comes
+        whatever its size with ``minimum_one`` (KIP-74). Raises OffsetOutOfRangeError.
+        """
+        if not self.start_offset <= offset <= self.end_offset:
+            raise OffsetOutOfRangeError(
+                f"Received request for offset {offset} for partition {self._topic}-{self._index}, but we only have log "
+                f"segments from offset {self.start_offset} up to {self.end_offset}."
+            )
+        if offset == self.end_offset:
+            return []
+        first = bisect_right(self._base_offsets, offset) - 1
+        start = self._positions[first]
+        if start + max_bytes >= self._storage.size:
+            end = self._storage.size
+        else:
+            last = bisect_right(self._positions, start + max_bytes) - 1
+            if last == first and minimum_one:
+                last += 1
+            end = self._positions[last] if last < len(self._positions) else self._storage.size
+        return self._storage.read(start, end - start) if end > start else []
+
+    def bytes_from(self, offset: int) -> int:
+        """How many bytes ``read`` could give from ``offset``, which must be in range or the end."""
+        if offset >= self.end_offset:
+            return 0
+        return self._storage.size - self._positions[bisect_right(self._base_offsets, offset) - 1]
+
+    def records(self, offset: int | None = None) -> list[ConsumedRecord]:
+        """All records from ``offset`` (the start by default), decoded. Raises OffsetOutOfRangeError."""
+        offset = self.start_offset if offset is None else offset
+        if not self.read(offset, 1):
+            return []
+        first = bisect_right(self._base_offsets, offset) - 1
+        return [record for batch in self._batches(first) for record in self._decoded(batch) if record.offset >= offset]
+
+    # look-ups
+
+    def offset_for_time(self, timestamp_ms: int) -> TimestampOffset | None:
+        """The first record that is not older than ``timestamp_ms``; None when all are."""
+        for batch in self._batches(bisect_left(self._running_max, timestamp_ms)):
+            for record in self._decoded(batch):
+                if record.timestamp_ms >= timestamp_ms and record.offset >= self.start_offset:
+                    return TimestampOffset(record.timestamp_ms, record.offset, batch.leader_epoch)
+        return None
+
+    def max_timestamp(self) -> TimestampOffset | None:
+        """The first of the youngest records; None when there is none (KIP-734)."""
+        return self.offset_for_time(self._running_max[-1]) if self._running_max else None
+
+    def epoch_at(self, offset: int) -> int:
+        """The leader epoch under which the record at ``offset`` was written, -1 when there is none."""
+        found = bisect_right(self._epochs, offset, key=lambda entry: entry[1]) - 1
+        return self._epochs[found][0] if found >= 0 and offset < self.end_offset else UNDEFINED_EPOCH
+
+    def end_offset_for_epoch(self, epoch: int, current_epoch: int) -> tuple[int, int]:
+        """(epoch, end offset) of the last records written under ``epoch`` or below it; (-1, -1) when unknown (KIP-320).
+
+        Java's ``LeaderEpochFileCache.endOffsetFor``, where the leader notes its epoch as soon as it leads.
+        """
+        entries = list(self._epochs)
+        if not entries or entries[-1][0] < current_epoch:
+            entries.append((current_epoch, self.end_offset))
+        if epoch == entries[-1][0]:
+            return epoch, self.end_offset
+        higher = bisect_right(entries, epoch, key=lambda entry: entry[0])
+        if epoch < 0 or higher == len(entries):
+            return UNDEFINED_EPOCH, UNDEFINED_OFFSET
+        return (entries[higher - 1][0] if higher else epoch), entries[higher][1]
+
+    # removing
+
+    def delete_records(self, before_offset: int) -> int:
+        """Make ``before_offset`` (-1: the end) the start of the log; returns the start, which never goes back.
+
+        Raises OffsetOutOfRangeError above the end, PolicyViolationError when the topic is only compacted.
+        """
+        if self.config.is_compacted and "delete" not in self.config.value("cleanup.policy"):
+            raise PolicyViolationError(f"Records of {self._topic} can not be deleted due to its cleanup policy.")
+        offset = self.end_offset if before_offset == LATEST else before_offset
+        if not 0 <= offset <= self.end_offset:
+            raise OffsetOutOfRangeError(
+                f"The specified offset {before_offset} is not between 0 and the high watermark {self.end_offset}."
+            )
+        if offset > self.start_offset:
+            self._storage.save_start_offset(offset)
+            self.start_offset = offset
+            self._forget_before(offset)
+        return self.start_offset
+
+    def delete(self) -> None:
+        """Remove the log and its files."""
+        self._storage.delete()
+        for column in (self._base_offsets, self._positions, self._max_timestamps, self._running_max):
+            del column[:]
+        self.end_offset = self.start_offset
+
+    # internals: what a batch must be
+
+    def _check(self, batch: RecordBatch) -> None:
+        if batch.size > self.config.max_message_bytes:
+            raise MessageTooLargeError(
+                f"The record batch size in the append to {self._topic}-{self._index} is {batch.size} bytes which "
+                f"exceeds the maximum configured value of {self.config.max_message_bytes}."
+            )
+        batch.validate()
+        problem = _problem(batch)
+        if problem:
+            raise InvalidRecordError(f"{problem} in topic partition {self._topic}-{self._index}.")
+
+    def _check_timestamps(self, batch: RecordBatch, now_ms: int) -> None:
+        if self.config.uses_log_append_time:
+            return
+        if batch.has_append_time:
+            raise InvalidTimestampError(
+                f"Invalid timestamp type in message of {self._topic}-{self._index}: LogAppendTime is the broker's."
+            )
+        oldest, newest = now_ms - self.config.timestamp_before_max_ms, now_ms + self.config.timestamp_after_max_ms
+        # The header says whether it is worth decoding anything: a batch out of range is rare.
+        if batch.max_timestamp <= newest and (oldest <= 0 or batch.base_timestamp >= oldest):
+            return
+        errors = [
+            (index, f"Timestamp {record.timestamp_ms} of message {index} should be within [{oldest}, {newest}]")
+            for index, record in enumerate(self._decoded(batch))
+            if record.timestamp_ms != NO_TIMESTAMP and not oldest <= record.timestamp_ms <= newest
+        ]
+        if errors:
+            raise RejectedTimestamps("One or more records have been rejected due to invalid timestamp", errors)
+
+    def _check_keys(self, batch: RecordBatch) -> None:
+        where = f"{self._topic}-{self._index}"
+        errors = [
+            (index, f"Compacted topic cannot accept message without key in topic partition {where}.")
+            for index, record in enumerate(self._decoded(batch))
+            if record.key is None
+        ]
+        if errors:
+            raise RejectedRecords(
+                f"One or more records have been rejected due to {len(errors)} record errors in total, and only showing "
+                f"the first three errors at most: {[message for _, message in errors[:3]]}",
+                errors,
+            )
+
+    # internals: what is known of the batches that are there
+
+    def _note(
+        self,
+        batch: RecordBatch,
+        sequences: tuple[int, int] | None,
+        base_offset: int,
+        leader_epoch: int,
+        max_timestamp: int,
+        position: int,
+    ) -> None:
+        self._base_offsets.append(base_offset)
+        self._positions.append(position)
+        self._max_timestamps.append(max_timestamp)
+        self._running_max.append(max(max_timestamp, self._running_max[-1]) if self._running_max else max_timestamp)
+        if not self._epochs or self._epochs[-1][0] < leader_epoch:
+            self._epochs.append((leader_epoch, base_offset))
+        last_offset = base_offset + batch.last_offset_delta
+        self.end_offset = last_offset + 1
+        if sequences is not None:
+            self.producers.update(
+                batch.producer_id,
+                batch.producer_epoch,
+                BatchMetadata(*sequences, base_offset, last_offset, max_timestamp),
+            )
+
+    def _forget_before(self, offset: int) -> None:
+        keep = bisect_right(self._base_offsets, offset) - 1 if offset < self.end_offset else len(self._base_offsets)
+        position = self._positions[keep] if keep < len(self._positions) else self._storage.size
+        # The storage may have to keep more than that; nobody can see it.
+        self._storage.discard_before(position)
+        del self._base_offsets[:keep], self._positions[:keep], self._max_timestamps[:keep]
+        self._running_max = array("q", accumulate(self._max_timestamps, max))
+        while len(self._epochs) > 1 and self._epochs[1][1] <= offset:
+            del self._epochs[0]
+        if self._epochs:
+            self._epochs[0] = (self._epochs[0][0], max(self._epochs[0][1], offset))
+
+    def _batches(self, first: int) -> Iterator[RecordBatch]:
+        for index in range(first, len(self._base_offsets)):
+            start = self._positions[index]
+            end = self._positions[index + 1] if index + 1 < len(self._positions) else self._storage.size
+            yield RecordBatch(b"".join(self._storage.read(start, end - start)))
+
+    def _decoded(self, batch: RecordBatch) -> list[ConsumedRecord]:
+        return batch.records(self._topic, self._index)
+
+    def _recover(self) -> None:
+        cut = self._storage.recover(self._scan)
+        start = self._storage.load_start_offset()
+        if cut:
+            logger.warning(
+                "broker.log_truncated", topic=self._topic, partition=self._index, bytes=cut, end_offset=self.end_offset
+            )
+        self.start_offset = start
+        self.end_offset = max(self.end_offset, start)
+        if start:
+            self._forget_before(start)
+
+    def _scan(self, segment: memoryview, position: int) -> int:
+        sound = 0
+        try:
+            for batch in iter_batches(segment):
+                batch.validate()
+                if batch.base_offset < self.end_offset:
+                    break
+                base_offset, epoch, max_timestamp = batch.base_offset, batch.leader_epoch, batch.max_timestamp
+                self._note(batch, _sequences(batch), base_offset, epoch, max_timestamp, position + sound)
+                sound += batch.size
+        except KafkaError as error:
+            logger.warning("broker.log_unsound", topic=self._topic, partition=self._index, error=str(error))
+        return sound
+
+
+class RejectedRecords(InvalidRecordError):
+    """Some records of a batch are refused, so all are; ``record_errors`` has (index, message) of each (KIP-467)."""
+
+    def __init__(self, message: str, record_errors: list[tuple[int, str]]) -> None:
+        super().__init__(message)
+        self.record_errors = record_errors
+
+
+class RejectedTimestamps(InvalidTimestampError):
+    """As ``RejectedRecords``, because of the records' times."""
+
+    def __init__(self, message: str, record_errors: list[tuple[int, str]]) -> None:
+        super().__init__(message)
+        self.record_errors = record_errors
+
+
+def the_batch(records: Buffer) -> RecordBatch:
+    """The one batch that a Produce request has for a partition; what is behind it and no whole batch is left out.
+
+    Raises CorruptMessageError, and InvalidRecordError when there is none, more than one, or one of an old format.
+    """
+    try:
+        batches = list(islice(iter_batches(records), 2))
+    except UnsupportedForMessageFormatError as error:
+        raise InvalidRecordError(str(error)) from None
+    if len(batches) != 1:
+        raise InvalidRecordError("Produce requests must have exactly one whole record batch per partition")
+    return batches[0]
+
+
+def _stamped(batch: RecordBatch, base_offset: int, leader_epoch: int) -> Sequence[Buffer]:
+    """The batch with its place in the log; a large one that cannot change any more is not copied for it."""
+    if batch.size >= KEEP_FROM and batch.buffer.readonly:
+        stamp = bytearray(batch.buffer[:STAMP_SIZE])
+        assign_offset(stamp, base_offset, leader_epoch)
+        return stamp, batch.buffer[STAMP_SIZE:]
+    data = bytearray(batch.buffer)
+    assign_offset(data, base_offset, leader_epoch)
+    return (data,)
+
+
+def _problem(batch: RecordBatch) -> str | None:
+    """What is wrong with a producer's batch whose bytes are sound; Java's ``LogValidator.validateBatch``."""
+    if batch.base_offset != 0:
+        return f"The baseOffset of the record batch should be 0, but it is {batch.base_offset}"
+    if batch.is_control:
+        return "Clients are not allowed to write control records"
+    if batch.record_count <= 0:
+        return f"Invalid reported count {batch.record_count} for record batch"
+    if batch.record_count != batch.last_offset_delta + 1:
+        return f"Inconsistent batch offset range [0, {batch.last_offset_delta}] and count {batch.record_count}"
+    if batch.has_producer_id and batch.base_sequence < 0:
+        return f"Invalid sequence number {batch.base_sequence} in record batch with producerId {batch.producer_id}"
+    return None
+
+
+def _sequences(batch: RecordBatch) -> tuple[int, int] | None:
+    return (batch.base_sequence, batch.last_sequence) if batch.has_producer_id else None

@@ -1,0 +1,301 @@
+"""Where a partition's bytes lie: in memory, or in append-only segment files that survive ``kill -9``.
+
+Owns bytes and their positions (counted from the log's first byte, over all segments); knows no batch, offset or topic
+beyond the base offset in a segment's name. Kafka's counterparts are ``LogSegment``, ``FileRecords`` and
+``LogOffsetMetadata``'s checkpoints.
+
+Rules:
+- an append is with the operating system before ``append`` returns: that is enough to survive the death of the process;
+  only ``sync`` (topic option ``flush.messages=1``) survives the death of the machine;
+- an append either is there as a whole or raises KafkaStorageError and leaves nothing that a reader could see;
+- nothing is created on disk for a partition that nobody has written to, and no more than ``MAX_OPEN_FILES`` descriptors
+  are held, so that 10,000 partitions cost neither inodes nor descriptors;
+- recovery trusts nothing: the owner says how much of each segment is sound, the rest is cut off.
+"""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import shutil
+from array import array
+from bisect import bisect_left
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Protocol, TypeAlias
+
+from ...errors import KafkaStorageError
+
+__all__ = ["Buffer", "FileStorage", "LogStorage", "MemoryStorage", "OpenFiles", "write_all", "write_atomically"]
+
+Buffer: TypeAlias = bytes | bytearray | memoryview
+
+MAX_OPEN_FILES: Final = 128
+"""A process has 1,024 descriptors by default, and the sockets want most of them."""
+
+Scan = Callable[[memoryview, int], int]
+"""Given a segment's bytes and their position, how many of them are sound."""
+
+
+class LogStorage(Protocol):
+    """What a ``PartitionLog`` needs. ``size`` is the position behind the last byte."""
+
+    size: int
+
+    def append(self, pieces: Sequence[Buffer], base_offset: int, segment_bytes: int, *, sync: bool = False) -> None:
+        """Add one batch; a new segment is begun first if the last one would outgrow ``segment_bytes``.
+
+        With ``sync`` it is on the disk itself when this returns.
+        """
+
+    def read(self, position: int, size: int) -> list[Buffer]:
+        """The batches from ``position``, in order, in any number of pieces; ``size`` is that of whole batches."""
+
+    def discard_before(self, position: int) -> None:
+        """Free what lies before ``position``, as far as whole segments allow."""
+
+    def recover(self, scan: Scan) -> int:
+        """Show all segments to ``scan``, cut what is not sound, and return the number of bytes cut."""
+
+    def load_start_offset(self) -> int:
+        """The log start offset that was saved, 0 if none was."""
+
+    def save_start_offset(self, offset: int) -> None:
+        """Remember the log start offset."""
+
+    def delete(self) -> None:
+        """Forget all of it, on disk too."""
+
+
+class MemoryStorage:
+    """Batches as they were appended, without a copy on either way."""
+
+    __slots__ = ("_batches", "_starts", "size")
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._batches: list[Sequence[Buffer]] = []
+        self._starts = array("q")
+
+    def append(self, pieces: Sequence[Buffer], base_offset: int, segment_bytes: int, *, sync: bool = False) -> None:
+        """Keep the pieces themselves: the caller must not change them afterwards."""
+        self._batches.append(pieces)
+        self._starts.append(self.size)
+        self.size += sum(map(len, pieces))
+
+    def read(self, position: int, size: int) -> list[Buffer]:
+        """The pieces themselves."""
+        first, last = bisect_left(self._starts, position), bisect_left(self._starts, position + size)
+        return [piece for pieces in self._batches[first:last] for piece in pieces]
+
+    def discard_before(self, position: int) -> None:
+        """Every batch is its own segment."""
+        count = bisect_left(self._starts, position)
+        del self._batches[:count], self._starts[:count]
+
+    def recover(self, scan: Scan) -> int:
+        """Nothing to recover."""
+        return 0
+
+    def load_start_offset(self) -> int:
+        """Nothing saved."""
+        return 0
+
+    def save_start_offset(self, offset: int) -> None:
+        """Nothing to save."""
+
+    def delete(self) -> None:
+        """Drop all batches."""
+        self._batches.clear()
+        del self._starts[:]
+
+
+class _Segment:
+    __slots__ = ("path", "size", "start")
+
+    def __init__(self, path: Path, start: int, size: int) -> None:
+        self.path = path
+        self.start = start
+        self.size = size
+
+
+class FileStorage:
+    """Segments named by their first offset, as Kafka names them, so that Kafka's ``DumpLogSegments`` reads them."""
+
+    __slots__ = ("_folder", "_open_files", "_segments", "size")
+
+    def __init__(self, folder: Path, open_files: OpenFiles) -> None:
+        self.size = 0
+        self._folder = folder
+        self._open_files = open_files
+        self._segments: list[_Segment] = []
+        # Missing is the rule for a partition nobody has written to.
+        for path in sorted(folder.glob("*.log")) if folder.is_dir() else ():
+            self._segments.append(_Segment(path, self.size, path.stat().st_size))
+            self.size += self._segments[-1].size
+
+    def append(self, pieces: Sequence[Buffer], base_offset: int, segment_bytes: int, *, sync: bool = False) -> None:
+        """Write behind the last byte. Raises KafkaStorageError; then the log is as it was."""
+        size = sum(map(len, pieces))
+        segment = self._segments[-1] if self._segments else None
+        if segment is None or (segment.size and segment.size + size > segment_bytes):
+            segment = self._roll(base_offset)
+        try:
+            descriptor = self._open_files.descriptor(segment.path)
+            write_all(descriptor, pieces, segment.size)
+            if sync:
+                os.fsync(descriptor)
+        except OSError as error:
+            self._cut(segment, segment.size)
+            raise KafkaStorageError(f"cannot write {size} bytes to {segment.path}: {error}") from error
+        segment.size += size
+        self.size += size
+
+    def read(self, position: int, size: int) -> list[Buffer]:
+        """One piece per segment touched. Raises KafkaStorageError."""
+        end = min(position + size, self.size)
+        found: list[Buffer] = []
+        for segment in self._segments:
+            start, stop = max(position, segment.start), min(end, segment.start + segment.size)
+            if start < stop:
+                found.append(self._read(segment, start - segment.start, stop - start))
+        return found
+
+    def discard_before(self, position: int) -> None:
+        """Remove whole segments; the last one stays, since it says where the log ends."""
+        while len(self._segments) > 1 and self._segments[0].start + self._segments[0].size <= position:
+            self._remove(self._segments.pop(0))
+
+    def recover(self, scan: Scan) -> int:
+        """Stop at the first segment with anything unsound: cut it there and remove those behind it."""
+        before, position = self.size, 0
+        for index, segment in enumerate(self._segments):
+            segment.start = position
+            sound = _scan_file(segment, scan)
+            position += sound
+            if sound < segment.size:
+                self._cut(segment, sound)
+                segment.size = sound
+                for later in self._segments[index + 1 :]:
+                    self._remove(later)
+                del self._segments[index + 1 :]
+                break
+        self.size = position
+        return before - position
+
+    def load_start_offset(self) -> int:
+        """From the checkpoint, else from the first segment's name."""
+        try:
+            return int((self._folder / "log-start-offset").read_text())
+        except (FileNotFoundError, ValueError):
+            return int(self._segments[0].path.stem) if self._segments else 0
+
+    def save_start_offset(self, offset: int) -> None:
+        """Replace the checkpoint atomically. Raises KafkaStorageError."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            write_atomically(self._folder / "log-start-offset", str(offset).encode())
+        except OSError as error:
+            raise KafkaStorageError(f"cannot write to {self._folder}: {error}") from error
+
+    def delete(self) -> None:
+        """Close and remove everything."""
+        for segment in self._segments:
+            self._open_files.forget(segment.path)
+        self._segments.clear()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    # internals
+
+    def _roll(self, base_offset: int) -> _Segment:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise KafkaStorageError(f"cannot create {self._folder}: {error}") from error
+        self._segments.append(_Segment(self._folder / f"{base_offset:020d}.log", self.size, 0))
+        return self._segments[-1]
+
+    def _read(self, segment: _Segment, start: int, size: int) -> bytes:
+        try:
+            data = os.pread(self._open_files.descriptor(segment.path), size, start)
+        except OSError as error:
+            raise KafkaStorageError(f"cannot read {size} bytes of {segment.path}: {error}") from error
+        if len(data) < size:
+            raise KafkaStorageError(f"{segment.path} is shorter than it was: {len(data)} of {size} bytes at {start}")
+        return data
+
+    def _cut(self, segment: _Segment, size: int) -> None:
+        try:
+            os.ftruncate(self._open_files.descriptor(segment.path), size)
+        except OSError:
+            # The bytes behind `size` are out of every reader's sight, the next append overwrites them, and recovery
+            # checks what it finds; there is nothing more to be done on a disk that fails.
+            self._open_files.forget(segment.path)
+
+    def _remove(self, segment: _Segment) -> None:
+        self._open_files.forget(segment.path)
+        segment.path.unlink(missing_ok=True)
+
+
+class OpenFiles:
+    """The descriptors of all segments in use; the least recently used one is closed when there are too many."""
+
+    def __init__(self, limit: int = MAX_OPEN_FILES) -> None:
+        self._limit = limit
+        self._descriptors: OrderedDict[Path, int] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._descriptors)
+
+    def descriptor(self, path: Path) -> int:
+        """A descriptor open for reading and writing; the file is made if need be. Not to be kept. Raises OSError."""
+        descriptor = self._descriptors.get(path)
+        if descriptor is not None:
+            self._descriptors.move_to_end(path)
+            return descriptor
+        while len(self._descriptors) >= self._limit:
+            os.close(self._descriptors.popitem(last=False)[1])
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        self._descriptors[path] = descriptor
+        return descriptor
+
+    def forget(self, path: Path) -> None:
+        """Close this file if it is open."""
+        descriptor = self._descriptors.pop(path, None)
+        if descriptor is not None:
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """Close all."""
+        while self._descriptors:
+            os.close(self._descriptors.popitem()[1])
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace a small file: after a crash it has the old content or the new, never a part. Raises OSError."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_bytes(data)
+    temporary.replace(path)
+
+
+def write_all(descriptor: int, pieces: Sequence[Buffer], position: int) -> None:
+    """Write all pieces at ``position``. Raises OSError; then some of it may be there."""
+    size = sum(map(len, pieces))
+    written = os.pwritev(descriptor, pieces, position)
+    if written == size:
+        return
+    rest = memoryview(b"".join(pieces))
+    while written < size:
+        step = os.pwrite(descriptor, rest[written:], position + written)
+        if step == 0:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        written += step
+
+
+def _scan_file(segment: _Segment, scan: Scan) -> int:
+    if segment.size == 0:
+        return 0
+    with segment.path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+        return scan(memoryview(mapped), segment.start)

@@ -1,0 +1,146 @@
+"""What a partition remembers of idempotent producers, and where producer ids come from.
+
+Owns, per producer id, the epoch and the last five batches (sequences and offsets); decides whether a batch is new, a
+duplicate or out of order. Knows no bytes, no topic configuration and no disk beyond the block of ids. Kafka's
+counterparts are ``ProducerStateManager``, ``ProducerStateEntry``, ``ProducerAppendInfo`` and ``ProducerIdManager``.
+
+Rules (Kafka 4.x):
+- a batch equal in epoch and sequences to one of the last five is a duplicate: it is acknowledged again with its first
+  offset, and not appended;
+- an epoch below the last one is InvalidProducerEpochError; a new epoch begins with sequence 0;
+- a producer id that the partition does not remember may begin with any sequence (KIP-360): UNKNOWN_PRODUCER_ID is
+  history;
+- nothing is remembered before the batch is in the log, so a write that failed can be tried again.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ...errors import InvalidProducerEpochError, OutOfOrderSequenceNumberError
+from .log_storage import write_atomically
+
+__all__ = ["BatchMetadata", "ProducerIdManager", "ProducerState", "ProducerStateManager"]
+
+BATCHES_TO_RETAIN: Final = 5
+"""Java's ``ProducerStateEntry.NUM_BATCHES_TO_RETAIN``: as many as a producer may have in flight."""
+MAX_SEQUENCE: Final = 2**31 - 1
+PRODUCER_ID_BLOCK_SIZE: Final = 1000
+"""Ids are written to disk a block at a time, as Kafka does; a restart skips what is left of a block."""
+FIRST_EXPIRY_CHECK: Final = 1000
+
+
+class BatchMetadata(NamedTuple):
+    """One remembered batch."""
+
+    first_sequence: int
+    last_sequence: int
+    first_offset: int
+    last_offset: int
+    timestamp_ms: int
+
+
+class ProducerState:
+    """One producer id in one partition."""
+
+    __slots__ = ("batches", "epoch", "last_timestamp_ms")
+
+    def __init__(self, epoch: int) -> None:
+        self.epoch = epoch
+        self.batches: deque[BatchMetadata] = deque(maxlen=BATCHES_TO_RETAIN)
+        self.last_timestamp_ms = -1
+
+
+class ProducerStateManager:
+    """All producers of one partition. ``check`` before the append, ``update`` after it."""
+
+    __slots__ = ("_expiration_ms", "_expiry_check_at", "_name", "producers")
+
+    def __init__(self, name: str, expiration_ms: int = 86_400_000) -> None:
+        self.producers: dict[int, ProducerState] = {}
+        self._name = name
+        self._expiration_ms = expiration_ms
+        self._expiry_check_at = FIRST_EXPIRY_CHECK
+
+    def check(self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
+        """The batch this one repeats, None when it is new and in order.
+
+        Raises InvalidProducerEpochError or OutOfOrderSequenceNumberError.
+        """
+        state = self.producers.get(producer_id)
+        if state is None:
+            return None
+        if epoch < state.epoch:
+            raise InvalidProducerEpochError(
+                f"Epoch of producer {producer_id} in {self._name} is {epoch}, which is smaller than the last seen "
+                f"epoch {state.epoch}"
+            )
+        if epoch > state.epoch:
+            if first_sequence != 0:
+                raise OutOfOrderSequenceNumberError(
+                    f"Invalid sequence number for new epoch of producer {producer_id} in {self._name}: {epoch} "
+                    f"(request epoch), {first_sequence} (seq. number), {state.epoch} (current producer epoch)"
+                )
+            return None
+        for batch in state.batches:
+            if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
+                return batch
+        last = state.batches[-1].last_sequence if state.batches else -1
+        if first_sequence != next_sequence(last):
+            raise OutOfOrderSequenceNumberError(
+                f"Out of order sequence number for producer {producer_id} in {self._name}: {first_sequence} "
+                f"(incoming seq. number), {last} (current end sequence number)"
+            )
+        return None
+
+    def update(self, producer_id: int, epoch: int, batch: BatchMetadata) -> None:
+        """Remember a batch that is in the log now (or was found there at start, where order is not questioned)."""
+        state = self.producers.get(producer_id)
+        if state is None:
+            if len(self.producers) >= self._expiry_check_at:
+                self._expire(batch.timestamp_ms)
+            state = self.producers[producer_id] = ProducerState(epoch)
+        elif state.epoch != epoch:
+            state.epoch = epoch
+            state.batches.clear()
+        state.batches.append(batch)
+        state.last_timestamp_ms = batch.timestamp_ms
+
+    def _expire(self, timestamp_ms: int) -> None:
+        # Looked at when the number has doubled, so that it costs nothing per batch.
+        for producer_id in [
+            producer_id
+            for producer_id, state in self.producers.items()
+            if timestamp_ms - state.last_timestamp_ms >= self._expiration_ms
+        ]:
+            del self.producers[producer_id]
+        self._expiry_check_at = max(FIRST_EXPIRY_CHECK, 2 * len(self.producers))
+
+
+class ProducerIdManager:
+    """Hands out producer ids, never one twice, over restarts too when there is a ``data_dir``."""
+
+    def __init__(self, data_dir: Path | str | None = None) -> None:
+        self._path = None if data_dir is None else Path(data_dir) / "producer-ids"
+        self._next = 0
+        if self._path is not None and self._path.exists():
+            self._next = int(self._path.read_text())
+        self._block_end = self._next
+
+    def generate(self) -> int:
+        """The next id. Raises OSError when the block cannot be reserved on disk."""
+        if self._next >= self._block_end:
+            end = self._block_end + PRODUCER_ID_BLOCK_SIZE
+            if self._path is not None:
+                self._path.parent.mkdir(parents=True, exist_ok=True)
+                write_atomically(self._path, str(end).encode())
+            self._block_end = end
+        self._next += 1
+        return self._next - 1
+
+
+def next_sequence(sequence: int) -> int:
+    """The sequence number that follows: after 2³¹ - 1 comes 0."""
+    return 0 if sequence == MAX_SEQUENCE else sequence + 1

@@ -1,0 +1,483 @@
+"""The topics of the cluster: names, ids, configurations, and each partition's leader, epoch, replicas and log.
+
+Owns which topics there are and who leads; under ``data_dir`` it also owns where that is written. It knows neither
+sockets nor requests. Replicas share one log, so a replica is only an id: the leader moves by a new id and a higher
+epoch. Kafka's counterparts are ``ReplicationControlManager`` and ``MetadataCache``.
+
+Rules:
+- every call that changes something either changes all of it and has it on disk, or raises and changes nothing;
+- each move of a leader, to none as well, raises ``leader_epoch`` by one, and so does a restart;
+- ``on_change`` is called with each partition whose leader, start or existence changed, so that waiting fetches look
+  again;
+- a topic made again under its old name is another topic: new id, new log, epoch 0.
+
+On disk: ``topics/<name>.<id>/topic.json`` (replaced as a whole, atomically) and ``topics/<name>.<id>/<partition>/``.
+A folder without its ``topic.json`` is a topic whose creation or deletion was cut short, and goes at the next start.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from ...errors import (
+    InvalidPartitionsError,
+    InvalidReplicaAssignmentError,
+    InvalidReplicationFactorError,
+    InvalidTopicError,
+    PolicyViolationError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
+from ..config import BrokerConfig
+from .log import PartitionLog
+from .log_storage import FileStorage, LogStorage, MemoryStorage, OpenFiles, write_atomically
+from .topic_config import TopicConfig
+
+__all__ = [
+    "MAX_PARTITIONS_PER_REQUEST",
+    "MAX_PARTITIONS_PER_TOPIC",
+    "Partition",
+    "Topic",
+    "TopicRegistry",
+    "check_new_partitions",
+    "validate_topic_name",
+]
+
+MAX_NAME_LENGTH: Final = 249
+LEGAL_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+MAX_PARTITIONS_PER_REQUEST: Final = 10_000
+"""Those that a request may add, as in Kafka's controller: a few bytes ask for them, and each costs a kilobyte."""
+MAX_PARTITIONS_PER_TOPIC: Final = 100_000
+"""More is a typing error, and would take the laptop's memory before anybody noticed."""
+MAX_FOLDER_NAME: Final = 200
+"""A file system takes 255 bytes; the id needs 33 of them."""
+
+Assignments = Mapping[int, Sequence[int]]
+
+
+class Partition:
+    """One partition: where it is led, and its log. ``leader`` is None while there is none."""
+
+    __slots__ = ("index", "is_deleted", "leader", "leader_epoch", "log", "replicas", "topic")
+
+    def __init__(self, topic: Topic, index: int, replicas: Sequence[int], log: PartitionLog) -> None:
+        self.topic = topic
+        self.index = index
+        self.replicas = tuple(replicas)
+        self.leader: int | None = self.replicas[0] if self.replicas else None
+        self.leader_epoch = 0
+        self.log = log
+        self.is_deleted = False
+
+    @property
+    def topic_name(self) -> str:
+        """The topic's name."""
+        return self.topic.name
+
+    def __repr__(self) -> str:
+        return f"<Partition {self.topic.name}-{self.index} leader={self.leader} epoch={self.leader_epoch}>"
+
+
+class Topic:
+    """One topic; ``partitions[i].index == i``."""
+
+    __slots__ = ("config", "folder", "name", "partitions", "topic_id")
+
+    def __init__(self, name: str, topic_id: uuid.UUID, config: TopicConfig, folder: Path | None) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.config = config
+        self.folder = folder
+        self.partitions: list[Partition] = []
+
+    @property
+    def is_internal(self) -> bool:
+        """Whether clients should leave the topic alone; only these two names are (Java's ``Topic.INTERNAL_TOPICS``)."""
+        return self.name in ("__consumer_offsets", "__transaction_state")
+
+    def __repr__(self) -> str:
+        return f"<Topic {self.name} {self.topic_id} partitions={len(self.partitions)}>"
+
+
+class TopicRegistry:
+    """All topics, by name and by id; iterating gives the topics."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        node_ids: Sequence[int],
+        *,
+        data_dir: Path | str | None = None,
+    ) -> None:
+        """``node_ids`` are all nodes, and all run. With ``data_dir`` what is there is recovered at once (see
+        ``PartitionLog``).
+
+        Raises OSError when the folder cannot be read or written.
+        """
+        self._config = config
+        self._by_name: dict[str, Topic] = {}
+        self._by_id: dict[uuid.UUID, Topic] = {}
+        self._by_metric_name: dict[str, str] = {}
+        # who could lead
+        self.node_ids = tuple(sorted(node_ids))
+        self.running_node_ids = set(node_ids)
+        # whom to tell
+        self.on_change: Callable[[Partition], object] = _nobody_listens
+        # disk
+        self._open_files = OpenFiles()
+        self._folder = None if data_dir is None else Path(data_dir) / "topics"
+        if self._folder is not None:
+            self._recover(self._folder)
+
+    # looking up
+
+    def get(self, name: str) -> Topic | None:
+        """The topic of this name, or None."""
+        return self._by_name.get(name)
+
+    def by_id(self, topic_id: uuid.UUID | None) -> Topic | None:
+        """The topic of this id, or None (also for None, which is how kio reads the zero id)."""
+        return None if topic_id is None else self._by_id.get(topic_id)
+
+    def partition(self, name: str, index: int) -> Partition | None:
+        """One partition, or None."""
+        topic = self._by_name.get(name)
+        return topic.partitions[index] if topic is not None and 0 <= index < len(topic.partitions) else None
+
+    def __iter__(self) -> Iterator[Topic]:
+        return iter(tuple(self._by_name.values()))
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    # changing
+
+    def create(
+        self,
+        name: str,
+        partitions: int = -1,
+        config: Mapping[str, str | None] | None = None,
+        *,
+        replication_factor: int = -1,
+        assignments: Assignments | None = None,
+        validate_only: bool = False,
+    ) -> Topic:
+        """Make a topic and return it; -1 means the broker's default. With ``validate_only`` it is not kept.
+
+        Raises InvalidTopicError, TopicAlreadyExistsError, InvalidPartitionsError, InvalidReplicationFactorError,
+        InvalidReplicaAssignmentError or InvalidConfigError, with Kafka's message; OSError when the disk does not take
+        it.
+        """
+        validate_topic_name(name)
+        self._check_not_there(name)
+        placed = self._placement(0, partitions, replication_factor, assignments)
+        topic = Topic(name, _new_topic_id(), TopicConfig(self._config, config), None)
+        if not validate_only and self._folder is not None:
+            topic.folder = self._folder / f"{name[:MAX_FOLDER_NAME]}.{topic.topic_id.hex}"
+        for index, replicas in placed.items():
+            self._add_partition(topic, index, replicas)
+        if validate_only:
+            return topic
+        self._save(topic)
+        self._keep(topic)
+        return topic
+
+    def delete(self, name: str) -> None:
+        """Delete a topic and its data. Raises UnknownTopicOrPartitionError."""
+        topic = self._existing(name)
+        if topic.folder is not None:
+            # Without topic.json the folder is garbage, whatever happens to us while it is being removed.
+            (topic.folder / "topic.json").unlink(missing_ok=True)
+        del self._by_name[name], self._by_id[topic.topic_id], self._by_metric_name[_metric_name(name)]
+        for partition in topic.partitions:
+            partition.is_deleted = True
+            partition.leader = None
+            partition.log.delete()
+        if topic.folder is not None:
+            shutil.rmtree(topic.folder, ignore_errors=True)
+        self._tell(topic.partitions)
+
+    def add_partitions(
+        self,
+        name: str,
+        total_count: int,
+        assignments: Sequence[Sequence[int]] | None = None,
+        *,
+        validate_only: bool = False,
+    ) -> Topic:
+        """Raise the number of partitions to ``total_count``; ``assignments`` has the new ones' replicas, in order.
+
+        Raises UnknownTopicOrPartitionError, InvalidPartitionsError or InvalidReplicaAssignmentError.
+        """
+        topic = self._existing(name)
+        present = len(topic.partitions)
+        if total_count == present:
+            raise InvalidPartitionsError(f"Topic already has {present} partition(s).", topic=name)
+        if total_count < present:
+            raise InvalidPartitionsError(
+                f"The topic {name} currently has {present} partition(s); {total_count} would not be an increase.",
+                topic=name,
+            )
+        if assignments is not None and len(assignments) != total_count - present:
+            raise InvalidReplicaAssignmentError(
+                f"Attempted to add {total_count - present} additional partition(s), but only {len(assignments)} "
+                f"assignment(s) were specified.",
+                topic=name,
+            )
+        explicit = None if assignments is None else {present + i: nodes for i, nodes in enumerate(assignments)}
+        factor = len(topic.partitions[0].replicas) if topic.partitions else -1
+        placed = self._placement(present, total_count - present, min(factor, len(self.running_node_ids)), explicit)
+        if validate_only:
+            return topic
+        for index, replicas in placed.items():
+            self._add_partition(topic, index, replicas)
+        try:
+            self._save(topic)
+        except OSError:
+            del topic.partitions[present:]
+            raise
+        return topic
+
+    def alter_config(self, name: str, changes: Mapping[str, str | None], *, validate_only: bool = False) -> TopicConfig:
+        """Set options of a topic, None for back to the default.
+
+        Raises UnknownTopicOrPartitionError, InvalidConfigError.
+        """
+        topic = self._existing(name)
+        config = topic.config.altered(changes)
+        if validate_only:
+            return config
+        before, topic.config = topic.config, config
+        try:
+            self._save(topic)
+        except OSError:
+            topic.config = before
+            raise
+        for partition in topic.partitions:
+            partition.log.config = config
+        return config
+
+    # leaders
+
+    def set_leader(self, name: str, index: int, node_id: int | None) -> Partition:
+        """Make a node lead a partition (it becomes a replica if it was none), or nobody. The epoch rises by one.
+
+        Raises UnknownTopicOrPartitionError, or InvalidReplicaAssignmentError for a node that does not exist.
+        """
+        partition = self.partition(name, index)
+        if partition is None:
+            raise UnknownTopicOrPartitionError(f"There is no partition {name}-{index}.", topic=name, partition=index)
+        if node_id is not None and node_id not in self.node_ids:
+            raise InvalidReplicaAssignmentError(f"There is no node {node_id}: the nodes are {list(self.node_ids)}.")
+        self._lead(partition, node_id)
+        if node_id is not None and node_id not in partition.replicas:
+            partition.replicas = (*partition.replicas, node_id)
+        self._save(partition.topic)
+        self._tell([partition])
+        return partition
+
+    def node_stopped(self, node_id: int) -> None:
+        """Move the leaders of a node that stopped: each to the first replica that runs, or to none."""
+        self.running_node_ids.discard(node_id)
+        self._elect(lambda partition: partition.leader == node_id)
+
+    def node_started(self, node_id: int) -> None:
+        """Give a node that runs again those of its partitions that have no leader."""
+        self.running_node_ids.add(node_id)
+        self._elect(lambda partition: partition.leader is None and node_id in partition.replicas)
+
+    def close(self) -> None:
+        """Close all files; idempotent."""
+        self._open_files.close()
+
+    # internals
+
+    def _existing(self, name: str) -> Topic:
+        topic = self._by_name.get(name)
+        if topic is None:
+            raise UnknownTopicOrPartitionError(f"This server does not host the topic {name}.", topic=name)
+        return topic
+
+    def _keep(self, topic: Topic) -> None:
+        self._by_name[topic.name] = self._by_id[topic.topic_id] = topic
+        self._by_metric_name[_metric_name(topic.name)] = topic.name
+
+    def _check_not_there(self, name: str) -> None:
+        if name in self._by_name:
+            raise TopicAlreadyExistsError(f"Topic '{name}' already exists.", topic=name)
+        other = self._by_metric_name.get(_metric_name(name))
+        if other is not None:
+            raise InvalidTopicError(f"Topic '{name}' collides with existing topic: {other}", topic=name)
+
+    def _placement(
+        self, first: int, count: int, replication_factor: int, assignments: Assignments | None
+    ) -> dict[int, tuple[int, ...]]:
+        if assignments:
+            return self._checked_assignments(first, assignments)
+        if count == -1:
+            count = self._config.num_partitions
+        if count <= 0:
+            raise InvalidPartitionsError("Number of partitions was set to an invalid non-positive value.")
+        if first + count > MAX_PARTITIONS_PER_TOPIC:
+            raise InvalidPartitionsError(f"This broker keeps {MAX_PARTITIONS_PER_TOPIC} partitions per topic at most.")
+        running = sorted(self.running_node_ids)
+        if replication_factor == -1:
+            configured = self._config.default_replication_factor
+            replication_factor = len(running) if configured == -1 else min(configured, len(running))
+        if replication_factor <= 0:
+            raise InvalidReplicationFactorError(
+                "Replication factor must be larger than 0, or -1 for the default value."
+            )
+        if replication_factor > len(running):
+            raise InvalidReplicationFactorError(
+                f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "
+                f"{replication_factor} cannot be reached because only {len(running)} broker(s) are registered."
+            )
+        return {
+            index: tuple(running[(index + step) % len(running)] for step in range(replication_factor))
+            for index in range(first, first + count)
+        }
+
+    def _checked_assignments(self, first: int, assignments: Assignments) -> dict[int, tuple[int, ...]]:
+        if sorted(assignments) != list(range(first, first + len(assignments))):
+            raise InvalidReplicaAssignmentError("partitions should be a consecutive 0-based integer sequence")
+        sizes = {len(nodes) for nodes in assignments.values()}
+        for index, nodes in assignments.items():
+            if not nodes or len(set(nodes)) != len(nodes) or len(sizes) != 1:
+                raise InvalidReplicaAssignmentError(
+                    f"The manual partition assignment {list(nodes)} of partition {index} is empty, names a node twice, "
+                    f"or has another replication factor than the others."
+                )
+            unknown = [node_id for node_id in nodes if node_id not in self.node_ids]
+            if unknown:
+                raise InvalidReplicaAssignmentError(
+                    f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered."
+                )
+        return {index: tuple(assignments[index]) for index in sorted(assignments)}
+
+    def _add_partition(self, topic: Topic, index: int, replicas: Sequence[int]) -> Partition:
+        storage: LogStorage
+        folder = topic.folder
+        storage = MemoryStorage() if folder is None else FileStorage(folder / str(index), self._open_files)
+        log = PartitionLog(
+            topic.name,
+            index,
+            topic.config,
+            storage,
+            producer_id_expiration_ms=self._config.producer_id_expiration_ms,
+        )
+        partition = Partition(topic, index, replicas, log)
+        topic.partitions.append(partition)
+        partition.leader = self._candidate(partition)
+        return partition
+
+    def _candidate(self, partition: Partition) -> int | None:
+        return next((node_id for node_id in partition.replicas if node_id in self.running_node_ids), None)
+
+    def _lead(self, partition: Partition, node_id: int | None) -> None:
+        partition.leader = node_id
+        partition.leader_epoch += 1
+
+    def _elect(self, needs_leader: Callable[[Partition], bool]) -> None:
+        for topic in self:
+            moved = [partition for partition in topic.partitions if needs_leader(partition)]
+            for partition in moved:
+                self._lead(partition, self._candidate(partition))
+            if moved:
+                self._save(topic)
+                self._tell(moved)
+
+    def _tell(self, partitions: Iterable[Partition]) -> None:
+        for partition in partitions:
+            self.on_change(partition)
+
+    # disk
+
+    def _save(self, topic: Topic) -> None:
+        if topic.folder is None:
+            return
+        document = {
+            "name": topic.name,
+            "topic_id": str(topic.topic_id),
+            "config": topic.config.overrides,
+            "partitions": [[p.leader, p.leader_epoch, list(p.replicas)] for p in topic.partitions],
+        }
+        topic.folder.mkdir(parents=True, exist_ok=True)
+        write_atomically(topic.folder / "topic.json", json.dumps(document).encode())
+
+    def _recover(self, root: Path) -> None:
+        root.mkdir(parents=True, exist_ok=True)
+        found = []
+        for folder in sorted(root.iterdir()):
+            document = folder / "topic.json"
+            if document.exists():
+                found.append((document.stat().st_mtime_ns, folder, json.loads(document.read_bytes())))
+            elif folder.is_dir():
+                shutil.rmtree(folder)
+        for _, folder, document in sorted(found, key=lambda entry: entry[:2]):
+            self._restore(folder, document)
+
+    def _restore(self, folder: Path, document: Mapping[str, Any]) -> None:
+        topic = Topic(
+            document["name"], uuid.UUID(document["topic_id"]), TopicConfig(self._config, document["config"]), folder
+        )
+        for index, (leader, epoch, replicas) in enumerate(document["partitions"]):
+            partition = self._add_partition(topic, index, self._known(replicas))
+            # Everything was down, so every leader is elected anew, which is a new epoch; the old one leads again if
+            # it can.
+            partition.leader_epoch = epoch + 1
+            if leader in self.running_node_ids:
+                partition.leader = leader
+        self._save(topic)
+        self._keep(topic)
+
+    def _known(self, replicas: Sequence[int]) -> Sequence[int]:
+        # A data_dir may be opened with fewer nodes than it was written with.
+        return [node_id for node_id in replicas if node_id in self.node_ids] or self.node_ids[:1]
+
+
+def check_new_partitions(count: int) -> None:
+    """PolicyViolationError when a request adds more partitions than `MAX_PARTITIONS_PER_REQUEST`."""
+    if count > MAX_PARTITIONS_PER_REQUEST:
+        raise PolicyViolationError("Excessively large number of partitions per request.")
+
+
+def validate_topic_name(name: str) -> None:
+    """Raise InvalidTopicError unless the name is one that Kafka takes."""
+    if not name:
+        problem = "the empty string is not allowed"
+    elif name in (".", ".."):
+        problem = f"'{name}' is not allowed"
+    elif len(name) > MAX_NAME_LENGTH:
+        problem = f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
+    elif not LEGAL_CHARACTERS.issuperset(name):
+        problem = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    else:
+        return
+    raise InvalidTopicError(f"Topic name is invalid: {problem}", topic=name)
+
+
+def _metric_name(name: str) -> str:
+    # Kafka: topics that differ in . and _ only would share their metrics.
+    return name.replace(".", "_")
+
+
+def _new_topic_id() -> uuid.UUID:
+    # Kafka's Uuid.randomUuid: its text form must not start with a dash, or tools take it for an option.
+    while True:
+        topic_id = uuid.UUID(bytes=os.urandom(16), version=4)
+        if topic_id.bytes[0] >> 2 != 62:
+            return topic_id
+
+
+def _nobody_listens(partition: Partition) -> None:
+    """Until somebody does."""

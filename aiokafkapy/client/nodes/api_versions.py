@@ -1,0 +1,217 @@
+# cython: annotation_typing=False
+"""What a broker speaks, and which version of an API to use with it.
+
+Owns the ranges of one broker (``NodeApiVersions``) and of all connected ones (``ApiVersions``). Sends nothing: the
+network client asks the broker. Kafka's counterparts have the same names.
+
+Rules: the version used is the highest that both sides have, within what the request allows; none in common is an
+UnsupportedVersionError, found before any I/O. Where a broker offers something it cannot serve, the offer is cut here:
+
+- Produce 13 and Fetch 13 name topics by id. Azure Event Hubs offers Produce 13 with a Metadata before version 10,
+  which has no ids: then 12 is spoken.
+- A throttle time is a wait for the client only from the versions on in which brokers answer first (KIP-219).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import metadata
+from types import MappingProxyType
+from typing import Any, Final
+
+from ...errors import UnsupportedVersionError
+from ...protocol.api import ApiKey, client_versions
+from ...protocol.codec import decode_response
+from ...protocol.messages import build_request
+
+__all__ = [
+    "ApiVersions",
+    "NodeApiVersions",
+    "build_api_versions_request",
+    "throttle_seconds",
+    "decode_api_versions_response",
+    "fallback_version",
+]
+
+# What brokers show in their metrics for us; the pattern of KIP-511 allows letters, digits, dots and dashes.
+_SOFTWARE_NAME: Final = "aiokafkapy"
+
+_FIRST_METADATA_WITH_TOPIC_IDS: Final = 10
+_LAST_VERSIONS_WITH_TOPIC_NAMES: Final = {ApiKey.PRODUCE: 12, ApiKey.FETCH: 12}
+# KIP-219: before these versions the broker has already waited when it answers.
+_FIRST_THROTTLED_BY_CLIENT: Final[Mapping[int, int]] = {
+    ApiKey.PRODUCE: 6,
+    ApiKey.FETCH: 8,
+    ApiKey.LIST_OFFSETS: 3,
+    ApiKey.METADATA: 6,
+    ApiKey.OFFSET_COMMIT: 4,
+    ApiKey.OFFSET_FETCH: 4,
+    ApiKey.FIND_COORDINATOR: 2,
+    ApiKey.JOIN_GROUP: 3,
+    ApiKey.HEARTBEAT: 2,
+    ApiKey.LEAVE_GROUP: 2,
+    ApiKey.SYNC_GROUP: 2,
+    ApiKey.DESCRIBE_GROUPS: 2,
+    ApiKey.LIST_GROUPS: 2,
+    ApiKey.API_VERSIONS: 2,
+    ApiKey.CREATE_TOPICS: 3,
+    ApiKey.DELETE_TOPICS: 2,
+    ApiKey.INIT_PRODUCER_ID: 1,
+    ApiKey.ADD_PARTITIONS_TO_TXN: 1,
+    ApiKey.ADD_OFFSETS_TO_TXN: 1,
+    ApiKey.END_TXN: 1,
+    ApiKey.TXN_OFFSET_COMMIT: 1,
+    ApiKey.DESCRIBE_CONFIGS: 2,
+    ApiKey.CREATE_PARTITIONS: 1,
+    ApiKey.DELETE_GROUPS: 1,
+}
+
+
+class NodeApiVersions:
+    """The ranges that one broker has, and the versions to use with it; immutable but for a cache of answers."""
+
+    __slots__ = ("_usable", "finalized_features", "ranges", "supported_features")
+
+    def __init__(
+        self,
+        ranges: Mapping[int, tuple[int, int]],
+        *,
+        supported_features: Mapping[str, tuple[int, int]] | None = None,
+        finalized_features: Mapping[str, int] | None = None,
+    ) -> None:
+        self.ranges = MappingProxyType(_without_false_offers(ranges))
+        self.supported_features: Mapping[str, tuple[int, int]] = MappingProxyType(dict(supported_features or {}))
+        self.finalized_features: Mapping[str, int] = MappingProxyType(dict(finalized_features or {}))
+        self._usable: dict[tuple[int, int | None, int | None], int] = {}
+
+    @classmethod
+    def from_response(cls, response: Any) -> NodeApiVersions:
+        """Read an ApiVersions response of any version. Features count only with a valid epoch (KIP-584)."""
+        features_are_valid = getattr(response, "finalized_features_epoch", -1) >= 0
+        finalized = getattr(response, "finalized_features", ()) if features_are_valid else ()
+        return cls(
+            {entry.api_key: (entry.min_version, entry.max_version) for entry in response.api_keys},
+            supported_features={
+                feature.name: (feature.min_version, feature.max_version)
+                for feature in getattr(response, "supported_features", ())
+            },
+            finalized_features={feature.name: feature.max_version_level for feature in finalized},
+        )
+
+    @classmethod
+    def assumed(cls) -> NodeApiVersions:
+        """What is assumed of a broker that is not asked: everything we speak."""
+        return cls({api_key: client_versions(api_key) for api_key in ApiKey})
+
+    def latest_usable_version(
+        self, api_key: int, min_version: int | None = None, max_version: int | None = None
+    ) -> int:
+        """The highest version both sides have, between the given ones; raises UnsupportedVersionError when there is
+        none.
+        """
+        key = (api_key, min_version, max_version)
+        version = self._usable.get(key)
+        if version is None:
+            version = self._usable[key] = self._find_usable(api_key, min_version, max_version)
+        return version
+
+    def supports(self, api_key: int, version: int | None = None) -> bool:
+        """True when the broker has the API, in this version if one is given."""
+        offered = self.ranges.get(api_key)
+        return offered is not None and (version is None or offered[0] <= version <= offered[1])
+
+    # internals
+
+    def _find_usable(self, api_key: int, min_version: int | None, max_version: int | None) -> int:
+        lowest, highest = client_versions(api_key)
+        if min_version is not None:
+            lowest = max(lowest, min_version)
+        if max_version is not None:
+            highest = min(highest, max_version)
+        name = ApiKey(api_key).name
+        offered = self.ranges.get(api_key)
+        if offered is None:
+            raise UnsupportedVersionError(f"the broker does not have {name}")
+        version = min(highest, offered[1])
+        if version < max(lowest, offered[0]):
+            raise UnsupportedVersionError(
+                f"the broker has {name} in versions {offered[0]} to {offered[1]}; "
+                f"needed is one of {lowest} to {highest}"
+            )
+        return version
+
+
+class ApiVersions:
+    """The ``NodeApiVersions`` of each connected node."""
+
+    __slots__ = ("_nodes",)
+
+    def __init__(self) -> None:
+        self._nodes: dict[int, NodeApiVersions] = {}
+
+    def update(self, node_id: int, versions: NodeApiVersions) -> None:
+        """Note what a node speaks."""
+        self._nodes[node_id] = versions
+
+    def remove(self, node_id: int) -> None:
+        """Forget what a node speaks: it may be another broker version when it comes back."""
+        self._nodes.pop(node_id, None)
+
+    def get(self, node_id: int) -> NodeApiVersions | None:
+        """What the node speaks, or None while it is not known."""
+        return self._nodes.get(node_id)
+
+
+def build_api_versions_request(version: int) -> Any:
+    """The body that asks a broker what it speaks, and tells it who asks (KIP-511)."""
+    return build_request(
+        ApiKey.API_VERSIONS, version, client_software_name=_SOFTWARE_NAME, client_software_version=_software_version()
+    )
+
+
+def decode_api_versions_response(version: int, frame: bytes) -> Any:
+    """Read an answer, which has version 0 when the broker does not know the request's version (KIP-511)."""
+    error_code = int.from_bytes(frame[4:6], "big", signed=True)
+    if error_code == UnsupportedVersionError.code:
+        version = 0
+    return decode_response(ApiKey.API_VERSIONS, version, frame)[1]
+
+
+def fallback_version(response: Any) -> int:
+    """The version to ask with after a broker refused ours: its highest when it says so, else 0."""
+    for entry in response.api_keys:
+        if entry.api_key == ApiKey.API_VERSIONS:
+            return max(0, min(int(entry.max_version), client_versions(ApiKey.API_VERSIONS)[1]))
+    return 0
+
+
+@cache
+def _software_version() -> str:
+    try:
+        return metadata.version("aiokafkapy")
+    except metadata.PackageNotFoundError:  # run from a source tree
+        return "0"
+
+
+def throttle_seconds(api_key: int, version: int, body: Any) -> float:
+    """How long the client is to send nothing to the node after this response; 0 when the broker has waited already."""
+    milliseconds: float = getattr(body, "throttle_time_ms", 0)
+    if not milliseconds:
+        throttle_time = getattr(body, "throttle_time", None)
+        if not throttle_time:
+            return 0.0
+        milliseconds = throttle_time.total_seconds() * 1000
+    if milliseconds < 0 or version < _FIRST_THROTTLED_BY_CLIENT.get(api_key, 0):
+        return 0.0
+    return milliseconds / 1000
+
+
+def _without_false_offers(ranges: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    cut = dict(ranges)
+    if cut.get(ApiKey.METADATA, (0, 0))[1] < _FIRST_METADATA_WITH_TOPIC_IDS:
+        for api_key, highest in _LAST_VERSIONS_WITH_TOPIC_NAMES.items():
+            if api_key in cut:
+                low, high = cut[api_key]
+                cut[int(api_key)] = (low, min(high, highest))
+    return cut

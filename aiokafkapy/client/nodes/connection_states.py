@@ -1,0 +1,322 @@
+# cython: annotation_typing=False
+"""The state of the connection to each node, and when the next attempt may be made.
+
+Owns the state machine, the back-off between attempts, set-up time-outs, throttling, and the walk over a host's
+addresses. Opens nothing and reads no clock: ``NetworkClient`` does what follows from a state. Kafka's counterparts are
+``ClusterConnectionStates`` and its ``NodeConnectionState``.
+
+Rules:
+
+- A state changes only through ``CONNECTION_STATES.transition``.
+- The back-off grows with each attempt or connection that ends before READY and starts again from READY; the set-up
+  time-out grows only with attempts that ended while connecting.
+- All addresses of a host are tried in turn; the name is resolved again when they are used up, and after an established
+  connection was lost (KIP-302, KIP-602).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from enum import Enum
+from typing import Final
+
+from ...common import ExponentialBackoff, Node
+from ...errors import AuthenticationFailedError
+from ...states import StateTable
+
+__all__ = [
+    "CONNECTION_STATES",
+    "Address",
+    "ClusterConnectionStates",
+    "ConnectionState",
+    "NodeConnectionState",
+    "format_address",
+]
+
+Address = tuple[int, tuple[str, int] | tuple[str, int, int, int]]
+"""An address family and a socket address, as ``getaddrinfo`` gives them."""
+
+
+class ConnectionState(Enum):
+    """Where a connection stands."""
+
+    DISCONNECTED = "disconnected"
+    CONNECTING = "connecting"
+    CHECKING_API_VERSIONS = "checking_api_versions"
+    READY = "ready"
+    AUTHENTICATION_FAILED = "authentication_failed"
+
+
+_S = ConnectionState
+_READY: Final = _S.READY
+"""Looked up once: reading a member off its class costs more than all else that is asked before a request."""
+
+CONNECTION_STATES = StateTable(
+    "connection",
+    _S.DISCONNECTED,
+    {
+        _S.DISCONNECTED: {_S.CONNECTING},
+        _S.CONNECTING: {_S.CHECKING_API_VERSIONS, _S.READY, _S.DISCONNECTED, _S.AUTHENTICATION_FAILED},
+        _S.CHECKING_API_VERSIONS: {_S.READY, _S.DISCONNECTED, _S.AUTHENTICATION_FAILED},
+        _S.READY: {_S.DISCONNECTED, _S.AUTHENTICATION_FAILED},
+        _S.AUTHENTICATION_FAILED: {_S.CONNECTING, _S.DISCONNECTED},
+    },
+)
+
+
+class ClusterConnectionStates:
+    """One ``NodeConnectionState`` per node that was ever connected to. All times are loop time, all delays seconds."""
+
+    __slots__ = ("_connecting", "_reconnect_backoff", "_setup_timeout", "_states")
+
+    def __init__(self, reconnect_backoff: ExponentialBackoff, setup_timeout: ExponentialBackoff) -> None:
+        self._reconnect_backoff = reconnect_backoff
+        self._setup_timeout = setup_timeout
+        self._states: dict[int, NodeConnectionState] = {}
+        self._connecting: set[int] = set()
+
+    # questions
+
+    def get(self, node_id: int) -> NodeConnectionState | None:
+        """The node's state, or None when there never was an attempt."""
+        return self._states.get(node_id)
+
+    def can_connect(self, node_id: int, now: float) -> bool:
+        """True when there is no connection and the back-off is over."""
+        state = self._states.get(node_id)
+        return state is None or (state.is_disconnected and now >= state.retry_at)
+
+    def is_blacked_out(self, node_id: int, now: float) -> bool:
+        """True when there is no connection and the back-off is not over."""
+        state = self._states.get(node_id)
+        return state is not None and state.is_disconnected and now < state.retry_at
+
+    def connection_delay(self, node_id: int, now: float) -> float:
+        """Seconds until another attempt can be of use; infinite while connected, since only events matter then."""
+        state = self._states.get(node_id)
+        if state is None:
+            return 0.0
+        if state.is_disconnected:
+            return max(0.0, state.retry_at - now)
+        if state.state is _S.CONNECTING:
+            return max(0.0, state.setup_deadline - now)
+        return math.inf
+
+    def is_connecting(self, node_id: int) -> bool:
+        """True while the socket is being set up."""
+        state = self._states.get(node_id)
+        return state is not None and state.state is _S.CONNECTING
+
+    def is_preparing_connection(self, node_id: int) -> bool:
+        """True while the connection is on its way to READY."""
+        state = self._states.get(node_id)
+        return state is not None and state.state in (_S.CONNECTING, _S.CHECKING_API_VERSIONS)
+
+    def is_ready(self, node_id: int, now: float) -> bool:
+        """True when requests may go to the node: READY, and not throttled."""
+        state = self._states.get(node_id)
+        return state is not None and state.state is _READY and state.throttled_until <= now
+
+    def throttle_delay(self, node_id: int, now: float) -> float:
+        """Seconds until the node takes requests again; 0 when it is not throttled."""
+        state = self._states.get(node_id)
+        return 0.0 if state is None else max(0.0, state.throttled_until - now)
+
+    def last_attempt(self, node_id: int) -> float:
+        """When the last attempt began or ended; minus infinity when there never was one."""
+        state = self._states.get(node_id)
+        return -math.inf if state is None else state.last_attempt
+
+    def usable_at(self, node_id: int) -> float:
+        """When the node's back-off or throttling ends; minus infinity when there is neither."""
+        state = self._states.get(node_id)
+        if state is None:
+            return -math.inf
+        return state.retry_at if state.is_disconnected else state.throttled_until
+
+    def setup_timeout(self, node_id: int) -> float:
+        """Seconds that the node's connection may take to be set up; infinite when none was attempted."""
+        state = self._states.get(node_id)
+        return math.inf if state is None else state.setup_timeout
+
+    def address(self, node_id: int) -> str:
+        """``host:port`` of the node as last connected to, an IPv6 host in brackets; empty when it never was."""
+        state = self._states.get(node_id)
+        return "" if state is None else format_address(state.host, state.port)
+
+    def authentication_error(self, node_id: int) -> AuthenticationFailedError | None:
+        """Why the node refused us, while it is in AUTHENTICATION_FAILED."""
+        state = self._states.get(node_id)
+        return None if state is None else state.authentication_error
+
+    @property
+    def connecting_nodes(self) -> frozenset[int]:
+        """Ids of the nodes whose socket is being set up."""
+        return frozenset(self._connecting)
+
+    @property
+    def any_connecting(self) -> bool:
+        """True when some node's socket is being set up."""
+        return bool(self._connecting)
+
+    def nodes_with_connection_setup_timeout(self, now: float) -> list[int]:
+        """Ids of the nodes whose set-up has taken longer than it may."""
+        return [node_id for node_id in self._connecting if now >= self._states[node_id].setup_deadline]
+
+    def next_setup_deadline(self) -> float:
+        """The earliest set-up time-out; infinite when nothing is being set up."""
+        return min((self._states[node_id].setup_deadline for node_id in self._connecting), default=math.inf)
+
+    # events
+
+    def connecting(self, node: Node, now: float) -> NodeConnectionState:
+        """An attempt begins; returns the state, whose ``setup_deadline`` and addresses the attempt uses."""
+        state = self._states.get(node.node_id)
+        if state is None or (state.host, state.port) != (node.host, node.port):
+            # What failed at the old address says nothing about the new one.
+            state = self._states[node.node_id] = NodeConnectionState(node.host, node.port)
+            state.setup_timeout = self._setup_timeout.delay(0)
+        state.state = CONNECTION_STATES.transition(state.state, _S.CONNECTING)
+        state.last_attempt = now
+        state.setup_deadline = now + state.setup_timeout
+        state.authentication_error = None
+        self._connecting.add(node.node_id)
+        return state
+
+    def checking_api_versions(self, node_id: int) -> None:
+        """The socket is there; what the broker speaks is being asked."""
+        state = self._states[node_id]
+        state.state = CONNECTION_STATES.transition(state.state, _S.CHECKING_API_VERSIONS)
+        self._connecting.discard(node_id)
+
+    def ready(self, node_id: int) -> None:
+        """Requests may go; earlier failures are forgotten."""
+        state = self._states[node_id]
+        state.state = CONNECTION_STATES.transition(state.state, _S.READY)
+        state.failed_attempts = state.failed_setups = 0
+        state.setup_timeout = self._setup_timeout.delay(0)
+        self._connecting.discard(node_id)
+
+    def disconnected(self, node_id: int, now: float) -> None:
+        """The attempt failed or the connection is lost: the back-off begins."""
+        state = self._states.get(node_id)
+        if state is None or state.state is _S.DISCONNECTED:
+            return
+        if state.state is _S.CONNECTING or state.state is _S.CHECKING_API_VERSIONS:
+            state.failed_setups += 1
+            state.setup_timeout = self._setup_timeout.delay(state.failed_setups)
+        elif state.state is _S.READY:
+            # The broker may have moved: resolve its name again.
+            state.clear_addresses()
+        self._back_off(state, now)
+        state.throttled_until = -math.inf
+        state.state = CONNECTION_STATES.transition(state.state, _S.DISCONNECTED)
+        self._connecting.discard(node_id)
+
+    def authentication_failed(self, node_id: int, now: float, error: AuthenticationFailedError) -> None:
+        """The broker refused us: what waits on the node fails, and the next attempt waits for the back-off."""
+        state = self._states[node_id]
+        state.authentication_error = error
+        self._back_off(state, now)
+        state.state = CONNECTION_STATES.transition(state.state, _S.AUTHENTICATION_FAILED)
+        self._connecting.discard(node_id)
+
+    def throttle(self, node_id: int, until: float) -> None:
+        """Send nothing to the node before ``until``; an earlier, longer throttle stays."""
+        state = self._states.get(node_id)
+        if state is not None and state.throttled_until < until:
+            state.throttled_until = until
+
+    def remove(self, node_id: int) -> None:
+        """Forget the node."""
+        self._states.pop(node_id, None)
+        self._connecting.discard(node_id)
+
+    def retain(self, nodes: Iterable[Node]) -> list[Node]:
+        """Forget the nodes that are neither named nor connected; returns those whose address is not the one we know."""
+        wanted = {node.node_id: node for node in nodes}
+        for node_id in [n for n, state in self._states.items() if n not in wanted and state.is_disconnected]:
+            self.remove(node_id)
+        return [
+            node
+            for node_id, node in wanted.items()
+            if (state := self._states.get(node_id)) is not None and (state.host, state.port) != (node.host, node.port)
+        ]
+
+    # internals
+
+    def _back_off(self, state: NodeConnectionState, now: float) -> None:
+        state.last_attempt = now
+        state.retry_at = now + self._reconnect_backoff.delay(state.failed_attempts)
+        state.failed_attempts += 1
+
+
+def format_address(host: str, port: int) -> str:
+    """``host:port``, an IPv6 host in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+class NodeConnectionState:
+    """What is known of the connection to one node at one host and port."""
+
+    __slots__ = (
+        "_address_index",
+        "addresses",
+        "authentication_error",
+        "failed_attempts",
+        "failed_setups",
+        "host",
+        "last_attempt",
+        "port",
+        "retry_at",
+        "setup_deadline",
+        "setup_timeout",
+        "state",
+        "throttled_until",
+    )
+
+    def __init__(self, host: str, port: int) -> None:
+        self.host = host
+        self.port = port
+        self.state = CONNECTION_STATES.initial
+        # Attempts.
+        self.last_attempt = -math.inf
+        self.retry_at = -math.inf
+        self.failed_attempts = 0
+        # Set-up.
+        self.setup_timeout = math.inf
+        self.setup_deadline = math.inf
+        self.failed_setups = 0
+        # Addresses of the host, and how many of them were tried.
+        self.addresses: tuple[Address, ...] = ()
+        self._address_index = 0
+        # Refusals.
+        self.throttled_until = -math.inf
+        self.authentication_error: AuthenticationFailedError | None = None
+
+    @property
+    def is_disconnected(self) -> bool:
+        """True when there is neither a connection nor an attempt at one."""
+        return self.state is _S.DISCONNECTED or self.state is _S.AUTHENTICATION_FAILED
+
+    @property
+    def needs_resolution(self) -> bool:
+        """True when every known address was tried, or none is known."""
+        return self._address_index >= len(self.addresses)
+
+    def set_addresses(self, addresses: Iterable[Address]) -> None:
+        """Begin a new round over these addresses."""
+        self.addresses = tuple(addresses)
+        self._address_index = 0
+
+    def clear_addresses(self) -> None:
+        """Resolve again before the next attempt."""
+        self.set_addresses(())
+
+    def next_address(self) -> Address | None:
+        """The next address of this round, or None when the round is over."""
+        if self.needs_resolution:
+            return None
+        self._address_index += 1
+        return self.addresses[self._address_index - 1]

@@ -1,0 +1,35 @@
+# Types of in_flight_requests.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+from aiokafkapy.client.nodes.client_request cimport ClientRequest, ClientResponse, answered
+
+
+@cython.final
+cdef class InFlightRequest:
+    cdef readonly ClientRequest request
+    cdef readonly int version
+    cdef readonly int correlation_id
+    cdef readonly object future
+    cdef readonly double sent_at
+    cdef readonly double deadline
+    cdef readonly bint is_internal
+    cdef public bint is_written
+
+    cpdef ClientResponse completed(self, object body, double now)
+
+
+@cython.final
+cdef class InFlightRequests:
+    cdef Py_ssize_t _max_in_flight
+    cdef dict _requests
+
+    cpdef add(self, InFlightRequest request)
+    cpdef InFlightRequest complete_next(self, int node_id)
+    cpdef InFlightRequest oldest(self, int node_id)
+    cpdef InFlightRequest complete_last_sent(self, int node_id)
+    @cython.locals(newest=InFlightRequest)
+    cpdef bint can_send_more(self, int node_id) except -1
+    @cython.locals(request=InFlightRequest)
+    cpdef InFlightRequest mark_written(self, int node_id)
+    cpdef bint is_empty(self, object node_id=*) except -1

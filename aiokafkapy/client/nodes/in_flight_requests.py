@@ -1,0 +1,157 @@
+# cython: annotation_typing=False
+"""The requests that were written to a node, or are being written, and have no answer yet.
+
+Owns one deque per node. Knows no socket and reads no clock. Kafka's counterpart is ``InFlightRequests``.
+
+Rules: the newest request is at the head (left), the oldest at the tail; answers come in the order of the requests, so
+an answer belongs to the tail; one request at a time is being written on a connection, several can be waiting for their
+answers; what is taken out is completed exactly once, in the deque's order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from typing import TYPE_CHECKING, Any
+
+from ...errors import DisconnectedError, KafkaError, KafkaTimeoutError
+from .client_request import ClientRequest, ClientResponse, answered
+
+__all__ = ["InFlightRequest", "InFlightRequests"]
+
+if TYPE_CHECKING:
+    from asyncio import Future
+
+
+class InFlightRequests:
+    """A deque of requests per node, newest first."""
+
+    __slots__ = ("_max_in_flight", "_requests")
+
+    def __init__(self, max_in_flight_requests_per_connection: int) -> None:
+        self._max_in_flight = max_in_flight_requests_per_connection
+        self._requests: dict[int, deque[InFlightRequest]] = {}
+
+    def add(self, request: InFlightRequest) -> None:
+        """Put the newest request of its node at the head."""
+        node_id = request.request.node_id
+        requests = self._requests.get(node_id)
+        if requests is None:
+            requests = self._requests[node_id] = deque()
+        requests.appendleft(request)
+
+    def complete_next(self, node_id: int) -> InFlightRequest | None:
+        """Take the oldest request of the node out, or None when nothing is in flight there."""
+        requests = self._requests.get(node_id)
+        return requests.pop() if requests else None
+
+    def oldest(self, node_id: int) -> InFlightRequest | None:
+        """The oldest request of the node, to which the next answer belongs."""
+        requests = self._requests.get(node_id)
+        return requests[-1] if requests else None
+
+    def last_sent(self, node_id: int) -> InFlightRequest | None:
+        """The newest request of the node."""
+        requests = self._requests.get(node_id)
+        return requests[0] if requests else None
+
+    def complete_last_sent(self, node_id: int) -> InFlightRequest | None:
+        """Take the newest request of the node out: one that expects no answer and has been written (acks=0)."""
+        requests = self._requests.get(node_id)
+        return requests.popleft() if requests else None
+
+    def can_send_more(self, node_id: int) -> bool:
+        """True when nothing is in flight, or the newest is completely written and there is room for one more."""
+        requests = self._requests.get(node_id)
+        if not requests:
+            return True
+        newest = requests[0]
+        return newest.is_written and len(requests) < self._max_in_flight
+
+    def mark_written(self, node_id: int) -> InFlightRequest | None:
+        """All that was handed to the node's connection has left; returns the newest request."""
+        requests = self._requests.get(node_id)
+        if not requests:
+            return None
+        for request in requests:
+            if request.is_written:
+                break
+            request.is_written = True
+        return requests[0]
+
+    def clear_all(self, node_id: int) -> list[InFlightRequest]:
+        """Take all requests of the node out, oldest first: the order in which they are to be completed."""
+        requests = self._requests.pop(node_id, None)
+        return list(reversed(requests)) if requests else []
+
+    def count(self, node_id: int | None = None) -> int:
+        """How many requests are in flight on the node, or on all."""
+        if node_id is not None:
+            requests = self._requests.get(node_id)
+            return len(requests) if requests else 0
+        return sum(map(len, self._requests.values()))
+
+    def is_empty(self, node_id: int | None = None) -> bool:
+        """True when nothing is in flight on the node, or on any."""
+        return not self.count(node_id)
+
+    def nodes(self) -> list[int]:
+        """Ids of the nodes with something in flight."""
+        return [node_id for node_id, requests in self._requests.items() if requests]
+
+    def nodes_with_timed_out_requests(self, now: float) -> list[int]:
+        """Ids of the nodes with a request whose time is over. Time-outs differ, so all requests of a node are looked
+        at.
+        """
+        return [
+            node_id
+            for node_id, requests in self._requests.items()
+            if any(request.deadline <= now for request in requests)
+        ]
+
+    def next_deadline(self) -> float:
+        """When the first time-out is; infinite when nothing is in flight."""
+        return min((request.deadline for requests in self._requests.values() for request in requests), default=math.inf)
+
+
+class InFlightRequest:
+    """All that is needed to finish a request; makes a response, a disconnection or a time-out of itself."""
+
+    __slots__ = ("correlation_id", "deadline", "future", "is_internal", "is_written", "request", "sent_at", "version")
+
+    def __init__(
+        self,
+        request: ClientRequest,
+        version: int,
+        correlation_id: int,
+        future: Future[ClientResponse] | None,
+        sent_at: float,
+        deadline: float,
+        is_internal: bool = False,
+    ) -> None:
+        self.request = request
+        self.version = version
+        self.correlation_id = correlation_id
+        self.future = future
+        self.sent_at = sent_at
+        self.deadline = deadline
+        self.is_internal = is_internal
+        self.is_written = False
+
+    def completed(self, body: Any, now: float) -> ClientResponse:
+        """The response of a request that was answered, or that needs no answer."""
+        return answered(self.request, self.version, body, now - self.sent_at)
+
+    def disconnected(self, now: float, error: KafkaError | None = None) -> ClientResponse:
+        """The response of a request whose connection went; ``error`` says why."""
+        if error is None:
+            error = DisconnectedError(f"node {self.request.node_id} disconnected before it answered")
+        return ClientResponse(self.request, self.version, disconnected=True, error=error, latency=now - self.sent_at)
+
+    def timed_out(self, now: float, address: str = "") -> ClientResponse:
+        """The response of a request that got no answer in its time; its connection goes with it."""
+        where = f"node {self.request.node_id}" + (f" at {address}" if address else "")
+        error = KafkaTimeoutError(f"{where} did not answer within {self.deadline - self.sent_at:.3f} s")
+        return ClientResponse(
+            self.request, self.version, disconnected=True, timed_out=True, error=error, latency=now - self.sent_at
+        )

@@ -1,0 +1,80 @@
+"""Which node to send a request to that any node can answer.
+
+Decides only; the caller connects or sends. Kafka's counterparts are ``NetworkClient.leastLoadedNode`` and
+``LeastLoadedNode``.
+
+Rule, from a random offset so that clients spread: (1) a usable connection with nothing in flight, at once; (2) the
+usable connection with fewest in flight; (3) a node that is being connected to; (4) a node that may be connected to,
+least recently tried; (5) none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from ...common import Node
+
+__all__ = ["LeastLoadedNode", "NodeChooser", "choose_least_loaded_node"]
+
+
+class LeastLoadedNode(NamedTuple):
+    """The node, or None; ``has_ready_connection``: some node is connected, even if none of them can take a request
+    now.
+    """
+
+    node: Node | None
+    has_ready_connection: bool
+
+    @property
+    def has_node_available_or_connection_ready(self) -> bool:
+        """False when there is nothing left to wait for but back-offs."""
+        return self.node is not None or self.has_ready_connection
+
+
+class NodeChooser(Protocol):
+    """What the choice depends on; ``NetworkClient`` is one."""
+
+    def can_send_request(self, node_id: int, now: float) -> bool:
+        """True when a request may be written to the node now."""
+
+    def in_flight_count(self, node_id: int) -> int:
+        """Requests in flight on the node."""
+
+    def is_connection_ready(self, node_id: int, now: float) -> bool:
+        """True when the node is connected and not throttled."""
+
+    def is_preparing_connection(self, node_id: int) -> bool:
+        """True while the node is being connected to."""
+
+    def can_connect(self, node_id: int, now: float) -> bool:
+        """True when a connection may be attempted now."""
+
+    def last_attempt(self, node_id: int) -> float:
+        """When a connection was last attempted."""
+
+
+def choose_least_loaded_node(nodes: Sequence[Node], chooser: NodeChooser, now: float, offset: int) -> LeastLoadedNode:
+    """Choose by the module's rule; ``offset`` is where to begin in ``nodes``."""
+    least_busy: Node | None = None
+    fewest = 0
+    preparing: Node | None = None
+    connectable: Node | None = None
+    has_ready = False
+    for index in range(len(nodes)):
+        node = nodes[(offset + index) % len(nodes)]
+        node_id = node.node_id
+        has_ready = has_ready or chooser.is_connection_ready(node_id, now)
+        if chooser.can_send_request(node_id, now):
+            in_flight = chooser.in_flight_count(node_id)
+            if in_flight == 0:
+                return LeastLoadedNode(node, True)
+            if least_busy is None or in_flight < fewest:
+                least_busy, fewest = node, in_flight
+        elif chooser.is_preparing_connection(node_id):
+            preparing = node
+        elif chooser.can_connect(node_id, now) and (
+            connectable is None or chooser.last_attempt(node_id) < chooser.last_attempt(connectable.node_id)
+        ):
+            connectable = node
+    return LeastLoadedNode(least_busy or preparing or connectable, has_ready)

@@ -1,0 +1,157 @@
+"""The open connections and the attempts at new ones: one of either per node.
+
+Owns sockets and connect tasks, so that closing can wait for the last of them. Knows neither requests nor states; tells
+the network client. Kafka's counterpart is the part of ``Selector`` that keeps channels.
+
+Rules:
+
+- A connection counts from ``adopt`` until ``drop``; what it still says after that is nobody's business.
+- Every socket ends in ``connection_lost`` and every task in its end; ``wait_closed`` returns after the last.
+- A connect task never raises for what a network can do; it tells ``on_connect_failed``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from functools import partial
+
+from ...common import Node
+from ...errors import KafkaConnectionError, KafkaError
+from ..nodes.connection_states import NodeConnectionState
+from .change_signal import ChangeSignal
+from .connection import BrokerConnection, ConnectionOwner
+from .connector import AddressFailure, ConnectorProtocol
+
+__all__ = ["BrokerConnections"]
+
+
+class BrokerConnections:
+    """Connections by node id (``current``), attempts, and everything that is not closed yet."""
+
+    def __init__(
+        self,
+        connector: ConnectorProtocol,
+        owner: ConnectionOwner,
+        loop: asyncio.AbstractEventLoop,
+        current: dict[int, BrokerConnection],
+        on_connect_failed: Callable[[int, KafkaError], None],
+        on_address_failure: AddressFailure,
+    ) -> None:
+        self._connector = connector
+        self._owner = owner
+        self._loop = loop
+        self._on_connect_failed = on_connect_failed
+        self._on_address_failure = on_address_failure
+        self.current = current
+        self._attempts: dict[int, _Attempt] = {}
+        # What wait_closed waits for.
+        self._open: set[BrokerConnection] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed_one = ChangeSignal(loop)
+
+    def node_ids(self) -> set[int]:
+        """Ids of the nodes with a connection or an attempt."""
+        return {*self.current, *self._attempts}
+
+    def is_current(self, connection: BrokerConnection) -> bool:
+        """True when this is its node's connection; False for one that was dropped."""
+        return self.current.get(connection.node_id) is connection
+
+    def connect(self, node: Node, state: NodeConnectionState) -> None:
+        """Begin an attempt, as a task."""
+        attempt = self._attempts[node.node_id] = _Attempt()
+        name = f"aiokafkapy connect to {node.host}:{node.port}"
+        attempt.task = self._loop.create_task(self._connect(node.node_id, state, attempt), name=name)
+        self._tasks.add(attempt.task)
+        attempt.task.add_done_callback(partial(self._on_task_done, node.node_id, attempt))
+
+    def adopt(self, connection: BrokerConnection) -> bool:
+        """A socket is connected: make it its node's connection, or drop it when its attempt was given up (False)."""
+        attempt = self._attempts.get(connection.node_id)
+        if attempt is None or attempt.connection is not connection:
+            # Not one of ours to wait for: uvloop never calls connection_lost of what is aborted in connection_made.
+            connection.abort()
+            return False
+        self._open.add(connection)
+        del self._attempts[connection.node_id]
+        self.current[connection.node_id] = connection
+        return True
+
+    def drop(self, node_id: int) -> BrokerConnection | None:
+        """Close the node's connection, which is returned, or give up the attempt at one."""
+        attempt = self._attempts.pop(node_id, None)
+        if attempt is not None and attempt.task is not None and not self._loop.is_closed():
+            attempt.task.cancel()
+        connection = self.current.pop(node_id, None)
+        if connection is not None:
+            connection.abort()
+        return connection
+
+    def idle_connections(self, since: float) -> list[BrokerConnection]:
+        """The connections that were not used after ``since``."""
+        return [connection for connection in self.current.values() if connection.last_active <= since]
+
+    def idle_since(self, busy: frozenset[int], now: float) -> float:
+        """When the connection that was not used for longest was used last; infinite without any.
+
+        Those of ``busy`` nodes are in use ``now``: their last answer arms no timer, so they are looked at again when
+        they could have become idle.
+        """
+        return min(
+            (now if node_id in busy else connection.last_active for node_id, connection in self.current.items()),
+            default=math.inf,
+        )
+
+    def lost(self, connection: BrokerConnection) -> None:
+        """The connection's socket is closed."""
+        self._open.discard(connection)
+        self._closed_one.notify()
+
+    async def wait_closed(self) -> None:
+        """Return when there is neither a task nor a socket left; all must have been dropped before."""
+        while self._tasks or self._open:
+            if self._tasks:
+                await asyncio.wait(tuple(self._tasks))
+            else:
+                await self._closed_one.wait()
+
+    # asyncio callbacks
+
+    def _on_task_done(self, node_id: int, attempt: _Attempt, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            # By somebody who cancels all tasks, maybe before it began. When we gave the attempt up, this does nothing.
+            self._fail(node_id, attempt, KafkaConnectionError("the attempt to connect was cancelled"))
+
+    # internals
+
+    async def _connect(self, node_id: int, state: NodeConnectionState, attempt: _Attempt) -> None:
+        def make_connection(address: str) -> BrokerConnection:
+            attempt.connection = BrokerConnection(node_id, self._owner, self._loop.time(), address)
+            return attempt.connection
+
+        try:
+            await self._connector.connect(state, make_connection, self._on_address_failure)
+        except OSError as error:  # KafkaConnectionError is one
+            self._fail(node_id, attempt, error)
+        except Exception as error:
+            self._fail(node_id, attempt, error)
+            raise
+
+    def _fail(self, node_id: int, attempt: _Attempt, error: Exception) -> None:
+        if self._attempts.get(node_id) is attempt:
+            del self._attempts[node_id]
+            failure = error if isinstance(error, KafkaError) else KafkaConnectionError(str(error))
+            self._on_connect_failed(node_id, failure)
+
+
+class _Attempt:
+    """One attempt to connect: its task, and the connection once a socket was made."""
+
+    __slots__ = ("connection", "task")
+
+    def __init__(self) -> None:
+        self.connection: BrokerConnection | None = None
+        self.task: asyncio.Task[None] | None = None

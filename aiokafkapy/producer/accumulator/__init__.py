@@ -1,0 +1,4 @@
+"""Records come in, batches go out: memory, batches, queues, and which of them are ready.
+
+Pure: no asyncio, no clock. Kafka's counterparts are ``RecordAccumulator``, ``ProducerBatch`` and ``BufferPool``.
+"""

@@ -1,0 +1,44 @@
+# Types of batch_queues.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+from aiokafkapy.producer.accumulator.partition_queue cimport PartitionQueue, TopicInfo
+from aiokafkapy.producer.accumulator.producer_batch cimport ProducerBatch
+
+
+@cython.final
+cdef class BatchQueues:
+    cdef Py_ssize_t _batch_size
+    cdef bint _is_adaptive
+    cdef double _availability_timeout
+    cdef dict _node_latencies
+    cdef dict _topics
+    cdef dict _active
+    cdef object _view
+    cdef public object cluster
+    cdef readonly double delivery_timeout
+    cdef public double next_expiry_time
+    cdef public object gathering
+
+    cdef bint has_batches(self) except -1
+    @cython.locals(queues=dict, count=Py_ssize_t)
+    cdef Py_ssize_t count(self) except -1
+    @cython.locals(queue=PartitionQueue)
+    cpdef dict by_leader(self, object cluster)
+    @cython.locals(info=TopicInfo)
+    cpdef TopicInfo topic(self, str topic)
+    cpdef PartitionQueue queue(self, object topic_partition)
+    @cython.locals(queue=PartitionQueue)
+    cpdef PartitionQueue sticky_queue(self, TopicInfo info, object cluster)
+    cpdef PartitionQueue switch_partition(self, TopicInfo info, object cluster)
+    cpdef add_open(self, PartitionQueue queue, ProducerBatch batch)
+    @cython.locals(queue=PartitionQueue)
+    cpdef put_back(self, ProducerBatch batch)
+    @cython.locals(batch=ProducerBatch, queues=dict)
+    cpdef ProducerBatch take_first(self, PartitionQueue queue)
+    @cython.locals(queue=PartitionQueue)
+    cpdef remove(self, ProducerBatch batch)
+    @cython.locals(queues=dict)
+    cdef _activate(self, PartitionQueue queue, ProducerBatch batch)
+    @cython.locals(queues=dict)
+    cdef _deactivate(self, PartitionQueue queue)

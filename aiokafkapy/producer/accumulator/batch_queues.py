@@ -1,0 +1,212 @@
+# cython: annotation_typing=False
+"""``BatchQueues``: every batch that is not in a request, by topic and partition.
+
+Owns the queues of all partitions, which of them have batches and whose turn it is, the sticky partition of each topic,
+and when the oldest batch expires. It knows no memory and sends nothing. Kafka's counterpart is the ``topicInfoMap`` of
+``RecordAccumulator``, with what ``BuiltInPartitioner`` is asked around it.
+
+Rules:
+
+- ``by_leader`` has the queues with batches, and only those, for each leader the one drained longest ago first: whoever
+  walks over them pays nothing for ten thousand idle partitions, and may end when a request to the leader is full.
+- ``next_expiry_time`` is never later than the first expiry; it may be earlier, until somebody looks again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Set
+from typing import Any, Final
+
+from ...common import TopicPartition
+from ...errors import IllegalStateError
+from .built_in_partitioner import BuiltInPartitioner
+from .partition_queue import PartitionQueue, TopicInfo
+from .producer_batch import ProducerBatch
+
+__all__ = ["NOBODY", "BatchQueues"]
+
+NOBODY: Final[Set[int]] = frozenset()
+"""No leader gathers: every new batch is to be looked for."""
+
+_NEVER: Final = float("inf")
+
+
+class BatchQueues:
+    """The queues of one producer. Times are seconds; ``availability_timeout`` 0 leaves out no node."""
+
+    __slots__ = (
+        "_active",
+        "_availability_timeout",
+        "_batch_size",
+        "_is_adaptive",
+        "_node_latencies",
+        "_topics",
+        "_view",
+        "cluster",
+        "delivery_timeout",
+        "gathering",
+        "next_expiry_time",
+    )
+
+    def __init__(
+        self, batch_size: int, delivery_timeout: float, *, is_adaptive: bool, availability_timeout: float
+    ) -> None:
+        self._batch_size = batch_size
+        self.delivery_timeout = delivery_timeout
+        self._topics: dict[str, TopicInfo] = {}
+        # The queues with batches by leader, as `_view` has it
+        self._active: dict[int, dict[PartitionQueue, None]] = {}
+        self._view: Any = None
+        self.next_expiry_time = _NEVER
+        # The leaders for which older batches gather: a new one of theirs is ready later, so nobody need look for it
+        self.gathering: Set[int] = NOBODY
+        # Sticky partitions; `cluster` is the view that was seen last
+        self.cluster: Any = None
+        self._is_adaptive = is_adaptive
+        self._availability_timeout = availability_timeout
+        self._node_latencies: dict[int, list[float]] = {}
+
+    # --- finding ---
+
+    def topic(self, topic: str) -> TopicInfo:
+        """What is known of a topic, made when first asked for."""
+        info = self._topics.get(topic)
+        if info is None:
+            info = self._topics[topic] = TopicInfo(topic, BuiltInPartitioner(topic, self._is_adaptive))
+        return info
+
+    def queue(self, topic_partition: TopicPartition) -> PartitionQueue:
+        """The queue of a partition, made when first asked for."""
+        return self.topic(topic_partition[0]).queue(topic_partition[1])
+
+    def by_leader(self, cluster: Any) -> dict[int, dict[PartitionQueue, None]]:
+        """The queues with batches, by their leaders in ``cluster``; those without one are under ``NO_LEADER``.
+
+        The mapping changes with the queues.
+        """
+        if cluster is not self._view:
+            queues = self.with_batches()
+            self._view = cluster
+            self._active = {}
+            for queue in queues:
+                queue.update_leader(cluster)
+                self._active.setdefault(queue.leader, {})[queue] = None
+        return self._active
+
+    def with_batches(self) -> list[PartitionQueue]:
+        """All queues that have any, a copy."""
+        return [queue for queues in self._active.values() for queue in queues]
+
+    def has_batches(self) -> bool:
+        """True when any queue has some."""
+        return self.count() > 0
+
+    def count(self) -> int:
+        """How many queues have batches."""
+        count = 0
+        for queues in self._active.values():
+            count += len(queues)
+        return count
+
+    def sizes(self) -> dict[TopicPartition, int]:
+        """How many batches wait, by partition, where there are any."""
+        return {queue.topic_partition: len(queue.batches) for queue in self.with_batches()}
+
+    # --- sticky partitions ---
+
+    def sticky_queue(self, info: TopicInfo, cluster: Any) -> PartitionQueue:
+        """Where records without a partition go now; another one once a batch's worth of bytes went there (KIP-794)."""
+        queue = info.sticky_queue
+        if queue is None or (
+            info.produced_bytes >= self._batch_size
+            # An open batch is filled first, unless records with keys keep it open for ever.
+            and (queue.open_batch is None or info.produced_bytes >= 2 * self._batch_size)
+        ):
+            return self.switch_partition(info, cluster)
+        return queue
+
+    def switch_partition(self, info: TopicInfo, cluster: Any) -> PartitionQueue:
+        """Choose the next sticky partition. Raises IllegalStateError when no cluster was ever seen."""
+        if cluster is None:
+            cluster = self.cluster
+        if cluster is None:
+            raise IllegalStateError("a record without a partition needs a cluster to choose one from")
+        is_available = self._is_node_available if self._availability_timeout > 0 else None
+        queue = info.queue(info.partitioner.next_partition(cluster, info.queue_size, is_available))
+        info.sticky_queue = queue
+        info.produced_bytes = 0
+        return queue
+
+    def update_node_latency_stats(self, node_id: int, now: float, can_drain: bool) -> None:
+        """A node that is ready to be sent something could be sent it, or not."""
+        if self._availability_timeout > 0:
+            latency = self._node_latencies.setdefault(node_id, [now, now])
+            latency[0] = now
+            if can_drain:
+                latency[1] = now
+
+    # --- coming and going ---
+
+    def add_open(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        """Put a batch that takes records last."""
+        queue.open_batch = batch
+        queue.batches.append(batch)
+        self._activate(queue, batch)
+
+    def put_back(self, batch: ProducerBatch) -> None:
+        """Put a batch that came back to its old place."""
+        queue = self.queue(batch.topic_partition)
+        queue.insert_in_order(batch)
+        self._activate(queue, batch)
+
+    def take_first(self, queue: PartitionQueue) -> ProducerBatch:
+        """Take the oldest batch of ``queue``, which goes to the end of the round if it has more."""
+        batch = queue.pop_first()
+        if queue.batches:
+            queues = self._active[queue.leader]
+            del queues[queue]
+            queues[queue] = None
+        else:
+            self._deactivate(queue)
+        return batch
+
+    def remove(self, batch: ProducerBatch) -> None:
+        """Take ``batch`` out if it is here, wherever it stands."""
+        queue = self.queue(batch.topic_partition)
+        if queue.remove(batch) and not queue.batches:
+            self._deactivate(queue)
+
+    def take_expired(self, now: float) -> list[ProducerBatch]:
+        """Take out what is older than the delivery time-out, oldest first in each partition."""
+        expired: list[ProducerBatch] = []
+        if now < self.next_expiry_time:
+            return expired
+        next_expiry = _NEVER
+        for queue in self.with_batches():
+            while queue.batches and queue.batches[0].has_reached_delivery_timeout(self.delivery_timeout, now):
+                expired.append(self.take_first(queue))
+            if queue.batches:
+                next_expiry = min(next_expiry, queue.batches[0].created + self.delivery_timeout)
+        self.next_expiry_time = next_expiry
+        return expired
+
+    # internals
+
+    def _activate(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        if self._view is not None:
+            queue.update_leader(self._view)
+        queues = self._active.get(queue.leader)
+        if queues is None:
+            queues = self._active[queue.leader] = {}
+        queues.setdefault(queue)
+        self.next_expiry_time = min(self.next_expiry_time, batch.created + self.delivery_timeout)
+
+    def _deactivate(self, queue: PartitionQueue) -> None:
+        queues = self._active[queue.leader]
+        del queues[queue]
+        if not queues and not self.has_batches():
+            self.next_expiry_time = _NEVER
+
+    def _is_node_available(self, node_id: int) -> bool:
+        latency = self._node_latencies.get(node_id)
+        return latency is None or latency[0] - latency[1] <= self._availability_timeout

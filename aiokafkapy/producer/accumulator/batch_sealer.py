@@ -1,0 +1,97 @@
+# cython: annotation_typing=False
+"""``BatchSealer``: makes closed batches' bytes final, compressing small ones at once and leaving large ones to threads.
+
+Owns which batches are with a thread, and the memory that this takes. It starts no thread: the Sender takes batches
+from here, has them compressed, and tells when that has ended. Java has no counterpart: it compresses as it appends.
+
+Rules: a thread's work is paid for beforehand, with as many bytes as the records have. When there is no memory for that,
+the batch waits for one that is with a thread; when there is none, it goes without paying, so that a pool full of
+records empties, and the loop never compresses a large batch itself. What sealing saves is given back.
+
+A thread needs the GIL before and after its work, for which it waits while the loop is busy (5 ms each time, by Python's
+default) and fights with it. So a batch that records fill one by one is compressed there and then if that is quick, and
+so are some of those that are to be sent.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...record.compression import quick_limit
+from .buffer_pool import BufferPool
+from .partition_queue import PartitionQueue
+from .producer_batch import ProducerBatch
+
+__all__ = ["QUICK_AT_ONCE", "BatchSealer"]
+
+QUICK_AT_ONCE: Final = 8
+"""Quick batches that are compressed on their way out in one turn of the loop: with JSON, 1.3 ms at most."""
+
+
+class BatchSealer:
+    """Seals the batches of one accumulator."""
+
+    __slots__ = ("_compressing", "_pool", "_sealed_at_once", "_waiting")
+
+    def __init__(self, pool: BufferPool) -> None:
+        self._pool = pool
+        # Batches for a thread to compress, and how many are with one, these included
+        self._waiting: list[ProducerBatch] = []
+        self._compressing = 0
+        # Quick batches on their way out that were compressed here since the last `take`
+        self._sealed_at_once = 0
+
+    def seal(self, batch: ProducerBatch) -> None:
+        """Make the batch's bytes final, now."""
+        if not batch.builder.is_sealed:
+            batch.seal()
+            self._pool.charge(batch.settle_memory())
+
+    def must_wait(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
+        """True when ``batch``, the first of ``queue``, cannot be sent yet, for a thread has it or must have it.
+
+        It takes no more records then, nor where it was quick and has been sealed here instead.
+        """
+        if batch.is_being_compressed:
+            return True
+        if not batch.needs_compression:
+            return False
+        if queue.open_batch is batch:
+            queue.open_batch = None
+        batch.close()
+        if self._sealed_at_once < QUICK_AT_ONCE and self.is_quick(batch):
+            self._sealed_at_once += 1
+            self.seal(batch)
+            return False
+        self.hand_over(batch)
+        return True
+
+    def hand_over(self, batch: ProducerBatch) -> None:
+        """Queue a closed batch for a thread, unless its memory has to come back from another first."""
+        size = batch.builder.records_size
+        if self._pool.try_acquire_reserved(size):
+            batch.reserved_memory = size
+        elif self._compressing:
+            return  # its turn comes when one of those ends
+        batch.is_being_compressed = True
+        self._compressing += 1
+        self._waiting.append(batch)
+
+    def is_quick(self, batch: ProducerBatch) -> bool:
+        """True when compressing the batch here costs less than a thread that must wait for its turn."""
+        return batch.builder.records_size <= quick_limit(batch.compression, batch.compression_level)
+
+    def take(self) -> list[ProducerBatch]:
+        """The batches to be compressed in a thread; once a turn of the loop."""
+        self._sealed_at_once = 0
+        taken, self._waiting = self._waiting, []
+        return taken
+
+    def ended(self, batch: ProducerBatch) -> None:
+        """A thread's work on ``batch`` is over, well or not."""
+        batch.is_being_compressed = False
+        self._compressing -= 1
+        self._pool.release(batch.reserved_memory)
+        batch.reserved_memory = 0
+        if not batch.is_done:
+            self.seal(batch)

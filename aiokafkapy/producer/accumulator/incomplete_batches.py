@@ -1,0 +1,101 @@
+# cython: annotation_typing=False
+"""Which batches have no outcome yet, and the count of records that do.
+
+Owns the producer's accounting: a record is *accepted* when the accumulator has appended it, then *pending*, and at the
+end *delivered* or *failed*, once. It knows no partitions, memory or time. Kafka's counterpart is ``IncompleteBatches``.
+
+Rules: ``delivered`` and ``failed`` change in the same step in which a batch leaves, so accepted = delivered + failed +
+pending holds whenever anybody can look; a batch that is split leaves in the same step in which its successors come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from ..deliveries.delivery import SettlementCounter
+
+if TYPE_CHECKING:
+    from ..deliveries.outcome_teller import OutcomeTeller
+    from .producer_batch import ProducerBatch
+
+__all__ = ["Flush", "IncompleteBatches"]
+
+
+class IncompleteBatches:
+    """The batches without an outcome, oldest first."""
+
+    __slots__ = ("_batches", "delivered", "failed", "teller")
+
+    def __init__(self) -> None:
+        self._batches: dict[ProducerBatch, None] = {}
+        self.delivered = 0
+        self.failed = 0
+        # Who tells the waiters of a batch; nobody in particular as long as there is no loop.
+        self.teller: OutcomeTeller | None = None
+
+    def add(self, batch: ProducerBatch) -> None:
+        """``batch`` is being filled, or came out of a split."""
+        self._batches[batch] = None
+
+    def settled(self, batch: ProducerBatch, delivered: int, failed: int) -> None:
+        """``batch`` has its outcome."""
+        self._batches.pop(batch, None)
+        self.delivered += delivered
+        self.failed += failed
+
+    def replace(self, batch: ProducerBatch, successors: Iterable[ProducerBatch], failed: int = 0) -> None:
+        """The records of ``batch`` live on in ``successors``, but for ``failed`` of them."""
+        self._batches.pop(batch, None)
+        self._batches.update(dict.fromkeys(successors))
+        self.failed += failed
+
+    def copy_all(self) -> list[ProducerBatch]:
+        """The batches as they are now."""
+        return list(self._batches)
+
+    @property
+    def pending(self) -> int:
+        """Records accepted and without an outcome. Walks over the batches."""
+        return sum(batch.record_count for batch in self._batches)
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __contains__(self, batch: object) -> bool:
+        return batch in self._batches
+
+
+class Flush:
+    """One ``flush()``: settled when the batches that were incomplete when it began have outcomes, splits included.
+
+    ``end()`` must be called in the end, also when the waiting was given up: until then everything is sent at once.
+    """
+
+    __slots__ = ("_counter", "_on_end")
+
+    def __init__(
+        self, batches: Iterable[ProducerBatch], on_settled: Callable[[], object], on_end: Callable[[], object]
+    ) -> None:
+        self._on_end: Callable[[], object] | None = on_end
+        self._counter = SettlementCounter()
+        for batch in batches:
+            self._counter.watch(batch.produce_result)
+        self._counter.on_settled = on_settled
+
+    @property
+    def is_settled(self) -> bool:
+        """True when nothing is left to wait for; ``on_settled`` is not called when that was so at the beginning."""
+        return self._counter.is_settled
+
+    @property
+    def remaining(self) -> int:
+        """Batches still without an outcome."""
+        return self._counter.remaining
+
+    def end(self) -> None:
+        """The flush is over, or was given up. May be called twice."""
+        on_end, self._on_end = self._on_end, None
+        self._counter.on_settled = None
+        if on_end is not None:
+            on_end()

@@ -1,0 +1,33 @@
+# Types of partition_queue.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+from aiokafkapy.producer.accumulator.producer_batch cimport ProducerBatch
+
+
+@cython.final
+cdef class PartitionQueue:
+    cdef readonly object topic_partition
+    cdef readonly list batches
+    cdef public ProducerBatch open_batch
+    cdef public long long next_order
+    cdef readonly Py_ssize_t last_size
+    cdef public bint is_muted
+    cdef public object cluster
+    cdef public int leader
+    cdef public int leader_epoch
+
+    @cython.locals(batch=ProducerBatch)
+    cpdef ProducerBatch pop_first(self)
+    cpdef update_leader(self, object cluster)
+
+
+@cython.final
+cdef class TopicInfo:
+    cdef readonly str topic
+    cdef readonly list queues
+    cdef readonly object partitioner
+    cdef public PartitionQueue sticky_queue
+    cdef public long long produced_bytes
+
+    cpdef PartitionQueue queue(self, int partition)

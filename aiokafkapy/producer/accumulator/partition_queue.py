@@ -1,0 +1,112 @@
+# cython: annotation_typing=False
+"""The batches of one partition in their order, and what the accumulator knows of one topic.
+
+Owns the order within a partition: batches are sent as they were filled, and those that come back find their old
+place. It knows no memory, no time and no broker. Kafka's counterparts are the ``Deque<ProducerBatch>`` and
+``TopicInfo`` inside ``RecordAccumulator``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...common import NO_LEADER, NO_LEADER_EPOCH, TopicPartition
+from .producer_batch import ProducerBatch
+
+__all__ = ["PartitionQueue", "TopicInfo"]
+
+
+class PartitionQueue:
+    """One partition's batches that are not in a request, oldest first; only the last one may be open."""
+
+    __slots__ = (
+        "batches",
+        "cluster",
+        "is_muted",
+        "last_size",
+        "leader",
+        "leader_epoch",
+        "next_order",
+        "open_batch",
+        "topic_partition",
+    )
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        self.batches: list[ProducerBatch] = []  # seldom more than two
+        # The last batch, as long as it may take records
+        self.open_batch: ProducerBatch | None = None
+        self.next_order = 0
+        # How many bytes of records the batch had that left last: what the next one is made for
+        self.last_size = 0
+        self.is_muted = False
+        # What `cluster`, the view looked at last, says of the partition
+        self.cluster: Any = None
+        self.leader = NO_LEADER
+        self.leader_epoch = NO_LEADER_EPOCH
+
+    def insert_in_order(self, batch: ProducerBatch) -> None:
+        """Put a batch that came back before all younger ones; it is almost always the first."""
+        batches = self.batches
+        position = 0
+        while position < len(batches) and batches[position].order < batch.order:
+            position += 1
+        batches.insert(position, batch)
+
+    def remove(self, batch: ProducerBatch) -> bool:
+        """Take ``batch`` out, wherever it is; False when it is not here."""
+        if self.open_batch is batch:
+            self.open_batch = None
+        try:
+            self.batches.remove(batch)
+        except ValueError:
+            return False
+        return True
+
+    def pop_first(self) -> ProducerBatch:
+        """Take the oldest batch out."""
+        batch = self.batches.pop(0)
+        self.last_size = batch.builder.records_size
+        if self.open_batch is batch:
+            self.open_batch = None
+        return batch
+
+    def update_leader(self, cluster: Any) -> None:
+        """Look the leader up, unless this very view was asked before. A leader without an address is none."""
+        if self.cluster is cluster:
+            return
+        self.cluster = cluster
+        info = cluster.partition(self.topic_partition)
+        if info is None or info.leader == NO_LEADER or cluster.node_by_id(info.leader) is None:
+            self.leader = NO_LEADER
+        else:
+            self.leader = info.leader
+            self.leader_epoch = info.leader_epoch
+
+
+class TopicInfo:
+    """One topic's queues, and where its records without a key go at the moment."""
+
+    __slots__ = ("partitioner", "produced_bytes", "queues", "sticky_queue", "topic")
+
+    def __init__(self, topic: str, partitioner: Any) -> None:
+        self.topic = topic
+        self.queues: list[PartitionQueue | None] = []  # by their partitions' numbers
+        # The sticky partition (KIP-480, KIP-794) and how many bytes it got since it was chosen
+        self.partitioner = partitioner
+        self.sticky_queue: PartitionQueue | None = None
+        self.produced_bytes = 0
+
+    def queue(self, partition: int) -> PartitionQueue:
+        """The queue of a partition, made when first asked for."""
+        if partition >= len(self.queues):
+            self.queues += [None] * (partition + 1 - len(self.queues))
+        queue = self.queues[partition]
+        if queue is None:
+            queue = self.queues[partition] = PartitionQueue(TopicPartition(self.topic, partition))
+        return queue
+
+    def queue_size(self, partition: int) -> int:
+        """How many batches of the partition wait to be sent."""
+        queue = self.queues[partition] if partition < len(self.queues) else None
+        return 0 if queue is None else len(queue.batches)

@@ -1,0 +1,76 @@
+# Types of producer_batch.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+from aiokafkapy.producer.deliveries.delivery cimport Delivery, ProduceRequestResult
+from aiokafkapy.producer.accumulator.incomplete_batches cimport IncompleteBatches as CompiledAccount
+from aiokafkapy.record._arrow_kernel cimport ArrowRows as KernelRows
+from aiokafkapy.record._kernel cimport RecordBatchBuilder as KernelBuilder
+
+
+@cython.final
+cdef class ProducerBatch:
+    # First what each append touches: among thousands of batches every line of memory is one that no cache has.
+    cdef readonly KernelBuilder builder
+    cdef readonly ProduceRequestResult produce_result
+    cdef readonly bint is_writable
+    cdef readonly Py_ssize_t record_count
+    cdef readonly object topic_partition
+    cdef readonly double created
+    cdef readonly long long order
+    cdef readonly bint is_split_batch
+    cdef CompiledAccount _incomplete
+    cdef readonly object state
+    cdef readonly Py_ssize_t limit
+    cdef public Py_ssize_t wanted
+    cdef public Py_ssize_t memory
+    cdef public Py_ssize_t reserved_memory
+    cdef readonly int compression
+    cdef readonly object compression_level
+    cdef public bint is_being_compressed
+    cdef object _compressed
+    cdef readonly Py_ssize_t attempts
+    cdef readonly bint in_retry
+    cdef readonly double last_attempt
+    cdef readonly double retry_at
+    cdef readonly double drained_at
+    cdef readonly int current_leader_epoch
+    cdef readonly Py_ssize_t attempts_when_leader_last_changed
+    cdef readonly long long producer_id
+    cdef readonly int producer_epoch
+    cdef readonly int base_sequence
+    cdef readonly bint is_transactional
+    cdef readonly bint sequence_has_been_reset
+    cdef public bint is_in_doubt
+    cdef public bint may_be_renumbered
+
+    @cython.locals(size=Py_ssize_t, index=Py_ssize_t, delivery=Delivery)
+    cpdef Delivery try_append(self, long long timestamp_ms, object key, object value, object headers)
+    @cython.locals(builder=KernelBuilder, position=Py_ssize_t, first=Py_ssize_t)
+    cpdef Py_ssize_t append_run(
+        self, long long timestamp_ms, object values, object keys, Py_ssize_t start, Py_ssize_t stop
+    ) except -1
+    @cython.locals(before=Py_ssize_t)
+    cpdef Py_ssize_t append_rows(self, KernelRows rows, Py_ssize_t stop, long long most_bytes) except -1
+    @cython.locals(capacity=Py_ssize_t, grown=Py_ssize_t)
+    cpdef Py_ssize_t settle_memory(self)
+    cpdef close(self)
+    cpdef compress(self)
+    cpdef seal(self)
+    cpdef set_producer_state(
+        self, long long producer_id, int producer_epoch, int base_sequence, bint is_transactional=*
+    )
+    cpdef tuple buffers(self)
+    cpdef drained(self, double now)
+    cpdef bint complete(self, long long base_offset, long long log_append_time_ms=*) except -1
+    cpdef bint is_backing_off(self, double now) except -1
+    cpdef maybe_update_leader_epoch(self, int leader_epoch)
+    cpdef bint _take(self, long long timestamp_ms, object key, object value, object headers) except -1
+    cdef bint _finish(self, object outcome) except -1
+    cdef bint _fail(self, object outcome, object error) except -1
+    cdef ProducerBatch _successor(self, Py_ssize_t limit, Py_ssize_t first_index)
+    @cython.locals(batch=ProducerBatch)
+    cdef _move(self, object batches, list moves, Py_ssize_t failed=*)
+
+
+cdef Py_ssize_t _size_of(object data) except -2

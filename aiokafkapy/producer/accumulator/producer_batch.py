@@ -1,0 +1,495 @@
+# cython: annotation_typing=False
+"""``ProducerBatch``: the records of one partition that travel and are answered together.
+
+Owns a batch's bytes (in a ``RecordBatchBuilder``), its state, its attempts, and its producer id, epoch and sequence. It
+knows no other batch, no memory limit and no broker: the accumulator decides when it is sent, the Sender what an answer
+means. Kafka's counterpart has the same name; its states are drawn in ``BATCH_STATES``.
+
+Rules:
+
+- A batch is done once. A second outcome is ignored: an expired batch may still be answered by a slow broker.
+- Once a batch has been given a sequence, a retry sends the same bytes; only ``reset_producer_state`` (an epoch bump,
+  KIP-360) changes its header.
+- ``order`` is the place of its first record among all records of the partition, so that batches which come back, whole
+  or in pieces, find their place in the queue again.
+- Compiled, batches are invisible to the cyclic collector, which would visit thousands. What ties them into a knot is
+  the account of those without an outcome; ``abandon()`` unties it when the producer is thrown away.
+- ``compress()`` may run in another thread; everything else belongs to the event loop's.
+"""
+
+from __future__ import annotations
+
+import enum
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+try:
+    import cython
+except ImportError:  # interpreted, where there is no Cython
+    from ... import _form as cython
+
+from ...common import NO_LEADER_EPOCH, NO_TIMESTAMP, Headers, TopicPartition
+from ...errors import IllegalStateError
+from ...record.arrow_rows import ArrowRows
+from ...record.builder import RecordBatchBuilder
+from ...record.compression import Compression, compress, inline_limit
+from ...states import StateTable
+from ..deliveries.delivery import Delivery, ProduceRequestResult
+from .incomplete_batches import IncompleteBatches
+
+__all__ = ["BATCH_STATES", "NO_SEQUENCE", "RECORDS_PER_ORDER", "BatchState", "ProducerBatch"]
+
+NO_SEQUENCE: Final = -1
+RECORDS_PER_ORDER: Final = 1 << 24
+"""``order`` leaves room for this many records in a batch: more than 100 MB of the smallest ones."""
+
+_logger = logging.getLogger(__name__)
+
+
+class BatchState(enum.Enum):
+    """Where a batch stands."""
+
+    OPEN = "takes records"
+    CLOSED = "waits to be sent, for the first time or again"
+    IN_FLIGHT = "drained: in a request"
+    SUCCEEDED = "on the broker"
+    FAILED = "given up"
+    ABORTED = "thrown away by us"
+    SPLIT = "its records live on in other batches"
+
+
+# Looked up once: reading a member off its class costs more than a change of state.
+_CLOSED: Final = BatchState.CLOSED
+_IN_FLIGHT: Final = BatchState.IN_FLIGHT
+_SUCCEEDED: Final = BatchState.SUCCEEDED
+_UNCOMPRESSED: Final = int(Compression.NONE)
+_OUTCOMES: Final = (BatchState.SUCCEEDED, BatchState.FAILED, BatchState.ABORTED, BatchState.SPLIT)
+
+BATCH_STATES: Final = StateTable(
+    "ProducerBatch",
+    BatchState.OPEN,
+    {
+        BatchState.OPEN: {BatchState.CLOSED},
+        # A retry that waits its turn can still be answered: the broker was slow, not deaf.
+        BatchState.CLOSED: {BatchState.IN_FLIGHT, *_OUTCOMES},
+        BatchState.IN_FLIGHT: {BatchState.CLOSED, *_OUTCOMES},
+        **dict.fromkeys(_OUTCOMES, ()),
+    },
+)
+_change: Final = BATCH_STATES.transition
+
+
+# Not seen by the cyclic collector, see above. Said here and not in the .pxd, for Cython takes it from the source only.
+@cython.no_gc
+@cython.final
+@cython.cclass
+class ProducerBatch:
+    """A batch of one partition. Make one with a builder, append, ``close``, ``seal``, send ``buffers()``, settle it."""
+
+    __slots__ = (
+        "_compressed",
+        "_incomplete",
+        "attempts",
+        "attempts_when_leader_last_changed",
+        "base_sequence",
+        "builder",
+        "compression",
+        "compression_level",
+        "created",
+        "current_leader_epoch",
+        "drained_at",
+        "in_retry",
+        "is_being_compressed",
+        "is_in_doubt",
+        "is_split_batch",
+        "is_transactional",
+        "is_writable",
+        "last_attempt",
+        "limit",
+        "may_be_renumbered",
+        "memory",
+        "order",
+        "produce_result",
+        "producer_epoch",
+        "producer_id",
+        "record_count",
+        "reserved_memory",
+        "retry_at",
+        "sequence_has_been_reset",
+        "state",
+        "topic_partition",
+        "wanted",
+    )
+
+    def __init__(
+        self,
+        topic_partition: TopicPartition,
+        builder: RecordBatchBuilder,
+        created: float,
+        *,
+        order: int = 0,
+        compression: int = Compression.NONE,
+        compression_level: int | None = None,
+        incomplete: IncompleteBatches | None = None,
+        is_split_batch: bool = False,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self.builder = builder
+        self.created = created
+        self.order = order
+        self.is_split_batch = is_split_batch
+        self._incomplete = incomplete
+        self.produce_result = ProduceRequestResult(topic_partition)
+        self.state = BATCH_STATES.initial
+        # What it holds. `wanted` is the memory without which the last record did not go in, 0 when the batch was full.
+        self.is_writable = True
+        self.record_count = 0
+        self.limit = self.builder.limit
+        self.wanted = 0
+        self.memory = 0
+        self.reserved_memory = 0
+        # Compression
+        self.compression = compression
+        self.compression_level = compression_level
+        self.is_being_compressed = False
+        self._compressed: Any = None
+        # Attempts
+        self.attempts = 0
+        self.in_retry = False
+        self.last_attempt = created
+        self.retry_at = created
+        self.drained_at = -1.0
+        self.current_leader_epoch = NO_LEADER_EPOCH
+        self.attempts_when_leader_last_changed = 0
+        # Idempotence
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.base_sequence = NO_SEQUENCE
+        self.is_transactional = False
+        self.sequence_has_been_reset = False
+        # An attempt may have been written; and whether a broker, asked since, did not know of it
+        self.is_in_doubt = False
+        self.may_be_renumbered = True
+
+    # --- filling ---
+
+    def try_append(self, timestamp_ms: int, key: Any, value: Any, headers: Headers | None) -> Delivery | None:
+        """Encode one record (bytes-like or None) and return its delivery; None when the batch is full or closed, or
+        when it needs more memory than its builder's ``allowance``, which ``wanted`` then tells.
+
+        An empty batch takes a record of any size. Raises what the builder raises for a key, value or header that has
+        no bytes; the batch is then as it was.
+        """
+        if not self.is_writable:
+            return None
+        size = self.builder.try_append(timestamp_ms, key, value, headers)
+        if size <= 0:
+            self.wanted = -size
+            return None
+        index = self.record_count
+        self.record_count = index + 1
+        delivery = Delivery.__new__(Delivery)  # new_delivery() without its call
+        delivery._result = self.produce_result
+        delivery._index = index
+        delivery._timestamp_ms = timestamp_ms
+        delivery._key_size = -1 if key is None else len(key) if type(key) is bytes else _size_of(key)
+        delivery._value_size = len(value) if type(value) is bytes else _size_of(value)
+        return delivery
+
+    def append_run(self, timestamp_ms: int, values: Any, keys: Any, start: int, stop: int) -> int:
+        """Append ``values[start:stop]`` (and ``keys``, or None) as long as they fit into the memory that is paid for;
+        return the position behind them. Raises as ``try_append``; the records before are in the batch.
+        """
+        builder, position = self.builder, start
+        while position < stop:
+            if keys is None:
+                first, position = position, builder.append_run(timestamp_ms, values, position, stop)
+                self.record_count += position - first
+                if position == stop:
+                    break
+            key = None if keys is None else keys[position]
+            if builder.try_append(timestamp_ms, key, values[position], None) <= 0:
+                break
+            self.record_count += 1
+            position += 1
+        return position
+
+    def append_rows(self, rows: ArrowRows, stop: int, most_bytes: int) -> int:
+        """Append rows of a table as ``ArrowRows.append_run`` does; returns the memory wanted for more, or 0."""
+        before = self.builder.count
+        wanted = rows.append_run(self.builder, stop, most_bytes)
+        self.record_count += self.builder.count - before
+        return wanted
+
+    @property
+    def is_full(self) -> bool:
+        """True when nothing more goes in."""
+        return not self.is_writable or self.builder.size >= self.limit
+
+    @property
+    def size(self) -> int:
+        """Bytes on the wire, the batch's header included; before ``seal()``, as if it were not compressed."""
+        return self.builder.size
+
+    def settle_memory(self) -> int:
+        """Note in ``memory`` what the builder really holds, and allow it no more; returns by how much it has grown."""
+        capacity = self.builder.capacity
+        grown = capacity - self.memory
+        self.memory = self.builder.allowance = capacity
+        return grown
+
+    def close(self) -> None:
+        """Take no more records. May be called again."""
+        if self.is_writable:
+            self.is_writable = False
+            self.produce_result.record_count = self.record_count
+            self.state = _change(self.state, _CLOSED)
+
+    # --- sealing ---
+
+    def compress(self) -> None:
+        """Compress the closed batch's records; may run in a thread. ``seal()`` then takes the outcome."""
+        view = self.builder.records_view()
+        try:
+            self._compressed = compress(Compression(self.compression), view, self.compression_level)
+        finally:
+            view.release()
+
+    @property
+    def needs_compression(self) -> bool:
+        """True when compressing the records would hold the loop, and is yet to be done."""
+        return (
+            self.compression != 0
+            and not self.builder.is_sealed
+            and self._compressed is None
+            and self.builder.records_size > inline_limit(self.compression, self.compression_level)
+        )
+
+    def seal(self) -> None:
+        """Close the batch and make its bytes final, compressing now what was not compressed in a thread before.
+
+        Records that compression would only make longer are sent as they are.
+        """
+        self.close()
+        if self.builder.is_sealed:
+            return
+        if self.compression and self._compressed is None:
+            self.compress()
+        payload, self._compressed = self._compressed, None
+        if payload is None or len(payload) >= self.builder.records_size:
+            self.builder.seal(_UNCOMPRESSED)
+        else:
+            self.builder.seal(self.compression, payload)
+
+    def set_producer_state(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
+    ) -> None:
+        """Give the sealed batch its identity and sequence; its header is written with them."""
+        self.producer_id = producer_id
+        self.producer_epoch = producer_epoch
+        self.base_sequence = base_sequence
+        self.is_transactional = is_transactional
+        self.builder.stamp(producer_id, producer_epoch, base_sequence, is_transactional)
+
+    def reset_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        """Renumber a batch that waits for its retry, after an epoch bump (KIP-360)."""
+        self.set_producer_state(producer_id, producer_epoch, base_sequence, self.is_transactional)
+        self.sequence_has_been_reset = True
+
+    @property
+    def has_sequence(self) -> bool:
+        """True once a sequence was given: this batch, with these bytes, may be on a broker."""
+        return self.base_sequence != NO_SEQUENCE
+
+    @property
+    def last_sequence(self) -> int:
+        """The sequence of the last record, without the wrap at 2³¹."""
+        return self.base_sequence + self.record_count - 1
+
+    def buffers(self) -> tuple[Any, ...]:
+        """The sealed batch's bytes for the transport, not copied."""
+        return self.builder.buffers()
+
+    # --- attempts ---
+
+    def drained(self, now: float) -> None:
+        """The batch goes into a request."""
+        self.state = _change(self.state, _IN_FLIGHT)
+        self.drained_at = now
+        self.sequence_has_been_reset = False
+
+    def reenqueued(self, now: float, backoff: float) -> None:
+        """The attempt failed; the next one may begin ``backoff`` seconds from now."""
+        self.state = _change(self.state, _CLOSED)
+        self.attempts += 1
+        self.in_retry = True
+        self.last_attempt = now
+        self.retry_at = now + backoff
+
+    def is_backing_off(self, now: float) -> bool:
+        """True while a retry waits, unless the partition has a new leader, which deserves a try at once (KIP-951)."""
+        return self.attempts > 0 and now < self.retry_at and not self.has_leader_changed_for_the_ongoing_retry
+
+    def maybe_update_leader_epoch(self, leader_epoch: int) -> None:
+        """Metadata knows this leader epoch now."""
+        if leader_epoch > self.current_leader_epoch:
+            self.current_leader_epoch = leader_epoch
+            self.attempts_when_leader_last_changed = self.attempts
+
+    @property
+    def has_leader_changed_for_the_ongoing_retry(self) -> bool:
+        """True when this retry will be the first to go to a newer leader."""
+        return self.attempts > 0 and self.attempts == self.attempts_when_leader_last_changed
+
+    @property
+    def has_been_sent(self) -> bool:
+        """True once the batch was in a request: when it fails without an answer, its outcome is unknown."""
+        return self.drained_at >= 0
+
+    def has_reached_delivery_timeout(self, delivery_timeout: float, now: float) -> bool:
+        """True when ``delivery_timeout`` seconds have passed since the batch was made."""
+        # Added as whoever waits for that moment adds it: a difference may round to just below, and he would spin.
+        return now >= self.created + delivery_timeout
+
+    # --- outcome ---
+
+    @property
+    def is_done(self) -> bool:
+        """True once the batch has its outcome."""
+        return self.state in _OUTCOMES
+
+    def complete(self, base_offset: int, log_append_time_ms: int = NO_TIMESTAMP) -> bool:
+        """The broker has the batch. False when it had an outcome already, which stays."""
+        if not self._finish(_SUCCEEDED):
+            return False
+        teller = None
+        if self._incomplete is not None:
+            self._incomplete.settled(self, self.record_count, 0)
+            teller = self._incomplete.teller
+        self.produce_result.succeed(base_offset, log_append_time_ms, teller)
+        return True
+
+    def fail(self, error: BaseException | Callable[[int], BaseException]) -> bool:
+        """The batch failed: one error for all its records, or one for each index. False when it had an outcome."""
+        return self._fail(BatchState.FAILED, error)
+
+    def abort(self, error: BaseException) -> bool:
+        """The batch is thrown away, because the producer closes or its transaction is aborted. False as in ``fail``."""
+        return self._fail(BatchState.ABORTED, error)
+
+    def abandon(self) -> None:
+        """There will be no outcome: let go of all who wait for it, and of the account that the batch stands in."""
+        self.produce_result.abandon()
+        self._incomplete = None
+
+    def split(self, limit: int) -> deque[ProducerBatch]:
+        """Move the records into new batches of at most ``limit`` bytes before compression, at least one record in each.
+
+        The new batches are sealed and as old as this one, and have its identity and consecutive sequences if it had
+        any; this one is done. Deliveries follow their records.
+        """
+        batches: deque[ProducerBatch] = deque()
+        moves: list[tuple[int, ProduceRequestResult, int]] = []
+        for index, (timestamp_ms, key, value, headers) in enumerate(self.builder.records()):
+            if not batches or not batches[-1]._take(timestamp_ms, key, value, headers):
+                batches.append(self._successor(limit, index))
+                moves.append((index, batches[-1].produce_result, 0))
+                batches[-1]._take(timestamp_ms, key, value, headers)
+        self._move(batches, moves)
+        return batches
+
+    def remove_records(self, errors: Mapping[int, BaseException]) -> ProducerBatch | None:
+        """Fail the records named by index (KIP-467) and move the others into a new batch, which is returned sealed.
+
+        None when no record is left. The new batch has this one's identity and first sequence, if it had any: whoever
+        numbers the batches must know that it is shorter.
+        """
+        failed = ProduceRequestResult(self.topic_partition)
+        failed_errors = [errors[index] for index in sorted(errors) if 0 <= index < self.record_count]
+        failed.record_count = len(failed_errors)
+        rest: ProducerBatch | None = None
+        moves: list[tuple[int, ProduceRequestResult, int]] = []
+        failed_count = 0
+        was_kept: bool | None = None
+        for index, (timestamp_ms, key, value, headers) in enumerate(self.builder.records()):
+            is_kept = index not in errors
+            if is_kept:
+                if rest is None:
+                    # Twice the limit: with another first time stamp the others may grow by some bytes.
+                    rest = self._successor(2 * self.limit, index)
+                if is_kept != was_kept:
+                    moves.append((index, rest.produce_result, rest.record_count))
+                rest._take(timestamp_ms, key, value, headers)
+            else:
+                if is_kept != was_kept:
+                    moves.append((index, failed, failed_count))
+                failed_count += 1
+            was_kept = is_kept
+        self._move(deque([rest] if rest is not None else []), moves, failed_count)
+        if failed_count:
+            failed.fail(failed_errors.__getitem__)
+        return rest
+
+    def __repr__(self) -> str:
+        place, state = self.topic_partition, self.state.name
+        return f"<ProducerBatch {place} {state}, records={self.record_count}, size={self.size}>"
+
+    # internals
+
+    def _finish(self, outcome: BatchState) -> bool:
+        if self.state is not _IN_FLIGHT and self.is_done:  # asked first, for it is what nearly all come from
+            _logger.debug("ignored %s of %s: it is %s", outcome.name, self.topic_partition, self.state.name)
+            return False
+        self.close()
+        self.state = _change(self.state, outcome)
+        return True
+
+    def _fail(self, outcome: BatchState, error: BaseException | Callable[[int], BaseException]) -> bool:
+        if not self._finish(outcome):
+            return False
+        teller = None
+        if self._incomplete is not None:
+            self._incomplete.settled(self, 0, self.record_count)
+            teller = self._incomplete.teller
+        self.produce_result.fail(error, teller)
+        return True
+
+    def _successor(self, limit: int, first_index: int) -> ProducerBatch:
+        return ProducerBatch(
+            self.topic_partition,
+            RecordBatchBuilder(limit),
+            self.created,
+            order=self.order + first_index,
+            compression=self.compression,
+            compression_level=self.compression_level,
+            is_split_batch=True,
+        )
+
+    def _take(self, timestamp_ms: int, key: Any, value: Any, headers: Any) -> bool:
+        if self.builder.try_append(timestamp_ms, key, value, headers) <= 0:
+            return False
+        self.record_count += 1
+        return True
+
+    def _move(
+        self, batches: deque[ProducerBatch], moves: list[tuple[int, ProduceRequestResult, int]], failed: int = 0
+    ) -> None:
+        if self.is_done:
+            raise IllegalStateError(f"{self!r} has its outcome already")
+        sequence = self.base_sequence
+        for batch in batches:
+            batch.seal()
+            batch._incomplete = self._incomplete
+            if self.has_sequence:
+                batch.set_producer_state(self.producer_id, self.producer_epoch, sequence, self.is_transactional)
+                sequence = (sequence + batch.record_count) & 0x7FFFFFFF
+        self._finish(BatchState.SPLIT)
+        if self._incomplete is not None:
+            self._incomplete.replace(self, batches, failed)
+        self.produce_result.move(moves)
+
+
+def _size_of(data: Any) -> int:
+    return -1 if data is None else memoryview(data).nbytes

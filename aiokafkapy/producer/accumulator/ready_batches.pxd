@@ -1,0 +1,31 @@
+# Types of ready_batches.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+from aiokafkapy.producer.accumulator.batch_queues cimport BatchQueues
+from aiokafkapy.producer.accumulator.batch_sealer cimport BatchSealer
+from aiokafkapy.producer.accumulator.partition_queue cimport PartitionQueue
+from aiokafkapy.producer.accumulator.producer_batch cimport ProducerBatch
+from aiokafkapy.producer.identity.transaction_manager cimport TransactionManager
+
+cdef int NO_SEQUENCE
+
+
+@cython.final
+cdef class ReadyBatches:
+    cdef BatchQueues _queues
+    cdef BatchSealer _sealer
+    cdef TransactionManager _transaction_manager
+    cdef bint _is_linger_adaptive
+    cdef double _linger
+
+    @cython.locals(
+        queue=PartitionQueue, batch=ProducerBatch, leader=int, queues=dict, next_ready=double, lingers_until=double,
+        linger=double, lingers=bint, is_ready=bint,
+    )
+    cpdef object ready(self, object cluster, double now, object in_flight, bint is_hurried)
+    cpdef dict drain(self, object cluster, object node_ids, Py_ssize_t max_request_size, double now)
+    @cython.locals(queue=PartitionQueue, batch=ProducerBatch, chosen=list, size=Py_ssize_t)
+    cdef list _drain_node(self, dict queues, Py_ssize_t max_request_size, double now)
+    cdef double _gathering_time(self)
+    cdef bint _must_stay(self, PartitionQueue queue, ProducerBatch batch) except -1

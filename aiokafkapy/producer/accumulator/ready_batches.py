@@ -1,0 +1,171 @@
+# cython: annotation_typing=False
+"""``ReadyBatches``: which batches are ready, to which nodes, and their way into requests.
+
+Owns linger, back-off, hurry and the round of partitions; and stamps a batch's identity and sequence when it leaves. It
+knows nothing of how batches are filled. Kafka's counterparts are ``RecordAccumulator.ready`` and ``drain``.
+
+Rules:
+
+- Linger is measured from the first record of a batch. With ``linger`` None a batch is ready as soon as its leader has
+  no Produce request in flight, and otherwise gathers for at most ``ADAPTIVE_LINGER``; for longer when so many
+  partitions have data that sending a batch of each takes longer. A batch costs us and the broker the same however few
+  records it holds: sent every 5 ms to ten thousand partitions, most would hold one.
+- What is ready at ``ready`` is taken by ``drain`` (but for its size bound), and what is not has its time in
+  ``next_ready_check_delay``: call ``ready`` again after each drain and at that time, and never in between. A batch
+  that is opened meanwhile needs no look either, while older ones of its leader gather.
+- Only the first batch of a partition is looked at, so whatever it waits for, those behind it wait too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ...common import NO_LEADER
+from .batch_queues import NOBODY, BatchQueues
+from .batch_sealer import BatchSealer
+from .partition_queue import PartitionQueue
+from .producer_batch import NO_SEQUENCE, ProducerBatch
+
+if TYPE_CHECKING:
+    from ...cluster.cluster import Cluster
+    from ..identity.transaction_manager import TransactionManager
+
+__all__ = ["ADAPTIVE_LINGER", "ReadyBatches", "ReadyCheckResult"]
+
+ADAPTIVE_LINGER: Final = 0.005
+"""Seconds that a batch gathers behind a request in flight, with ``linger_ms=None`` and few partitions."""
+TIME_OF_BATCH: Final = 20e-6
+"""Seconds that a batch takes, about, besides its records: ours and the broker's, until it is answered."""
+LONGEST_LINGER: Final = 0.25
+"""Seconds that a batch gathers behind a request in flight, with any number of partitions."""
+
+_NEVER: Final = float("inf")
+
+
+class ReadyCheckResult(NamedTuple):
+    """What ``ready`` found: node ids to send to, seconds until something else is ready (or infinity), topics to look
+    up.
+    """
+
+    ready_nodes: set[int]
+    next_ready_check_delay: float
+    unknown_leader_topics: set[str]
+
+
+class ReadyBatches:
+    """The way out of the accumulator."""
+
+    __slots__ = ("_is_linger_adaptive", "_linger", "_queues", "_sealer", "_transaction_manager")
+
+    def __init__(
+        self,
+        queues: BatchQueues,
+        sealer: BatchSealer,
+        transaction_manager: TransactionManager | None,
+        linger: float | None,
+    ) -> None:
+        self._queues = queues
+        self._sealer = sealer
+        self._transaction_manager = transaction_manager
+        self._is_linger_adaptive = linger is None
+        self._linger = ADAPTIVE_LINGER if linger is None else linger
+
+    def ready(
+        self, cluster: Cluster, now: float, in_flight: Callable[[int], int], is_hurried: bool
+    ) -> ReadyCheckResult:
+        """The nodes that can be sent something now; ``in_flight`` tells how many Produce requests a node has.
+
+        ``is_hurried``: nothing lingers. Batches that are ready but too large to compress here go to the sealer's
+        threads.
+        """
+        ready_nodes: set[int] = set()
+        gathering: set[int] = set()
+        unknown_leader_topics: set[str] = set()
+        next_ready = _NEVER
+        linger = self._gathering_time() if self._is_linger_adaptive else self._linger
+        for leader, queues in self._queues.by_leader(cluster).items():
+            if leader == NO_LEADER:
+                unknown_leader_topics.update([queue.topic_partition[0] for queue in queues])
+                continue
+            lingers = bool(queues) and not is_hurried and not (self._is_linger_adaptive and in_flight(leader) == 0)
+            is_ready = False
+            for queue in queues:
+                if queue.is_muted:
+                    continue
+                batch = queue.batches[0]
+                batch.maybe_update_leader_epoch(queue.leader_epoch)
+                if batch.is_backing_off(now):
+                    next_ready = min(next_ready, batch.retry_at)
+                    continue
+                if is_ready and not batch.needs_compression:
+                    continue
+                if lingers and not (batch.attempts or batch.is_full or len(queue.batches) > 1):
+                    lingers_until = batch.created + linger
+                    if now < lingers_until:
+                        next_ready = min(next_ready, lingers_until)
+                        gathering.add(leader)
+                        continue
+                if self._must_stay(queue, batch):
+                    continue
+                if not batch.compression:
+                    ready_nodes.add(leader)
+                    break  # the others have no say: ask again after the drain
+                is_ready = True  # but more may have to go to a thread
+            if is_ready:
+                ready_nodes.add(leader)
+        self._queues.gathering = gathering
+        return ReadyCheckResult(ready_nodes, max(0.0, next_ready - now), unknown_leader_topics)
+
+    def drain(
+        self, cluster: Cluster, node_ids: Iterable[int], max_request_size: int, now: float
+    ) -> dict[int, list[ProducerBatch]]:
+        """Take the first batch of each sendable partition of these nodes, for one request to each node.
+
+        A node's batches stay within ``max_request_size`` bytes, but for a first one that alone is larger. Who was
+        visited goes to the back of the round. The batches are sealed, stamped, and in flight.
+        """
+        rounds = self._queues.by_leader(cluster)
+        return {node_id: self._drain_node(rounds.get(node_id, {}), max_request_size, now) for node_id in node_ids}
+
+    # internals
+
+    def _drain_node(self, queues: dict[PartitionQueue, None], max_request_size: int, now: float) -> list[ProducerBatch]:
+        chosen: list[PartitionQueue] = []
+        size = 0
+        for queue in queues:
+            if queue.is_muted:
+                continue
+            batch = queue.batches[0]
+            batch.maybe_update_leader_epoch(queue.leader_epoch)
+            if batch.is_backing_off(now) or self._must_stay(queue, batch):
+                continue
+            if batch.compression:
+                if queue.open_batch is batch:
+                    queue.open_batch = None
+                self._sealer.seal(batch)  # only then its size is known
+            if chosen and size + batch.builder.size > max_request_size:
+                break  # full: this partition will be the first of the next round
+            size += batch.builder.size
+            chosen.append(queue)
+        batches = []
+        for queue in chosen:
+            batch = self._queues.take_first(queue)
+            self._sealer.seal(batch)
+            # A retry keeps the sequence that it has, or it would be another batch.
+            if self._transaction_manager is not None and batch.base_sequence == NO_SEQUENCE:
+                self._transaction_manager.stamp(batch)
+            batch.drained(now)
+            batches.append(batch)
+        if batches:
+            self._queues.gathering = NOBODY  # those it was said of may be gone
+        return batches
+
+    def _gathering_time(self) -> float:
+        return min(max(self._linger, TIME_OF_BATCH * self._queues.count()), LONGEST_LINGER)
+
+    def _must_stay(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
+        manager = self._transaction_manager
+        if manager is not None and manager.should_stop_drain_batches_for_partition(queue.topic_partition, batch):
+            return True
+        return batch.compression != 0 and self._sealer.must_wait(queue, batch)

@@ -1,0 +1,45 @@
+# Types of record_accumulator.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+from aiokafkapy.producer.accumulator.batch_queues cimport BatchQueues
+from aiokafkapy.producer.accumulator.batch_sealer cimport BatchSealer
+from aiokafkapy.producer.accumulator.buffer_pool cimport BufferPool
+from aiokafkapy.producer.accumulator.incomplete_batches cimport IncompleteBatches
+from aiokafkapy.producer.accumulator.producer_batch cimport ProducerBatch
+from aiokafkapy.producer.accumulator.ready_batches cimport ReadyBatches
+from aiokafkapy.producer.accumulator.record_appender cimport RecordAppender
+from aiokafkapy.producer.identity.transaction_manager cimport TransactionManager
+
+
+@cython.final
+cdef class RecordAccumulator:
+    cdef object __weakref__
+    cdef TransactionManager _transaction_manager
+    cdef object _backoff
+    cdef Py_ssize_t _flushes
+    cdef BufferPool _pool
+    cdef IncompleteBatches _incomplete
+    cdef BatchSealer _sealer
+    cdef readonly BatchQueues _queues
+    cdef ReadyBatches _ready_batches
+    cdef RecordAppender _appender
+    cdef readonly object append
+    cdef readonly object append_later
+    cdef readonly object append_many
+    cdef readonly object append_rows
+    cdef readonly object sticky_partition
+    cdef readonly object expire_waiters
+    cdef readonly object drop_waiters
+    cdef readonly object buffer_exhausted_error
+
+    cpdef ready(self, object cluster, double now, object in_flight)
+    cpdef dict drain(self, object cluster, object node_ids, Py_ssize_t max_request_size, double now)
+    cpdef mute_partition(self, object topic_partition)
+    cpdef unmute_partition(self, object topic_partition)
+    cpdef update_node_latency_stats(self, int node_id, double now, bint can_drain)
+    cpdef list take_compressions(self)
+    cpdef list expired_batches(self, double now)
+    @cython.locals(memory=Py_ssize_t)
+    cpdef deallocate(self, ProducerBatch batch, double now)
+    cdef bint _is_hurried(self) except -1

@@ -1,0 +1,441 @@
+# cython: annotation_typing=False
+"""``RecordAccumulator``: all records that are accepted and have no outcome yet.
+
+Owns the parts: the way in (``record_appender``), the queues between (``batch_queues``), the way out
+(``ready_batches``), and what comes back. It knows neither sockets nor tasks: ``now`` is an argument, the cluster is a
+view it is given, and ``wakeup`` is all it calls by itself. Kafka's counterpart has the same name; ``append``,
+``ready``, ``drain``, ``reenqueue`` and the others are its methods.
+
+Rules:
+
+- Order: a partition's batches leave in the order they were filled, one for each visit; one that comes back finds its
+  old place. While records wait for memory no other record overtakes them.
+- Memory: ``buffer_memory`` bounds what the batches really hold, from their first record until ``deallocate``. Whenever
+  some comes back, records that wait for it are let in.
+- Accounts: accepted = delivered + failed + pending, whenever anybody looks.
+- Costs: an append costs the same with ten thousand partitions and waiters; ``ready`` and ``drain`` cost by the
+  partitions that have data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from ...common import ExponentialBackoff, TopicPartition
+from ...errors import IllegalStateError
+from ...record.builder import BATCH_HEADER_SIZE
+from ...record.compression import Compression
+from .batch_queues import BatchQueues
+from .batch_sealer import BatchSealer
+from .buffer_pool import BufferPool
+from .incomplete_batches import Flush, IncompleteBatches
+from .producer_batch import ProducerBatch
+from .ready_batches import ADAPTIVE_LINGER, ReadyBatches, ReadyCheckResult
+from .record_appender import RecordAppender
+
+if TYPE_CHECKING:
+    from ...cluster.cluster import Cluster
+    from ..deliveries.outcome_teller import OutcomeTeller
+    from ..identity.transaction_manager import TransactionManager
+
+__all__ = ["ADAPTIVE_LINGER", "AccumulatorConfig", "ReadyCheckResult", "RecordAccumulator"]
+
+COMPRESSION_RESERVE: Final = 8 * 1024 * 1024
+"""The most that is kept from records so that a full pool can still be compressed in threads; else an eighth of it."""
+
+
+class AccumulatorConfig(Protocol):
+    """The options of ``ProducerConfig`` that are read here."""
+
+    batch_size: int
+    buffer_memory: int
+    compression_type: Any
+    delivery_timeout_ms: int
+    linger_ms: int | None
+    max_request_size: int
+    partitioner_adaptive_partitioning_enable: bool
+    partitioner_availability_timeout_ms: int
+    retry_backoff_max_ms: int
+    retry_backoff_ms: int
+
+
+class RecordAccumulator:
+    """The batches of one producer, from ``append`` to their outcome."""
+
+    __slots__ = (
+        "__weakref__",
+        "_appender",
+        "_backoff",
+        "_flushes",
+        "_incomplete",
+        "_pool",
+        "_queues",
+        "_ready_batches",
+        "_sealer",
+        "_transaction_manager",
+        "append",
+        "append_later",
+        "append_many",
+        "append_rows",
+        "buffer_exhausted_error",
+        "drop_waiters",
+        "expire_waiters",
+        "sticky_partition",
+    )
+
+    def __init__(
+        self,
+        config: AccumulatorConfig,
+        buffer_pool: BufferPool | None = None,
+        transaction_manager: TransactionManager | None = None,
+        teller: OutcomeTeller | None = None,
+    ) -> None:
+        compression, compression_level = _codec_of(config)
+        # A batch that could not be sent in one request, or not be paid for, would be of no use.
+        max_record_size = min(config.max_request_size, config.buffer_memory)
+        batch_size = max(1, min(config.batch_size, max_record_size))
+        self._transaction_manager = transaction_manager
+        self._backoff = ExponentialBackoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
+        self._flushes = 0
+        # Parts
+        self._pool = buffer_pool if buffer_pool is not None else _make_pool(config.buffer_memory, compression)
+        self._incomplete = IncompleteBatches()
+        self._incomplete.teller = teller
+        self._sealer = BatchSealer(self._pool)
+        self._queues = BatchQueues(
+            batch_size,
+            config.delivery_timeout_ms / 1000,
+            is_adaptive=config.partitioner_adaptive_partitioning_enable,
+            availability_timeout=config.partitioner_availability_timeout_ms / 1000,
+        )
+        linger = None if config.linger_ms is None else config.linger_ms / 1000
+        self._ready_batches = ReadyBatches(self._queues, self._sealer, transaction_manager, linger)
+        self._appender = RecordAppender(
+            self._queues,
+            self._pool,
+            self._sealer,
+            self._incomplete,
+            batch_size=batch_size,
+            max_record_size=max_record_size,
+            compression=compression,
+            compression_level=compression_level,
+        )
+        # The way in, without a step between: see RecordAppender. Through the property: of what the compiled form knows
+        # the type it has no bound methods.
+        appender = self.appender
+        self.append = appender.append
+        self.append_later = appender.append_later
+        self.append_many = appender.append_many
+        self.append_rows = appender.append_rows
+        self.sticky_partition = appender.sticky_partition
+        self.expire_waiters = appender.expire_waiters
+        self.drop_waiters = appender.drop_waiters
+        self.buffer_exhausted_error = appender.buffer_exhausted_error
+
+    @property
+    def appender(self) -> RecordAppender:
+        """The way in, for whoever calls it once a record."""
+        return self._appender
+
+    @property
+    def wakeup(self) -> Callable[[], object]:
+        """Called when there may be something new to send; does nothing until it is set."""
+        return self._appender.wakeup
+
+    @wakeup.setter
+    def wakeup(self, wakeup: Callable[[], object]) -> None:
+        self._appender.wakeup = wakeup
+
+    # --- ready and drain ---
+
+    def ready(self, cluster: Cluster, now: float, in_flight: Callable[[int], int]) -> ReadyCheckResult:
+        """The nodes that can be sent something now; ``in_flight`` tells how many Produce requests a node has.
+
+        Batches that are ready but too large to compress here go to ``take_compressions``. ``next_ready_check_delay`` is
+        the time until the first lingering or backing-off batch is ready by itself.
+        """
+        self._queues.cluster = cluster
+        self._appender.now = now
+        return self._ready_batches.ready(cluster, now, in_flight, self._is_hurried())
+
+    def drain(
+        self, cluster: Cluster, node_ids: Iterable[int], max_request_size: int, now: float
+    ) -> dict[int, list[ProducerBatch]]:
+        """Take the first batch of each sendable partition of these nodes, for one request to each node.
+
+        A node's batches stay within ``max_request_size`` bytes, but for a first one that alone is larger. They are
+        sealed, stamped with their identity and sequence, and in flight.
+        """
+        drained = self._ready_batches.drain(cluster, node_ids, max_request_size, now)
+        self._appender.grant(now)  # sealing may have given memory back
+        return drained
+
+    @property
+    def is_hurried(self) -> bool:
+        """True while everything is ready at once: memory is exhausted, a flush is on, or the accumulator is closed."""
+        return self._is_hurried()
+
+    @property
+    def has_undrained(self) -> bool:
+        """True when a batch waits to be sent."""
+        return self._queues.has_batches()
+
+    @property
+    def has_incomplete(self) -> bool:
+        """True when a batch has no outcome."""
+        return len(self._incomplete) > 0
+
+    def mute_partition(self, topic_partition: TopicPartition) -> None:
+        """Drain nothing of the partition until it is unmuted: order with one request in flight."""
+        self._queues.queue(topic_partition).is_muted = True
+
+    def unmute_partition(self, topic_partition: TopicPartition) -> None:
+        """Undo ``mute_partition``."""
+        self._queues.queue(topic_partition).is_muted = False
+        self.wakeup()
+
+    def is_muted(self, topic_partition: TopicPartition) -> bool:
+        """True between ``mute_partition`` and ``unmute_partition``."""
+        return self._queues.queue(topic_partition).is_muted
+
+    def update_node_latency_stats(self, node_id: int, now: float, can_drain: bool) -> None:
+        """A node that is ready could be drained to, or not (``partitioner_availability_timeout_ms``)."""
+        self._queues.update_node_latency_stats(node_id, now, can_drain)
+
+    # --- compression in threads ---
+
+    def take_compressions(self) -> list[ProducerBatch]:
+        """Closed batches to compress elsewhere: ``batch.compress()`` in a thread, then ``compressed(batch)`` here."""
+        return self._sealer.take()
+
+    def compressed(self, batch: ProducerBatch, now: float) -> None:
+        """``batch.compress()`` has ended, well or not: the batch can be sent. Needed also when the batch is done."""
+        self._sealer.ended(batch)
+        if batch.is_done:
+            self._queues.remove(batch)  # it failed where it stood, perhaps because it could not be compressed
+        self._appender.grant(now)
+        self.wakeup()
+
+    # --- what came back ---
+
+    def reenqueue(self, batch: ProducerBatch, now: float) -> None:
+        """Queue a drained batch again, at its old place, to be sent after a back-off."""
+        batch.reenqueued(now, self._backoff.delay(batch.attempts))
+        self._queues.put_back(batch)
+        self.wakeup()
+
+    def split_and_reenqueue(self, batch: ProducerBatch, now: float) -> int:
+        """Queue a drained batch that a broker found too large as two or more of half its size, to be sent at once.
+
+        Returns how many there are now. The batch itself is done and its memory given back; raises IllegalStateError for
+        one of a single record, which can only be failed.
+        """
+        if batch.record_count < 2:
+            raise IllegalStateError(f"{batch!r} has one record and cannot be split")
+        limit = (BATCH_HEADER_SIZE + batch.builder.records_size) // 2
+        successors = batch.split(limit)
+        self._replace(batch, successors, now)
+        return len(successors)
+
+    def remove_records_and_reenqueue(
+        self, batch: ProducerBatch, errors: Mapping[int, BaseException], now: float
+    ) -> ProducerBatch | None:
+        """Fail the records that a broker named (KIP-467) and queue the others again as a new batch, which is returned.
+
+        With idempotence the partition is renumbered with a new epoch, for the sequences behind the batch do not follow.
+        """
+        rest = batch.remove_records(errors)
+        self._replace(batch, [] if rest is None else [rest], now)
+        if self._transaction_manager is not None:
+            self._transaction_manager.request_epoch_bump(batch.topic_partition)
+        return rest
+
+    def expired_batches(self, now: float) -> list[ProducerBatch]:
+        """Take out the queued batches that are older than ``delivery_timeout_ms``, oldest first in each partition.
+
+        They are closed and not failed: the Sender fails them and deallocates them. Those in flight are the Sender's.
+        """
+        expired = self._queues.take_expired(now)
+        for batch in expired:
+            batch.close()
+        return expired
+
+    def deallocate(self, batch: ProducerBatch, now: float) -> None:
+        """Give the memory of a batch back, once: it is done, and no transport holds its bytes any more.
+
+        Waiting records that fit now are appended, in order.
+        """
+        self._appender.forget(batch)
+        memory, batch.memory = batch.memory, 0
+        if memory:
+            self._pool.release(memory)
+            self._appender.grant(now)
+
+    # --- flush and end ---
+
+    def begin_flush(self, on_settled: Callable[[], object]) -> Flush:
+        """Make everything ready at once, and call ``on_settled`` when the batches of this moment have outcomes.
+
+        It is not called when there are none (``Flush.is_settled``). What is appended later is not waited for. ``end()``
+        it in any case.
+        """
+        self._flushes += 1
+        self.wakeup()
+        return Flush(self._incomplete.copy_all(), on_settled, self._end_flush)
+
+    def hurry(self) -> Flush:
+        """Make everything ready at once, until the returned flush is ended; it waits for nothing."""
+        self._flushes += 1
+        self.wakeup()
+        return Flush((), _nothing, self._end_flush)
+
+    @property
+    def flush_in_progress(self) -> bool:
+        """True while a flush has begun and not ended."""
+        return self._flushes > 0
+
+    def close(self) -> None:
+        """Accept nothing more, fail the waiting records, and make everything ready."""
+        self._appender.close()
+        self.wakeup()
+
+    def abort_batches(self, error: BaseException | Callable[[ProducerBatch], BaseException]) -> int:
+        """Abort every batch without an outcome, also those in flight, with one error or each with its own; returns how
+        many records failed.
+        """
+        return self._abort(self._incomplete.copy_all(), error)
+
+    def abort_undrained(self, error: BaseException) -> int:
+        """Abort the queued batches that were never sent; those that may be on a broker stay."""
+        queues = self._queues.with_batches()
+        undrained = [batch for queue in queues for batch in queue.batches if not batch.has_been_sent]
+        return self._abort(undrained, error)
+
+    def abandon(self) -> None:
+        """Let go of everybody who waits: there will be no answers. Called when the accumulator is thrown away."""
+        for batch in self._incomplete.copy_all():
+            batch.abandon()
+
+    def __del__(self) -> None:
+        # A task that awaits a delivery is held by its batch, and holds the delivery, which the collector does not see:
+        # without this a producer dropped in the midst of things would stay for ever.
+        self.abandon()
+
+    # --- counters ---
+
+    @property
+    def accepted(self) -> int:
+        """Records that were appended; accepted = delivered + failed + pending."""
+        return self._appender.accepted
+
+    @property
+    def delivered(self) -> int:
+        """Records that are on a broker."""
+        return self._incomplete.delivered
+
+    @property
+    def failed(self) -> int:
+        """Records that were accepted and are given up."""
+        return self._incomplete.failed
+
+    @property
+    def pending(self) -> int:
+        """Records accepted and without an outcome. Walks over the batches."""
+        return self._incomplete.pending
+
+    @property
+    def waiting(self) -> int:
+        """Records that wait for memory; they are not accepted yet."""
+        return self._appender.waiting
+
+    @property
+    def next_waiter_deadline(self) -> float:
+        """When ``expire_waiters`` has something to do, or infinity."""
+        return self._appender.next_waiter_deadline
+
+    @property
+    def next_expiry_time(self) -> float:
+        """When ``expired_batches`` may have something to give, or infinity."""
+        return self._queues.next_expiry_time
+
+    @property
+    def incomplete(self) -> list[ProducerBatch]:
+        """The batches without an outcome, a copy."""
+        return self._incomplete.copy_all()
+
+    @property
+    def batch_count(self) -> int:
+        """Batches without an outcome."""
+        return len(self._incomplete)
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes of ``buffer_memory`` that are held."""
+        return self._pool.held
+
+    @property
+    def available_bytes(self) -> int:
+        """Bytes of ``buffer_memory`` that are free."""
+        return self._pool.available
+
+    @property
+    def delivery_timeout(self) -> float:
+        """Seconds from a batch's creation to its expiry."""
+        return self._queues.delivery_timeout
+
+    def queue_sizes(self) -> dict[TopicPartition, int]:
+        """How many batches wait to be sent, by partition, where there are any."""
+        return self._queues.sizes()
+
+    # --- internals ---
+
+    def _replace(self, batch: ProducerBatch, successors: Iterable[ProducerBatch], now: float) -> None:
+        manager = self._transaction_manager
+        if manager is not None:
+            manager.remove_in_flight_batch(batch)
+        self._appender.forget(batch)
+        self._pool.release(batch.memory)
+        batch.memory = 0
+        for successor in successors:
+            self._pool.charge(successor.settle_memory())
+            if manager is not None and successor.has_sequence:
+                manager.add_in_flight_batch(successor)
+            self._queues.put_back(successor)
+        self._appender.grant(now)
+        self.wakeup()
+
+    def _abort(
+        self, batches: Iterable[ProducerBatch], error: BaseException | Callable[[ProducerBatch], BaseException]
+    ) -> int:
+        count = 0
+        for batch in batches:
+            self._queues.remove(batch)
+            self._appender.forget(batch)
+            if batch.abort(error if isinstance(error, BaseException) else error(batch)):
+                count += batch.record_count
+            memory, batch.memory = batch.memory, 0
+            self._pool.release(memory)
+        self._appender.grant(self._appender.now)
+        return count
+
+    def _is_hurried(self) -> bool:
+        return self._flushes > 0 or self._appender.waiting > 0 or self._appender.is_closed
+
+    def _end_flush(self) -> None:
+        self._flushes -= 1
+
+
+def _codec_of(config: AccumulatorConfig) -> tuple[Compression, int | None]:
+    kind = config.compression_type
+    codec = Compression.for_name(kind) if isinstance(kind, str) else Compression(kind or 0)
+    return codec, getattr(config, f"compression_{codec.codec_name}_level", None)
+
+
+def _make_pool(buffer_memory: int, compression: Compression) -> BufferPool:
+    has_codec = compression != Compression.NONE
+    return BufferPool(buffer_memory, min(buffer_memory // 8, COMPRESSION_RESERVE) if has_codec else 0)
+
+
+def _nothing() -> None:
+    """What a flush that waits for nothing would call."""

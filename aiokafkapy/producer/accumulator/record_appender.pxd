@@ -1,0 +1,80 @@
+# Types of record_appender.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+from aiokafkapy.producer.accumulator.batch_queues cimport BatchQueues
+from aiokafkapy.producer.accumulator.batch_sealer cimport BatchSealer
+from aiokafkapy.producer.accumulator.buffer_pool cimport BufferPool
+from aiokafkapy.producer.deliveries.delivery cimport Delivery
+from aiokafkapy.producer.accumulator.incomplete_batches cimport IncompleteBatches as CompiledAccount
+from aiokafkapy.producer.accumulator.partition_queue cimport PartitionQueue, TopicInfo
+from aiokafkapy.producer.accumulator.producer_batch cimport ProducerBatch
+from aiokafkapy.producer.deliveries.row_places cimport RowPlaces as CompiledPlaces
+from aiokafkapy.record._arrow_kernel cimport ArrowRows as KernelRows
+from aiokafkapy.record._kernel cimport RecordBatchBuilder as KernelBuilder, record_size_upper_bound
+
+
+@cython.final
+cdef class RecordAppender:
+    cdef BatchQueues _queues
+    cdef BufferPool _pool
+    cdef BatchSealer _sealer
+    cdef CompiledAccount _incomplete
+    cdef Py_ssize_t _batch_size
+    cdef Py_ssize_t _max_record_size
+    cdef int _compression
+    cdef object _compression_level
+    cdef object _tickets
+    cdef readonly Py_ssize_t waiting
+    cdef bint _is_granting
+    cdef bint _is_in_bulk
+    cdef public double now
+    cdef public object wakeup
+    cdef ProducerBatch _last_batch
+    cdef TopicInfo _last_info
+    cdef readonly long long accepted
+    cdef readonly bint is_closed
+
+    @cython.locals(
+        info=TopicInfo, queue=PartitionQueue, batch=ProducerBatch, builder=KernelBuilder, size=Py_ssize_t,
+        delivery=Delivery,
+    )
+    cpdef Delivery append(
+        self, str topic, int partition, long long timestamp_ms, object key, object value, object headers,
+        double now, object cluster=*,
+    )
+    @cython.locals(
+        info=TopicInfo, batch=ProducerBatch, first=Py_ssize_t, size=Py_ssize_t, count=Py_ssize_t, position=Py_ssize_t
+    )
+    cpdef Py_ssize_t append_many(
+        self, object deliveries, str topic, int partition, long long timestamp_ms, object values, object keys,
+        Py_ssize_t start, Py_ssize_t stop, double now, object cluster=*,
+    ) except -1
+    @cython.locals(
+        info=TopicInfo, queue=PartitionQueue, batch=ProducerBatch, last=ProducerBatch, partition=int, lane=int,
+        end=Py_ssize_t, encoded=Py_ssize_t,
+    )
+    cpdef bint append_rows(
+        self, KernelRows rows, CompiledPlaces places, str topic, int first_lane, int last_lane,
+        long long most_bytes, double now, object cluster=*,
+    ) except -1
+    cpdef grant(self, double now)
+    cpdef forget(self, ProducerBatch batch)
+    @cython.locals(wanted=Py_ssize_t, first=Py_ssize_t, size=Py_ssize_t, count=Py_ssize_t)
+    cdef bint _append_rows(
+        self, TopicInfo info, ProducerBatch batch, int partition, KernelRows rows, CompiledPlaces places,
+        Py_ssize_t stop, long long most_bytes,
+    ) except -1
+    @cython.locals(batch=ProducerBatch, delivery=Delivery, size=Py_ssize_t)
+    cdef Delivery _append_slowly(
+        self, TopicInfo info, PartitionQueue queue, int partition, tuple record, double now, object cluster
+    )
+    @cython.locals(batch=ProducerBatch, builder=KernelBuilder, wanted=Py_ssize_t, memory=Py_ssize_t)
+    cdef Delivery _append_to_new_batch(
+        self, TopicInfo info, PartitionQueue queue, int partition, tuple record, double now
+    )
+    @cython.locals(size=Py_ssize_t)
+    cdef Delivery _append_and_settle(self, TopicInfo info, ProducerBatch batch, int partition, tuple record)
+    cdef _close_open_batch(self, PartitionQueue queue, ProducerBatch batch)
+    cdef _check_open(self)
+    cdef _check_size(self, Py_ssize_t size, str topic, int partition)

@@ -1,0 +1,499 @@
+# cython: annotation_typing=False
+"""``RecordAppender``: a record's way into a batch, and the line of those for which there is no room.
+
+Owns the append path, the memory that open batches may grow into, and the waiting records. It knows neither when batches
+are sent nor what becomes of them. Kafka's counterparts are ``RecordAccumulator.append`` and ``tryAppend``, and the
+waiting in ``BufferPool.allocate``.
+
+Rules:
+
+- Memory: what the builders really hold is counted; a batch grows only when the growth is paid for. When memory comes
+  back, ``grant`` appends the first waiters that fit, and no others wake.
+- While records wait for memory no other record overtakes them, to whatever partition.
+- Whatever is wrong with a record, the batch and the accounts are as they were before it.
+- An append costs the same with ten thousand partitions and waiters: the path of a record that fits is ``append`` and
+  ``ProducerBatch.try_append``; everything else happens once a batch or once a growth of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from ...common import Headers
+from ...errors import BufferExhaustedError, ProducerClosedError, RecordTooLargeError
+from ...record.arrow_rows import ArrowRows
+from ...record.builder import RecordBatchBuilder, record_size_upper_bound
+from ..deliveries.delivery import Delivery
+from ..deliveries.delivery_list import DeliveryList
+from ..deliveries.row_places import RowPlaces
+from .append_tickets import AppendTicket, AppendTickets
+from .batch_queues import BatchQueues
+from .batch_sealer import BatchSealer
+from .buffer_pool import BufferPool
+from .incomplete_batches import IncompleteBatches
+from .partition_queue import PartitionQueue, TopicInfo
+from .producer_batch import RECORDS_PER_ORDER, ProducerBatch
+
+if TYPE_CHECKING:
+    from ...cluster.cluster import Cluster
+
+__all__ = ["NO_TIME", "RecordAppender"]
+
+NO_TIME: Final = -1.0
+"""For ``now``, from who has not asked the clock: the record goes into an open batch, or nowhere. Nearly all can."""
+
+Record = tuple[int, Any, Any, Any]
+"""Time stamp, key, value, headers."""
+
+
+class RecordAppender:
+    """The way into the accumulator. ``wakeup`` is called when a batch was opened or is full."""
+
+    __slots__ = (
+        "_batch_size",
+        "_compression",
+        "_compression_level",
+        "_incomplete",
+        "_is_granting",
+        "_is_in_bulk",
+        "_last_batch",
+        "_last_info",
+        "_max_record_size",
+        "_pool",
+        "_queues",
+        "_sealer",
+        "_tickets",
+        "accepted",
+        "is_closed",
+        "now",
+        "waiting",
+        "wakeup",
+    )
+
+    def __init__(
+        self,
+        queues: BatchQueues,
+        pool: BufferPool,
+        sealer: BatchSealer,
+        incomplete: IncompleteBatches,
+        *,
+        batch_size: int,
+        max_record_size: int,
+        compression: int,
+        compression_level: int | None,
+    ) -> None:
+        self._queues = queues
+        self._pool = pool
+        self._sealer = sealer
+        self._incomplete = incomplete
+        # Options
+        self._batch_size = batch_size
+        self._max_record_size = max_record_size
+        self._compression = compression
+        self._compression_level = compression_level
+        # Records that wait for memory. `now` is the time that was told last, for those that come in by a cancellation.
+        self._tickets = AppendTickets(self._ticket_cancelled)
+        self.waiting = 0
+        self._is_granting = self._is_in_bulk = False
+        self.now = 0.0
+        # State
+        self.wakeup: Callable[[], object] = lambda: None  # nobody listens yet
+        self._last_batch: Any = None
+        self._last_info: TopicInfo | None = None  # of the topic that the last record was for
+        self.accepted = 0
+        self.is_closed = False
+
+    # --- one record ---
+
+    def append(
+        self,
+        topic: str,
+        partition: int,
+        timestamp_ms: int,
+        key: Any,
+        value: Any,
+        headers: Headers | None,
+        now: float,
+        cluster: Cluster | None = None,
+    ) -> Delivery | None:
+        """Accept one record of bytes-like key and value; None when there is no memory for it, or others wait already.
+
+        ``partition`` -1 is the topic's sticky partition, chosen from ``cluster``. With ``now`` NO_TIME it is also None
+        when the time must be known. Raises RecordTooLargeError for a record over ``max_request_size`` or
+        ``buffer_memory``, ProducerClosedError, and TypeError for what has no bytes.
+        """
+        if self.waiting:
+            return None
+        info = self._last_info
+        if info is None or info.topic is not topic:
+            info = self._last_info = self._queues.topic(topic)
+        queue = info.sticky_queue if partition < 0 else info.queue(partition)
+        if queue is None or (partition < 0 and info.produced_bytes >= self._batch_size):  # it may be another's turn
+            queue = self._queues.sticky_queue(info, cluster)
+        batch = queue.open_batch
+        if batch is not None and not self.is_closed:
+            builder = batch.builder
+            size = builder.size
+            delivery = batch.try_append(timestamp_ms, key, value, headers)
+            if delivery is not None:
+                self._last_batch = batch
+                self.accepted += 1
+                if partition < 0:
+                    info.produced_bytes += builder.size - size
+                if builder.size >= batch.limit and batch.record_count > 1:  # a new batch tells of itself
+                    self.wakeup()
+                return delivery
+        if now < 0:
+            return None
+        return self._append_slowly(info, queue, partition, (timestamp_ms, key, value, headers), now, cluster)
+
+    def append_later(
+        self,
+        topic: str,
+        partition: int,
+        timestamp_ms: int,
+        key: Any,
+        value: Any,
+        headers: Headers | None,
+        now: float,
+        cluster: Cluster | None = None,
+        *,
+        deadline: float,
+        on_granted: Callable[[Delivery], object],
+        on_failed: Callable[[BaseException], object],
+    ) -> AppendTicket:
+        """Queue a record that ``append`` had no room for, behind all that wait already.
+
+        ``on_granted`` is called with the delivery once the record is appended (even now, when there is room), or
+        ``on_failed`` with BufferExhaustedError at ``deadline`` (see ``expire_waiters``) or ProducerClosedError. The
+        ticket can be cancelled until then. Raises as ``append`` does.
+        """
+        self._check_open()
+        size = record_size_upper_bound(key, value, headers)
+        self._check_size(size, topic, partition)
+        if cluster is not None:
+            self._queues.cluster = cluster
+        self.now = now
+        ticket = AppendTicket(
+            self._tickets, topic, partition, timestamp_ms, key, value, headers,
+            size=size, deadline=deadline, on_granted=on_granted, on_failed=on_failed,
+        )  # fmt: skip
+        self._tickets.add(ticket)
+        self.waiting = len(self._tickets)
+        if self.waiting == 1:
+            self.grant(now)
+            if self.waiting:
+                self.wakeup()  # from now on everything is ready, so that memory comes back
+        return ticket
+
+    # --- many records ---
+
+    def append_many(
+        self,
+        deliveries: DeliveryList,
+        topic: str,
+        partition: int,
+        timestamp_ms: int,
+        values: Any,
+        keys: Any,
+        start: int,
+        stop: int,
+        now: float,
+        cluster: Cluster | None = None,
+    ) -> int:
+        """Accept ``values[start:stop]`` (a list or tuple of bytes-like or None, and ``keys`` of the same kind or None).
+
+        All go to one partition, or to the sticky ones as they change. Returns the position of the first record that was
+        not accepted for want of memory, or ``stop``; the accepted ones are added to ``deliveries``, in order, also when
+        a record raises, as ``append`` does.
+        """
+        position = start
+        while position < stop and not self.waiting:
+            # The first of each run goes the ordinary way, which makes room, opens batches and switches partitions.
+            key = None if keys is None else keys[position]
+            if self._append_in_bulk(topic, partition, timestamp_ms, key, values[position], None, now, cluster) is None:
+                break
+            batch = self._last_batch
+            first = batch.record_count - 1
+            size = batch.builder.size
+            try:
+                batch.append_run(timestamp_ms, values, keys, position + 1, stop)
+            finally:
+                count = batch.record_count - first
+                position += count
+                deliveries.add_span(batch.produce_result, first, count)
+                self.accepted += count - 1
+                if partition < 0:
+                    info = self._queues.topic(topic)
+                    info.produced_bytes += batch.builder.size - size
+            if batch.builder.size >= batch.limit:
+                self.wakeup()
+        return position
+
+    def append_rows(
+        self,
+        rows: ArrowRows,
+        places: RowPlaces,
+        topic: str,
+        first_lane: int,
+        last_lane: int,
+        most_bytes: int,
+        now: float,
+        cluster: Cluster | None = None,
+    ) -> bool:
+        """Accept the planned rows of one topic, whose lanes these are, until ``rows.encoded_bytes`` is ``most_bytes``.
+
+        Returns False when it ended for want of memory, or because others wait. Those accepted are added to ``places``,
+        and ``rows.position`` is behind them, also when the next raises, as ``append`` does, or SerializationError.
+        """
+        info = self._queues.topic(topic)
+        while rows.position < rows.planned and rows.encoded_bytes < most_bytes:
+            lane = rows.lane_at(rows.position)
+            if lane > last_lane:
+                break
+            if self.waiting:
+                return False
+            partition = lane - first_lane - 1
+            queue = self._queues.sticky_queue(info, cluster) if partition < 0 else info.queue(partition)
+            batch = queue.open_batch
+            if batch is not None and not self.is_closed:
+                end = rows.end_of_lane(rows.position)
+                if self._append_rows(info, batch, partition, rows, places, end, most_bytes):
+                    continue
+            # The first of each batch goes the ordinary way, which makes room, opens batches and switches partitions.
+            encoded = 0 if batch is None else batch.builder.records_size
+            timestamp_ms, key, value, headers = rows.record(rows.row_at(rows.position))
+            if self._append_in_bulk(topic, partition, timestamp_ms, key, value, headers, now, cluster) is None:
+                return False
+            last = self._last_batch
+            rows.encoded_bytes += last.builder.records_size - (encoded if last is batch else 0)
+            rows.position += 1
+            places.add_span(last.produce_result, last.record_count - 1, 1)
+        return True
+
+    def sticky_partition(self, topic: str, produced_bytes: int, cluster: Cluster) -> int:
+        """Where records without a partition go now, ``produced_bytes`` after this was asked last."""
+        info = self._queues.topic(topic)
+        info.produced_bytes += produced_bytes
+        return self._queues.sticky_queue(info, cluster).topic_partition.partition
+
+    # --- waiters ---
+
+    def grant(self, now: float) -> None:
+        """Append the first waiting records that fit: memory came back, or the line is shorter.
+
+        A callback may come back here; then the outer call carries on.
+        """
+        self.now = now
+        if self._is_granting or not self.waiting:
+            return
+        self._is_granting = True
+        try:
+            while (ticket := self._tickets.first) is not None:
+                self.waiting = 0  # for the one whose turn it is
+                try:
+                    delivery = self._append_in_bulk(
+                        ticket.topic, ticket.partition, ticket.timestamp_ms,
+                        ticket.key, ticket.value, ticket.headers, now, None,
+                    )  # fmt: skip
+                except Exception as error:  # what is wrong with a record is its own; the next one goes on
+                    self.waiting = len(self._tickets)
+                    ticket.failed(error)
+                    continue
+                self.waiting = len(self._tickets)
+                if delivery is None:
+                    break
+                ticket.granted(delivery)
+        finally:
+            self._is_granting = False
+            self.waiting = len(self._tickets)
+
+    def expire_waiters(self, now: float) -> int:
+        """Fail the waiting records whose deadline has come; returns how many."""
+        count = 0
+        while (ticket := self._tickets.first_expired(now)) is not None:
+            ticket.failed(self.buffer_exhausted_error(ticket.topic, ticket.partition))
+            self.waiting = len(self._tickets)
+            count += 1
+        if count:
+            self.grant(now)  # the one that waits first now may be small enough
+        return count
+
+    @property
+    def next_waiter_deadline(self) -> float:
+        """When ``expire_waiters`` has something to do, or infinity."""
+        return self._tickets.next_deadline
+
+    def buffer_exhausted_error(self, topic: str, partition: int = -1) -> BufferExhaustedError:
+        """The error for a record that found no room, saying what is full."""
+        pool = self._pool
+        return BufferExhaustedError(
+            f"no room for a record of topic {topic!r}: buffer_memory is full ({pool.held} of {pool.limit} bytes held "
+            f"by {len(self._incomplete)} batches, {self.waiting} records waiting)",
+            topic=topic,
+            partition=None if partition < 0 else partition,
+        )
+
+    def drop_waiters(self) -> None:
+        """Take all waiting records out of the line and tell nobody: who put them there does, and ends the tickets."""
+        self._tickets.clear()
+        self.waiting = 0
+
+    # --- end ---
+
+    def forget(self, batch: ProducerBatch) -> None:
+        """``batch`` is done."""
+        if self._last_batch is batch:
+            self._last_batch = None
+
+    def close(self) -> None:
+        """Accept nothing more, and fail the waiting records."""
+        self.is_closed = True
+        while (ticket := self._tickets.first) is not None:
+            ticket.failed(ProducerClosedError("the producer was closed before there was room for the record"))
+        self.waiting = 0
+
+    # internals
+
+    def _append_in_bulk(self, *record: Any) -> Delivery | None:
+        """As ``append``, where many batches may fill up in one turn of the loop: threads compress them."""
+        self._is_in_bulk = True
+        try:
+            return self.append(*record)
+        finally:
+            self._is_in_bulk = False
+
+    def _append_rows(
+        self,
+        info: TopicInfo,
+        batch: ProducerBatch,
+        partition: int,
+        rows: ArrowRows,
+        places: RowPlaces,
+        stop: int,
+        most_bytes: int,
+    ) -> bool:
+        """Append rows to an open batch, which may grow; False when it took none."""
+        first, size = batch.record_count, batch.builder.size
+        wanted = batch.append_rows(rows, stop, most_bytes)
+        while wanted and self._pool.try_acquire(wanted - batch.memory):
+            batch.memory = batch.builder.allowance = wanted
+            wanted = batch.append_rows(rows, stop, most_bytes)
+        self._pool.charge(batch.settle_memory())
+        count = batch.record_count - first
+        if not count:
+            return False
+        self.accepted += count
+        self._last_batch = batch
+        if partition < 0:
+            info.produced_bytes += batch.builder.size - size
+        if batch.builder.size >= batch.limit:
+            self.wakeup()
+        places.add_span(batch.produce_result, first, count)
+        return True
+
+    def _append_slowly(
+        self, info: TopicInfo, queue: PartitionQueue, partition: int, record: Record, now: float, cluster: Any
+    ) -> Delivery | None:
+        """As ``append``, where the last batch did not take the record: it must grow, or another be opened."""
+        self._check_open()
+        batch = queue.open_batch
+        if batch is not None:
+            if batch.wanted:
+                if not self._pool.try_acquire(batch.wanted - batch.memory):
+                    return None
+                batch.memory = batch.builder.allowance = batch.wanted
+                return self._append_and_settle(info, batch, partition, record)
+            self._close_open_batch(queue, batch)
+        size = record_size_upper_bound(record[1], record[2], record[3])
+        self._check_size(size, info.topic, partition)
+        if partition < 0 and info.produced_bytes and info.produced_bytes + size >= self._batch_size:
+            # Java switches only after it has opened a batch here, which then leaves with a record or two in it. But a
+            # partition just switched to takes the record, however large it is.
+            self._queues.switch_partition(info, cluster)
+            timestamp_ms, key, value, headers = record
+            return self.append(info.topic, partition, timestamp_ms, key, value, headers, now, cluster)
+        return self._append_to_new_batch(info, queue, partition, record, now)
+
+    def _append_to_new_batch(
+        self, info: TopicInfo, queue: PartitionQueue, partition: int, record: Record, now: float
+    ) -> Delivery | None:
+        timestamp_ms, key, value, headers = record
+        builder = RecordBatchBuilder(self._batch_size)
+        builder.allowance = 0
+        builder.expected = queue.last_size
+        wanted = memory = -builder.try_append(timestamp_ms, key, value, headers)
+        if not self._pool.try_acquire(memory):
+            builder.expected = 0
+            wanted = -builder.try_append(timestamp_ms, key, value, headers)
+            # With nothing else held, a record is never refused for the slack that a small pool has no room for.
+            memory = wanted if self._pool.held else min(wanted, self._pool.limit)
+            if not self._pool.try_acquire(memory):
+                return None
+        builder.allowance = wanted
+        batch = ProducerBatch(
+            queue.topic_partition, builder, now, order=queue.next_order,
+            compression=self._compression, compression_level=self._compression_level, incomplete=self._incomplete,
+        )  # fmt: skip
+        batch.memory = memory
+        delivery = self._append_and_settle(info, batch, partition, record)
+        queue.next_order += RECORDS_PER_ORDER
+        self._queues.add_open(queue, batch)
+        self._incomplete.add(batch)
+        if batch.builder.size >= batch.limit or queue.leader not in self._queues.gathering:
+            self.wakeup()  # only now, when the accounts are right again
+        return delivery
+
+    def _append_and_settle(
+        self, info: TopicInfo, batch: ProducerBatch, partition: int, record: Record
+    ) -> Delivery | None:
+        timestamp_ms, key, value, headers = record
+        size = batch.builder.size
+        try:
+            delivery = batch.try_append(timestamp_ms, key, value, headers)
+        except BaseException:
+            if not batch.record_count:  # it is not queued yet, so nobody else would give its memory back
+                self._pool.release(batch.memory)
+                batch.memory = 0
+            raise
+        finally:
+            if batch.record_count:
+                self._pool.charge(batch.settle_memory())
+        if delivery is not None:
+            self._last_batch = batch
+            self.accepted += 1
+            if partition < 0:
+                info.produced_bytes += batch.builder.size - size
+            if batch.builder.size >= batch.limit and batch.record_count > 1:
+                self.wakeup()
+        return delivery
+
+    def _close_open_batch(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
+        queue.open_batch = None
+        batch.close()
+        if batch.needs_compression and (self._is_in_bulk or not self._sealer.is_quick(batch)):
+            self._sealer.hand_over(batch)
+        elif batch.needs_compression or not batch.compression:
+            self._sealer.seal(batch)
+        self.wakeup()
+
+    def _check_open(self) -> None:
+        if self.is_closed:
+            raise ProducerClosedError("the producer is closed")
+
+    def _check_size(self, size: int, topic: str, partition: int) -> None:
+        if size > self._max_record_size:
+            option = "max_request_size" if self._max_record_size < self._pool.limit else "buffer_memory"
+            raise RecordTooLargeError(
+                f"a record for topic {topic!r} has {size} bytes when serialized, more than {option}, "
+                f"{self._max_record_size}",
+                size=size,
+                limit=self._max_record_size,
+                topic=topic,
+                partition=None if partition < 0 else partition,
+            )
+
+    def _ticket_cancelled(self) -> None:
+        self.waiting = len(self._tickets)
+        self.grant(self.now)

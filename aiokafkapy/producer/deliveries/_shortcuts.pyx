@@ -1,0 +1,108 @@
+# cython: language_level=3
+"""What every record asks for, compiled: the twin of ``shortcuts.py``.
+
+Rule: ``running_loop()`` is asyncio's own answer, always. What asyncio keeps for each thread (an object of its own for
+each time that a loop runs, in Python 3.11; the loop itself, later) is compared with what was found there the last time;
+only when that is another is asyncio asked. Where it is kept in another place asyncio is asked each time. Python 3.11
+also tells whether anything in the thread's mapping was changed since, which saves looking there.
+"""
+
+import os
+from asyncio import _get_running_loop
+from time import time
+
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+
+from ..records import RecordMetadata
+
+cdef extern from "Python.h":
+    object PyType_GenericAlloc(type type, Py_ssize_t items)
+    void PyTuple_SET_ITEM(object tuple, Py_ssize_t place, object stolen)
+    PyObject *PyThreadState_GetDict()
+    PyObject *PyDict_GetItem(PyObject *mapping, object key)
+
+cdef extern from *:
+    """
+    #if PY_VERSION_HEX < 0x030C0000
+    #define AIOKAFKAPY_VERSION_OF(mapping) (((PyDictObject *)(mapping))->ma_version_tag)
+    #else
+    #define AIOKAFKAPY_VERSION_OF(mapping) ((uint64_t)0)
+    #endif
+    """
+    unsigned long long version_of "AIOKAFKAPY_VERSION_OF"(PyObject *mapping)
+
+cdef extern from "<time.h>":
+    struct timespec:
+        long long tv_sec
+        long tv_nsec
+    int TIME_UTC
+    int timespec_get(timespec *when, int base)
+
+cdef str KEPT_AS = "__asyncio_running_event_loop__"
+
+# What was found last, and the loop that it stood for; and the version of the mapping then, no other mapping's ever.
+cdef object last_found = None
+cdef object last_loop = None
+cdef unsigned long long last_version = 0
+
+cdef object SYSTEM_TIME = time
+
+
+cpdef object running_loop():
+    """The event loop that runs in this thread, or None."""
+    global last_found, last_loop, last_version
+    cdef PyObject *mapping = PyThreadState_GetDict()
+    cdef PyObject *found = NULL
+    if mapping != NULL:
+        if last_version != 0 and version_of(mapping) == last_version:
+            return last_loop
+        found = PyDict_GetItem(mapping, KEPT_AS)
+    if found == NULL:
+        return _get_running_loop()
+    if found != <PyObject *>last_found:
+        loop = _get_running_loop()
+        last_version = 0
+        last_found = None  # in this order, for letting go of the last loop may run anything
+        last_loop = loop
+        last_found = <object>found
+    last_version = version_of(mapping)
+    return last_loop
+
+
+cpdef long long now_ms():
+    """Milliseconds since the epoch, from the system's clock unless ``time`` here was replaced (a simulation's)."""
+    cdef timespec when
+    if time is not SYSTEM_TIME or timespec_get(&when, TIME_UTC) != TIME_UTC:
+        return <long long>(<double>time() * 1000)
+    return when.tv_sec * 1000 + when.tv_nsec // 1_000_000
+
+
+cpdef object record_metadata(
+    object topic, object partition, long long offset, long long timestamp_ms, long long key_size, long long value_size
+):
+    """A ``RecordMetadata``, without its constructor, which makes another tuple first."""
+    metadata = PyType_GenericAlloc(RecordMetadata, 6)
+    _put(metadata, 0, topic)
+    _put(metadata, 1, partition)
+    _put(metadata, 2, offset)
+    _put(metadata, 3, timestamp_ms)
+    _put(metadata, 4, key_size)
+    _put(metadata, 5, value_size)
+    return metadata
+
+
+cdef inline void _put(object metadata, Py_ssize_t place, object item):
+    Py_INCREF(item)
+    PyTuple_SET_ITEM(metadata, place, item)
+
+
+def forget():
+    """Ask asyncio the next time: a forked child has the memory of a loop, but runs none."""
+    global last_found, last_loop, last_version
+    last_version = 0
+    last_found = last_loop = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forget)

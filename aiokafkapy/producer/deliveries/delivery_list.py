@@ -1,0 +1,137 @@
+# cython: annotation_typing=False
+"""``DeliveryList``: the outcomes of many records that were called in at once.
+
+Owns the alignment of a bulk call's records with the batches they went into, a span for each batch. It knows no batches,
+only their results; deliveries and metadata are made when they are looked at. Java has no counterpart.
+
+Rule: nothing is made for each record, neither when it is accepted nor when it is answered, unless somebody looks.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Generator, Iterator, Sequence
+from typing import Any, overload
+
+from ...common import TopicPartition
+from ..records import RecordMetadata
+from .delivery import Delivery, ProduceRequestResult, SettlementCounter, new_delivery
+
+__all__ = ["DeliveryList"]
+
+
+class DeliveryList(Sequence[Delivery]):
+    """The outcomes of one bulk call, in the order of its input, without an object for each record.
+
+    ``await`` it for all of them: it never raises a record's error, see ``results()``. A ``Delivery`` is made for each
+    record that is asked for by its position.
+    """
+
+    __slots__ = ("_keys", "_length", "_spans", "_starts", "_timestamp_ms", "_values")
+
+    def __init__(self, values: Sequence[Any], keys: Sequence[Any] | None = None, timestamp_ms: int = -1) -> None:
+        # Kept for their sizes, which RecordMetadata tells; so the sizes will do.
+        self._values = values
+        self._keys = keys
+        self._timestamp_ms = timestamp_ms
+        self._length = 0
+        # (result, first index there, how many) and, in step, the position of its first record
+        self._spans: list[tuple[ProduceRequestResult, int, int]] = []
+        self._starts: list[int] = []
+
+    def add_span(self, result: ProduceRequestResult, first_index: int, count: int) -> None:
+        """The next ``count`` records are those of ``result`` from ``first_index`` on."""
+        if count <= 0:
+            return
+        self._length += count
+        if self._spans:
+            last, first, last_count = self._spans[-1]
+            if last is result and first + last_count == first_index:
+                self._spans[-1] = (result, first, last_count + count)
+                return
+        self._starts.append(self._length - count)
+        self._spans.append((result, first_index, count))
+
+    def add_failed(self, error: BaseException) -> None:
+        """The next record was not accepted."""
+        result = ProduceRequestResult(TopicPartition("", -1))
+        result.record_count = 1
+        result.fail(error)
+        self.add_span(result, 0, 1)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> Delivery: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Delivery]: ...
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self._delivery(position) for position in range(*index.indices(self._length))]
+        position = index + self._length if index < 0 else index
+        if not 0 <= position < self._length:
+            raise IndexError(f"record {index} of {self._length}")
+        return self._delivery(position)
+
+    def __iter__(self) -> Iterator[Delivery]:
+        return (self._delivery(position) for position in range(self._length))
+
+    def done(self) -> bool:
+        """True when every record has an answer."""
+        return all(result.is_settled for result, _, _ in self._spans)
+
+    def __await__(self) -> Generator[Any, None, DeliveryList]:
+        counter = SettlementCounter()
+        for result, _, _ in self._spans:
+            counter.watch(result)
+        if not counter.is_settled:
+            yield from counter.wait()
+        return self
+
+    def results(self) -> list[RecordMetadata | BaseException]:
+        """Each record's metadata or error, in order of the input; every record must have an answer."""
+        found: list[RecordMetadata | BaseException] = []
+        for start, (result, first, count) in zip(self._starts, self._spans, strict=True):
+            if result.has_succeeded:
+                metadata = result.metadata
+                timestamp = self._timestamp_ms
+                for offset in range(count):
+                    key_size, value_size = self._sizes(start + offset)
+                    found.append(metadata(first + offset, timestamp, key_size, value_size))
+            else:
+                for position in range(start, start + count):
+                    delivery = self._delivery(position)
+                    found.append(delivery.exception() or delivery.result())
+        return found
+
+    def errors(self) -> Iterator[BaseException]:
+        """The errors of the records that failed, in order; every record must have an answer."""
+        for start, (result, _, count) in zip(self._starts, self._spans, strict=True):
+            if not result.has_succeeded:
+                for position in range(start, start + count):
+                    error = self._delivery(position).exception()
+                    if error is not None:
+                        yield error
+
+    def __repr__(self) -> str:
+        return f"<DeliveryList of {self._length} {'done' if self.done() else 'pending'}>"
+
+    # internals
+
+    def _delivery(self, position: int) -> Delivery:
+        span = bisect_right(self._starts, position) - 1
+        result, first, _ = self._spans[span]
+        key_size, value_size = self._sizes(position)
+        return new_delivery(result, first + position - self._starts[span], self._timestamp_ms, key_size, value_size)
+
+    def _sizes(self, position: int) -> tuple[int, int]:
+        key = None if self._keys is None else self._keys[position]
+        return _size_of(key), _size_of(self._values[position])
+
+
+def _size_of(data: Any) -> int:
+    """The size of a key or value, which may be told already."""
+    return -1 if data is None else data if data.__class__ is int else len(data)

@@ -1,3 +1,0 @@
-# Types of delivery_list.py for its compiled form. See there for what they mean.
-
-from aiokafkapy.producer.delivery cimport Delivery, ProduceRequestResult, new_delivery

@@ -1,0 +1,492 @@
+# cython: annotation_typing=False
+"""Who we are to the brokers, and which sequence comes next: the idempotent half of Kafka's ``TransactionManager``.
+
+It owns the producer id and epoch, and per partition (Kafka's ``TxnPartitionMap`` and ``TxnPartitionEntry``) the next
+sequence number, what was acknowledged last, and the batches that have a sequence and no outcome yet, on the wire or
+waiting to be sent again. It knows no sockets and no clock (``now`` is an argument); the accumulator asks it at drain,
+the Sender tells it outcomes. Transactions will add their states to the table and their requests here.
+
+Rules, KIP-98 and KIP-360:
+
+* A sequence is given at drain and belongs to those bytes: a retry carries the same one.
+* A gap can only be left by a batch that was given a sequence. An expired one that may be on a broker makes its
+  partition *unresolved*: nothing new is drained until the batches in flight have answered. Then either all is well, or
+* the epoch is bumped. Only the partition that asked is renumbered, and only once none of its batches is on the wire
+  and the first of them is not in doubt (a broker that has it would take it again under another number): it is sent
+  again as it is until a broker has said. What stands behind it cannot be on a broker without it. So what is renumbered
+  was refused. Java renumbers at once. Other partitions finish with the old epoch, and take the new one when empty.
+* A retried batch is sent only as the first of its partition's in-flight batches; that keeps order.
+* Until a partition has acknowledged something of this identity, one batch at a time is in flight there. A broker that
+  knows nothing of a producer takes any sequence: had the first batch been refused (by one that was not the leader yet)
+  and the second been taken, the first could never be written any more. Java sends five, and loses it.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple, Protocol
+
+from ...common import ExponentialBackoff, TopicPartition
+from ...errors import (
+    KafkaError,
+    OutOfOrderSequenceNumberError,
+    UnknownProducerIdError,
+    for_code,
+)
+from ...states import StateTable
+
+__all__ = [
+    "NO_PRODUCER_EPOCH",
+    "NO_PRODUCER_ID",
+    "NO_SEQUENCE",
+    "TRANSACTION_MANAGER_STATES",
+    "ProducerIdAndEpoch",
+    "SequencedBatch",
+    "TransactionManager",
+    "TransactionManagerState",
+    "TxnPartitionEntry",
+    "increment_sequence",
+]
+
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_LAST_ACKED_SEQUENCE: Final = -1
+MAX_EPOCH: Final = 2**15 - 1
+MAX_SEQUENCE: Final = 2**31 - 1
+NO_OFFSET: Final = -1
+
+
+class TransactionManagerState(enum.Enum):
+    """Where the producer id stands."""
+
+    UNINITIALIZED = "uninitialized"
+    INITIALIZING = "initializing"
+    READY = "ready"
+
+
+_State = TransactionManagerState
+
+TRANSACTION_MANAGER_STATES: Final = StateTable(
+    "TransactionManager",
+    _State.UNINITIALIZED,
+    {
+        _State.UNINITIALIZED: {_State.INITIALIZING},
+        _State.INITIALIZING: {_State.READY, _State.UNINITIALIZED},
+        # Back to the start when the epoch has run out: a new producer id is needed.
+        _State.READY: {_State.UNINITIALIZED},
+    },
+)
+
+
+class ProducerIdAndEpoch(NamedTuple):
+    """A producer's identity as InitProducerId gave it, its epoch possibly bumped since."""
+
+    producer_id: int
+    epoch: int
+
+    @property
+    def is_valid(self) -> bool:
+        """True once a broker has given an id."""
+        return self.producer_id > NO_PRODUCER_ID
+
+
+# Looked up once: reading a member off its class costs more than all else in some of these methods.
+_UNINITIALIZED: Final = _State.UNINITIALIZED
+_READY: Final = _State.READY
+
+NO_IDENTITY: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
+
+
+class SequencedBatch(Protocol):
+    """What is asked of a ProducerBatch here."""
+
+    topic_partition: TopicPartition
+    record_count: int
+    base_sequence: int
+    producer_id: int
+    producer_epoch: int
+    may_be_renumbered: bool
+
+    @property
+    def has_sequence(self) -> bool:
+        """True once a sequence was given."""
+
+    @property
+    def sequence_has_been_reset(self) -> bool:
+        """True between a renumbering and the next drain."""
+
+    def set_producer_state(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
+    ) -> None:
+        """Write an identity and a sequence into the batch, which has none."""
+
+    def reset_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        """Write another identity and sequence into the batch."""
+
+
+def increment_sequence(sequence: int, by: int) -> int:
+    """The sequence ``by`` records on; it wraps after 2³¹ - 1 to 0, as the brokers expect."""
+    return (sequence + by) & MAX_SEQUENCE
+
+
+def last_sequence_of(batch: SequencedBatch) -> int:
+    """The sequence of a batch's last record."""
+    return increment_sequence(batch.base_sequence, batch.record_count - 1)
+
+
+def is_before(first: int, second: int) -> bool:
+    """True when ``first`` comes before ``second``, also across the wrap."""
+    return 0 < (second - first) & MAX_SEQUENCE < 1 << 30
+
+
+class TransactionManager:
+    """Producer id, epoch and sequences of one producer."""
+
+    __slots__ = (
+        "_attempts",
+        "_backoff",
+        "_identity",
+        "_is_foreign",
+        "_last_error",
+        "_partitions",
+        "_partitions_to_rewrite",
+        "_retry_at",
+        "_state",
+        "_unresolved",
+    )
+
+    def __init__(self, backoff: ExponentialBackoff) -> None:
+        self._state = TRANSACTION_MANAGER_STATES.initial
+        self._identity = NO_IDENTITY
+        # InitProducerId
+        self._backoff = backoff
+        self._attempts = 0
+        self._retry_at = float("-inf")
+        self._last_error: KafkaError | None = None
+        # Another cluster gave us our id.
+        self._is_foreign = False
+        # Sequences
+        self._partitions: dict[TopicPartition, TxnPartitionEntry] = {}
+        self._partitions_to_rewrite: set[TopicPartition] = set()
+        # The sequence that follows the last expired batch, per partition.
+        self._unresolved: dict[TopicPartition, int] = {}
+
+    # --- identity ---
+
+    @property
+    def state(self) -> TransactionManagerState:
+        """Where the producer id stands."""
+        return self._state
+
+    @property
+    def producer_id_and_epoch(self) -> ProducerIdAndEpoch:
+        """The identity that new batches get; not valid before InitProducerId has succeeded."""
+        return self._identity
+
+    @property
+    def has_producer_id(self) -> bool:
+        """True when batches can be drained."""
+        return self._identity.is_valid
+
+    @property
+    def is_transactional(self) -> bool:
+        """False: transactions come in a later release."""
+        return False
+
+    @property
+    def last_error(self) -> KafkaError | None:
+        """Why the last InitProducerId failed; None after a success."""
+        return self._last_error
+
+    @property
+    def needs_attention(self) -> bool:
+        """True when an id is to be asked for, a sequence to be settled or the epoch to be bumped: almost never."""
+        return (
+            self._state is _UNINITIALIZED
+            or self._is_foreign
+            or bool(self._unresolved)
+            or bool(self._partitions_to_rewrite)
+        )
+
+    def time_to_init_producer_id(self, now: float) -> float | None:
+        """Seconds until InitProducerId may be sent; None when an id is there or on its way."""
+        if self._state is not _UNINITIALIZED:
+            return None
+        return max(0.0, self._retry_at - now)
+
+    def handle_init_producer_id_sent(self) -> None:
+        """An InitProducerId request is on its way."""
+        self._transition(_State.INITIALIZING)
+
+    def handle_init_producer_id(self, producer_id: int, epoch: int) -> None:
+        """A broker gave us an id. Partitions that waited for it to be renumbered are renumbered now."""
+        self._transition(_State.READY)
+        self._identity = ProducerIdAndEpoch(producer_id, epoch)
+        self._attempts = 0
+        self._last_error = None
+        self._rewrite_partitions()
+
+    def handle_init_producer_id_failed(self, error: KafkaError, now: float) -> float:
+        """Go back to the start and return the seconds until the next attempt; ``error`` is kept as ``last_error``."""
+        self._transition(_State.UNINITIALIZED)
+        delay = self._backoff.delay(self._attempts)
+        self._attempts += 1
+        self._retry_at = now + delay
+        self._last_error = error
+        return delay
+
+    def reset_sequences(self) -> None:
+        """Forget all sequences: every batch was aborted, and what comes next has another producer id."""
+        self._partitions.clear()
+        self._partitions_to_rewrite.clear()
+        self._unresolved.clear()
+
+    # --- asked by the accumulator at drain ---
+
+    def should_stop_drain_batches_for_partition(self, topic_partition: TopicPartition, first: SequencedBatch) -> bool:
+        """True when ``first``, the first batch of the partition, must not be drained now."""
+        if self._identity is NO_IDENTITY or self._is_foreign:
+            return True
+        if self._partitions_to_rewrite and topic_partition in self._partitions_to_rewrite and first.may_be_renumbered:
+            return True
+        entry = self._partitions.get(topic_partition)
+        if entry is None:
+            return False
+        if not first.has_sequence:
+            # A new epoch starts at 0, so it must not overtake batches of the old one; nor may anything overtake the
+            # first batch, see the rules; and while it is not known what became of a batch, nobody knows which sequence
+            # comes next.
+            if entry.in_flight and (entry.last_acked_sequence == NO_LAST_ACKED_SEQUENCE or not self._is_current(entry)):
+                return True
+            return bool(self._unresolved) and topic_partition in self._unresolved
+        # A retry: only as the first of those in flight, which keeps order and so brings the number in flight to one.
+        return bool(entry.in_flight) and entry.in_flight[0].base_sequence != first.base_sequence
+
+    def stamp(self, batch: SequencedBatch) -> None:
+        """Give a new batch our identity and the partition's next sequences, and follow it until it has an outcome.
+
+        An empty partition that still has an old identity begins again with the current one.
+        """
+        entry = self._entry(batch.topic_partition)
+        if not entry.in_flight and not self._is_current(entry):
+            entry.start_sequences_at_beginning(self._identity)
+        identity = self._identity
+        batch.set_producer_state(identity.producer_id, identity.epoch, entry.next_sequence, self.is_transactional)
+        entry.next_sequence = increment_sequence(entry.next_sequence, batch.record_count)
+        entry.add(batch)
+
+    def sequence_number(self, topic_partition: TopicPartition) -> int:
+        """The sequence of the partition's next new record."""
+        return self._entry(topic_partition).next_sequence
+
+    def add_in_flight_batch(self, batch: SequencedBatch) -> None:
+        """Follow ``batch``, which has its sequence, until it has an outcome."""
+        self._entry(batch.topic_partition).add(batch)
+
+    # --- told by the Sender ---
+
+    def remove_in_flight_batch(self, batch: SequencedBatch) -> None:
+        """Forget ``batch``: it was split, or has an outcome."""
+        entry = self._partitions.get(batch.topic_partition)
+        if entry is not None:
+            entry.remove(batch)
+
+    def handle_completed_batch(self, batch: SequencedBatch, base_offset: int) -> None:
+        """``batch`` is on the broker; ``base_offset`` is -1 when unknown. Also told of one that expired meanwhile."""
+        entry = self._partitions.get(batch.topic_partition)
+        if entry is None or entry.identity != (batch.producer_id, batch.producer_epoch):
+            return  # the answer to something from before a renumbering
+        last = last_sequence_of(batch)
+        if entry.last_acked_sequence == NO_LAST_ACKED_SEQUENCE or is_before(entry.last_acked_sequence, last):
+            entry.last_acked_sequence = last
+        if base_offset != NO_OFFSET:
+            entry.last_acked_offset = max(entry.last_acked_offset, base_offset + batch.record_count - 1)
+        entry.remove(batch)
+
+    def handle_failed_batch(self, batch: SequencedBatch, error: BaseException, adjust_sequence_numbers: bool) -> None:
+        """``batch`` failed for good. ``adjust_sequence_numbers``: it is known to be on no broker, so it left a gap."""
+        self.remove_in_flight_batch(batch)
+        if not batch.has_sequence:
+            return
+        if isinstance(error, UnknownProducerIdError) and not adjust_sequence_numbers:
+            self._entry(batch.topic_partition).reset_sequences()
+        elif isinstance(error, OutOfOrderSequenceNumberError) or adjust_sequence_numbers:
+            self.request_epoch_bump(batch.topic_partition)
+
+    def mark_sequence_unresolved(self, batch: SequencedBatch) -> None:
+        """``batch`` expired and may or may not be on the broker: drain nothing new until that is settled."""
+        following = increment_sequence(last_sequence_of(batch), 1)
+        known = self._unresolved.get(batch.topic_partition)
+        if known is None or is_before(known, following):
+            self._unresolved[batch.topic_partition] = following
+
+    def maybe_resolve_sequences(self, is_on_the_wire: Callable[[TopicPartition], bool]) -> None:
+        """Settle the unresolved partitions that have nothing in flight any more (Java's method of this name)."""
+        if not self._unresolved:
+            return
+        settled = [tp for tp in self._unresolved if not self.has_in_flight_batches(tp) and not is_on_the_wire(tp)]
+        for topic_partition in settled:
+            entry = self._entry(topic_partition)
+            del self._unresolved[topic_partition]
+            # When a later batch was acknowledged, the expired one had arrived, and there is no gap.
+            if not entry.is_next_sequence(entry.next_sequence):
+                self.request_epoch_bump(topic_partition)
+
+    def request_epoch_bump(self, topic_partition: TopicPartition) -> None:
+        """Bump the epoch soon and renumber the batches of this partition (KIP-360)."""
+        self._partitions_to_rewrite.add(topic_partition)
+
+    def request_new_producer_id(self) -> None:
+        """Ask for another id soon, and renumber all partitions: the brokers are another cluster's now.
+
+        There our id may be somebody else's, and what we write would be taken for a repetition of what they wrote.
+        """
+        self._is_foreign = True
+
+    def bump_epoch_if_needed(self, is_on_the_wire: Callable[[TopicPartition], bool]) -> bool:
+        """Bump the epoch once nothing of the partitions that asked is on the wire, or first and in doubt; True if so.
+
+        A used-up epoch drops the producer id instead, as does one of another cluster; the partitions are renumbered
+        when the new id comes.
+        """
+        if self._is_foreign:
+            self._partitions_to_rewrite.update(self._partitions)
+        elif not self._partitions_to_rewrite:
+            return False
+        if self._state is not _READY:
+            return False
+        if any(map(is_on_the_wire, self._partitions_to_rewrite)):
+            return False
+        if not self._is_foreign and any(map(self._is_first_in_doubt, self._partitions_to_rewrite)):
+            return False
+        if self._identity.epoch == MAX_EPOCH or self._is_foreign:
+            self._is_foreign = False
+            self._transition(_State.UNINITIALIZED)
+            self._retry_at = float("-inf")
+            self._identity = NO_IDENTITY
+            return True
+        self._identity = ProducerIdAndEpoch(self._identity.producer_id, self._identity.epoch + 1)
+        self._rewrite_partitions()
+        return True
+
+    def can_retry(self, code: int, log_start_offset: int, batch: SequencedBatch) -> bool:
+        """True when the batch may be sent again after the error ``code``; may ask for an epoch bump as KIP-360 says."""
+        topic_partition = batch.topic_partition
+        if code == UnknownProducerIdError.code:
+            # The broker lost our state. -1: the partition was moving while it answered, so ask again. Renumbered ones
+            # get this answer for what they were before. Otherwise begin again with a new epoch.
+            if log_start_offset != NO_OFFSET and not batch.sequence_has_been_reset:
+                self.request_epoch_bump(topic_partition)
+            return True
+        if code == OutOfOrderSequenceNumberError.code:
+            entry = self._entry(topic_partition)
+            is_unresolved = topic_partition in self._unresolved
+            if not is_unresolved and (batch.sequence_has_been_reset or not entry.is_next_sequence(batch.base_sequence)):
+                return True  # an earlier batch is being retried; this one was only too early
+            # A real gap, unless the batch behind the expired one has yet to answer.
+            if not is_unresolved or self._unresolved[topic_partition] == batch.base_sequence:
+                self.request_epoch_bump(topic_partition)
+            return True
+        return for_code(code).retriable
+
+    # --- looked at ---
+
+    def has_in_flight_batches(self, topic_partition: TopicPartition) -> bool:
+        """True when a batch of the partition has a sequence and no outcome yet, on the wire or waiting for a retry."""
+        entry = self._partitions.get(topic_partition)
+        return entry is not None and bool(entry.in_flight)
+
+    def first_in_flight_sequence(self, topic_partition: TopicPartition) -> int:
+        """The lowest base sequence in flight, or NO_SEQUENCE."""
+        entry = self._partitions.get(topic_partition)
+        return entry.in_flight[0].base_sequence if entry is not None and entry.in_flight else NO_SEQUENCE
+
+    def has_unresolved_sequence(self, topic_partition: TopicPartition) -> bool:
+        """True while it is not known whether an expired batch left a gap."""
+        return topic_partition in self._unresolved
+
+    def has_stale_producer_id_and_epoch(self, topic_partition: TopicPartition) -> bool:
+        """True while the partition still finishes under an older identity."""
+        return self._entry(topic_partition).identity != self._identity
+
+    @property
+    def is_epoch_bump_required(self) -> bool:
+        """True when a partition waits to be renumbered."""
+        return bool(self._partitions_to_rewrite)
+
+    # --- internals ---
+
+    def _is_first_in_doubt(self, topic_partition: TopicPartition) -> bool:
+        entry = self._partitions.get(topic_partition)
+        return entry is not None and bool(entry.in_flight) and not entry.in_flight[0].may_be_renumbered
+
+    def _entry(self, topic_partition: TopicPartition) -> TxnPartitionEntry:
+        entry = self._partitions.get(topic_partition)
+        if entry is None:
+            entry = self._partitions[topic_partition] = TxnPartitionEntry(self._identity)
+        return entry
+
+    def _is_current(self, entry: TxnPartitionEntry) -> bool:
+        """True when the partition has the identity that new batches get; nearly always it is the very same object."""
+        return entry.identity is self._identity or entry.identity == self._identity
+
+    def _rewrite_partitions(self) -> None:
+        for topic_partition in self._partitions_to_rewrite:
+            self._entry(topic_partition).start_sequences_at_beginning(self._identity)
+            self._unresolved.pop(topic_partition, None)
+        self._partitions_to_rewrite.clear()
+
+    def _transition(self, new: TransactionManagerState) -> None:
+        self._state = TRANSACTION_MANAGER_STATES.transition(self._state, new)
+
+
+class TxnPartitionEntry:
+    """Sequences of one partition, and its batches that have one and no outcome yet, in sequence order."""
+
+    __slots__ = ("identity", "in_flight", "last_acked_offset", "last_acked_sequence", "next_sequence")
+
+    def __init__(self, identity: ProducerIdAndEpoch) -> None:
+        self.identity = identity
+        self.next_sequence = 0
+        self.last_acked_sequence = NO_LAST_ACKED_SEQUENCE
+        self.last_acked_offset = NO_OFFSET
+        self.in_flight: list[SequencedBatch] = []
+
+    def add(self, batch: SequencedBatch) -> None:
+        """Insert in sequence order; almost always at the end."""
+        position = len(self.in_flight)
+        while position and is_before(batch.base_sequence, self.in_flight[position - 1].base_sequence):
+            position -= 1
+        self.in_flight.insert(position, batch)
+
+    def remove(self, batch: SequencedBatch) -> None:
+        """Drop ``batch`` when it is there."""
+        for position, candidate in enumerate(self.in_flight):
+            if candidate is batch:
+                del self.in_flight[position]
+                return
+
+    def is_next_sequence(self, sequence: int) -> bool:
+        """True when ``sequence`` directly follows what was acknowledged last."""
+        if self.last_acked_sequence == NO_LAST_ACKED_SEQUENCE:
+            return sequence == 0
+        return sequence == increment_sequence(self.last_acked_sequence, 1)
+
+    def start_sequences_at_beginning(self, identity: ProducerIdAndEpoch) -> None:
+        """Take a new identity and number what is in flight from 0."""
+        self.identity = identity
+        self.reset_sequences()
+
+    def reset_sequences(self) -> None:
+        """Number what is in flight from 0 under the partition's identity."""
+        self.next_sequence = self._renumber(self.in_flight)
+        self.last_acked_sequence = NO_LAST_ACKED_SEQUENCE
+
+    def _renumber(self, batches: Iterable[SequencedBatch]) -> int:
+        sequence = 0
+        for batch in batches:
+            batch.reset_producer_state(self.identity.producer_id, self.identity.epoch, sequence)
+            sequence = increment_sequence(sequence, batch.record_count)
+        return sequence

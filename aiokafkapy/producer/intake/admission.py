@@ -1,0 +1,441 @@
+"""Records that were called in but cannot be appended yet, in call order.
+
+A record may have to wait for three things: its serializer (an async one), metadata of its topic, room in the buffer.
+Here is the queue in front of the accumulator that keeps its place meanwhile. It knows no sockets and no serializers: it
+is woken when metadata changes, and told when a record is serialized. Java has no such class: there each calling thread
+waits by itself, in ``waitOnMetadata`` and in ``BufferPool.allocate``.
+
+Rules:
+
+* Nothing overtakes: while records of a topic wait here, every later record of that topic waits behind them. Records
+  for a partition that does not exist (yet) wait by themselves, so that they hold up nobody else.
+* Waiting for room happens in the accumulator's own first-in-first-out line; a record enters it in turn.
+* A record that was cancelled before it was accepted is never sent, and what waited behind it moves up.
+* Every record is gone after ``max_block_ms``, with an error that names the cause. One timer serves all.
+* A large queue is let in by slices, so that the event loop is never held long.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from functools import partial
+from itertools import islice
+from typing import Any, Final
+
+from ...cluster.cluster import Cluster
+from ...common import Headers, TopicPartition
+from ...errors import (
+    BufferExhaustedError,
+    InvalidTopicError,
+    KafkaError,
+    KafkaTimeoutError,
+    MetadataTimeoutError,
+    TopicAuthorizationFailedError,
+)
+from ..accumulator.append_tickets import AppendTicket
+from ..accumulator.record_accumulator import RecordAccumulator
+from ..deliveries.delivery import Delivery
+from ..deliveries.outcome_teller import COST_OF_ERROR, OutcomeTeller
+from ..producer_metadata import ProducerMetadata
+from .topic_state import TopicState
+
+__all__ = ["Admission", "PendingRecord"]
+
+SLICE: Final = 512
+"""Records let in before other callbacks of the loop get their turn; about half a millisecond of work."""
+
+
+class PendingRecord(asyncio.Future[Delivery]):
+    """One record on its way in, and the future of its Delivery or of the error that kept it out.
+
+    Cancelling it, as cancelling a task that awaits it does, takes it back in the same step: it can no longer be sent.
+    """
+
+    def __init__(
+        self,
+        admission: Admission,
+        topic: str,
+        key: Any,
+        value: Any,
+        partition: int | None,
+        timestamp_ms: int,
+        headers: Headers | None,
+        *,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        super().__init__(loop=loop)
+        self.admission = admission
+        # The record; `original` is what was given, before it was serialized
+        self.topic = topic
+        self.key = key
+        self.value = value
+        self.partition = partition
+        self.timestamp_ms = timestamp_ms
+        self.headers = headers
+        self.original: tuple[Any, Any] = (key, value)
+        # Its place
+        self.is_serialized = True
+        self.deadline = 0.0
+        self.state: TopicState | None = None
+        self.ticket: AppendTicket | None = None
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Take the record back; False when it was accepted or refused already."""
+        if not super().cancel(msg):
+            return False
+        self.admission.on_cancelled(self)
+        return True
+
+    def accept(self, delivery: Delivery) -> None:
+        """The accumulator took the record."""
+        self._forget_data()
+        if not self.done():
+            self.set_result(delivery)
+
+    def refuse(self, error: BaseException) -> None:
+        """The record will not be sent."""
+        self._forget_data()
+        if not self.done():
+            self.set_exception(error)
+            self.exception()  # its caller may be gone already; then it is nobody's loss
+
+    def _forget_data(self) -> None:
+        self.key = self.value = self.headers = None
+        self.original = (None, None)
+
+
+class Admission:
+    """The queues, one for each topic that has records waiting.
+
+    ``choose_partition`` says where a serialized record that names no partition goes; -1 is the sticky one.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        metadata: ProducerMetadata,
+        accumulator: RecordAccumulator,
+        choose_partition: Callable[[str, Any, Any, Any, Any, Cluster], int],
+        teller: OutcomeTeller | None = None,
+        *,
+        max_block: float,
+    ) -> None:
+        self._loop = loop
+        self._teller = teller if teller is not None else OutcomeTeller(loop)
+        self._metadata = metadata
+        self._accumulator = accumulator
+        self._choose_partition = choose_partition
+        self._max_block = max_block
+        # Every topic in use; the fast path looks here first. The view that they are from.
+        self.topics: dict[str, TopicState] = {}
+        self._cluster: Cluster | None = None
+        # Queues of records for partitions that do not exist; in their topic's queue they would hold it up.
+        self._missing_partitions: dict[TopicPartition, TopicState] = {}
+        # The states that have a queue.
+        self._queues: dict[TopicState, None] = {}
+        # All that wait, here or in the line for room: oldest first, hence also in order of deadline.
+        self._by_deadline: OrderedDict[PendingRecord, None] = OrderedDict()
+        self._timer: asyncio.TimerHandle | None = None
+        self._pump_handle: asyncio.Handle | None = None
+
+    # --- entering and leaving ---
+
+    def refresh(self, topic: str, now: float) -> TopicState:
+        """The topic's state as of the newest metadata; the topic counts as used, and is asked for when it is new."""
+        state = self.topics.get(topic)
+        if state is None:
+            state = self.topics[topic] = TopicState(topic)
+        if now >= state.renew_at:
+            # Not at every record: a tenth of the idle time is fine enough, and costs one comparison.
+            self._metadata.add(topic, now)
+            state.renew_at = now + self._metadata.max_idle / 10
+        self._look(state)
+        if not state.partition_count and not self._metadata.contains_topic(topic):
+            self._metadata.add(topic, now)  # it had expired
+        return state
+
+    def enter(self, record: PendingRecord, now: float) -> None:
+        """Take a place in the queue; what can be appended at once is. The record is settled in the end, always."""
+        record.deadline = now + self._max_block
+        self._by_deadline[record] = None
+        state = self._queue_for(record, now)
+        self._join(state, record)
+        if state.waiting is not None and len(state.waiting) == 1:
+            self._pump(state, now)
+        self._rearm()
+
+    def proceed(self, record: PendingRecord, now: float) -> None:
+        """``record`` has been serialized: let it in when it is its turn."""
+        record.is_serialized = True
+        self._pump_if_first(record, now)
+
+    def settled(self, record: PendingRecord) -> None:
+        """``record`` waits no longer."""
+        record.ticket = None
+        self._by_deadline.pop(record, None)
+
+    @property
+    def waiting(self) -> int:
+        """Records that wait to be accepted, here or in the line for room."""
+        return len(self._by_deadline)
+
+    def snapshot(self) -> list[PendingRecord]:
+        """Those that wait now."""
+        return list(self._by_deadline)
+
+    # --- told by others ---
+
+    def on_metadata_update(self) -> None:
+        """Metadata changed, failed, or cannot be had: let in, or refuse, whoever waited for it."""
+        if self._cluster is not self._metadata.cluster:
+            self._cluster = self._metadata.cluster
+            for state in self.topics.values():
+                state.cluster = None  # so that the fast path looks at one thing
+        if not self._queues:
+            return
+        now = self._loop.time()
+        for state in list(self._queues):
+            self._look(state)
+            self._pump(state, now)
+
+    def refuse(self, record: PendingRecord, error: BaseException) -> None:
+        """``record`` cannot be sent, for a reason found outside: its place goes to the next."""
+        record.refuse(error)
+        self._drop(record)
+
+    def expire(self, record: PendingRecord) -> None:
+        """The time of ``record`` is over."""
+        if not record.done():
+            record.refuse(self._timeout_error(record))
+            self._drop(record)
+            self._give_up_topic(record)
+
+    def on_cancelled(self, record: PendingRecord) -> None:
+        """The caller gave up before its record was accepted: its place goes to the next."""
+        record._forget_data()
+        self._drop(record)
+
+    def close(self, make_error: Callable[[str], BaseException]) -> int:
+        """Refuse everybody who still waits, with an error for their topic; returns how many that were."""
+        refused = self.snapshot()
+        self._by_deadline.clear()
+        for state in self._queues:
+            state.waiting = None
+        self._accumulator.drop_waiters()  # not one by one, for each would try to let the next one in
+        refusals = map(partial(_refuse, make_error), refused)
+        if self._teller.may_tell_now(len(refused), COST_OF_ERROR):
+            for _ in refusals:
+                pass
+        else:
+            self._teller.tell_later(refusals, COST_OF_ERROR)
+        for handle in (self._timer, self._pump_handle):
+            if handle is not None:
+                handle.cancel()
+        self._timer = self._pump_handle = None
+        self._queues.clear()
+        self.topics.clear()
+        self._missing_partitions.clear()
+        return len(refused)
+
+    # --- asyncio callbacks ---
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        # A slice; the rest at the next turns, for their time is over already.
+        for record in list(islice(self._by_deadline, SLICE // COST_OF_ERROR)):
+            if record.deadline > now:
+                break
+            self.expire(record)
+        self._rearm()
+
+    def _on_pump_again(self) -> None:
+        self._pump_handle = None
+        now = self._loop.time()
+        for state in list(self._queues):
+            self._pump(state, now)
+
+    def _on_granted(self, record: PendingRecord, delivery: Delivery) -> None:
+        record.accept(delivery)
+        self.settled(record)
+
+    def _on_failed(self, record: PendingRecord, error: BaseException) -> None:
+        record.refuse(error)
+        self.settled(record)
+
+    # --- internals ---
+
+    def _queue_for(self, record: PendingRecord, now: float) -> TopicState:
+        state = self.refresh(record.topic, now)
+        partition = record.partition
+        if partition is None or not state.partition_count or partition < state.partition_count:
+            return state
+        topic_partition = TopicPartition(record.topic, partition)
+        missing = self._missing_partitions.get(topic_partition)
+        if missing is None:
+            missing = self._missing_partitions[topic_partition] = TopicState(record.topic)
+            self._look(missing)
+        self._metadata.request_update_for_topic(record.topic)
+        return missing
+
+    def _look(self, state: TopicState) -> None:
+        cluster = self._metadata.cluster
+        if state.cluster is not cluster:
+            state.cluster = cluster
+            state.partition_count = cluster.partition_count(state.topic)
+
+    def _join(self, state: TopicState, record: PendingRecord) -> None:
+        record.state = state
+        if state.waiting is None:
+            state.waiting = deque()
+            self._queues[state] = None
+        state.waiting.append(record)
+
+    def _pump(self, state: TopicState, now: float) -> None:
+        """Let in from the front of one queue for as long as that works."""
+        waiting = state.waiting
+        budget = SLICE
+        while waiting:
+            record = waiting[0]
+            if not record.done():
+                if not record.is_serialized:
+                    return
+                if not budget:
+                    if self._pump_handle is None:
+                        self._pump_handle = self._loop.call_soon(self._on_pump_again)
+                    return
+                if not self._let_in(state, record, now):
+                    return
+                budget -= 1
+            waiting.popleft()
+            if record.done():
+                self.settled(record)
+        if waiting is not None:
+            state.waiting = None
+            self._queues.pop(state, None)
+            if state is not self.topics.get(state.topic):
+                self._forget_missing(state)
+
+    def _forget_missing(self, state: TopicState) -> None:
+        for topic_partition, missing in list(self._missing_partitions.items()):
+            if missing is state:
+                del self._missing_partitions[topic_partition]
+
+    def _pump_if_first(self, record: PendingRecord, now: float) -> None:
+        state = record.state
+        if state is not None and state.waiting and state.waiting[0] is record:
+            self._pump(state, now)
+
+    def _let_in(self, state: TopicState, record: PendingRecord, now: float) -> bool:
+        """Append, or refuse, one record; False when it must go on waiting."""
+        if not state.partition_count:
+            error = self._metadata_error(record.topic)
+            if error is None:
+                return False
+            record.refuse(error)
+            return True
+        if record.partition is not None and record.partition >= state.partition_count:
+            return self._move_aside(state, record, now)
+        try:
+            self._append(record, now)
+        except Exception as error:  # a user's partitioner may raise anything; it is its record's error
+            record.refuse(error)
+        return True
+
+    def _append(self, record: PendingRecord, now: float) -> None:
+        """Append, or put the record into the line for room."""
+        cluster = self._metadata.cluster
+        key, value, headers = record.key, record.value, record.headers
+        partition = record.partition
+        if partition is None:
+            original_key, original_value = record.original
+            partition = self._choose_partition(record.topic, key, value, original_key, original_value, cluster)
+        place = (record.topic, partition, record.timestamp_ms, key, value, headers, now, cluster)
+        delivery = self._accumulator.append(*place)
+        if delivery is not None:
+            record.accept(delivery)
+            return
+        ticket = self._accumulator.append_later(
+            *place,
+            deadline=math.inf,  # it is kept here, with all others
+            on_granted=partial(self._on_granted, record),
+            on_failed=partial(self._on_failed, record),
+        )
+        if not record.done():
+            record.ticket = ticket
+
+    def _move_aside(self, state: TopicState, record: PendingRecord, now: float) -> bool:
+        """A record that waited for its topic turns out to be for a partition that is not there."""
+        other = self._queue_for(record, now)
+        if other is state:
+            return False
+        self._join(other, record)
+        return True
+
+    def _metadata_error(self, topic: str) -> KafkaError | None:
+        """Why metadata of ``topic`` will not come; None while it may."""
+        # Asked after each outcome of a request, so these are of the newest one.
+        cluster = self._metadata.cluster
+        if topic in cluster.invalid_topics:
+            return InvalidTopicError(f"{topic!r} is not a valid topic name", topic=topic)
+        if topic in cluster.unauthorized_topics:
+            return TopicAuthorizationFailedError(f"not authorized to write to topic {topic!r}", topic=topic)
+        if self._metadata.fatal_error is not None:
+            return self._metadata.fatal_error.fresh()
+        return None
+
+    def _timeout_error(self, record: PendingRecord) -> KafkaError:
+        limit = f"max_block_ms={round(self._max_block * 1000)}"
+        topic = record.topic
+        if not record.is_serialized:
+            return KafkaTimeoutError(f"topic {topic!r}: the serializer did not answer within {limit}", topic=topic)
+        if record.ticket is not None:
+            return BufferExhaustedError(
+                f"no room within {limit}: {self._accumulator.buffer_exhausted_error(topic)}", topic=topic
+            )
+        count = self._metadata.cluster.partition_count(topic)
+        if count and record.partition is not None and record.partition >= count:
+            return MetadataTimeoutError(
+                f"{topic}-{record.partition}: no such partition within {limit}: the topic has {count} partitions, "
+                f"0 to {count - 1}",
+                topic=topic,
+                partition=record.partition,
+            )
+        if count:
+            return MetadataTimeoutError(
+                f"topic {topic!r}: an earlier record of the topic was still being serialized after {limit}", topic=topic
+            )
+        return MetadataTimeoutError(
+            f"topic {topic!r}: no metadata within {limit}: {self._metadata.describe_failure(topic)}", topic=topic
+        )
+
+    def _drop(self, record: PendingRecord) -> None:
+        """A settled record leaves its queue or the line for room; what stood behind it moves up."""
+        ticket = record.ticket
+        self.settled(record)
+        if ticket is not None:
+            ticket.cancel()
+        else:
+            self._pump_if_first(record, self._loop.time())
+
+    def _give_up_topic(self, record: PendingRecord) -> None:
+        """Stop asking for a topic that was not found once the last who waited for it has gone."""
+        state = self.topics.get(record.topic)
+        if state is not None and not state.waiting and not state.partition_count:
+            del self.topics[record.topic]
+            self._metadata.forget(record.topic)
+
+    def _rearm(self) -> None:
+        if self._by_deadline and self._timer is None:
+            self._timer = self._loop.call_at(next(iter(self._by_deadline)).deadline, self._on_timer)
+
+
+def _refuse(make_error: Callable[[str], BaseException], record: PendingRecord) -> None:
+    ticket, record.ticket = record.ticket, None
+    if ticket is not None:
+        ticket.leave()
+    if not record.done():
+        record.refuse(make_error(record.topic))

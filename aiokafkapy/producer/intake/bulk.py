@@ -1,0 +1,242 @@
+"""``send_many``: many records in one call, and an outcome for each, in the order of the input.
+
+Owns how an iterable is cut into slices, and the collecting of outcomes. Bytes without keys go to the accumulator by the
+slice, with one result object per batch instead of one per record; everything else goes the way of ``enqueue``, one by
+one. It knows no sockets and no states. Java has no counterpart.
+
+The outcomes are a sequence that makes a ``RecordMetadata`` when it is looked at: a million of them would cost more than
+the sending.
+
+Rules: no more is taken from the iterable than there is room for, plus one slice; outcomes are collected as they come,
+so that values are not held longer than needed; a record that cannot be sent leaves its error in its place, and the next
+goes on; between two slices others run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from array import array
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final, overload
+
+from ...errors import KafkaError
+from ...record.builder import plain_sizes
+from ..accumulator.built_in_partitioner import UNKNOWN_PARTITION
+from ..deliveries.delivery import Delivery
+from ..deliveries.delivery_list import DeliveryList
+from ..deliveries.shortcuts import now_ms
+from ..records import ProducerRecord, RecordMetadata
+from ..runtime import ProducerRuntime
+from .admission import PendingRecord
+
+__all__ = ["BulkSend", "Outcomes"]
+
+SLICE_BYTES: Final = 256 * 1024
+LONGEST_SLICE: Final = 2048
+FIRST_SLICE: Final = 64
+"""Records, before anything is known of their size."""
+COLLECTED: Final = 1000
+"""Outcomes that are looked at in one turn of the loop; whole lists of delivered records count once."""
+
+Accept = Callable[..., Delivery | PendingRecord | None]
+Admitted = Callable[[PendingRecord | Delivery | None], Awaitable[Delivery]]
+
+
+class BulkSend:
+    """One call of ``send_many``. ``is_plain``: values are sent as they are, to the sticky partition."""
+
+    __slots__ = ("_accept", "_admitted", "_is_plain", "_length", "_outcomes", "_parts", "_runtime", "_topic")
+
+    def __init__(
+        self, runtime: ProducerRuntime, topic: str, accept: Accept, admitted: Admitted, *, is_plain: bool
+    ) -> None:
+        self._runtime = runtime
+        self._topic = topic
+        self._accept = accept
+        self._admitted = admitted
+        self._is_plain = is_plain
+        self._length = FIRST_SLICE
+        # Outcomes that are there, and behind them, in order, what is on its way.
+        self._outcomes = Outcomes()
+        self._parts: deque[DeliveryList | Delivery | BaseException] = deque()
+
+    async def run(self, items: Iterable[Any]) -> Outcomes:
+        """Send all and return their outcomes. Raises only what the iterable itself raises, and CancelledError."""
+        take = _taker(items)
+        while True:
+            chunk, sizes = self._next_slice(take)
+            if not chunk:
+                break
+            if sizes is not None:
+                await self._send_plain(chunk, sizes)
+            else:
+                for item in chunk:
+                    await self._send_one(item)
+            self._collect()
+            await asyncio.sleep(0)
+        while self._parts:
+            part = self._parts[0]
+            if isinstance(part, BaseException) or part.done():
+                await asyncio.sleep(0)  # there was more than is collected in one turn
+            elif isinstance(part, DeliveryList):
+                await part
+            else:
+                await asyncio.wait([part])  # type: ignore[type-var]
+            self._collect()
+        return self._outcomes
+
+    # internals
+
+    def _next_slice(self, take: Callable[[int], list[Any]]) -> tuple[list[Any], array[int] | None]:
+        """The next records, about SLICE_BYTES of them, and their values' sizes when they can go all at once."""
+        chunk = take(self._length)
+        plain = plain_sizes(chunk) if self._is_plain else None
+        if plain is None:
+            self._length = FIRST_SLICE
+            return chunk, None
+        sizes, total = plain
+        self._length = max(1, min(LONGEST_SLICE, 2 * self._length, SLICE_BYTES * len(chunk) // (total + 1)))
+        return chunk, sizes
+
+    async def _send_plain(self, values: list[bytes | None], sizes: array[int]) -> None:
+        """Append by the slice. Only the sizes are kept: once in a batch, its bytes are all that may hold memory."""
+        runtime = self._runtime
+        topic = self._topic
+        while values:
+            now = runtime.now()
+            state = runtime.admission.refresh(topic, now)
+            position = 0
+            if state.waiting is None and state.partition_count and runtime.is_bound:
+                timestamp_ms = now_ms()
+                deliveries = DeliveryList(sizes, None, timestamp_ms)
+                self._parts.append(deliveries)
+                try:
+                    position = runtime.accumulator.append_many(
+                        deliveries, topic, UNKNOWN_PARTITION, timestamp_ms, values, None, 0, len(values), now,
+                        state.cluster,
+                    )  # fmt: skip
+                except KafkaError as error:
+                    position = len(deliveries) + 1
+                    self._parts.append(error)
+            if position < len(values):
+                # No room, or no metadata: this one waits for it, and keeps the order.
+                await self._send_one(values[position])
+                position += 1
+            values, sizes = values[position:], sizes[position:]
+
+    async def _send_one(self, item: Any) -> None:
+        topic, key, partition, timestamp_ms, headers = self._topic, None, None, None, None
+        value = item
+        if isinstance(item, ProducerRecord):
+            topic, value, key = item.topic, item.value, item.key
+            partition, timestamp_ms, headers = item.partition, item.timestamp_ms, item.headers
+        try:
+            accepted = self._accept(topic, value, key, partition, timestamp_ms, headers)
+            if not isinstance(accepted, Delivery):
+                accepted = await self._admitted(accepted)
+        except Exception as error:
+            self._parts.append(error)
+        else:
+            self._parts.append(accepted)
+
+    def _collect(self) -> None:
+        """Move outcomes at the front that are there, as many as a turn has time for, and let go of their values."""
+        parts = self._parts
+        budget = COLLECTED
+        while budget > 0 and parts and (isinstance(parts[0], BaseException) or parts[0].done()):
+            budget -= 1 + self._outcomes.add(parts.popleft())
+
+
+def _taker(items: Iterable[Any]) -> Callable[[int], list[Any]]:
+    """What takes the next items, up to as many as it is told. A list is cut, a tenth of the cost of walking over it."""
+    if type(items) is not list:
+        iterator = iter(items)
+        return lambda count: list(islice(iterator, count))
+    position = 0
+
+    def take(count: int) -> list[Any]:
+        nonlocal position
+        chunk = items[position : position + count]
+        position += len(chunk)
+        return chunk
+
+    return take
+
+
+class Outcomes(Sequence[RecordMetadata | BaseException]):
+    """What became of each record of a ``send_many``, in the order of the input: a ``RecordMetadata`` or an error."""
+
+    __slots__ = ("_length", "_parts", "_starts", "failed", "first_error")
+
+    def __init__(self) -> None:
+        self.failed = 0
+        self.first_error: BaseException | None = None
+        self._parts: list[DeliveryList | Delivery | BaseException] = []
+        # In step with the parts: the position of the first record of each.
+        self._starts: list[int] = []
+        self._length = 0
+
+    def add(self, part: DeliveryList | Delivery | BaseException) -> int:
+        """The next records; every one of them has its answer. Returns how many of them failed."""
+        count = 1
+        if isinstance(part, DeliveryList):
+            count = len(part)
+        if count:
+            self._parts.append(part)
+            self._starts.append(self._length)
+            self._length += count
+        errors = _errors_of(part)
+        if errors and self.first_error is None:
+            self.first_error = errors[0]
+        self.failed += len(errors)
+        return len(errors)
+
+    def __len__(self) -> int:
+        return self._length
+
+    @overload
+    def __getitem__(self, index: int) -> RecordMetadata | BaseException: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[RecordMetadata | BaseException]: ...
+
+    def __getitem__(self, index: int | slice) -> Any:
+        if isinstance(index, slice):
+            return [self[position] for position in range(*index.indices(self._length))]
+        position = index + self._length if index < 0 else index
+        if not 0 <= position < self._length:
+            raise IndexError(f"record {index} of {self._length}")
+        place = bisect_right(self._starts, position) - 1
+        part = self._parts[place]
+        return _outcome_of(part[position - self._starts[place]] if isinstance(part, DeliveryList) else part)
+
+    def __iter__(self) -> Iterator[RecordMetadata | BaseException]:
+        for part in self._parts:
+            if isinstance(part, DeliveryList):
+                yield from part.results()
+            else:
+                yield _outcome_of(part)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Sequence) or isinstance(other, str | bytes):
+            return NotImplemented
+        return list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<outcomes of {self._length} records, {self.failed} failed>"
+
+
+def _errors_of(part: DeliveryList | Delivery | BaseException) -> Sequence[BaseException]:
+    if isinstance(part, DeliveryList):
+        return list(part.errors())
+    error = part if isinstance(part, BaseException) else part.exception()
+    return () if error is None else (error,)
+
+
+def _outcome_of(part: Delivery | BaseException) -> RecordMetadata | BaseException:
+    return part if isinstance(part, BaseException) else part.exception() or part.result()

@@ -1,0 +1,116 @@
+"""Hooks around every record (KIP-42): change it before it is sent, see what became of it.
+
+Kafka's counterparts are ``ProducerInterceptor`` and ``ProducerInterceptors``. An interceptor is any object with one or
+both of the methods of the protocol below; methods are ordinary functions, called on the event loop, and must be quick.
+
+Rules: an interceptor's exception never reaches the caller and never stops the next one; it is logged, rate-limited. The
+record that ``on_send`` gets is a value: a changed one is returned (``dataclasses.replace``), the caller's own objects,
+its headers list among them, are not touched. ``on_acknowledgement`` is called once per record that ``on_send`` saw,
+also for those that were never accepted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Protocol, runtime_checkable
+
+from ...common import Headers
+from ..deliveries.delivery import Delivery
+from ..records import ProducerRecord, RecordMetadata
+
+__all__ = ["ProducerInterceptor", "ProducerInterceptors"]
+
+
+@runtime_checkable
+class ProducerInterceptor(Protocol):
+    """What an interceptor may have; either method may be missing."""
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        """Return the record to send: the same, or a changed copy. Called before serialization, in the caller's task."""
+
+    def on_acknowledgement(
+        self, metadata: RecordMetadata | None, error: BaseException | None, headers: Headers | None
+    ) -> None:
+        """See the outcome: ``metadata`` when delivered, ``error`` when not; ``headers`` as they were sent."""
+
+
+class ProducerInterceptors:
+    """A chain of interceptors, called in order; it contains their exceptions."""
+
+    __slots__ = ("_interceptors", "_on_error", "_watches_outcomes")
+
+    def __init__(self, interceptors: Sequence[object], on_error: Callable[[str, BaseException], None]) -> None:
+        self._interceptors = tuple(interceptors)
+        self._on_error = on_error
+        # Without anyone to tell, no callback is put on the record's delivery.
+        self._watches_outcomes = any(hasattr(each, "on_acknowledgement") for each in self._interceptors)
+
+    def __bool__(self) -> bool:
+        return bool(self._interceptors)
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        """The record as the chain leaves it. One that fails is skipped: the next gets what it would have got."""
+        for each in self._interceptors:
+            hook = getattr(each, "on_send", None)
+            if hook is None:
+                continue
+            try:
+                changed = hook(record)
+            except Exception as error:
+                self._on_error(f"{type(each).__name__}.on_send", error)
+                continue
+            if isinstance(changed, ProducerRecord):
+                record = changed
+            else:
+                problem = TypeError(f"on_send returned {type(changed).__name__}, not a ProducerRecord")
+                self._on_error(f"{type(each).__name__}.on_send", problem)
+        return record
+
+    def on_acknowledgement(
+        self, metadata: RecordMetadata | None, error: BaseException | None, headers: Headers | None
+    ) -> None:
+        """Tell every interceptor how one record ended."""
+        for each in self._interceptors:
+            hook = getattr(each, "on_acknowledgement", None)
+            if hook is None:
+                continue
+            try:
+                hook(metadata, error, headers)
+            except Exception as failure:
+                self._on_error(f"{type(each).__name__}.on_acknowledgement", failure)
+
+    def watch(self, accepted: Delivery | asyncio.Future[Delivery], headers: Headers | None) -> None:
+        """Have ``on_acknowledgement`` called when the record that was accepted, or waits to be, has its outcome."""
+        if not self._watches_outcomes:
+            return
+        if isinstance(accepted, Delivery):
+            accepted.add_done_callback(partial(self._on_delivered, headers))
+        else:
+            accepted.add_done_callback(partial(self._on_admitted, headers))
+
+    def close(self) -> None:
+        """Call ``close`` of those that have one."""
+        for each in self._interceptors:
+            hook = getattr(each, "close", None)
+            if hook is None:
+                continue
+            try:
+                hook()
+            except Exception as error:
+                self._on_error(f"{type(each).__name__}.close", error)
+
+    # asyncio callbacks
+
+    def _on_admitted(self, headers: Headers | None, record: asyncio.Future[Delivery]) -> None:
+        if record.cancelled():
+            self.on_acknowledgement(None, asyncio.CancelledError(), headers)
+        elif (error := record.exception()) is not None:
+            self.on_acknowledgement(None, error, headers)
+        else:
+            record.result().add_done_callback(partial(self._on_delivered, headers))
+
+    def _on_delivered(self, headers: Headers | None, delivery: Delivery) -> None:
+        error = delivery.exception()
+        self.on_acknowledgement(delivery.result() if error is None else None, error, headers)

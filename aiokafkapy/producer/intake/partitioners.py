@@ -1,0 +1,111 @@
+# cython: annotation_typing=False
+"""Which partition a record goes to: by its key, by a partitioner of the user's, or left to the sticky partition.
+
+Owns the choice for records that name no partition. ``None`` leaves it to the accumulator's ``BuiltInPartitioner``.
+Kafka's counterparts are ``Partitioner`` and ``RoundRobinPartitioner``.
+
+Rule: a record with a key goes to ``to_positive(murmur2(key)) % partitions``, bit for bit as in Java, whether its leader
+is there or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ...errors import ConfigurationError
+from ...record.murmur2 import partition_for_key
+from ..accumulator.built_in_partitioner import UNKNOWN_PARTITION
+
+if TYPE_CHECKING:
+    from ...cluster.cluster import Cluster
+
+__all__ = [
+    "CallablePartitioner",
+    "DefaultPartitioner",
+    "Partitioner",
+    "RoundRobinPartitioner",
+    "partitioner_for",
+]
+
+
+class Partitioner(Protocol):
+    """What ``ProducerConfig.partitioner`` may be, besides a plain function with the same arguments."""
+
+    def partition(
+        self, topic: str, key_bytes: Any, value_bytes: Any, key: Any, value: Any, cluster: Cluster
+    ) -> int | None:
+        """The record's partition, or None for the sticky one. The topic has partitions in ``cluster``."""
+
+
+class DefaultPartitioner:
+    """By key as Java; the sticky partition without one, or always with ``ignore_keys``."""
+
+    __slots__ = ("ignore_keys",)
+
+    def __init__(self, ignore_keys: bool = False) -> None:
+        self.ignore_keys = ignore_keys
+
+    def partition(
+        self, topic: str, key_bytes: Any, value_bytes: Any, key: Any, value: Any, cluster: Cluster
+    ) -> int | None:
+        """The key's partition, or None."""
+        if key_bytes is None or self.ignore_keys:
+            return None
+        return partition_for_key(key_bytes, cluster.partition_count(topic))
+
+
+class RoundRobinPartitioner:
+    """Each record to the next available partition of its topic, keys or not."""
+
+    __slots__ = ("_counters",)
+
+    def __init__(self) -> None:
+        self._counters: dict[str, int] = {}
+
+    def partition(
+        self, topic: str, key_bytes: Any, value_bytes: Any, key: Any, value: Any, cluster: Cluster
+    ) -> int | None:
+        """The next partition that has a leader, or the next of all when none has."""
+        candidates = cluster.available_partitions_for_topic(topic) or cluster.partitions_for_topic(topic)
+        count = self._counters.get(topic, 0)
+        self._counters[topic] = count + 1
+        return candidates[count % len(candidates)].partition
+
+
+class CallablePartitioner:
+    """A user's function in a partitioner's place; what it returns is checked."""
+
+    __slots__ = ("function",)
+
+    def __init__(self, function: Callable[..., int | None]) -> None:
+        self.function = function
+
+    def partition(
+        self, topic: str, key_bytes: Any, value_bytes: Any, key: Any, value: Any, cluster: Cluster
+    ) -> int | None:
+        """What the function says; raises ValueError when that is no partition of the topic."""
+        chosen = self.function(topic, key_bytes, value_bytes, key, value, cluster)
+        if chosen is None or chosen == UNKNOWN_PARTITION:
+            return None
+        count = cluster.partition_count(topic)
+        if not isinstance(chosen, int) or not 0 <= chosen < count:
+            raise ValueError(
+                f"the partitioner chose {chosen!r} for topic {topic!r}, which has partitions 0 to {count - 1}"
+            )
+        return chosen
+
+
+def partitioner_for(partitioner: Any, ignore_keys: bool = False) -> Partitioner:
+    """What a configuration asks for: None, an object with ``partition``, a class of such, or a function."""
+    if partitioner is None:
+        return DefaultPartitioner(ignore_keys)
+    if isinstance(partitioner, type):
+        partitioner = partitioner()
+    if callable(getattr(partitioner, "partition", None)):
+        # A user's own object is checked as a function is.
+        known = (DefaultPartitioner, RoundRobinPartitioner, CallablePartitioner)
+        return partitioner if isinstance(partitioner, known) else CallablePartitioner(partitioner.partition)
+    if callable(partitioner):
+        return CallablePartitioner(partitioner)
+    raise ConfigurationError(f"partitioner: {partitioner!r} is neither a function nor has it a method partition()")

@@ -1,0 +1,42 @@
+# Types of record_intake.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+from aiokafkapy.producer.deliveries._shortcuts cimport now_ms, running_loop
+from aiokafkapy.producer.deliveries.delivery cimport Delivery
+from aiokafkapy.producer.accumulator.record_appender cimport RecordAppender
+from aiokafkapy.producer.intake.topic_state cimport TopicState
+from aiokafkapy.record._kernel cimport murmur2
+
+cdef Py_ssize_t RECORD_COST
+cdef int STICKY
+cdef double NO_TIME
+
+
+@cython.final
+cdef class RecordIntake:
+    cdef object _key_serializer
+    cdef object _value_serializer
+    cdef readonly object partitioner
+    cdef bint _is_sticky_without_key
+    cdef bint _goes_by_key
+    cdef readonly object interceptors
+    cdef object _runtime
+    cdef object _loop
+    cdef object _now
+    cdef dict _topics
+    cdef RecordAppender _appender
+    cdef public Py_ssize_t unyielded
+
+    @cython.locals(state=TopicState, chosen=int, timestamp="long long", delivery=Delivery)
+    cpdef object accept(
+        self, object topic, object value, object key, object partition, object timestamp_ms, object headers,
+        bint may_wait=*, bint is_intercepted=*,
+    )
+    @cython.locals(now=double)
+    cdef Delivery _append_with_time(
+        self, TopicState state, int partition, long long timestamp, object key, object value, object headers
+    )
+    cdef int _partition_for(
+        self, TopicState state, object key, object value, object original_key, object original_value
+    ) except? -2

@@ -1,0 +1,6 @@
+# Types of record_sender.py for its compiled form. See there for what they mean.
+
+from aiokafkapy.producer.deliveries.delivery cimport Delivery
+from aiokafkapy.producer.intake.record_intake cimport RecordIntake
+
+cdef Py_ssize_t YIELD_AFTER

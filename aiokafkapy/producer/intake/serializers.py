@@ -1,0 +1,186 @@
+"""Turning keys and values into bytes.
+
+A serializer is any callable of one argument, or of two (topic and data) when its class says ``wants_topic = True``; it
+returns bytes or None, or an awaitable of them. Kafka's counterpart is ``Serializer``; what it has as classes
+(``StringSerializer``, …) are small functions here.
+
+Rules: None is passed through and never handed to a serializer (it is a tombstone, not data); whatever goes wrong is a
+SerializationError that names the topic and says which of key and value it was; an async serializer is recognised by
+what it returns, so that plain ones cost nothing more. Without a serializer only bytes-like data is taken: guessing an
+encoding would hide mistakes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from inspect import isawaitable, iscoroutine
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+
+from ...errors import SerializationError
+
+if TYPE_CHECKING:
+    from .admission import PendingRecord
+
+__all__ = [
+    "Serializer",
+    "SyncSerializer",
+    "TopicSerializer",
+    "check_record",
+    "discard",
+    "finish_serializing",
+    "json_serializer",
+    "prepare",
+    "serialize",
+    "string_serializer",
+]
+
+T_contra = TypeVar("T_contra", contravariant=True)
+
+Serialized: TypeAlias = bytes | None
+
+
+class PlainSerializer(Protocol[T_contra]):
+    """A serializer of the data alone; sync or async."""
+
+    def __call__(self, data: T_contra, /) -> Serialized | Awaitable[Serialized]:
+        """The bytes of ``data``."""
+
+
+class TopicSerializer(Protocol[T_contra]):
+    """A serializer that also needs the topic, as schema registries do. Its class says ``wants_topic = True``."""
+
+    wants_topic: bool
+
+    def __call__(self, topic: str, data: T_contra, /) -> Serialized | Awaitable[Serialized]:
+        """The bytes of ``data`` as they are written to ``topic``."""
+
+
+Serializer: TypeAlias = PlainSerializer[T_contra] | TopicSerializer[T_contra]
+"""What ``key_serializer`` and ``value_serializer`` take."""
+
+SyncSerializer: TypeAlias = Callable[[str, Any], Any]
+"""The one form that the producer calls: topic and data, whatever the user gave."""
+
+
+def string_serializer(data: str) -> bytes:
+    """UTF-8, as Kafka's StringSerializer."""
+    return data.encode()
+
+
+def json_serializer(data: Any) -> bytes:
+    """Compact JSON in UTF-8."""
+    return json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def prepare(serializer: Serializer[Any] | None) -> SyncSerializer | None:
+    """One call form for all serializers: ``f(topic, data)``. None stays None: bytes are passed through untouched."""
+    if serializer is None:
+        return None
+    if getattr(serializer, "wants_topic", False):
+        return serializer  # type: ignore[return-value]
+
+    def without_topic(_topic: str, data: Any) -> Any:
+        return serializer(data)  # type: ignore[call-arg]
+
+    return without_topic
+
+
+def serialize(part: str, serializer: SyncSerializer, topic: str, data: Any) -> Any:
+    """Call a prepared serializer for ``part``, key or value; may return an awaitable. Raises SerializationError."""
+    try:
+        return serializer(topic, data)
+    except Exception as error:
+        raise serialization_error(part, topic, data, error) from error
+
+
+async def finish_serializing(record: PendingRecord) -> None:
+    """Await a record's async serializers, in the caller's task, then let it in when it is its turn.
+
+    Raises SerializationError; when the time or the producer ends meanwhile, the record has the error.
+    """
+    key, value = record.key, record.value
+    try:
+        async with asyncio.timeout_at(record.deadline):
+            if isawaitable(key):
+                record.key = await _awaited("key", record.topic, key)
+            if isawaitable(value):
+                record.value = await _awaited("value", record.topic, value)
+        check_record(record.topic, record.key, record.value, record.headers)
+    except SerializationError as error:
+        record.admission.refuse(record, error)
+        raise
+    except TimeoutError:
+        record.admission.expire(record)
+    except BaseException:
+        record.cancel()
+        raise
+    else:
+        record.admission.proceed(record, record.get_loop().time())
+    finally:
+        discard(key, value)
+
+
+def discard(*unused: Any) -> None:
+    """Close coroutines that nobody will await."""
+    for data in unused:
+        if iscoroutine(data):
+            data.close()
+
+
+async def _awaited(part: str, topic: str, data: Awaitable[Any]) -> Any:
+    try:
+        return await data
+    except Exception as error:
+        raise serialization_error(part, topic, data, error) from error
+
+
+def serialization_error(part: str, topic: str, data: object, cause: BaseException | None = None) -> SerializationError:
+    """The error for a key or value (``part``) that could not become bytes. ``data`` is not shown: it may be secret."""
+    if cause is not None:
+        text = f"the {part}_serializer failed for a record of topic {topic!r}: {type(cause).__name__}: {cause}"
+    else:
+        text = (
+            f"the {part} of a record of topic {topic!r} is a {type(data).__name__}, not bytes: "
+            f"encode it, or give the producer a {part}_serializer"
+        )
+    error = SerializationError(text, topic=topic)
+    error.__cause__ = cause
+    return error
+
+
+def check_record(topic: str, key: Any, value: Any, headers: Any) -> None:
+    """Raise SerializationError for whatever of a record cannot be sent, and say what to write instead."""
+    for part, data in (("key", key), ("value", value)):
+        if data is not None and not isinstance(data, bytes | bytearray | memoryview) and not _has_bytes(data):
+            raise serialization_error(part, topic, data)
+    if headers:
+        _check_headers(topic, headers)
+
+
+def _has_bytes(data: Any) -> bool:
+    try:
+        memoryview(data).release()
+    except TypeError:
+        return False
+    return True
+
+
+def _check_headers(topic: str, headers: Any) -> None:
+    place = f"topic {topic!r}"
+    if isinstance(headers, dict):
+        raise SerializationError(
+            f"{place}: headers are a dict: write a list of pairs, [('name', b'value')]", topic=topic
+        )
+    try:
+        pairs = [(name, value) for name, value in headers]
+    except (TypeError, ValueError):
+        raise SerializationError(f"{place}: headers must be pairs: [('name', b'value')]", topic=topic) from None
+    for name, value in pairs:
+        if not isinstance(name, str):
+            raise SerializationError(f"{place}: a header's name is a {type(name).__name__}, not a str", topic=topic)
+        if value is not None and not isinstance(value, bytes | bytearray | memoryview):
+            raise SerializationError(
+                f"{place}: the value of header {name!r} is a {type(value).__name__}, not bytes or None", topic=topic
+            )

@@ -1,0 +1,32 @@
+# cython: annotation_typing=False
+"""``TopicState``: what a call must know of its topic, found with one look-up.
+
+``Admission`` keeps the states and brings them up to date; ``RecordIntake`` reads them at every record. Java looks the
+same up in ``ProducerMetadata`` and ``Cluster`` each time.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ...cluster.cluster import Cluster
+    from .admission import PendingRecord
+
+__all__ = ["TopicState"]
+
+
+class TopicState:
+    """One topic in use. ``waiting`` is its queue while it has one."""
+
+    __slots__ = ("cluster", "partition_count", "renew_at", "topic", "waiting")
+
+    def __init__(self, topic: str) -> None:
+        self.topic = topic
+        # The view that the count is from; None once there is another, which may have another count.
+        self.cluster: Cluster | None = None
+        self.partition_count = 0
+        # When the topic's expiry in the metadata must be moved on.
+        self.renew_at = 0.0
+        self.waiting: deque[PendingRecord] | None = None

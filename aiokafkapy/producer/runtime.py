@@ -1,0 +1,334 @@
+"""One life of a producer: everything that begins with ``start()`` and ends with ``close()``, bound to one event loop.
+
+Owns the parts (metadata, network client, accumulator, Sender, admission), their order at the start and at the end, and
+what happens when the Sender dies. ``KafkaProducer`` is the face before it; it knows nothing of calls' arguments or
+serializers. Nothing in here refers to the ``KafkaProducer``, so that one dropped without ``close()`` is noticed.
+
+Rules: whatever was accepted has an outcome when ``close()`` returns, and no task, timer or socket is left; the deadline
+holds, whatever the brokers do; being cancelled while closing means closing at once.
+
+Events: ``producer.closed`` (info; delivered, failed), ``producer.crashed`` (error; records, waiting, error),
+``producer.close_timed_out`` (warning; pending, seconds), ``producer.cluster_changed`` (warning; before, now).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+from ..client.network_client import NetworkClient
+from ..cluster.cluster import Cluster
+from ..common import PartitionInfo, TopicPartition
+from ..errors import (
+    CloseTimeoutError,
+    FlushTimeoutError,
+    InvalidTopicError,
+    KafkaError,
+    MetadataTimeoutError,
+    ProducerClosedError,
+    SenderCrashedError,
+    TopicAuthorizationFailedError,
+)
+from ..observability import RateLimitedLogger, get_logger
+from .accumulator.producer_batch import ProducerBatch
+from .accumulator.record_accumulator import RecordAccumulator
+from .config import ProducerConfig
+from .deliveries.outcome_teller import OutcomeTeller
+from .identity.transaction_manager import TransactionManager
+from .intake.admission import Admission
+from .metrics import SenderMetrics
+from .producer_metadata import ProducerMetadata
+from .sender.sender import Sender
+
+__all__ = ["UNBOUND", "ProducerRuntime"]
+
+_SHOWN_PARTITIONS: Final = 5
+"""Partitions named in the message of a time-out; there may be thousands."""
+WAITED_AT_ONCE: Final = 1000
+"""Records for which a flush waits in one go: asyncio looks at each when the wait begins, and again when it ends."""
+
+UNBOUND: Final = object()
+"""Stands for the event loop of whoever has none."""
+
+_logger = get_logger(__name__)
+
+
+class ProducerRuntime:
+    """The parts of a started producer."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        choose_partition: Callable[[str, Any, Any, Any, Any, Cluster], int],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.config = config
+        self.loop = loop
+        # What the fast path compares with the running loop: nothing is, once this life is over.
+        self.bound_loop: object = loop
+        self.now = loop.time
+        self.crash: SenderCrashedError | None = None
+        self.max_block = config.max_block_ms / 1000
+        self._limit = f"max_block_ms={config.max_block_ms}"
+        self._is_closed = False
+        self._log = RateLimitedLogger(_logger)
+        now = loop.time()
+        self.metrics = SenderMetrics(now)
+        self.metadata = ProducerMetadata(
+            retry_backoff_ms=config.retry_backoff_ms,
+            retry_backoff_max_ms=config.retry_backoff_max_ms,
+            metadata_max_age_ms=config.metadata_max_age_ms,
+            metadata_max_idle_ms=config.metadata_max_idle_ms,
+            allow_auto_topic_creation=config.allow_auto_create_topics,
+        )
+        self.transaction_manager = TransactionManager(config.retry_backoff) if config.enable_idempotence else None
+        self.teller = OutcomeTeller(loop)
+        self.accumulator = RecordAccumulator(config, None, self.transaction_manager, self.teller)
+        self.client = NetworkClient(config, self.metadata, loop=loop, wakeup=self._wakeup)
+        self.sender = Sender(
+            config,
+            self.client,
+            self.metadata,
+            self.accumulator,
+            self.transaction_manager,
+            self.metrics,
+            loop=loop,
+            on_crash=self._on_sender_crash,
+        )
+        self.accumulator.wakeup = self.sender.wakeup
+        self.admission = Admission(
+            loop, self.metadata, self.accumulator, choose_partition, self.teller, max_block=self.max_block
+        )
+        self.metadata.add_listener(self._on_metadata_change)
+        # For the fast path
+        self.topics = self.admission.topics
+        self._metadata_waiters: list[asyncio.Future[None]] = []
+        self._cluster_id: str | None = None
+        self.sender_task = loop.create_task(self.sender.run(), name="aiokafkapy-sender")
+        self.sender_task.add_done_callback(_retrieve)
+
+    @property
+    def is_bound(self) -> bool:
+        """True until this life is over."""
+        return self.bound_loop is not UNBOUND
+
+    # --- waiting for metadata ---
+
+    async def wait_until_connected(self) -> None:
+        """Return when the cluster is known; raises after ``max_block_ms`` with the cause, address by address."""
+        deadline = self.loop.time() + self.max_block
+        while self.metadata.cluster.is_bootstrap:
+            if self.metadata.fatal_error is not None:
+                raise self.metadata.fatal_error.fresh()
+            if not await self._metadata_change(deadline):
+                cause = self.metadata.describe_failure()
+                raise MetadataTimeoutError(f"no broker answered within {self._limit}: {cause}")
+
+    async def partitions_for(self, topic: str) -> list[PartitionInfo]:
+        """The topic's partitions, waiting up to ``max_block_ms`` for its metadata."""
+        deadline = self.loop.time() + self.max_block
+        while True:
+            self.admission.refresh(topic, self.loop.time())
+            cluster = self.metadata.cluster
+            partitions = cluster.partitions_for_topic(topic)
+            if partitions:
+                return list(partitions)
+            if topic in cluster.invalid_topics:
+                raise InvalidTopicError(f"{topic!r} is not a valid topic name", topic=topic)
+            if topic in cluster.unauthorized_topics:
+                raise TopicAuthorizationFailedError(f"not authorized to describe topic {topic!r}", topic=topic)
+            if self.metadata.fatal_error is not None:
+                raise self.metadata.fatal_error.fresh()
+            if not await self._metadata_change(deadline):
+                cause = self.metadata.describe_failure(topic)
+                self.metadata.forget(topic)
+                raise MetadataTimeoutError(f"topic {topic!r}: no metadata within {self._limit}: {cause}", topic=topic)
+
+    async def metadata_refreshed(self) -> None:
+        """Ask for the metadata of all topics in use again, and wait for the answer, up to ``max_block_ms``."""
+        deadline = self.loop.time() + self.max_block
+        self.metadata.request_update(reset_backoff=True)
+        while self.metadata.need_full_update and await self._metadata_change(deadline):
+            pass
+
+    # --- flush and close ---
+
+    async def flush(self, deadline: float) -> None:
+        """Wait until all that was called in by now has its outcome; raises FlushTimeoutError at ``deadline``."""
+        waiting = self.admission.snapshot()
+        for start in range(0, len(waiting), WAITED_AT_ONCE):
+            # They are not part of a batch yet; wait() cancels nothing.
+            await asyncio.wait(waiting[start : start + WAITED_AT_ONCE], timeout=self._remaining(deadline))
+            if self.loop.time() >= deadline:
+                break
+        settled: asyncio.Future[None] = self.loop.create_future()
+        flush = self.accumulator.begin_flush(partial(_resolve, settled))
+        try:
+            if not flush.is_settled:
+                await asyncio.wait([settled], timeout=self._remaining(deadline))
+            if flush.is_settled and not any(not record.done() for record in waiting):
+                return
+        finally:
+            flush.end()
+        raise FlushTimeoutError(f"flush() reached its timeout with {self.describe_pending()}; they stay on their way")
+
+    async def close(self, deadline: float) -> None:
+        """Flush until ``deadline`` (loop time), fail what is left then, and leave nothing behind.
+
+        When it is cancelled it fails the rest and closes at once.
+        """
+        started = self.loop.time()
+        try:
+            if self.crash is None and not self.sender_task.done():
+                await self.flush(deadline)
+        except FlushTimeoutError:
+            elapsed = self.loop.time() - started
+            _logger.warning("producer.close_timed_out", pending=self.describe_pending(), seconds=round(elapsed, 3))
+            await asyncio.sleep(0)  # to end the wait for thousands takes its time, and so does to fail them
+        finally:
+            self.abort(partial(self._close_error, self.loop.time() - started))
+        await self.client.close()
+        await asyncio.wait([self.sender_task])
+        await self.teller.told_all()
+        _logger.info("producer.closed", delivered=self.accumulator.delivered, failed=self.accumulator.failed)
+
+    def abort(self, make_error: Callable[[TopicPartition | str, int], KafkaError] | None = None) -> None:
+        """End everything now, without waiting: what is pending fails, connections are cut. May be called again."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self.bound_loop = UNBOUND
+        self.sender.stop()
+        self.metadata.remove_listener(self._on_metadata_change)
+        self._fail_pending(make_error or _dropped_error)
+        self.client.abort()
+        self.accumulator.close()
+        waiters, self._metadata_waiters = self._metadata_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_exception(ProducerClosedError("the producer was closed"))
+                waiter.exception()
+
+    def describe_pending(self) -> str:
+        """How many records are pending, and of which partitions: for messages."""
+        by_partition: dict[TopicPartition, int] = {}
+        for batch in self.accumulator.incomplete:
+            by_partition[batch.topic_partition] = by_partition.get(batch.topic_partition, 0) + batch.record_count
+        records = sum(by_partition.values())
+        parts = [f"{topic_partition}: {count}" for topic_partition, count in by_partition.items()][:_SHOWN_PARTITIONS]
+        if len(by_partition) > _SHOWN_PARTITIONS:
+            parts.append(f"and {len(by_partition) - _SHOWN_PARTITIONS} more partitions")
+        text = f"{records} records without an outcome" + (f" ({', '.join(parts)})" if parts else "")
+        waiting = self.admission.waiting
+        return text + (f" and {waiting} waiting to be accepted" if waiting else "")
+
+    # --- asyncio callbacks ---
+
+    def _wakeup(self) -> None:
+        # The network client is made before the Sender.
+        self.sender.wakeup()
+
+    def _on_metadata_change(self) -> None:
+        cluster_id = self.metadata.cluster.cluster_id
+        if cluster_id is not None and cluster_id != self._cluster_id:
+            self._on_cluster(cluster_id)
+        self.admission.on_metadata_update()
+        waiters, self._metadata_waiters = self._metadata_waiters, []
+        for waiter in waiters:
+            _resolve(waiter)
+        self.sender.wakeup()
+
+    def _on_cluster(self, cluster_id: str) -> None:
+        before, self._cluster_id = self._cluster_id, cluster_id
+        if before is not None:
+            # By way of the bootstrap addresses, so it is where the user wants us; but it did not give us our id.
+            _logger.warning("producer.cluster_changed", before=before, now=cluster_id)
+            if self.transaction_manager is not None:
+                self.transaction_manager.request_new_producer_id()
+
+    def _on_sender_crash(self, cause: BaseException) -> None:
+        is_cancelled = isinstance(cause, asyncio.CancelledError)
+        what = "was cancelled" if is_cancelled else f"ended: {type(cause).__name__}: {cause}"
+        self.crash = SenderCrashedError(f"the producer's Sender task {what}")
+        self.crash.__cause__ = cause
+        records = self.accumulator.pending
+        if records or self.admission.waiting:
+            _logger.error("producer.crashed", records=records, waiting=self.admission.waiting, error=str(self.crash))
+        self.abort(self._crash_error)
+
+    # --- internals ---
+
+    def _fail_pending(self, make_error: Callable[[TopicPartition | str, int], KafkaError]) -> None:
+        """Give every record an outcome now."""
+        self.admission.close(lambda topic: make_error(topic, 1))
+        counts: dict[TopicPartition, int] = {}
+        batches = self.accumulator.incomplete
+        for batch in batches:
+            counts[batch.topic_partition] = counts.get(batch.topic_partition, 0) + batch.record_count
+        errors = {topic_partition: make_error(topic_partition, count) for topic_partition, count in counts.items()}
+        self.accumulator.abort_batches(partial(_error_of_batch, errors))
+
+    def _close_error(self, seconds: float, place: TopicPartition | str, count: int) -> KafkaError:
+        if isinstance(place, str):
+            return ProducerClosedError(
+                f"the producer was closed while a record of topic {place!r} waited to be accepted", topic=place
+            )
+        cause = self.sender.in_flight_batches.last_errors.get(place)
+        reason = cause if cause is not None else self.metadata.describe_failure(place.topic)
+        error = CloseTimeoutError(
+            f"{place}: close() ended after {seconds:.3f} s with {count} record{'' if count == 1 else 's'} of this "
+            f"partition without an outcome; {reason}",
+            topic=place.topic,
+            partition=place.partition,
+        )
+        error.__cause__ = cause
+        return error
+
+    def _crash_error(self, place: TopicPartition | str, count: int) -> KafkaError:
+        crash = self.crash or SenderCrashedError()
+        topic = place if isinstance(place, str) else place.topic
+        partition = None if isinstance(place, str) else place.partition
+        error = SenderCrashedError(f"{place}: {crash}", topic=topic, partition=partition)
+        error.__cause__ = crash.__cause__
+        return error
+
+    async def _metadata_change(self, deadline: float) -> bool:
+        """Wait for the next outcome of a metadata request; False when the deadline came first."""
+        waiter: asyncio.Future[None] = self.loop.create_future()
+        self._metadata_waiters.append(waiter)
+        await asyncio.wait([waiter], timeout=self._remaining(deadline))
+        if not waiter.done():
+            self._metadata_waiters.remove(waiter)
+            return False
+        waiter.result()
+        return True
+
+    def _remaining(self, deadline: float) -> float | None:
+        return None if deadline == math.inf else max(0.0, deadline - self.loop.time())
+
+
+def _error_of_batch(errors: Mapping[TopicPartition, KafkaError], batch: ProducerBatch) -> KafkaError:
+    error = errors[batch.topic_partition]
+    if batch.has_been_sent:
+        error = error.fresh()
+        error.outcome_unknown = True
+    return error
+
+
+def _dropped_error(place: TopicPartition | str, count: int) -> KafkaError:
+    topic = place if isinstance(place, str) else place.topic
+    return ProducerClosedError(f"{place}: the producer was dropped without close()", topic=topic)
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _retrieve(task: asyncio.Task[None]) -> None:
+    """The Sender's error was handled in ``on_crash``: asyncio need not report it again."""
+    if not task.cancelled():
+        task.exception()

@@ -1,0 +1,266 @@
+# cython: annotation_typing=False
+"""The batches in Produce requests, and what becomes of them when they are answered, or are not.
+
+Owns what is on the wire, when it expires, which attempts ended in doubt, and what went wrong last for a partition.
+``produce_responses`` decides, this class does: it completes, fails, splits, or queues again. It sends nothing and knows
+no sockets and no clock. Kafka's counterparts are ``Sender.inFlightBatches`` and ``completeBatch`` to ``failBatch``.
+
+Rules:
+
+* A batch that is answered has its outcome, or is queued again, before the next is looked at; a bug harms one only.
+* Memory of a batch is given back when its request is over, not before: the transport may hold its bytes until then.
+* *In doubt* is a batch that was on the wire when its time was over, or one of whose attempts had no answer: its error
+  says ``outcome_unknown``, and its sequence counts as unresolved.
+
+Events: ``produce.retry`` (warning; topic, partition, error, attempts), ``produce.failed`` (error; topic, partition,
+records, error), ``produce.split`` (info; topic, partition, records), ``produce.handler_failed`` (error: a bug).
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping
+from functools import partial
+from typing import Final
+
+from ...common import TopicPartition
+from ...errors import KafkaError, NetworkError
+from ...observability import RateLimitedLogger, get_logger
+from ...protocol.produce import PartitionProduceResponse
+from ..accumulator.producer_batch import BatchState, ProducerBatch
+from ..accumulator.record_accumulator import RecordAccumulator
+from ..config import ProducerConfig
+from ..identity.transaction_manager import TransactionManager
+from ..metrics import SenderMetrics
+from ..producer_metadata import ProducerMetadata
+from .produce_responses import NO_ERROR, Decision, Outcome, decide, delivery_timeout_error, no_answer
+
+__all__ = ["InFlightBatches"]
+
+_NEVER: Final = math.inf
+
+# Looked up once: reading a member off its class costs more than what it is compared with.
+_IN_FLIGHT: Final = BatchState.IN_FLIGHT
+
+_logger = get_logger(__name__)
+
+
+class InFlightBatches:
+    """What is on the wire, by partition, and the handling of its answers."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        metadata: ProducerMetadata,
+        accumulator: RecordAccumulator,
+        transaction_manager: TransactionManager | None,
+        metrics: SenderMetrics,
+    ) -> None:
+        self._metadata = metadata
+        self._accumulator = accumulator
+        self._transaction_manager = transaction_manager
+        self._metrics = metrics
+        self._log = RateLimitedLogger(_logger)
+        # Options
+        self._retries = config.retries
+        self._delivery_timeout = config.delivery_timeout_ms / 1000
+        self._guarantee_message_order = config.guarantee_message_order
+        # What is there, and a time before which none of it expires: looked at more closely only then
+        self._requests: list[list[ProducerBatch]] = []
+        self._next_expiry = _NEVER
+        self.last_errors: dict[TopicPartition, KafkaError] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._requests))
+
+    def partitions(self) -> set[TopicPartition]:
+        """The partitions that have a batch in a request without an answer yet. Walks over the batches."""
+        return {batch.topic_partition for batches in self._requests for batch in batches}
+
+    def add(self, batches: list[ProducerBatch]) -> None:
+        """These batches go into a request."""
+        self._requests.append(batches)
+        for batch in batches:
+            self._next_expiry = min(self._next_expiry, batch.created + self._delivery_timeout)
+            if self._guarantee_message_order:
+                self._accumulator.mute_partition(batch.topic_partition)
+
+    def over(self, batches: list[ProducerBatch]) -> None:
+        """The request with these batches, which is the very list that was added, is over: handle each one's answer."""
+        for position, candidate in enumerate(self._requests):
+            if candidate is batches:
+                del self._requests[position]
+                break
+        if not self._requests:
+            self._next_expiry = _NEVER
+
+    def handle_answers(
+        self,
+        batches: list[ProducerBatch],
+        answers: Mapping[TopicPartition, PartitionProduceResponse],
+        now: float,
+        was_sent: bool = True,
+    ) -> None:
+        """``over`` and the answers. ``was_sent``: a byte of the request may have reached the broker."""
+        self.over(batches)
+        for batch in batches:
+            self.handle_answer(batch, answers.get(batch.topic_partition), now, was_sent)
+
+    def handle_answer(
+        self, batch: ProducerBatch, answer: PartitionProduceResponse | None, now: float, was_sent: bool
+    ) -> None:
+        """As ``handle_answers``, of one batch whose request is ``over``; None is no answer in a response that came."""
+        topic_partition = batch.topic_partition
+        if answer is None:
+            answer = no_answer(topic_partition, NetworkError.code, "the response left the partition out")
+        try:
+            if answer.error_code == NO_ERROR:  # what it almost always is
+                self._complete(batch, answer, now)
+            else:
+                self._act_on(batch, answer, now, was_sent)
+        except Exception as error:
+            # A bug of ours must not keep the other partitions from their outcomes.
+            _logger.error("produce.handler_failed", topic=topic_partition.topic, error=repr(error), exc_info=error)
+            self.fail(batch, error, now)
+        if self._guarantee_message_order:
+            self._accumulator.unmute_partition(topic_partition)
+
+    def fail(
+        self,
+        batch: ProducerBatch,
+        error: BaseException,
+        now: float,
+        *,
+        adjust_sequence_numbers: bool = False,
+        named: Mapping[int, KafkaError] | None = None,
+        is_over: bool = True,
+    ) -> None:
+        """Fail a batch for good. ``named`` records have errors of their own; ``is_over``: it is not on the wire."""
+        manager = self._transaction_manager
+        if manager is not None:
+            manager.handle_failed_batch(batch, error, adjust_sequence_numbers)
+            if batch.has_sequence and not adjust_sequence_numbers and not batch.is_done:
+                manager.mark_sequence_unresolved(batch)
+        if batch.fail(partial(_error_of_record, named, error) if named else error):
+            self._metrics.record_failure(batch.record_count, error, now)
+            self._log_failure(batch, batch.record_count, error, now)
+        if is_over:
+            self._accumulator.deallocate(batch, now)
+
+    def expire(self, now: float) -> None:
+        """Fail what is older than ``delivery_timeout_ms``, whether it waits or is on the wire."""
+        for batch in self._accumulator.expired_batches(now):
+            self._expire(batch, now, is_over=True)
+        if now >= self._next_expiry:
+            self._expire_on_the_wire(now)
+
+    def time_to_expiry(self, now: float) -> float:
+        """Seconds until ``expire`` has something to do; infinity when nothing is pending."""
+        return max(0.0, min(self._accumulator.next_expiry_time, self._next_expiry) - now)
+
+    # internals
+
+    def _expire_on_the_wire(self, now: float) -> None:
+        self._next_expiry = _NEVER
+        for batch in [batch for batches in self._requests for batch in batches]:
+            if batch.state is not _IN_FLIGHT:
+                continue  # done already, though not answered
+            if batch.has_reached_delivery_timeout(self._delivery_timeout, now):
+                self._expire(batch, now, is_over=False)
+            else:
+                self._next_expiry = min(self._next_expiry, batch.created + self._delivery_timeout)
+
+    def _act_on(self, batch: ProducerBatch, answer: PartitionProduceResponse, now: float, was_sent: bool) -> None:
+        decision = decide(
+            answer,
+            batch,
+            self._transaction_manager,
+            retries=self._retries,
+            delivery_timeout=self._delivery_timeout,
+            now=now,
+            was_in_doubt=batch.is_in_doubt,
+            was_sent=was_sent,
+        )
+        if decision.refresh_metadata:
+            self._metadata.request_update()
+        if decision.outcome is Outcome.COMPLETE:
+            self._complete(batch, answer, now)
+        elif decision.outcome is Outcome.SPLIT:
+            self._split(batch, now)
+        elif decision.outcome is Outcome.RETRY:
+            self._retry(batch, decision, now)
+        elif decision.outcome is Outcome.RETRY_WITHOUT_RECORDS:
+            self._retry_without_records(batch, decision, now)
+        else:
+            self.fail(
+                batch,
+                decision.error or KafkaError("the broker refused the batch"),
+                now,
+                adjust_sequence_numbers=decision.adjust_sequence_numbers,
+                named=decision.errors_by_index,
+            )
+
+    def _complete(self, batch: ProducerBatch, answer: PartitionProduceResponse, now: float) -> None:
+        if self._transaction_manager is not None:
+            self._transaction_manager.handle_completed_batch(batch, answer.base_offset)
+        if batch.complete(answer.base_offset, answer.log_append_time_ms):
+            self._metrics.last_success = now
+        if self.last_errors:
+            self.last_errors.pop(batch.topic_partition, None)
+        self._accumulator.deallocate(batch, now)
+
+    def _split(self, batch: ProducerBatch, now: float) -> None:
+        topic, partition = batch.topic_partition
+        self._metrics.batch_splits += 1
+        _logger.info("produce.split", topic=topic, partition=partition, records=batch.record_count)
+        self._accumulator.split_and_reenqueue(batch, now)
+
+    def _retry(self, batch: ProducerBatch, decision: Decision, now: float) -> None:
+        topic, partition = batch.topic_partition
+        error = decision.error or KafkaError("the broker refused the batch")
+        self.last_errors[batch.topic_partition] = error
+        if decision.in_doubt:
+            batch.is_in_doubt = True
+            batch.may_be_renumbered = False
+        elif decision.may_be_renumbered:
+            batch.may_be_renumbered = True
+        self._metrics.record_retry(batch.record_count, error, now)
+        fields = {"topic": topic, "partition": partition, "error": str(error), "attempts": batch.attempts + 1}
+        self._log.log(("retry", type(error)), now, logging.WARNING, "produce.retry", **fields)
+        self._accumulator.reenqueue(batch, now)
+
+    def _retry_without_records(self, batch: ProducerBatch, decision: Decision, now: float) -> None:
+        refused = decision.errors_by_index
+        for error in refused.values():
+            self._metrics.record_failure(1, error, now)
+        self._log_failure(batch, len(refused), decision.error, now)
+        self._accumulator.remove_records_and_reenqueue(batch, refused, now)
+
+    def _expire(self, batch: ProducerBatch, now: float, *, is_over: bool) -> None:
+        cause: BaseException | str | None = self.last_errors.get(batch.topic_partition)
+        if not batch.has_been_sent:
+            cause = self._why_not_sent(batch.topic_partition)
+        is_unknown = not is_over or batch.is_in_doubt
+        error = delivery_timeout_error(
+            batch.topic_partition, batch.record_count, self._delivery_timeout, is_unknown, cause
+        )
+        self.fail(batch, error, now, is_over=is_over)
+
+    def _why_not_sent(self, topic_partition: TopicPartition) -> BaseException | str:
+        manager = self._transaction_manager
+        if manager is not None and manager.last_error is not None:
+            return manager.last_error
+        failure = self._metadata.describe_failure(topic_partition.topic)
+        if self._metadata.cluster.leader_for(topic_partition) is None:
+            return f"no leader is known ({failure})"
+        return f"the leader could not be reached ({failure})"
+
+    def _log_failure(self, batch: ProducerBatch, records: int, error: BaseException | None, now: float) -> None:
+        topic, partition = batch.topic_partition
+        fields = {"topic": topic, "partition": partition, "records": records, "error": str(error)}
+        self._log.log(("failed", type(error)), now, logging.ERROR, "produce.failed", **fields)
+
+
+def _error_of_record(named: Mapping[int, KafkaError], error: BaseException, index: int) -> BaseException:
+    return named.get(index, error)

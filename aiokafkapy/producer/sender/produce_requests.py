@@ -1,0 +1,294 @@
+# cython: annotation_typing=False
+"""``ProduceRequests``: from batches that are ready to Produce requests, and from the answers to the batches' outcomes.
+
+Owns how many Produce requests each node has. What to send is the accumulator's to say, what an answer means
+``in_flight_batches``'; bytes are the network client's. It reads the clock only when an answer comes. In Java this is
+the half of ``Sender`` around ``sendProducerData``, ``sendProduceRequest`` and ``handleProduceResponse``.
+
+Rules:
+
+* One Produce request per node and round, with one batch of each ready partition.
+* An answer counts only for a partition that was in its request.
+* This runs once a request, and a lone awaited send pays for it alone: no mapping is made for one batch.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final
+from uuid import UUID
+
+from ...client.nodes.client_request import Buffer, ClientRequest, ClientResponse, ready_made
+from ...common import TopicPartition
+from ...errors import NetworkError, RequestTimedOutError, UnknownServerError
+from ...protocol.api import ApiKey
+from ...protocol.produce import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    decode_produce_response,
+    encode_produce_request,
+)
+from ...record.builder import BATCH_HEADER_SIZE
+from ...record.compression import Compression
+from ..accumulator.producer_batch import ProducerBatch
+from ..accumulator.record_accumulator import RecordAccumulator
+from ..config import ProducerConfig
+from ..metrics import SenderMetrics
+from ..producer_metadata import ProducerMetadata
+from .in_flight_batches import InFlightBatches
+from .produce_responses import answers_by_partition, leader_hints, no_answer
+from .producer_id import SenderClient
+
+__all__ = ["ProduceRequests"]
+
+FIRST_PRODUCE_WITH_ZSTD: Final = 7
+FIRST_PRODUCE_WITH_TOPIC_IDS: Final = 13
+
+_PRODUCE: Final = int(ApiKey.PRODUCE)
+_NEVER: Final = math.inf
+
+
+class ProduceRequests:
+    """The Produce requests of one producer. ``compress`` is told of batches to be compressed in a thread, ``wakeup``
+    that a request is over.
+    """
+
+    __slots__ = (
+        "_accumulator",
+        "_acks",
+        "_client",
+        "_clock",
+        "_compress",
+        "_in_flight_batches",
+        "_max_request_size",
+        "_metadata",
+        "_metrics",
+        "_min_version",
+        "_request_timeout_ms",
+        "_wakeup",
+        "in_flight",
+    )
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        client: SenderClient,
+        metadata: ProducerMetadata,
+        accumulator: RecordAccumulator,
+        in_flight_batches: InFlightBatches,
+        metrics: SenderMetrics,
+        *,
+        clock: Callable[[], float],
+        compress: Callable[[ProducerBatch], None],
+        wakeup: Callable[[], None],
+    ) -> None:
+        self._client = client
+        self._metadata = metadata
+        self._accumulator = accumulator
+        self._in_flight_batches = in_flight_batches
+        self._metrics = metrics
+        self._clock = clock
+        self._compress = compress
+        self._wakeup = wakeup
+        # Options
+        self._acks = config.required_acks
+        self._request_timeout_ms = config.request_timeout_ms
+        self._max_request_size = config.max_request_size
+        self._min_version = FIRST_PRODUCE_WITH_ZSTD if config.compression is Compression.ZSTD else None
+        # Requests by node; a node without any has no entry
+        self.in_flight: dict[int, int] = {}
+
+    def send_ready(self, now: float) -> float:
+        """Send what is ready to the nodes that are; expire what is too old. Returns as ``Sender.run_once``."""
+        accumulator = self._accumulator
+        cluster = self._metadata.cluster
+        result = accumulator.ready(cluster, now, self.in_flight_count)
+        delay = result.next_ready_check_delay
+        for batch in accumulator.take_compressions():
+            self._compress(batch)
+        if result.unknown_leader_topics:
+            for topic in result.unknown_leader_topics:
+                self._metadata.add(topic, now)
+            self._metadata.request_update()
+        ready_nodes = result.ready_nodes
+        if ready_nodes:
+            nodes: list[int] = []
+            delay = min(delay, self._choose_nodes(ready_nodes, nodes, now))
+            if nodes:
+                drained = accumulator.drain(cluster, nodes, self._max_request_size, now)
+                for node_id, batches in drained.items():
+                    if batches:
+                        self._send(node_id, batches, now)
+                if accumulator.has_undrained:
+                    delay = 0.0  # more may be ready behind what was drained
+        self._in_flight_batches.expire(now)
+        return min(delay, self._in_flight_batches.time_to_expiry(now))
+
+    def in_flight_count(self, node_id: int) -> int:
+        """How many Produce requests the node has."""
+        return self.in_flight.get(node_id, 0)
+
+    def handle_response(self, sent: SentBatches, response: ClientResponse) -> None:
+        """A request is over, with an answer or without one."""
+        now = self._clock()
+        node_id = response.request.node_id
+        count = self.in_flight.pop(node_id) - 1
+        if count:
+            self.in_flight[node_id] = count
+        batches = sent.batches
+        body = response.body
+        if body is None:
+            answers = _without_body(response, batches)
+            self._in_flight_batches.handle_answers(batches, answers, now, response.was_sent)
+        else:
+            self._metrics.record_response(response.latency, body.throttle_time_ms, now)
+            if sent.all_is_well(body.partitions):
+                self._in_flight_batches.over(batches)
+                for index, answer in enumerate(body.partitions):
+                    self._in_flight_batches.handle_answer(batches[index], answer, now, True)
+            else:
+                self._handle_by_partition(sent, body, now)
+        self._wakeup()
+
+    # internals
+
+    def _choose_nodes(self, ready_nodes: set[int], nodes: list[int], now: float) -> float:
+        """Add to ``nodes`` those that can be sent a request now; returns the seconds until the clock lets another be
+        tried.
+        """
+        cluster = self._metadata.cluster
+        delay = _NEVER
+        for node_id in ready_nodes:
+            node = cluster.node_by_id(node_id)
+            if node is None:
+                continue
+            is_ready = self._client.ready(node, now)
+            self._accumulator.update_node_latency_stats(node_id, now, is_ready)
+            if is_ready:
+                nodes.append(node_id)
+            else:
+                delay = min(delay, self._client.connection_delay(node, now))
+        return delay
+
+    def _send(self, node_id: int, batches: list[ProducerBatch], now: float) -> None:
+        cluster = self._metadata.cluster
+        by_topic: dict[str, list[ProducerBatch]] = {}
+        records = 0
+        for batch in batches:
+            topic = batch.topic_partition.topic
+            of_topic = by_topic.get(topic)
+            if of_topic is None:
+                of_topic = by_topic[topic] = []
+            of_topic.append(batch)
+            records += batch.record_count
+            uncompressed = BATCH_HEADER_SIZE + batch.builder.records_size
+            self._metrics.record_batch(batch.record_count, batch.builder.size, uncompressed, now - batch.created, now)
+        topics: list[tuple[str, UUID | None, list[ProducerBatch]]] = []
+        max_version = None
+        for topic, of_topic in by_topic.items():
+            topic_id = cluster.topic_id(topic)
+            topics.append((topic, topic_id, of_topic))
+            if topic_id is None:
+                # Some brokers offer Produce 13 beside a Metadata without ids (Event Hubs).
+                max_version = FIRST_PRODUCE_WITH_TOPIC_IDS - 1
+        sent = SentBatches(self, batches, topics, self._acks, self._request_timeout_ms)
+        request = ready_made(
+            node_id,
+            _PRODUCE,
+            self._acks != 0,
+            self._min_version,
+            max_version,
+            sent.encode,
+            decode_produce_response,
+            sent.handle_response,
+        )
+        self._in_flight_batches.add(batches)
+        self.in_flight[node_id] = self.in_flight.get(node_id, 0) + 1
+        self._metrics.record_request(records, now)
+        self._post(request, now)
+
+    def _post(self, request: ClientRequest, now: float) -> None:
+        self._client.post(request, now)
+
+    def _handle_by_partition(self, sent: SentBatches, body: ProduceResponse, now: float) -> None:
+        """The answers of a response that may be in any order, and of which some may be errors."""
+        answers = answers_by_partition(body.partitions, {topic_id: topic for topic, topic_id, _ in sent.topics})
+        hints = leader_hints(answers)
+        if hints:
+            # Before the batches: a retry then goes to the new leader at once (KIP-951).
+            self._metadata.update_partition_leaderships(hints, body.node_endpoints)
+        self._in_flight_batches.handle_answers(sent.batches, answers, now, True)
+
+
+class SentBatches:
+    """The batches of one request: makes its bytes, and knows what it asked when the answer comes."""
+
+    __slots__ = ("_acks", "_requests", "_timeout_ms", "batches", "topics")
+
+    def __init__(
+        self,
+        requests: ProduceRequests,
+        batches: list[ProducerBatch],
+        topics: list[tuple[str, UUID | None, list[ProducerBatch]]],
+        acks: int,
+        timeout_ms: int,
+    ) -> None:
+        self._requests = requests
+        self.batches = batches
+        self.topics = topics
+        self._acks = acks
+        self._timeout_ms = timeout_ms
+
+    def encode(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
+        """The pieces of the request's frame. Nothing of them is kept here: small batches are copied into them."""
+        topics = [
+            (topic, topic_id, [_number_and_bytes(batch) for batch in batches])
+            for topic, topic_id, batches in self.topics
+        ]
+        return encode_produce_request(version, correlation_id, client_id, None, self._acks, self._timeout_ms, topics)
+
+    def handle_response(self, response: ClientResponse) -> None:
+        """The request is over."""
+        self._requests.handle_response(self, response)
+
+    def all_is_well(self, answers: list[PartitionProduceResponse]) -> bool:
+        """True when these are the answers to the batches of one topic, in their order, and none is an error."""
+        if len(self.topics) != 1 or len(answers) != len(self.batches):
+            return False
+        topic, topic_id, batches = self.topics[0]
+        known = None
+        for index, answer in enumerate(answers):
+            batch = batches[index]
+            if answer.error_code or answer.partition != batch.topic_partition.partition:
+                return False
+            if answer.topic is not None:
+                if answer.topic != topic:
+                    return False
+            elif answer.topic_id is not known or known is None:  # they share one object, as a rule
+                known = answer.topic_id
+                # By their numbers: two ids are compared by a Python call.
+                if known is None or topic_id is None or known.int != topic_id.int:
+                    return False
+        return True
+
+
+def _number_and_bytes(batch: ProducerBatch) -> tuple[int, tuple[Buffer, ...]]:
+    return batch.topic_partition.partition, batch.buffers()
+
+
+def _without_body(
+    response: ClientResponse, batches: Sequence[ProducerBatch]
+) -> dict[TopicPartition, PartitionProduceResponse]:
+    """What stands for the answers when there are none: success with acks=0, else what went wrong."""
+    error = response.error
+    message = str(error) if error is not None else None
+    if response.timed_out:
+        code = RequestTimedOutError.code
+    elif response.disconnected or (error is not None and error.code is None and error.retriable):
+        code = NetworkError.code
+    elif error is not None:
+        code = error.code or UnknownServerError.code
+    else:
+        code = 0
+    return {batch.topic_partition: no_answer(batch.topic_partition, code or 0, message) for batch in batches}

@@ -1,0 +1,252 @@
+# cython: annotation_typing=False
+"""What follows from a partition's answer to a Produce request: every outcome, as one pure function.
+
+``decide`` looks at an answer and a batch and says what the Sender must do; it does none of it. Kafka's counterpart is
+``Sender.completeBatch`` with ``canRetry`` and ``failBatch``. It knows no clock (``now`` is an argument), no accumulator
+and no sockets; it may tell the transaction manager that an epoch bump is needed, as Java's ``canRetry`` does.
+
+Rules: an answer that is not one of success, split or retry fails the batch, so that none leaves it pending; a retry
+needs attempts and time left; an error says where, what the broker said, and whether the records may be there anyway.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple, Protocol
+from uuid import UUID
+
+from ...common import TopicPartition
+from ...errors import (
+    DeliveryTimeoutError,
+    DuplicateSequenceNumberError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    KafkaError,
+    KafkaStorageError,
+    MessageTooLargeError,
+    NetworkError,
+    NotEnoughReplicasAfterAppendError,
+    NotLeaderOrFollowerError,
+    OutOfOrderSequenceNumberError,
+    RecordListTooLargeError,
+    RecordTooLargeError,
+    RequestTimedOutError,
+    UnknownProducerIdError,
+    UnknownServerError,
+    UnsupportedVersionError,
+    for_code,
+    make,
+)
+from ...protocol.produce import PartitionProduceResponse
+from ..identity.transaction_manager import SequencedBatch, TransactionManager
+
+__all__ = [
+    "AnsweredBatch",
+    "Decision",
+    "Outcome",
+    "answers_by_partition",
+    "decide",
+    "delivery_timeout_error",
+    "leader_hints",
+    "no_answer",
+]
+
+NO_ERROR: Final = 0
+
+_IN_DOUBT: Final = frozenset(
+    (
+        NetworkError.code,
+        RequestTimedOutError.code,
+        NotEnoughReplicasAfterAppendError.code,
+        UnknownServerError.code,
+        NotLeaderOrFollowerError.code,
+        KafkaStorageError.code,
+    )
+)
+"""After these the records may be in the log. The last two also come from a leader that appended them, waited for its
+followers and lost the lead or a disk meanwhile (Java's ``DelayedProduce``, ``ReplicaManager.getPartitionOrError``)."""
+
+_NOT_THERE: Final = frozenset((OutOfOrderSequenceNumberError.code, UnknownProducerIdError.code))
+"""Who answers this looks for a repetition first, as far as it remembers: there is none."""
+
+_TOO_LARGE: Final = frozenset((MessageTooLargeError.code, RecordListTooLargeError.code))
+
+_NAMES_RECORDS: Final = frozenset((InvalidRecordError.code, InvalidTimestampError.code))
+"""Errors that may name the records at fault (KIP-467)."""
+
+
+class Outcome(enum.Enum):
+    """What the Sender does with a batch."""
+
+    COMPLETE = "complete"
+    SPLIT = "split"
+    RETRY = "retry"
+    RETRY_WITHOUT_RECORDS = "retry without the records named in errors_by_index"
+    FAIL = "fail"
+
+
+class Decision(NamedTuple):
+    """What to do with a batch, and why."""
+
+    outcome: Outcome
+    error: KafkaError | None = None
+    refresh_metadata: bool = False
+    adjust_sequence_numbers: bool = False
+    """The batch failed and is known not to be on the broker: its sequences left a gap."""
+    in_doubt: bool = False
+    """The attempt ended without it being known whether the records are on the broker."""
+    errors_by_index: Mapping[int, KafkaError] = {}
+    may_be_renumbered: bool = False
+    """The broker looked whether it has the records, and has not."""
+
+
+class AnsweredBatch(SequencedBatch, Protocol):
+    """What is asked of a ProducerBatch here, besides its sequence."""
+
+    attempts: int
+
+    @property
+    def is_done(self) -> bool:
+        """True once it has an outcome."""
+
+    @property
+    def size(self) -> int:
+        """Bytes on the wire."""
+
+    def has_reached_delivery_timeout(self, delivery_timeout: float, now: float) -> bool:
+        """True when its time is over."""
+
+
+def decide(
+    answer: PartitionProduceResponse,
+    batch: AnsweredBatch,
+    transaction_manager: TransactionManager | None,
+    *,
+    retries: int,
+    delivery_timeout: float,
+    now: float,
+    was_in_doubt: bool = False,
+    was_sent: bool = True,
+) -> Decision:
+    """The outcome of ``batch`` after ``answer``.
+
+    ``retries`` is how often it may be sent again, ``delivery_timeout`` is in seconds; ``was_in_doubt`` says that an
+    earlier attempt may have been written, ``was_sent`` that something of this one may have reached the broker.
+    """
+    code = answer.error_code
+    if code in (NO_ERROR, DuplicateSequenceNumberError.code):
+        # A duplicate is on the broker already, from an attempt whose answer was lost; only its offset is not known.
+        return Decision(Outcome.COMPLETE)
+    if code in _TOO_LARGE and batch.record_count > 1 and not batch.is_done:
+        return Decision(Outcome.SPLIT, make(code, answer.error_message))
+    refresh = for_code(code).invalid_metadata
+    in_doubt = code in _IN_DOUBT and was_sent
+    out_of_time = batch.has_reached_delivery_timeout(delivery_timeout, now)
+    has_tries_left = batch.attempts < retries
+    may_go_on = has_tries_left and not out_of_time and not batch.is_done
+    named = _errors_by_index(answer, batch)
+    if 0 < len(named) < batch.record_count and may_go_on:
+        return Decision(Outcome.RETRY_WITHOUT_RECORDS, _error_of(answer, batch), errors_by_index=named)
+    is_retriable = _is_retriable(answer, batch, transaction_manager)
+    error = _error_of(answer, batch)
+    if is_retriable and may_go_on:
+        return Decision(Outcome.RETRY, error, refresh, in_doubt=in_doubt, may_be_renumbered=code in _NOT_THERE)
+    unknown = in_doubt or was_in_doubt
+    error.outcome_unknown = unknown
+    if is_retriable and out_of_time:
+        error = delivery_timeout_error(batch.topic_partition, batch.record_count, delivery_timeout, unknown, error)
+    # A gap can be closed only when it is known to be one; otherwise the records may be there, and the sequence too.
+    return Decision(Outcome.FAIL, error, refresh, has_tries_left and not unknown, in_doubt, named)
+
+
+def delivery_timeout_error(
+    topic_partition: TopicPartition,
+    record_count: int,
+    delivery_timeout: float,
+    outcome_unknown: bool,
+    cause: BaseException | str | None,
+) -> DeliveryTimeoutError:
+    """The error of a batch that had no outcome in time; ``cause`` is what went wrong last, when that is known."""
+    records = f"{record_count} record" + ("" if record_count == 1 else "s")
+    fate = "may or may not have been written" if outcome_unknown else "not written"
+    reason = f"; last error: {cause}" if cause is not None else ""
+    error = DeliveryTimeoutError(
+        f"{topic_partition}: {records} had no outcome within delivery_timeout_ms={round(delivery_timeout * 1000)}, "
+        f"{fate}{reason}",
+        topic=topic_partition.topic,
+        partition=topic_partition.partition,
+        outcome_unknown=outcome_unknown,
+    )
+    error.__cause__ = cause if isinstance(cause, BaseException) else None
+    return error
+
+
+def answers_by_partition(
+    partitions: Iterable[PartitionProduceResponse], topic_names: Mapping[UUID | None, str]
+) -> dict[TopicPartition, PartitionProduceResponse]:
+    """A response's parts by partition; ``topic_names`` are those of the ids in the request. Strangers are left out."""
+    found = {}
+    for answer in partitions:
+        topic = answer.topic if answer.topic is not None else topic_names.get(answer.topic_id)
+        if topic is not None:
+            # As TopicPartition(topic, answer.partition), without a Python call for each.
+            found[tuple.__new__(TopicPartition, (topic, answer.partition))] = answer
+    return found
+
+
+def no_answer(topic_partition: TopicPartition, code: int, message: str | None = None) -> PartitionProduceResponse:
+    """What stands for an answer when none came: a disconnection, a time-out, a response without the partition."""
+    return PartitionProduceResponse(
+        topic_partition.topic, None, topic_partition.partition, code, -1, -1, -1, (), message, None
+    )
+
+
+def leader_hints(
+    answers: Mapping[TopicPartition, PartitionProduceResponse],
+) -> dict[TopicPartition, tuple[int, int]]:
+    """The new leaders (id, epoch) that a Produce response named (KIP-951)."""
+    return {
+        topic_partition: answer.current_leader
+        for topic_partition, answer in answers.items()
+        if answer.error_code and answer.current_leader is not None and answer.current_leader[1] >= 0
+    }
+
+
+def _is_retriable(
+    answer: PartitionProduceResponse, batch: AnsweredBatch, transaction_manager: TransactionManager | None
+) -> bool:
+    if batch.is_done:
+        return False  # and it must not ask for an epoch bump either
+    if transaction_manager is not None:
+        return transaction_manager.can_retry(answer.error_code, answer.log_start_offset, batch)
+    return for_code(answer.error_code).retriable
+
+
+def _error_of(answer: PartitionProduceResponse, batch: AnsweredBatch) -> KafkaError:
+    topic, partition = batch.topic_partition
+    if answer.error_code in _TOO_LARGE:
+        reason = answer.error_message or "it is larger than max.message.bytes of the topic"
+        return RecordTooLargeError(
+            f"{batch.topic_partition}: the broker refused a record: the batch with it alone has {batch.size} bytes; "
+            f"{reason}",
+            size=batch.size,
+            topic=topic,
+            partition=partition,
+        )
+    message = answer.error_message
+    if answer.error_code == UnsupportedVersionError.code and message is None:
+        message = "the broker does not speak a version of Produce that these records need"
+    return make(answer.error_code, message, topic=topic, partition=partition)
+
+
+def _errors_by_index(answer: PartitionProduceResponse, batch: AnsweredBatch) -> dict[int, KafkaError]:
+    """One error for each record that the broker named; indexes outside the batch are ignored."""
+    if answer.error_code not in _NAMES_RECORDS:
+        return {}
+    topic, partition = batch.topic_partition
+    return {
+        index: make(answer.error_code, message or answer.error_message, topic=topic, partition=partition)
+        for index, message in answer.record_errors
+        if 0 <= index < batch.record_count
+    }

@@ -1,0 +1,207 @@
+# cython: annotation_typing=False
+"""``Sender``: the one task that turns ready batches into Produce requests.
+
+Owns the task, its sleep, and the threads that compress. The requests are made and their answers taken by
+``produce_requests``; bytes are the network client's. Kafka's counterpart has this name.
+
+Rules:
+
+* ``run_once(now)`` does all that can be done at ``now`` and returns the seconds until there is more to do by the clock;
+  whatever else may change that calls ``wakeup``. So the task sleeps whenever there is nothing to do.
+* No bad answer ends the task. If it must end, by a bug or because it was cancelled, ``on_crash`` is told the cause, and
+  fails all that is pending.
+
+Events: ``sender.crashed`` (error; error), ``producer_id.bumped`` (info; epoch).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+from concurrent.futures import Executor, ThreadPoolExecutor
+from functools import partial
+from typing import Final
+
+from ...observability import get_logger
+from ..accumulator.producer_batch import ProducerBatch
+from ..accumulator.record_accumulator import RecordAccumulator
+from ..config import ProducerConfig
+from ..identity.transaction_manager import TransactionManager
+from ..metrics import SenderMetrics
+from ..producer_metadata import ProducerMetadata
+from .in_flight_batches import InFlightBatches
+from .produce_requests import ProduceRequests
+from .producer_id import ProducerIdRequests, SenderClient
+
+__all__ = ["Sender"]
+
+COMPRESSION_THREADS: Final = 2
+NEVER: Final = math.inf
+
+_logger = get_logger(__name__)
+
+
+class Sender:
+    """The background task of one producer. ``on_crash`` is told what ended it, unless it was stopped."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        client: SenderClient,
+        metadata: ProducerMetadata,
+        accumulator: RecordAccumulator,
+        transaction_manager: TransactionManager | None,
+        metrics: SenderMetrics,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        on_crash: Callable[[BaseException], None],
+    ) -> None:
+        self._accumulator = accumulator
+        self._transaction_manager = transaction_manager
+        self._metrics = metrics
+        self._loop = loop
+        self._on_crash = on_crash
+        # Requests
+        self.in_flight_batches = InFlightBatches(config, metadata, accumulator, transaction_manager, metrics)
+        self._requests = ProduceRequests(
+            config, client, metadata, accumulator, self.in_flight_batches, metrics,
+            clock=loop.time, compress=self._start_compression, wakeup=self.wakeup,
+        )  # fmt: skip
+        self._producer_id_requests: ProducerIdRequests | None = None
+        if transaction_manager is not None:
+            self._producer_id_requests = ProducerIdRequests(
+                client, metadata, accumulator, transaction_manager, clock=loop.time, wakeup=self.wakeup
+            )
+        # The task
+        self._is_stopped = False
+        self._is_woken = False
+        self._woken_at = 0.0
+        self._waiter: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = NEVER
+        self._due = NEVER
+        self._executor: Executor | None = None
+
+    # --- the task ---
+
+    async def run(self) -> None:
+        """The task's body: until ``stop()``. Being cancelled counts as a crash."""
+        try:
+            while not self._is_stopped:
+                self._is_woken = False
+                delay = self.run_once(self._loop.time())
+                if delay > 0 and not self._is_woken:
+                    await self._sleep(delay)
+                else:
+                    await asyncio.sleep(0)
+        except BaseException as cause:
+            if self._is_stopped:
+                return
+            if not isinstance(cause, asyncio.CancelledError):
+                _logger.error("sender.crashed", error=repr(cause), exc_info=cause)
+            self._on_crash(cause)
+            raise
+        finally:
+            self._release()
+
+    def wakeup(self) -> None:
+        """There may be something to do: run soon. Cheap; to be called on the loop."""
+        if self._is_woken:
+            return
+        self._is_woken = True
+        self._woken_at = self._loop.time()
+        waiter = self._waiter
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+    def stop(self) -> None:
+        """End the task soon, without failing anything."""
+        self._is_stopped = True
+        self._is_woken = False
+        self.wakeup()
+
+    def run_once(self, now: float) -> float:
+        """Do what can be done now; returns the seconds until the clock gives more to do (infinity: nothing will)."""
+        self._metrics.wake_ups += 1
+        manager = self._transaction_manager
+        delay = NEVER
+        if manager is not None and manager.needs_attention:
+            delay = self._tend_identity(manager, now)  # first: a bumped epoch lets batches go
+        return min(delay, self.send_producer_data(now))
+
+    def _tend_identity(self, manager: TransactionManager, now: float) -> float:
+        """Settle sequences, bump the epoch, ask for a producer id: whichever is due. Returns as ``run_once``."""
+        is_on_the_wire = self.in_flight_batches.partitions().__contains__
+        manager.maybe_resolve_sequences(is_on_the_wire)
+        if manager.bump_epoch_if_needed(is_on_the_wire):
+            self._metrics.epoch_bumps += 1
+            _logger.info("producer_id.bumped", epoch=manager.producer_id_and_epoch.epoch)
+        return NEVER if self._producer_id_requests is None else self._producer_id_requests.maybe_send(now)
+
+    # --- Produce requests ---
+
+    def send_producer_data(self, now: float) -> float:
+        """Send what is ready to the nodes that are; expire what is too old. Returns as ``run_once``."""
+        return self._requests.send_ready(now)
+
+    @property
+    def in_flight_requests(self) -> dict[int, int]:
+        """How many Produce requests each node has that has any."""
+        return self._requests.in_flight
+
+    # --- compression in threads ---
+
+    def _start_compression(self, batch: ProducerBatch) -> None:
+        if self._executor is None:
+            self._executor = ThreadPoolExecutor(COMPRESSION_THREADS, thread_name_prefix="aiokafkapy-compress")
+        future = self._loop.run_in_executor(self._executor, batch.compress)
+        future.add_done_callback(partial(self._on_compressed, batch))
+
+    # --- asyncio callbacks ---
+
+    def _on_compressed(self, batch: ProducerBatch, future: asyncio.Future[None]) -> None:
+        error = None if future.cancelled() else future.exception()
+        now = self._loop.time()
+        if error is not None:
+            self.in_flight_batches.fail(batch, error, now)
+        self._accumulator.compressed(batch, now)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if self._due <= self._loop.time():
+            self.wakeup()
+        elif self._due < NEVER:
+            self._timer = self._loop.call_at(self._due, self._on_timer)
+            self._timer_at = self._due
+
+    # --- internals ---
+
+    async def _sleep(self, delay: float) -> None:
+        """Until woken, or for ``delay`` seconds. A timer that is early is left alone: it sets itself again."""
+        self._due = self._loop.time() + delay
+        timer = self._timer
+        if timer is not None and self._timer_at > self._due:
+            timer.cancel()
+            timer = None
+        if timer is None and delay < NEVER:
+            self._timer = self._loop.call_at(self._due, self._on_timer)
+            # Not timer.when(): below a millisecond uvloop gives a Handle, which has no such thing.
+            self._timer_at = self._due
+        waiter = self._waiter = self._loop.create_future()
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+        now = self._loop.time()
+        self._metrics.record_wake_up(now - self._woken_at, now)
+
+    def _release(self) -> None:
+        """Leave nothing behind."""
+        self._is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+            self._executor = None

@@ -1,0 +1,391 @@
+"""``send_arrow``: the rows of a table in one call, and one result for all of them.
+
+Owns how a table is cut into windows, where the rows of a topic may go, what is done with rows that cannot be sent, and
+the turns between slices. Rows are planned and encoded by ``record/arrow_rows``, from the table's buffers; places in
+batches are given by ``RecordAppender.append_rows``. It knows no sockets. Java has no counterpart.
+
+Rules:
+
+- The table's columns are checked before its first row is sent, and its buffers are let go as they are encoded.
+- Within a partition rows keep their order. Between two slices others run, and may send.
+- A table takes half of ``buffer_memory`` and waits for its own records then, so that others find room beside it.
+- A row that finds no room, or that comes behind others which wait, goes the way of ``enqueue``, and the rows behind it
+  wait with it. With interceptors, or a partitioner of the user's, all rows go this way: these want to see each of them.
+- A row that cannot be sent stops no other. When the producer is closed, no more rows are taken.
+- A partition that does not exist is asked for once in a call; its rows then fail at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from bisect import bisect_right
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+from ...errors import (
+    IllegalStateError,
+    InvalidTopicError,
+    KafkaError,
+    ProducerClosedError,
+    SerializationError,
+    UnknownTopicOrPartitionError,
+)
+from ...record.arrow import BatchReader, ColumnNames, RecordTable, TableSchema, open_table
+from ...record.arrow_rows import PLANNED_ROWS, SLICE_BYTES, ArrowRows
+from ...record.builder import RecordBatchBuilder
+from ...record.columns import NULL_TOPIC, Route
+from ..deliveries.delivery import Delivery, place_of
+from ..deliveries.row_places import RowPlaces
+from ..deliveries.shortcuts import now_ms
+from ..intake.admission import PendingRecord
+from ..intake.partitioners import DefaultPartitioner
+from ..intake.record_intake import RecordIntake
+from ..runtime import ProducerRuntime
+from .table_metadata import TableMetadata
+
+__all__ = ["ArrowSend"]
+
+COST_OF_SINGLE_ROW: Final = 1024
+"""Bytes that a row counts for which goes its own way or fails: it takes as long as some that do not."""
+COST_OF_ROUTE: Final = 512
+COST_OF_REFUSAL: Final = 32
+"""The same for one topic of a window, and for a row that is known to fail before its turn comes."""
+ROWS_PER_LANE: Final = 256
+"""Rows planned at a time for each partition, within bounds: a batch has its cost, however few rows it has."""
+STEPS: Final = 8
+"""A table's half of the memory is filled in about as many steps, or in more where a slice is smaller."""
+NO_ROUTE: Final = Route(0, 0)
+
+
+class ArrowSend:
+    """One call of ``send_arrow``: ``open()``, then ``run()``."""
+
+    def __init__(
+        self,
+        check_usable: Callable[[], ProducerRuntime],
+        intake: RecordIntake,
+        admitted: Callable[[PendingRecord | Delivery | None], Awaitable[Delivery]],
+    ) -> None:
+        self._check_usable = check_usable
+        self._intake = intake
+        self._admitted = admitted
+        self._runtime = check_usable()
+        partitioner = intake.partitioner
+        self._is_plain = isinstance(partitioner, DefaultPartitioner) and intake.interceptors is None
+        self._hashes_keys = isinstance(partitioner, DefaultPartitioner) and not partitioner.ignore_keys
+        # The table
+        self._topic: str | None = None
+        self._names = ColumnNames()
+        self._schema: Any = None
+        self._table: RecordTable | None = None
+        # Where rows may go: a topic's lanes are given out once, and again when it got more partitions
+        self._routes: dict[str, Route] = {}
+        self._first_lanes: list[int] = []
+        self._lane_routes: list[tuple[str, Route]] = []
+        self._next_lane = 1
+        self._is_uniform = True
+        self._sticky_bytes: dict[str, int] = {}
+        self._topic_errors: dict[str, KafkaError] = {}
+        self._is_refreshed = False
+        # What became of them
+        self._places = RowPlaces()
+        self._bytes = 0
+        self._is_ended = False
+        self._end_error: KafkaError = ProducerClosedError()
+        self._unyielded = 0
+        # Waiting for what was sent before
+        self._is_pressed = False
+
+    def open(self, topic: str | None, data: Any, names: ColumnNames) -> None:
+        """Look at a table and its columns; raises for whatever is wrong with them. The caller lets go of ``data``."""
+        if topic is not None and (not isinstance(topic, str) or not topic):
+            raise InvalidTopicError(f"{topic!r} is not a topic: write its name", topic=str(topic))
+        table = open_table(data)
+        self._schema = TableSchema(table.schema, names, topic)
+        for part in ("key", "value"):
+            if part in self._schema.indices and getattr(self._runtime.config, f"{part}_serializer") is not None:
+                raise IllegalStateError(
+                    f"send_arrow() sends a table's bytes as they are, and this producer has a {part}_serializer: "
+                    "use a producer without one"
+                )
+        has_key = self._hashes_keys and "key" in self._schema.indices
+        # Without any of these a row's partition is chosen batch by batch.
+        self._is_uniform = not has_key and not {"partition", "topic"} & self._schema.indices.keys()
+        # An enum's member, for example, is taken by its plain name.
+        self._topic = topic if topic is None or type(topic) is str else str.__str__(topic)
+        self._names, self._table = names, table
+
+    async def run(self, return_exceptions: bool) -> TableMetadata:
+        """Send all rows, wait for their outcomes, and return them, or raise the first error. Also raises what reading a
+        stream raises, and CancelledError.
+        """
+        await self._send_table()
+        await self._places.settled()
+        metadata = TableMetadata(self._places, self._bytes)
+        failed = metadata.failed
+        if failed and not return_exceptions:
+            row = next(iter(failed))
+            error = failed[row]
+            error.add_note(
+                f"{len(failed)} of {metadata.rows} rows of send_arrow() failed, row {row} first; "
+                "with return_exceptions=True the result tells of each"
+            )
+            raise error
+        return metadata
+
+    # --- tables, batches, windows ---
+
+    async def _send_table(self) -> None:
+        table, self._table = self._table, None
+        is_stream = table is None or table.row_count is None
+        batches = iter(()) if table is None else table.batches
+        while not (is_stream and self._is_ended):
+            if is_stream:
+                # A stream's next batch may come from a disk or a network.
+                batch = await self._runtime.loop.run_in_executor(None, next, batches, None)
+            else:
+                batch = next(batches, None)
+            if batch is None:
+                return
+            await self._send_batch(BatchReader(batch, self._schema))
+            batch = None  # it may be the last one to hold the buffers, and the next one may take its time
+
+    async def _send_batch(self, reader: BatchReader) -> None:
+        start = 0
+        while start < reader.row_count:
+            if self._is_over():
+                self._places.begin_window(reader.row_count - start, None)
+                self._places.add_failed(reader.row_count - start, self._end_error)
+                return
+            columns, topics = reader.window(start, self._window_rows())
+            topics = [self._topic] if topics is None else topics
+            start += columns.row_count
+            rows = ArrowRows(columns, self._hashes_keys)
+            if self._is_plain:
+                await self._send_window(rows, columns.row_count, topics)
+            else:
+                await self._send_one_by_one(rows, columns.row_count, topics)
+            self._bytes += rows.encoded_bytes
+
+    def _window_rows(self) -> int:
+        """Rows for one look at the columns: more where a plan has many partitions to spread them over."""
+        if self._is_uniform:
+            return PLANNED_ROWS
+        # What topics are made into numbers for is done in one step.
+        most = PLANNED_ROWS // 8 if "topic" in self._schema.indices else PLANNED_ROWS
+        return min(most, max(PLANNED_ROWS // 16, ROWS_PER_LANE * self._next_lane))
+
+    async def _send_window(self, rows: ArrowRows, count: int, topics: Sequence[str | None]) -> None:
+        batch_size = self._runtime.config.batch_size
+        start = 0
+        while start < count:
+            routes = []
+            for topic in topics:
+                routes.append(await self._route(topic))
+                await self._yield_when_due()
+            is_planned = rows.plan(start, count, routes, batch_size)
+            while not is_planned:
+                await asyncio.sleep(0)
+                is_planned = rows.plan_on()
+            if rows.refused and not self._is_refreshed and _is_partition_missing(rows, routes):
+                self._is_refreshed = True
+                with suppress(KafkaError):  # that the producer was closed meanwhile is seen in any case
+                    await self._runtime.metadata_refreshed()
+                continue
+            start += rows.planned
+            self._places.begin_window(rows.planned, rows.lanes())
+            if rows.refused:
+                self._unyielded += rows.refused * COST_OF_REFUSAL
+                self._refuse(rows, topics, routes)
+            if not self._is_uniform:
+                for topic, sticky_bytes in zip(topics, rows.sticky_bytes, strict=True):
+                    if topic and sticky_bytes:
+                        self._sticky_bytes[topic] = self._sticky_bytes.get(topic, 0) + sticky_bytes
+            self._unyielded += rows.planned
+            while rows.position < rows.planned:
+                if self._is_over():
+                    self._fail(rows, rows.planned)
+                else:
+                    await self._send_some(rows)
+                await self._yield_when_due()
+
+    async def _send_one_by_one(self, rows: ArrowRows, count: int, topics: Sequence[str | None]) -> None:
+        self._places.begin_window(count, None)
+        for row in range(count):
+            if self._is_over():
+                self._places.add_failed(count - row, self._end_error)
+                return
+            number = rows.topic_of(row)
+            topic = None if number == NULL_TOPIC else topics[number]
+            if not topic:
+                self._places.add_failed(1, _no_topic_error(self._names))
+            else:
+                await self._send_row(rows, row, topic, rows.partition_of(row))
+            await self._yield_when_due()
+
+    # --- rows ---
+
+    async def _send_some(self, rows: ArrowRows) -> None:
+        """Append planned rows of one topic for as long as there is room, and time; else let the first one wait."""
+        runtime = self._runtime
+        lane = rows.lane_at(rows.position)
+        topic, route = self._lane_routes[bisect_right(self._first_lanes, lane) - 1]
+        # Half of the memory is left to others, unless nothing of this call moves.
+        budget = SLICE_BYTES - self._unyielded
+        half = runtime.config.buffer_memory // 2
+        own_share = half - runtime.accumulator.buffered_bytes
+        if own_share > 0:
+            self._is_pressed = False
+        elif not self._is_pressed and self._places.outstanding:
+            await self._wait_for_progress()
+            return
+        if not self._is_pressed:
+            # In steps that are worth one: memory is paid for by the block, and the last has room for many rows.
+            budget = min(budget, max(own_share, half // STEPS, 1))
+        now = runtime.now()
+        state = runtime.admission.refresh(topic, now)
+        has_room = False
+        if not state.partition_count:
+            if await self._route(topic) is NO_ROUTE:
+                self._fail(rows, rows.end_of_lane(rows.position), self._topic_errors[topic])
+            return
+        if state.waiting is None:
+            rows.now_ms = now_ms()
+            encoded = rows.encoded_bytes
+            try:
+                has_room = runtime.accumulator.append_rows(
+                    rows, self._places, topic, route.first_lane, route.first_lane + route.partition_count,
+                    encoded + budget, now, state.cluster,
+                )  # fmt: skip
+            except KafkaError as error:
+                self._fail(rows, rows.position + 1, error)
+                return
+            finally:
+                self._unyielded += rows.encoded_bytes - encoded
+        if not has_room and rows.position < rows.planned:
+            # The lane may be another one by now, but its topic is the same: no room is no reason to leave a topic.
+            partition = rows.lane_at(rows.position) - route.first_lane - 1
+            await self._send_row(rows, rows.row_at(rows.position), topic, None if partition < 0 else partition)
+            rows.position += 1
+
+    async def _wait_for_progress(self) -> None:
+        """Wait until something of this call has its outcome; after ``max_block_ms`` take the other half too."""
+        runtime = self._runtime
+        # Who set a linger waits for batches that wait themselves.
+        hurry = runtime.accumulator.hurry() if runtime.config.linger_ms else None
+        try:
+            self._is_pressed = not await self._places.progress(runtime.now() + runtime.max_block)
+        finally:
+            if hurry is not None:
+                hurry.end()
+
+    async def _send_row(self, rows: ArrowRows, row: int, topic: str, partition: int | None) -> None:
+        """Send one row as ``enqueue`` does."""
+        self._unyielded += COST_OF_SINGLE_ROW
+        rows.now_ms = now_ms()
+        try:
+            timestamp_ms, key, value, headers = rows.record(row)
+            accepted = self._intake.accept(topic, value, key, partition, timestamp_ms, headers)
+            if not isinstance(accepted, Delivery):
+                accepted = await self._admitted(accepted)
+        except Exception as error:
+            self._places.add_failed(1, error)
+        else:
+            self._places.add_span(*place_of(accepted), 1)
+            self._bytes += RecordBatchBuilder(1).try_append(timestamp_ms, key, value, headers)
+
+    def _fail(self, rows: ArrowRows, stop: int, error: KafkaError | None = None) -> None:
+        """Planned rows up to the place ``stop`` will not be sent; without an error because the producer was closed."""
+        self._unyielded += COST_OF_SINGLE_ROW
+        self._places.add_failed(stop - rows.position, error or self._end_error)
+        rows.position = stop
+
+    def _is_over(self) -> bool:
+        """True when the producer takes no more rows."""
+        try:
+            self._check_usable()
+        except KafkaError as error:
+            self._is_ended, self._end_error = True, error
+        return self._is_ended
+
+    async def _yield_when_due(self) -> None:
+        if self._unyielded >= SLICE_BYTES:
+            self._unyielded = 0
+            await asyncio.sleep(0)
+
+    # --- where rows may go ---
+
+    async def _route(self, topic: str | None) -> Route:
+        """The lanes of a topic, whose metadata is waited for; none when it does not come."""
+        self._unyielded += COST_OF_ROUTE
+        if not topic or topic in self._topic_errors:
+            return NO_ROUTE
+        try:
+            runtime = self._check_usable()
+            state = runtime.admission.refresh(topic, runtime.now())
+            if not state.partition_count:
+                await runtime.partitions_for(topic)
+                self._check_usable()
+                state = runtime.admission.refresh(topic, runtime.now())
+        except KafkaError as error:
+            self._topic_errors[topic] = error
+            return NO_ROUTE
+        route = self._routes.get(topic)
+        if route is None or route.partition_count != state.partition_count:
+            route = self._routes[topic] = Route(self._next_lane, state.partition_count)
+            self._first_lanes.append(self._next_lane)
+            self._lane_routes.append((topic, route))
+            self._next_lane += 1 + state.partition_count
+        if self._is_uniform or state.cluster is None:
+            return route
+        # Rows with and without keys keep their order only if these are planned for a partition too.
+        sticky_bytes = self._sticky_bytes.pop(topic, 0)
+        return route._replace(sticky_partition=runtime.accumulator.sticky_partition(topic, sticky_bytes, state.cluster))
+
+    def _refuse(self, rows: ArrowRows, topics: Sequence[str | None], routes: Sequence[Route]) -> None:
+        """Give the rows of a plan that can be sent nowhere their errors, which are made when somebody looks."""
+        numbers, partitions = rows.refusals()
+        self._places.add_failed(
+            rows.refused, partial(_refusal, self._names, topics, routes, numbers, partitions, self._topic_errors)
+        )
+
+
+def _is_partition_missing(rows: ArrowRows, routes: Sequence[Route]) -> bool:
+    """True when a row was refused for a partition that its topic may have got meanwhile."""
+    topics, partitions = rows.refusals()
+    return any(
+        topic != NULL_TOPIC and 0 < routes[topic].partition_count <= partition
+        for topic, partition in zip(topics, partitions, strict=True)
+    )
+
+
+def _refusal(
+    names: ColumnNames,
+    topics: Sequence[str | None],
+    routes: Sequence[Route],
+    numbers: Sequence[int],
+    partitions: Sequence[int],
+    topic_errors: Mapping[str, KafkaError],
+    index: int,
+) -> KafkaError:
+    """Why a row could be sent nowhere: the ``index``-th of those that a plan refused."""
+    number, partition = numbers[index], partitions[index]
+    topic = None if number == NULL_TOPIC else topics[number]
+    if not topic:
+        return _no_topic_error(names)
+    if topic in topic_errors and not routes[number].partition_count:
+        return topic_errors[topic].fresh()
+    count = routes[number].partition_count
+    kind = SerializationError if partition < 0 else UnknownTopicOrPartitionError
+    return kind(
+        f"column {names.partition!r} is {partition}: topic {topic!r} has partitions 0 to {count - 1}; "
+        "null has one chosen",
+        topic=topic,
+        partition=partition,
+    )
+
+
+def _no_topic_error(names: ColumnNames) -> KafkaError:
+    return InvalidTopicError(f"column {names.topic!r} is null or empty: expected the name of a topic")

@@ -1,0 +1,99 @@
+"""What a task says that it wrote: ``WrittenRows``, carried to the driver by Spark.
+
+Owns the form only; a message is pickled, sent with the task's result, and handed to ``commit`` or ``abort``. Spark's
+connector sends none (``KafkaDataWriterCommitMessage`` is empty).
+
+Rule: there is one for each partition of Spark's whose task succeeded, of its winning attempt.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql.datasource import WriterCommitMessage
+
+from ...observability import EventLogger, get_logger
+
+__all__ = ["TopicPartitionRange", "WrittenRows", "log_aborted", "log_committed", "rows_by_topic"]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPartitionRange:
+    """What one partition of a topic got from one task; other writers' records may lie between the offsets."""
+
+    count: int
+    first_offset: int
+    last_offset: int
+
+
+@dataclass(frozen=True)
+class WrittenRows(WriterCommitMessage):
+    """One task's rows: all of them are on the brokers, to the degree that ``kafka.acks`` asks for."""
+
+    rows: int = 0
+    bytes: int = 0
+    """Of the records as encoded, before compression."""
+    retries: int = 0
+    """Batches of records that were sent once more."""
+    seconds: float = 0.0
+    """From the task's first row to its last acknowledgement."""
+    ranges: Mapping[tuple[str, int], TopicPartitionRange] = field(default_factory=dict)
+    """By topic and partition."""
+    partition_id: int = -1
+    attempt_number: int = -1
+    task_attempt_id: int = -1
+    query_id: str | None = None
+    """Of the streaming query, None in a batch or where Spark does not tell it."""
+    batch_id: int | None = None
+
+
+def rows_by_topic(messages: Iterable[WrittenRows]) -> dict[str, int]:
+    """How many rows each topic got, by its name."""
+    found: dict[str, int] = {}
+    for message in messages:
+        for (topic, _), written in message.ranges.items():
+            found[topic] = found.get(topic, 0) + written.count
+    return dict(sorted(found.items()))
+
+
+def log_committed(messages: Sequence[object], batch_id: int | None = None) -> None:
+    """One line for a batch, or a micro-batch, that was written."""
+    _logger().info("spark.committed", **_summary(messages, batch_id))
+
+
+def log_aborted(messages: Sequence[object], batch_id: int | None = None) -> None:
+    """One line for what was written, as far as Spark tells, before the rest of it failed."""
+    missing = sum(not isinstance(message, WrittenRows) for message in messages)
+    _logger().warning("spark.aborted", **_summary(messages, batch_id), tasks_without_report=missing)
+
+
+def _summary(messages: Sequence[object], batch_id: int | None) -> dict[str, object]:
+    written = [message for message in messages if isinstance(message, WrittenRows)]
+    fields: dict[str, object] = {
+        "rows": sum(message.rows for message in written),
+        "bytes": sum(message.bytes for message in written),
+        "retries": sum(message.retries for message in written),
+        "seconds": round(max((message.seconds for message in written), default=0.0), 3),
+        "tasks": len(written),
+        "topics": rows_by_topic(written),
+    }
+    if batch_id is not None:
+        query_id = next((message.query_id for message in written if message.query_id), None)
+        fields = {"query_id": query_id, "batch_id": batch_id} | fields
+    return fields
+
+
+def _logger() -> EventLogger:
+    """The logger; where nobody has set one up, as in Spark's own process for commits, it goes to standard error, which
+    is the driver's.
+    """
+    logger = logging.getLogger("aiokafkapy.spark")
+    if logger.getEffectiveLevel() > logging.INFO and logger.level == logging.NOTSET:
+        logger.setLevel(logging.INFO)
+    if not logging.getLogger().handlers and not logger.handlers:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        logger.addHandler(handler)
+    return get_logger(logger.name)

@@ -1,0 +1,153 @@
+"""``TableQueue``: tables sent one behind the other, several on their way at a time.
+
+Owns the order and the bound: a table's rows are put into batches when those of the table before it all are, and no more
+than a share of ``buffer_memory`` is without an outcome. Also the sentence about a row that failed. It lives on an event
+loop and knows no Spark; there is no counterpart in Java.
+
+Rules:
+
+- Rows keep their order within a partition, over all tables: ``send_arrow`` itself promises it within one.
+- A table is kept until its rows have their outcome, so that an error can show the row; it is then forgotten, so that
+  what is kept does not grow with the number of tables.
+- The first row that fails ends it: nothing more is taken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from ...common import TopicPartition
+from ...producer.producer import KafkaProducer
+from ...producer.tables.arrow_send import ArrowSend
+from ...producer.tables.table_metadata import TableMetadata
+from ...record.arrow import ColumnNames
+from .messages import TopicPartitionRange
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["RowFailedError", "TableQueue"]
+
+SHOWN: Final = 80
+"""Characters of a key or a value in a message."""
+
+
+class RowFailedError(Exception):
+    """A row could not be written."""
+
+
+class TableQueue:
+    """Tables on their way through one producer; ``put`` each, then ``finish``."""
+
+    def __init__(self, producer: KafkaProducer, topic: str | None, most_bytes: int) -> None:
+        self._producer = producer
+        self._topic = topic
+        self._most_bytes = most_bytes
+        # On their way
+        self._sent: deque[_SentTable] = deque()
+        self._bytes_on_way = 0
+        # Acknowledged
+        self.rows = 0
+        self.bytes = 0
+        self._ranges: dict[TopicPartition, list[int]] = {}
+
+    async def put(self, table: pa.RecordBatch) -> None:
+        """Send a table's rows; returns when all are in batches. Raises RowFailedError, for any table's row."""
+        size = table.nbytes
+        while self._sent and (self._sent[0].is_settled or self._bytes_on_way + size > self._most_bytes):
+            await self._take_first()
+        sent = _SentTable(self._producer, table, size)
+        await sent.send(self._topic)
+        self._sent.append(sent)
+        self._bytes_on_way += size
+
+    async def finish(self) -> None:
+        """Wait until every row is acknowledged. Raises RowFailedError."""
+        while self._sent:
+            await self._take_first()
+
+    def close(self) -> None:
+        """Forget what is on its way; nobody will ask for it."""
+        for sent in self._sent:
+            sent.settling.cancel()
+        self._sent.clear()
+
+    @property
+    def ranges(self) -> dict[tuple[str, int], TopicPartitionRange]:
+        """What each partition got so far."""
+        return {tuple(place): TopicPartitionRange(*found) for place, found in sorted(self._ranges.items())}  # type: ignore[misc]
+
+    async def _take_first(self) -> None:
+        """Wait for the outcome of the table that was sent first, and count it."""
+        sent = self._sent[0]
+        metadata = await sent.settling
+        del self._sent[0]
+        self._bytes_on_way -= sent.size
+        if metadata.failed:
+            raise _row_failed(sent.table, metadata, self.rows, self._topic)
+        self.rows += metadata.rows
+        self.bytes += metadata.bytes
+        for place, got in metadata.partitions.items():
+            known = self._ranges.get(place)
+            if known is None:
+                self._ranges[place] = [got.count, got.first_offset, got.last_offset]
+            else:
+                known[0] += got.count
+                known[1] = min(known[1], got.first_offset)
+                known[2] = max(known[2], got.last_offset)
+
+
+class _SentTable(ArrowSend):
+    """``send_arrow`` in two steps: all rows are in batches, and all rows have their outcome."""
+
+    def __init__(self, producer: KafkaProducer, table: pa.RecordBatch, size: int) -> None:
+        super().__init__(producer._check_usable, producer._intake, producer._admitted)
+        self.table = table
+        self.size = size
+        self.settling: asyncio.Task[TableMetadata]
+
+    async def send(self, topic: str | None) -> None:
+        """Put all rows into batches."""
+        self.open(topic, self.table, _NAMES)
+        await self._send_table()
+        self.settling = asyncio.create_task(self._settled())
+
+    @property
+    def is_settled(self) -> bool:
+        """True when every row has its outcome."""
+        return self.settling.done()
+
+    async def _settled(self) -> TableMetadata:
+        await self._places.settled()
+        return TableMetadata(self._places, self._bytes)
+
+
+_NAMES: Final = ColumnNames()
+
+
+def _row_failed(table: pa.RecordBatch, metadata: TableMetadata, rows_before: int, topic: str | None) -> RowFailedError:
+    """The first row of a table that failed: which it is, what is in it, and why."""
+    row = next(iter(metadata.failed))
+    error = metadata.failed[row]
+    reason = str(error.args[0] if error.args else error).removeprefix(f"row {row}: ")
+    shown = [
+        f"{name} {_shown(table, name, row)}" for name in ("key", "value", "partition") if name in table.schema.names
+    ]
+    where = topic if topic is not None else table.column("topic")[row].as_py()
+    failed = RowFailedError(
+        f"row {rows_before + row} of this Spark partition, for topic {where!r}, was not written: "
+        f"{type(error).__name__}: {reason}; the row has {', '.join(shown)}; of its {metadata.rows} rows sent together "
+        f"{len(metadata.failed)} failed"
+    )
+    failed.__cause__ = error
+    return failed
+
+
+def _shown(table: pa.RecordBatch, column: str, row: int) -> str:
+    value: Any = table.column(column)[row].as_py()
+    if not isinstance(value, str | bytes) or len(value) <= SHOWN:
+        return repr(value)
+    unit = "characters" if isinstance(value, str) else "bytes"
+    return f"{value[:SHOWN]!r}… ({len(value):,} {unit})"

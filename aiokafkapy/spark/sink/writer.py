@@ -1,0 +1,61 @@
+"""``KafkaWriter``: the sink of ``df.write``.
+
+Owns the calls that Spark makes: on the driver ``plan``, ``commit`` and ``abort``, in a task ``write``. How rows are
+sent is ``row_sender``'s. Spark's counterparts are ``KafkaBatchWrite`` and ``KafkaDataWriter``.
+
+Rules:
+
+- What can be known to be wrong is said when the query is planned, before a task runs.
+- A task succeeds when a broker has acknowledged every row of its partition, and fails otherwise; what it wrote before
+  it failed stays, and its retry writes it again: at least once, as Spark's connector.
+- Nothing is opened for a partition without rows.
+
+Events: ``spark.committed`` (info) and ``spark.aborted`` (warning); rows, bytes, retries, seconds, topics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Self
+
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
+
+from ..options import OptionError
+from .messages import WrittenRows, log_aborted, log_committed
+from .sink_options import SinkOptions, check_columns
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+__all__ = ["KafkaWriter"]
+
+
+class KafkaWriter(DataSourceArrowWriter):
+    """Writes a DataFrame's rows to Kafka; made by ``plan`` on the driver and pickled to the tasks."""
+
+    def __init__(self, options: SinkOptions) -> None:
+        self._options = options
+
+    @classmethod
+    def plan(cls, schema: StructType, options: Mapping[str, str], overwrite: bool) -> Self:
+        """Check everything that is known before there are rows. Raises OptionError, ColumnError."""
+        if overwrite:
+            raise OptionError("mode", "overwrite", "'append': records in Kafka cannot be overwritten, .mode('append')")
+        parsed = SinkOptions.parse(options)
+        check_columns(schema, parsed.topic)
+        return cls(parsed)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRows:
+        """Send a partition's rows and wait until all are acknowledged. Runs in a task."""
+        from .row_sender import send_partition
+
+        return send_partition(self._options, iterator)
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Log what was written: all tasks succeeded, and everything is on the brokers already."""
+        log_committed(messages)
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Log what was written although the job failed: Kafka keeps it."""
+        log_aborted(messages)

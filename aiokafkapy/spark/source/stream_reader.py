@@ -1,0 +1,263 @@
+"""``KafkaStreamReader``: a stream's offsets, micro-batch by micro-batch.
+
+Owns what the driver decides: where a query begins, how far each micro-batch goes, and what is committed to a group.
+Reading is as in a batch. Spark's counterpart is ``KafkaMicroBatchStream``.
+
+Rules:
+- An offset has every partition of the query, in the connector's own JSON. A partition that is new, also of a new topic
+  that fits ``subscribePattern``, is read from its first record; one that is gone, or begins anew, is a data loss.
+- With Trigger.AvailableNow the end is that of the moment when the query was started.
+- The first micro-batch of a query that begins where the log ends is empty: it is there to have the place where it
+  begins in the checkpoint. Spark does not ask the connector to keep that place, as the connector does by itself, and
+  asks anew when the first micro-batch has to be done again: what came between would be lost.
+- ``commitGroup`` is for those who watch. It is told where the next micro-batch begins when Spark asks for its end: all
+  before that is done. (Spark calls `commit` one micro-batch later, and not at all for the last.) Nobody waits for it,
+  and when it fails, that is logged and the query goes on.
+
+Events: ``source.commit_failed`` (warning; group, error), ``source.partition_added`` (info; partition, first).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from ...common import TopicPartition
+from ...errors import KafkaError
+from ...observability import get_logger
+from .. import worker_loop
+from .data_loss import DataLoss
+from .offset_reader import KafkaOffsetReader
+from .offsets import (
+    JsonOffsets,
+    OffsetRange,
+    PartitionOffsets,
+    count_new,
+    limit_rate,
+    offsets_from_json,
+    offsets_to_json,
+)
+from .reader import input_partitions, ranges_of
+from .source_options import SourceOptions
+
+__all__ = ["KafkaStreamReader"]
+
+UNLIMITED: Final = 2**63 - 1
+"""Rows of a micro-batch without ``maxOffsetsPerTrigger``. A limit by a number, so that ReadAllAvailable is only what
+Spark itself wants: all there is, now (Trigger.Once)."""
+
+SECONDS_FOR_THE_LAST_COMMIT: Final = 5.0
+"""How long the end of a query waits for its last commit."""
+
+_logger = get_logger(__name__)
+
+
+class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Lives on the driver as long as its query, on the executors for one task. Raises OptionError when it is made."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._options = SourceOptions.parse(options, is_stream=True)
+        self._driver: StreamDriver | None = None
+
+    def initialOffset(self) -> JsonOffsets:  # noqa: N802
+        """Where a new query begins. Raises OptionError, UnknownTopicOrPartitionError, and other errors of Kafka."""
+        return offsets_to_json(worker_loop.run(self._on_driver().begin()))
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        """``maxOffsetsPerTrigger``."""
+        return ReadMaxRows(self._options.max_offsets_per_trigger or UNLIMITED)
+
+    def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:  # noqa: N802
+        """How far the next micro-batch goes; `start` when there is nothing, or not enough, to read. What is before
+        `start` is done, and committed to ``commitGroup``. Raises DataLossError and errors of Kafka.
+        """
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else UNLIMITED
+        is_all_wanted = isinstance(limit, ReadAllAvailable)
+        end = worker_loop.run(self._on_driver().advance(offsets_from_json(start), most, is_all_wanted))
+        return offsets_to_json(end)
+
+    def reportLatestOffset(self) -> JsonOffsets | None:  # noqa: N802
+        """Where the logs ended when that was last asked."""
+        latest = self._on_driver().latest
+        return offsets_to_json(latest) if latest else None
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        """Where the logs end now is where the query ends."""
+        worker_loop.run(self._on_driver().set_target())
+
+    def partitions(self, start: JsonOffsets, end: JsonOffsets) -> list[InputPartition]:
+        """The tasks of a micro-batch. Raises DataLossError and errors of Kafka."""
+        plan = self._on_driver().plan(offsets_from_json(start), offsets_from_json(end))
+        return input_partitions(self._options, worker_loop.run(plan))
+
+    def read(self, partition: InputPartition) -> Iterator[Any]:
+        """The rows of one of the partitions, as Arrow batches."""
+        from .range_reader import read_ranges
+
+        return read_ranges(self._options, ranges_of(partition))
+
+    def commit(self, end: JsonOffsets) -> None:
+        """A micro-batch is done, which was known before: see `latestOffset`."""
+
+    def stop(self) -> None:
+        """The query has ended."""
+        driver, self._driver = self._driver, None
+        if driver is not None:
+            worker_loop.run(driver.close())
+
+    def __getstate__(self) -> dict[str, Any]:
+        # What goes to the executors is what `read` needs.
+        return {"_options": self._options, "_driver": None}
+
+    # internals
+
+    def _on_driver(self) -> StreamDriver:
+        if self._driver is None:
+            self._driver = StreamDriver(self._options)
+        return self._driver
+
+
+class StreamDriver:
+    """What a query knows on its driver. Everything but `latest` is called on the worker's loop."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._data_loss = DataLoss(options.fail_on_data_loss)
+        self._offsets: KafkaOffsetReader | None = None
+        self.latest: dict[TopicPartition, int] = {}
+        # Of the query: where it began, if it did in this process, and where it is to end.
+        self._begun_at: dict[TopicPartition, int] | None = None
+        self._target: dict[TopicPartition, int] | None = None
+        self._has_advanced = False
+        # First offsets of partitions that appeared, kept for the plan that follows.
+        self._firsts: dict[TopicPartition, int] = {}
+        self._last_trigger: float | None = None
+        # What the group is to know, what it was told last, and who tells it.
+        self._to_commit: PartitionOffsets | None = None
+        self._committed: PartitionOffsets | None = None
+        self._committing: asyncio.Task[None] | None = None
+
+    async def begin(self) -> dict[TopicPartition, int]:
+        """The starting offsets."""
+        offsets = await self._connected()
+        partitions = await offsets.partitions(must_exist=True)
+        self._begun_at = await offsets.resolve(self._options.starting, partitions)
+        return self._begun_at
+
+    async def set_target(self) -> None:
+        """Read no further than now."""
+        offsets = await self._connected()
+        self._target = await offsets.latest(await offsets.partitions(must_exist=False))
+
+    async def advance(self, start: PartitionOffsets, most: int, is_all_wanted: bool) -> dict[TopicPartition, int]:
+        """The end of the next micro-batch."""
+        is_first, self._has_advanced = not self._has_advanced, True
+        offsets = await self._connected()
+        self._commit_soon(start)
+        if self._target is None:
+            self.latest = await offsets.latest(await offsets.partitions(must_exist=False), start)
+        else:
+            if is_first:
+                await self._move_target(self._target, start)
+            self.latest = self._target
+        end = self.latest
+        if is_all_wanted:
+            return end
+        if is_first and start == self._begun_at and self._options.starting.may_move:
+            return dict(start)
+        begins = await self._begins(start, end)
+        if self._must_wait(begins, end):
+            return dict(start)
+        return limit_rate(most, begins, end)
+
+    async def plan(self, start: PartitionOffsets, end: PartitionOffsets) -> list[OffsetRange]:
+        """The ranges of a micro-batch."""
+        if not self._has_advanced and start == self._begun_at and self._options.starting.may_move:
+            # The first micro-batch again, whose start was asked anew: it is the empty one.
+            return []
+        begins = await self._begins(start, end)
+        ranges = [OffsetRange(*tp, begins[tp], offset) for tp, offset in sorted(end.items()) if tp in begins]
+        # What this process saw of the log's ends need not be asked again; what a checkpoint says must be.
+        doubtful = [tp for tp, offset in end.items() if offset > self.latest.get(tp, -1)]
+        return await (await self._connected()).existing(ranges, doubtful)
+
+    async def close(self) -> None:
+        """Let the group know the last, if that does not take long, and close the connections."""
+        if self._committing is not None:
+            await asyncio.wait({self._committing}, timeout=SECONDS_FOR_THE_LAST_COMMIT)
+            self._committing.cancel()
+        if self._offsets is not None:
+            await self._offsets.close()
+
+    # internals
+
+    async def _connected(self) -> KafkaOffsetReader:
+        if self._offsets is None:
+            self._offsets = KafkaOffsetReader(self._options)
+            await self._offsets.__aenter__()
+        return self._offsets
+
+    async def _move_target(self, target: dict[TopicPartition, int], start: PartitionOffsets) -> None:
+        """A query may begin behind its target, as where it begins was asked later: that is no loss, and nothing to
+        read.
+        """
+        doubtful = {tp for tp, offset in start.items() if target.get(tp, -1) < offset}
+        if doubtful:
+            offsets = await self._connected()
+            now = await offsets.latest(doubtful & await offsets.partitions(must_exist=False), start)
+            target |= {tp: min(start[tp], offset) for tp, offset in now.items()}
+
+    def _commit_soon(self, offsets: PartitionOffsets) -> None:
+        if self._options.commit_group is None or offsets == self._committed:
+            return
+        self._to_commit = self._committed = offsets
+        if self._committing is None or self._committing.done():
+            self._committing = asyncio.get_running_loop().create_task(self._commit(self._options.commit_group))
+
+    async def _commit(self, group: str) -> None:
+        """Commit until nothing newer is to be committed."""
+        while (offsets := self._to_commit) is not None:
+            self._to_commit = None
+            try:
+                await (await self._connected()).commit(group, offsets)
+            except KafkaError as error:
+                _logger.warning("source.commit_failed", group=group, error=str(error))
+
+    async def _begins(self, start: PartitionOffsets, end: PartitionOffsets) -> dict[TopicPartition, int]:
+        """Where reading to `end` begins: at `start`, but at the log's first offset for a partition that is new, or that
+        was made anew. Reports partitions that are gone or made anew.
+        """
+        gone = sorted(start.keys() - end.keys())
+        if gone:
+            names = ", ".join(str(tp) for tp in gone)
+            self._data_loss.report(f"{names}: there is no such partition any more, read to {start[gone[0]]}")
+        anew = [tp for tp, offset in end.items() if offset < start.get(tp, 0)]
+        for tp in anew:
+            ends = f"{tp}: was read to {start[tp]}, but the log ends at {end[tp]}"
+            self._data_loss.report(f"{ends}: the topic was deleted and created again")
+        added = [tp for tp in end if tp not in start and tp not in self._firsts]
+        if added or anew:
+            self._firsts |= await (await self._connected()).earliest([*added, *anew])
+        for tp in added:
+            _logger.info("source.partition_added", partition=str(tp), first=self._firsts[tp])
+            if self._firsts[tp] > 0:
+                self._data_loss.report(f"{tp}: is new, but begins at {self._firsts[tp]}: what was before is deleted")
+        begins = {tp: start[tp] if tp in start else self._firsts[tp] for tp in end}
+        return begins | {tp: self._firsts[tp] for tp in anew}
+
+    def _must_wait(self, start: PartitionOffsets, end: PartitionOffsets) -> bool:
+        """Whether there is too little for ``minOffsetsPerTrigger``, and ``maxTriggerDelay`` is not over yet."""
+        least = self._options.min_offsets_per_trigger
+        if least is None or self._target is not None:
+            return False
+        now = time.monotonic()
+        is_late = self._last_trigger is None or now - self._last_trigger >= self._options.max_trigger_delay_ms / 1000
+        if not is_late and count_new(start, end) < least:
+            return True
+        self._last_trigger = now
+        return False

@@ -1,0 +1,255 @@
+"""One event loop for a Python worker of Spark, and what lives on it from task to task.
+
+Spark calls ``write`` and ``read`` synchronously, one task at a time in a process, and keeps the process for further
+tasks. So the loop runs in a daemon thread of its own, made when it is first needed, and connections outlive a task:
+``run`` hands a coroutine over and waits for it, ``lease`` gives what was opened on the loop before, or opens it.
+Spark's counterparts are ``InternalKafkaProducerPool`` and ``InternalKafkaConsumerPool``.
+
+Rules:
+
+- Who is interrupted while waiting takes the coroutine along: it is cancelled, and has ended when the interrupt goes on.
+- What is leased belongs to one user. Given back sound it is kept for ten minutes, as Spark keeps its producers; when
+  its user failed, or it is no longer alive, it is closed at once, so that nobody sees what was left undone.
+- Spark ends an idle process after a minute, without a word: nothing that is given back may have something left to do.
+- The child of a fork has no loop and nothing leased: the thread did not come along, and the sockets are the parent's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
+from contextlib import asynccontextmanager
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from ...observability import get_logger
+from .process import settle_in
+
+__all__ = ["KEPT_SECONDS", "Job", "lease", "loop", "run", "stop", "submit"]
+
+KEPT_SECONDS: Final = 600.0
+"""How long something unused stays open: ``spark.kafka.producer.cache.timeout`` is 10 minutes."""
+ENDING_SECONDS: Final = 30.0
+"""How long an interrupted thread waits for its coroutine to end."""
+
+_logger = get_logger(__name__)
+
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def run(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on this process's loop; wait, and return its result or raise its error."""
+    return submit(coroutine).result()
+
+
+def submit(coroutine: Coroutine[Any, Any, T]) -> Job[T]:
+    """Start a coroutine on this process's loop."""
+    return Job(_worker(), coroutine)
+
+
+def loop() -> asyncio.AbstractEventLoop:
+    """This process's loop."""
+    return _worker().loop
+
+
+def stop() -> None:
+    """Close what is kept, and end the loop and its thread. The next call of ``run`` makes new ones."""
+    global _current
+    with _lock:
+        worker, _current = _current, None
+    if worker is not None:
+        worker.stop()
+
+
+@asynccontextmanager
+async def lease(
+    key: Hashable,
+    opened: Callable[[], Awaitable[R]],
+    closed: Callable[[R], Awaitable[object]],
+    is_alive: Callable[[R], bool] = lambda _: True,
+) -> AsyncIterator[R]:
+    """What was opened before for ``key`` and is alive, or a new one; for this user alone. Called on the loop.
+
+    ``closed`` must not wait for what its user left undone: when it is called nobody wants that any more.
+    """
+    worker = _worker()
+    kept = await worker.take(key, is_alive)
+    if kept is None:
+        kept = _Kept(await opened(), closed)
+        settle_in()
+    try:
+        yield kept.resource
+    except BaseException:
+        await kept.close()
+        raise
+    worker.give_back(key, kept)
+
+
+class Job(Generic[T]):
+    """A coroutine on the loop, as its thread sees it."""
+
+    __slots__ = ("_loop", "_outcome", "_task")
+
+    def __init__(self, worker: _Worker, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._loop = worker.loop
+        self._outcome: concurrent.futures.Future[T] = concurrent.futures.Future()
+        self._task: asyncio.Task[T] | None = None
+        self._loop.call_soon_threadsafe(self._start, coroutine)
+
+    def done(self) -> bool:
+        """True when it has ended."""
+        return self._outcome.done()
+
+    def add_done_callback(self, callback: Callable[[], object]) -> None:
+        """Call it when the coroutine has ended, on the loop's thread; at once when it has."""
+        self._outcome.add_done_callback(lambda _: callback())
+
+    def result(self) -> T:
+        """Wait for the end; return the result or raise the error."""
+        try:
+            return self._outcome.result()
+        except BaseException:
+            self.end()  # nothing to do unless the waiting itself was interrupted
+            raise
+
+    def end(self) -> None:
+        """Cancel it if it has not ended, and wait until it has."""
+        if not self._outcome.done():
+            self._loop.call_soon_threadsafe(self._cancel)
+            concurrent.futures.wait([self._outcome], ENDING_SECONDS)
+
+    # asyncio callbacks
+
+    def _start(self, coroutine: Coroutine[Any, Any, T]) -> None:
+        self._task = self._loop.create_task(coroutine)
+        self._task.add_done_callback(self._ended)
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _ended(self, task: asyncio.Task[T]) -> None:
+        if task.cancelled():
+            self._outcome.set_exception(concurrent.futures.CancelledError())
+        elif (error := task.exception()) is not None:
+            self._outcome.set_exception(error)
+        else:
+            self._outcome.set_result(task.result())
+        self._task = None
+
+
+class _Kept(NamedTuple):
+    """Something open, and how it is closed."""
+
+    resource: Any
+    closed: Callable[[Any], Awaitable[object]]
+
+    async def close(self) -> None:
+        """Close it, whatever comes of that: nobody will use it again."""
+        try:
+            await self.closed(self.resource)
+        except Exception as error:
+            _logger.warning("spark.close_failed", resource=repr(self.resource), error=repr(error))
+
+
+class _Worker:
+    """The loop, its thread, and what is kept open."""
+
+    def __init__(self) -> None:
+        self.loop = _new_loop()
+        self._kept: dict[Hashable, list[tuple[_Kept, asyncio.TimerHandle]]] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self._thread = threading.Thread(target=self._run, name="aiokafkapy", daemon=True)
+        self._thread.start()
+
+    async def take(self, key: Hashable, is_alive: Callable[[Any], bool]) -> _Kept | None:
+        """One that is kept for ``key``, no longer kept; None when there is none alive."""
+        entries = self._kept.get(key, [])
+        while entries:
+            kept, timer = entries.pop()
+            timer.cancel()
+            if is_alive(kept.resource):
+                return kept
+            await kept.close()
+        return None
+
+    def give_back(self, key: Hashable, kept: _Kept) -> None:
+        """Keep it for the next user, for a while."""
+        timer = self.loop.call_later(KEPT_SECONDS, self._expire, key, kept)
+        self._kept.setdefault(key, []).append((kept, timer))
+
+    def stop(self) -> None:
+        """End the thread. Not called on it."""
+        asyncio.run_coroutine_threadsafe(self._close_kept(), self.loop).result(ENDING_SECONDS)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join(ENDING_SECONDS)
+
+    # asyncio callbacks
+
+    def _expire(self, key: Hashable, kept: _Kept) -> None:
+        entries = self._kept[key]
+        entries[:] = [entry for entry in entries if entry[0] is not kept]
+        if not entries:
+            del self._kept[key]
+        task = self.loop.create_task(kept.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    # internals
+
+    def _run(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_forever()
+            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
+        finally:
+            self.loop.close()
+
+    async def _close_kept(self) -> None:
+        found = [entry for entries in self._kept.values() for entry in entries]
+        self._kept.clear()
+        for kept, timer in found:
+            timer.cancel()
+            await kept.close()
+        await asyncio.gather(*self._closing)
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+_lock = threading.Lock()
+_current: _Worker | None = None
+_inherited: Final[list[object]] = []
+
+
+def _worker() -> _Worker:
+    global _current
+    worker = _current
+    if worker is None:
+        with _lock:
+            worker = _current
+            if worker is None:
+                worker = _current = _Worker()
+    return worker
+
+
+def _after_fork_in_child() -> None:
+    """What belongs to the parent is neither used nor freed: closing a copy of its loop would disturb its poller."""
+    global _current, _lock
+    _lock = threading.Lock()
+    if _current is not None:
+        _inherited.append(_current)
+        _current = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

@@ -1,0 +1,111 @@
+"""Committed offsets: what is remembered, and that a crash takes nothing that was told."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from aiokafkapy.broker.coordination import group_offsets
+from aiokafkapy.broker.coordination.group_offsets import CommittedOffset, OffsetStore
+from aiokafkapy.common import TopicPartition
+from aiokafkapy.errors import KafkaStorageError
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+TOPIC_ID = uuid.UUID(int=5)
+
+OpenStore = Callable[[], OffsetStore]
+
+
+@pytest.fixture
+def open_store(tmp_path: Path) -> Iterator[OpenStore]:
+    opened: list[OffsetStore] = []
+
+    def open_store() -> OffsetStore:
+        opened.append(OffsetStore(tmp_path / "data"))
+        return opened[-1]
+
+    yield open_store
+    for store in opened:
+        store.close()
+
+
+def test_the_last_commit_counts() -> None:
+    store = OffsetStore()
+    store.commit("g", {A: CommittedOffset(1), B: CommittedOffset(2, 7, "note")})
+    store.commit("g", {A: CommittedOffset(3)})
+    assert store.get("g") == {A: CommittedOffset(3), B: CommittedOffset(2, 7, "note")}
+    assert store.get("other") == {}
+    assert store.groups() == ["g"]
+
+
+def test_an_offset_of_a_deleted_topic_is_none() -> None:
+    store = OffsetStore()
+    store.commit("g", {A: CommittedOffset(1, topic_id=TOPIC_ID)})
+    assert store.fetch("g", A, TOPIC_ID) == CommittedOffset(1, topic_id=TOPIC_ID)
+    assert store.fetch("g", A, uuid.UUID(int=6)) is None
+    assert store.fetch("g", B, TOPIC_ID) is None
+
+
+def test_everything_is_there_after_a_restart_without_closing(open_store: OpenStore) -> None:
+    store = open_store()
+    store.commit("g", {A: CommittedOffset(1, 2, "naïve\n", TOPIC_ID), B: CommittedOffset(9)})
+    store.commit("h", {A: CommittedOffset(5)})
+    store.commit("g", {A: CommittedOffset(4, 2, "", TOPIC_ID)})
+    store.forget("g", [B, TopicPartition("t", 7)])
+    store.commit("gone", {A: CommittedOffset(1)})
+    store.delete("gone")
+    again = open_store()
+    assert again.get("g") == {A: CommittedOffset(4, 2, "", TOPIC_ID)}
+    assert again.get("h") == {A: CommittedOffset(5)}
+    assert again.groups() == ["g", "h"]
+
+
+def test_a_line_cut_short_is_dropped_and_written_over(open_store: OpenStore, tmp_path: Path) -> None:
+    store = open_store()
+    store.commit("g", {A: CommittedOffset(1)})
+    path = tmp_path / "data" / "group-offsets.jsonl"
+    whole = path.read_bytes()
+    store.commit("g", {A: CommittedOffset(22_222)})
+    both = path.read_bytes()
+    for size in range(len(whole), len(both)):
+        path.write_bytes(both[:size])
+        again = open_store()
+        assert again.get("g") == {A: CommittedOffset(1)}
+        again.commit("g", {B: CommittedOffset(3)})
+        assert open_store().get("g") == {A: CommittedOffset(1), B: CommittedOffset(3)}
+
+
+def test_a_commit_that_cannot_be_written_is_not_remembered(
+    open_store: OpenStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store()
+    store.commit("g", {A: CommittedOffset(1)})
+    really = os.pwritev
+
+    def fail(descriptor: int, buffers: list[bytes], offset: int) -> int:
+        really(descriptor, [bytes(buffers[0])[:9]], offset)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwritev", fail)
+    with pytest.raises(KafkaStorageError, match="No space left"):
+        store.commit("g", {A: CommittedOffset(2)})
+    monkeypatch.undo()
+    assert store.get("g") == {A: CommittedOffset(1)}
+    store.commit("g", {B: CommittedOffset(3)})
+    assert open_store().get("g") == {A: CommittedOffset(1), B: CommittedOffset(3)}
+
+
+def test_the_file_does_not_grow_for_ever(
+    open_store: OpenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_offsets, "REWRITE_FROM", 50)
+    store = open_store()
+    for offset in range(220):
+        store.commit("g", {A: CommittedOffset(offset)})
+    lines = (tmp_path / "data" / "group-offsets.jsonl").read_bytes().splitlines()
+    assert len(lines) <= 50
+    assert open_store().get("g") == {A: CommittedOffset(219)}

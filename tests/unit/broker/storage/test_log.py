@@ -1,0 +1,512 @@
+"""The partition log, on memory and on files alike: what it takes, what it gives back, what survives."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiokafkapy.broker.config import BrokerConfig
+from aiokafkapy.broker.storage.log import KEEP_FROM, PartitionLog, RejectedRecords, RejectedTimestamps
+from aiokafkapy.broker.storage.log_storage import FileStorage, MemoryStorage, OpenFiles
+from aiokafkapy.broker.storage.topic_config import TopicConfig
+from aiokafkapy.errors import (
+    CorruptMessageError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    KafkaStorageError,
+    MessageTooLargeError,
+    OffsetOutOfRangeError,
+    OutOfOrderSequenceNumberError,
+    PolicyViolationError,
+)
+from aiokafkapy.record.batch import RecordBatch, iter_batches
+from aiokafkapy.record.compression import Compression
+
+from ..support import make_batch
+
+NOW_MS = 1_700_000_000_000
+
+OpenLog = Callable[..., PartitionLog]
+
+
+@pytest.fixture(params=["memory", "files"])
+def open_log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenLog]:
+    """Opens a log with these topic options; a second call opens the same files again."""
+    files = OpenFiles()
+
+    def open_log(**options: str) -> PartitionLog:
+        config = TopicConfig(BrokerConfig(), {name.replace("_", "."): value for name, value in options.items()})
+        is_memory = request.param == "memory"
+        return PartitionLog("t", 0, config, MemoryStorage() if is_memory else FileStorage(tmp_path / "0", files))
+
+    yield open_log
+    files.close()
+
+
+@pytest.fixture
+def reopen(tmp_path: Path) -> Iterator[Callable[..., PartitionLog]]:
+    files = OpenFiles()
+
+    def reopen(**options: str) -> PartitionLog:
+        config = TopicConfig(BrokerConfig(), {name.replace("_", "."): value for name, value in options.items()})
+        return PartitionLog("t", 0, config, FileStorage(tmp_path / "0", files))
+
+    yield reopen
+    files.close()
+
+
+def append(log: PartitionLog, batch: bytes, epoch: int = 0) -> int:
+    return log.append(batch, epoch, NOW_MS).base_offset
+
+
+def values(log: PartitionLog, offset: int | None = None) -> list[bytes | None]:
+    return [record.value for record in log.records(offset)]
+
+
+# appending
+
+
+def test_batches_get_the_offsets_in_turn_and_keep_their_bytes(open_log: OpenLog) -> None:
+    log = open_log()
+    first, second = make_batch([b"a", b"b"]), make_batch([b"c"])
+    assert [append(log, first, 3), append(log, second, 4)] == [0, 2]
+    assert (log.start_offset, log.end_offset, log.high_watermark, log.batch_count) == (0, 3, 3, 2)
+    stored = b"".join(log.read(0, 10_000))
+    batches = list(iter_batches(stored))
+    for batch, sent, offset, epoch in zip(batches, (first, second), (0, 2), (3, 4), strict=True):
+        batch.validate()
+        assert (batch.base_offset, batch.leader_epoch) == (offset, epoch)
+        assert bytes(batch.buffer[16:]) == sent[16:]
+    assert log.size == len(stored)
+
+
+def test_a_large_batch_is_kept_without_copying_it_and_reads_the_same(open_log: OpenLog) -> None:
+    log = open_log(max_message_bytes="10000000")
+    batch = make_batch([b"x" * KEEP_FROM])
+    append(log, make_batch())
+    append(log, batch)
+    append(log, make_batch([b"after"]))
+    assert values(log) == [b"value", b"x" * KEEP_FROM, b"after"]
+
+
+def test_a_buffer_that_can_change_is_copied(open_log: OpenLog) -> None:
+    log = open_log(max_message_bytes="10000000")
+    for size in (10, KEEP_FROM):
+        buffer = bytearray(make_batch([b"x" * size]))
+        append(log, memoryview(buffer))  # type: ignore[arg-type]
+        buffer[:] = bytes(len(buffer))
+    assert [len(value or b"") for value in values(log)] == [10, KEEP_FROM]
+
+
+@pytest.mark.parametrize("codec", list(Compression))
+def test_compressed_batches_are_kept_as_they_came(open_log: OpenLog, codec: Compression) -> None:
+    log = open_log()
+    append(log, make_batch([b"a" * 100, b"b" * 100], compression=codec))
+    assert RecordBatch(b"".join(log.read(0, 10_000))).compression is codec
+    assert values(log) == [b"a" * 100, b"b" * 100]
+
+
+def test_a_flipped_bit_is_a_corrupt_message(open_log: OpenLog) -> None:
+    log = open_log()
+    broken = bytearray(make_batch([b"hello"]))
+    broken[-2] ^= 1
+    with pytest.raises(CorruptMessageError, match="CRC"):
+        append(log, bytes(broken))
+    assert log.end_offset == 0
+
+
+def test_a_batch_over_the_limit_names_size_and_limit(open_log: OpenLog) -> None:
+    log = open_log(max_message_bytes="200")
+    batch = make_batch([b"x" * 200])
+    with pytest.raises(
+        MessageTooLargeError, match=rf"{len(batch)} bytes which exceeds the maximum configured value of 200"
+    ):
+        append(log, batch)
+
+
+def with_header(batch: bytes, offset: int, form: str, value: int) -> bytes:
+    """The batch with one header field changed, and its CRC made right again."""
+    from crc32c import crc32c
+
+    changed = bytearray(batch)
+    struct.pack_into(form, changed, offset, value)
+    struct.pack_into(">I", changed, 17, crc32c(changed[21:]))
+    return bytes(changed)
+
+
+@pytest.mark.parametrize(
+    ("batch", "problem"),
+    [
+        (make_batch() + make_batch(), "exactly one whole record batch"),
+        (make_batch()[:40], "exactly one whole record batch"),
+        (make_batch()[:-1], "exactly one whole record batch"),
+        (b"", "exactly one whole record batch"),
+        (with_header(make_batch(), 16, ">b", 1), "message format 1"),
+        (with_header(make_batch(), 0, ">q", 5), "baseOffset .* should be 0"),
+        (with_header(make_batch(), 21, ">h", 0x20), "control records"),
+        (with_header(make_batch(), 57, ">i", 0), "Invalid reported count 0"),
+        (with_header(make_batch(), 23, ">i", 4), r"Inconsistent batch offset range \[0, 4\] and count 1"),
+        (make_batch(producer=(5, 0, -1)), "Invalid sequence number -1 in record batch with producerId 5"),
+    ],
+)
+def test_a_batch_that_is_not_what_it_says_is_refused(open_log: OpenLog, batch: bytes, problem: str) -> None:
+    log = open_log()
+    with pytest.raises(InvalidRecordError, match=problem):
+        append(log, batch)
+    assert log.end_offset == 0
+
+
+@pytest.mark.parametrize("garbage", [b"x" * 100, bytes(100), with_header(make_batch(), 16, ">b", 3)])
+def test_what_is_no_batch_is_corrupt_or_of_an_old_format(open_log: OpenLog, garbage: bytes) -> None:
+    log = open_log()
+    with pytest.raises((CorruptMessageError, InvalidRecordError)):
+        append(log, garbage)
+    assert log.end_offset == 0
+
+
+def test_a_piece_behind_the_batch_is_left_out(open_log: OpenLog) -> None:
+    log = open_log()
+    batch = make_batch()
+    append(log, batch + batch[:30])
+    assert log.size == len(batch)
+
+
+# timestamps
+
+
+def test_log_append_time_becomes_the_time_of_every_record(open_log: OpenLog) -> None:
+    log = open_log(message_timestamp_type="LogAppendTime")
+    info = log.append(make_batch([b"a", b"b"], timestamps=[1, 2]), 0, NOW_MS)
+    assert info.log_append_time_ms == NOW_MS
+    batch = RecordBatch(b"".join(log.read(0, 10_000)))
+    batch.validate()
+    assert [(record.timestamp_ms, record.timestamp_type) for record in log.records()] == [(NOW_MS, 1)] * 2
+    found = log.max_timestamp()
+    assert found is not None
+    assert (found.timestamp_ms, found.offset) == (NOW_MS, 0)
+
+
+def test_records_from_the_future_are_named_one_by_one(open_log: OpenLog) -> None:
+    log = open_log(message_timestamp_after_max_ms="1000")
+    with pytest.raises(RejectedTimestamps) as caught:
+        append(log, make_batch([b"a", b"b", b"c"], timestamps=[NOW_MS, NOW_MS + 1_001, NOW_MS + 1_000]))
+    assert [index for index, _ in caught.value.record_errors] == [1]
+    assert isinstance(caught.value, InvalidTimestampError)
+    assert log.end_offset == 0
+
+
+def test_records_that_are_too_old_are_named_one_by_one(open_log: OpenLog) -> None:
+    log = open_log(message_timestamp_before_max_ms="1000")
+    with pytest.raises(RejectedTimestamps) as caught:
+        append(log, make_batch([b"a", b"b"], timestamps=[NOW_MS - 1_001, NOW_MS]))
+    assert [index for index, _ in caught.value.record_errors] == [0]
+
+
+def test_a_compacted_topic_names_the_records_without_a_key(open_log: OpenLog) -> None:
+    log = open_log(cleanup_policy="compact")
+    append(log, make_batch())
+    with pytest.raises(RejectedRecords, match="Compacted topic cannot accept message without key") as caught:
+        append(log, make_batch([b"a", b"b"], key=None))
+    assert [index for index, _ in caught.value.record_errors] == [0, 1]
+
+
+# idempotence
+
+
+def test_a_repeated_batch_gets_its_first_offset_again(open_log: OpenLog) -> None:
+    log = open_log()
+    for sequence in range(5):
+        append(log, make_batch(producer=(9, 0, sequence)))
+    info = log.append(make_batch(producer=(9, 0, 2)), 0, NOW_MS)
+    assert (info.base_offset, info.last_offset, info.is_duplicate) == (2, 2, True)
+    assert log.end_offset == 5
+
+
+def test_a_batch_out_of_order_changes_nothing(open_log: OpenLog) -> None:
+    log = open_log()
+    append(log, make_batch(producer=(9, 0, 0)))
+    with pytest.raises(OutOfOrderSequenceNumberError):
+        append(log, make_batch(producer=(9, 0, 2)))
+    assert append(log, make_batch(producer=(9, 0, 1))) == 1
+
+
+# reading
+
+
+def test_reading_is_by_whole_batches_within_the_limit(open_log: OpenLog) -> None:
+    log = open_log()
+    size = len(make_batch([b"a", b"b"]))
+    for _ in range(4):
+        append(log, make_batch([b"a", b"b"]))
+
+    def batches(offset: int, max_bytes: int, *, minimum_one: bool = True) -> list[int]:
+        data = b"".join(log.read(offset, max_bytes, minimum_one=minimum_one))
+        return [batch.base_offset for batch in iter_batches(data, allow_partial=False)]
+
+    assert batches(0, 10_000) == [0, 2, 4, 6]
+    assert batches(3, 2 * size) == [2, 4]
+    assert batches(2, 2 * size - 1) == [2]
+    assert batches(2, 0) == [2]
+    assert batches(2, size - 1, minimum_one=False) == []
+    assert batches(2, size, minimum_one=False) == [2]
+    assert batches(8, 10_000) == []
+    assert log.bytes_from(3) == 3 * size
+    assert log.bytes_from(8) == 0
+
+
+@pytest.mark.parametrize("offset", [-1, 2])
+def test_reading_out_of_range_is_said(open_log: OpenLog, offset: int) -> None:
+    log = open_log()
+    append(log, make_batch())
+    with pytest.raises(OffsetOutOfRangeError):
+        log.read(offset, 100)
+
+
+@given(
+    sizes=st.lists(st.integers(1, 4), min_size=1, max_size=20),
+    offset=st.integers(0, 80),
+    max_bytes=st.integers(0, 2_000),
+)
+def test_any_read_gives_the_records_from_there_on(sizes: list[int], offset: int, max_bytes: int) -> None:
+    log = PartitionLog("t", 0, TopicConfig(BrokerConfig()), MemoryStorage())
+    for size in sizes:
+        append(log, make_batch([b"v"] * size))
+    offset = min(offset, log.end_offset)
+    data = b"".join(log.read(offset, max_bytes))
+    batches = list(iter_batches(data, allow_partial=False))
+    if offset == log.end_offset:
+        assert not batches
+        return
+    assert batches[0].base_offset <= offset < batches[0].next_offset
+    assert len(data) <= max_bytes or len(batches) == 1
+    assert [batch.next_offset for batch in batches[:-1]] == [batch.base_offset for batch in batches[1:]]
+
+
+# look-ups
+
+
+def test_the_look_up_by_time_finds_the_first_record_that_is_not_older(open_log: OpenLog) -> None:
+    log = open_log()
+    append(log, make_batch([b"a", b"b"], timestamps=[100, 300]), 1)
+    append(log, make_batch([b"c", b"d"], timestamps=[200, 250]), 2)
+    append(log, make_batch([b"e"], timestamps=[400]), 2)
+
+    def found(timestamp_ms: int) -> tuple[int, int, int] | None:
+        return log.offset_for_time(timestamp_ms)
+
+    assert found(0) == (100, 0, 1)
+    assert found(101) == (300, 1, 1)
+    assert found(300) == (300, 1, 1)
+    assert found(301) == (400, 4, 2)
+    assert found(401) is None
+    assert log.max_timestamp() == (400, 4, 2)
+
+
+def test_an_empty_log_has_no_youngest_record(open_log: OpenLog) -> None:
+    assert open_log().max_timestamp() is None
+
+
+def test_the_look_up_by_time_skips_deleted_records(open_log: OpenLog) -> None:
+    log = open_log()
+    append(log, make_batch([b"a", b"b"], timestamps=[500, 600]))
+    append(log, make_batch([b"c"], timestamps=[200]))
+    append(log, make_batch([b"d"], timestamps=[550]))
+    log.delete_records(2)
+    assert log.offset_for_time(201) == (550, 3, 0)
+    assert log.max_timestamp() == (550, 3, 0)
+
+
+def test_end_offsets_of_leader_epochs() -> None:
+    """As Java's ``LeaderEpochFileCache.endOffsetFor``."""
+    log = PartitionLog("t", 0, TopicConfig(BrokerConfig()), MemoryStorage())
+    append(log, make_batch([b"a", b"b"]), 1)
+    append(log, make_batch([b"c"]), 4)
+    assert log.end_offset_for_epoch(0, 6) == (0, 0)
+    assert log.end_offset_for_epoch(1, 6) == (1, 2)
+    assert log.end_offset_for_epoch(3, 6) == (1, 2)
+    assert log.end_offset_for_epoch(4, 6) == (4, 3)
+    assert log.end_offset_for_epoch(6, 6) == (6, 3)
+    assert log.end_offset_for_epoch(7, 6) == (-1, -1)
+    assert log.end_offset_for_epoch(-1, 6) == (-1, -1)
+    assert [log.epoch_at(offset) for offset in range(4)] == [1, 1, 4, -1]
+
+
+# deleting
+
+
+def test_deleting_records_moves_the_start_and_never_back(open_log: OpenLog) -> None:
+    log = open_log()
+    for value in (b"a", b"b", b"c"):
+        append(log, make_batch([value, value]))
+    assert log.delete_records(3) == 3
+    assert log.delete_records(1) == 3
+    assert values(log) == [b"b", b"c", b"c"]
+    with pytest.raises(OffsetOutOfRangeError):
+        log.read(2, 100)
+    assert log.delete_records(-1) == 6
+    assert values(log) == []
+    assert append(log, make_batch([b"d"])) == 6
+    assert values(log) == [b"d"]
+
+
+@pytest.mark.parametrize("offset", [4, -2])
+def test_deleting_what_is_not_there_is_out_of_range(open_log: OpenLog, offset: int) -> None:
+    log = open_log()
+    append(log, make_batch([b"a"] * 3))
+    with pytest.raises(OffsetOutOfRangeError):
+        log.delete_records(offset)
+
+
+def test_records_of_a_compacted_topic_are_not_deleted(open_log: OpenLog) -> None:
+    with pytest.raises(PolicyViolationError):
+        open_log(cleanup_policy="compact").delete_records(0)
+
+
+def test_memory_gives_the_bytes_back_batch_by_batch() -> None:
+    storage = MemoryStorage()
+    log = PartitionLog("t", 0, TopicConfig(BrokerConfig()), storage)
+    for _ in range(10):
+        append(log, make_batch([b"x" * 100]))
+    size = log.size
+    log.delete_records(9)
+    assert log.size == size // 10
+    assert log.batch_count == 1
+
+
+# files
+
+
+def test_everything_is_there_again_after_opening(reopen: OpenLog) -> None:
+    log = reopen(segment_bytes="300")
+    for number in range(10):
+        append(
+            log,
+            make_batch([b"%d" % number, b"x" * 50], producer=(3, 1, number * 2), timestamps=[number, number]),
+            number,
+        )
+    log.delete_records(5)
+    again = reopen(segment_bytes="300")
+    assert (again.start_offset, again.end_offset) == (5, 20)
+    assert again.records() == log.records()
+    assert again.append(make_batch([b"9", b"x" * 50], producer=(3, 1, 18)), 0, NOW_MS).base_offset == 18
+    with pytest.raises(OutOfOrderSequenceNumberError):
+        append(again, make_batch(producer=(3, 1, 22)))
+    assert append(again, make_batch(producer=(3, 1, 20))) == 20
+    assert again.offset_for_time(7) == log.offset_for_time(7)
+    assert again.epoch_at(6) == 3
+
+
+def test_a_torn_tail_is_cut_off_wherever_it_tore(tmp_path: Path, reopen: OpenLog) -> None:
+    log = reopen()
+    append(log, make_batch([b"first"]))
+    path = tmp_path / "0" / f"{0:020d}.log"
+    whole = path.read_bytes()
+    append(log, make_batch([b"second"]))
+    both = path.read_bytes()
+    for size in range(len(whole), len(both)):
+        path.write_bytes(both[:size])
+        again = reopen()
+        assert values(again) == [b"first"]
+        assert path.stat().st_size == len(whole)
+        assert append(again, make_batch([b"third"])) == 1
+        assert values(reopen()) == [b"first", b"third"]
+
+
+@pytest.mark.parametrize("garbage", [bytes(200), b"\xff" * 200, b"\x00" * 11 + b"\x7f" * 100])
+def test_garbage_behind_the_last_batch_is_cut_off(tmp_path: Path, reopen: OpenLog, garbage: bytes) -> None:
+    append(reopen(), make_batch([b"first"]))
+    with (tmp_path / "0" / f"{0:020d}.log").open("ab") as file:
+        file.write(garbage)
+    assert values(reopen()) == [b"first"]
+
+
+def test_a_flipped_bit_in_the_middle_ends_the_log_there(tmp_path: Path, reopen: OpenLog) -> None:
+    log = reopen(segment_bytes="150")
+    for number in range(5):
+        append(log, make_batch([b"%d" % number] * 2))
+    before = values(log)
+    segments = sorted((tmp_path / "0").glob("*.log"))
+    assert len(segments) > 2
+    broken = bytearray(segments[1].read_bytes())
+    broken[70] ^= 1
+    segments[1].write_bytes(broken)
+    again = reopen(segment_bytes="150")
+    assert again.end_offset == int(segments[1].stem)
+    assert values(again) == before[: again.end_offset]
+    assert append(again, make_batch([b"new"])) == int(segments[1].stem)
+    assert values(reopen(segment_bytes="150"))[-1] == b"new"
+
+
+def test_segments_are_removed_when_all_their_records_are_deleted(tmp_path: Path, reopen: OpenLog) -> None:
+    log = reopen(segment_bytes="150")
+    for number in range(6):
+        append(log, make_batch([b"%d" % number] * 2))
+    before = len(list((tmp_path / "0").glob("*.log")))
+    log.delete_records(-1)
+    assert len(list((tmp_path / "0").glob("*.log"))) == 1 < before
+    again = reopen(segment_bytes="150")
+    assert (again.start_offset, again.end_offset) == (12, 12)
+    assert append(again, make_batch()) == 12
+
+
+def test_a_write_that_fails_leaves_the_log_as_it_was(
+    tmp_path: Path, reopen: OpenLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import os
+
+    log = reopen()
+    append(log, make_batch([b"first"], producer=(1, 0, 0)))
+    really = os.pwritev
+
+    def fail(descriptor: int, buffers: list[bytes], offset: int) -> int:
+        really(descriptor, [bytes(buffers[0])[:20]], offset)
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "pwritev", fail)
+    with pytest.raises(KafkaStorageError, match="No space left on device"):
+        append(log, make_batch([b"second"], producer=(1, 0, 1)))
+    monkeypatch.undo()
+    assert values(log) == [b"first"]
+    assert values(reopen()) == [b"first"]
+    assert append(log, make_batch([b"again"], producer=(1, 0, 1))) == 1
+    assert values(reopen()) == [b"first", b"again"]
+
+
+def test_a_write_in_pieces_is_carried_on(tmp_path: Path, reopen: OpenLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    really = os.pwrite
+    monkeypatch.setattr(
+        os, "pwritev", lambda descriptor, buffers, offset: really(descriptor, bytes(buffers[0])[:7], offset)
+    )
+    monkeypatch.setattr(os, "pwrite", lambda descriptor, data, offset: really(descriptor, data[:10], offset))
+    append(reopen(), make_batch([b"whole"]))
+    monkeypatch.undo()
+    assert values(reopen()) == [b"whole"]
+
+
+def test_flush_messages_1_has_every_batch_on_the_disk(reopen: OpenLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    import os
+
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    append(reopen(), make_batch())
+    assert not synced
+    log = reopen(flush_messages="1")
+    append(log, make_batch([b"on disk"]))
+    assert len(synced) == 1
+
+    def fail(descriptor: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(KafkaStorageError, match="Input/output error"):
+        append(log, make_batch([b"perhaps"]))
+    monkeypatch.undo()
+    append(log, make_batch([b"next"]))
+    assert values(log) == values(reopen()) == [b"value", b"on disk", b"next"]

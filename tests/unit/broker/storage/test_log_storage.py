@@ -1,0 +1,140 @@
+"""Files and memory under the logs; what a log makes of them is tested with ``log``."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from aiokafkapy.broker.storage.log_storage import FileStorage, LogStorage, MemoryStorage, OpenFiles, write_atomically
+from aiokafkapy.errors import KafkaStorageError
+
+
+@pytest.fixture
+def files() -> Iterator[OpenFiles]:
+    files = OpenFiles(limit=3)
+    yield files
+    files.close()
+
+
+@pytest.fixture(params=["memory", "files"])
+def storage(request: pytest.FixtureRequest, tmp_path: Path, files: OpenFiles) -> LogStorage:
+    return MemoryStorage() if request.param == "memory" else FileStorage(tmp_path / "0", files)
+
+
+def test_what_is_appended_is_read_by_position(storage: LogStorage) -> None:
+    for offset, pieces in enumerate([(b"ab",), (b"cd", memoryview(b"ef")), (b"g",)]):
+        storage.append(pieces, offset, 3)
+    assert storage.size == 7
+    assert b"".join(storage.read(0, 7)) == b"abcdefg"
+    assert b"".join(storage.read(2, 4)) == b"cdef"
+    assert b"".join(storage.read(6, 100)) == b"g"
+    assert storage.read(7, 10) == []
+
+
+def test_discarding_keeps_the_positions(storage: LogStorage) -> None:
+    for offset in range(4):
+        storage.append((b"%d%d" % (offset, offset),), offset, 2)
+    storage.discard_before(4)
+    assert b"".join(storage.read(4, 4)) == b"2233"
+    storage.append((b"44",), 4, 2)
+    assert b"".join(storage.read(6, 4)) == b"3344"
+
+
+def test_a_new_segment_begins_when_the_last_would_outgrow_its_size(tmp_path: Path, files: OpenFiles) -> None:
+    storage = FileStorage(tmp_path / "0", files)
+    for offset, size in enumerate([4, 4, 4, 20, 1]):
+        storage.append((b"x" * size,), offset, 8)
+    assert {path.stem: path.stat().st_size for path in sorted((tmp_path / "0").glob("*.log"))} == {
+        f"{0:020d}": 8,
+        f"{2:020d}": 4,
+        f"{3:020d}": 20,
+        f"{4:020d}": 1,
+    }
+
+
+def test_the_last_segment_is_never_discarded(tmp_path: Path, files: OpenFiles) -> None:
+    storage = FileStorage(tmp_path / "0", files)
+    for offset in range(3):
+        storage.append((b"x" * 4,), offset, 4)
+    storage.discard_before(12)
+    assert [path.stem for path in (tmp_path / "0").glob("*.log")] == [f"{2:020d}"]
+
+
+def test_no_more_descriptors_are_held_than_allowed(tmp_path: Path, files: OpenFiles) -> None:
+    storages = [FileStorage(tmp_path / str(number), files) for number in range(10)]
+    for turn in range(3):
+        for number, storage in enumerate(storages):
+            storage.append((b"%d" % number,), turn, 100)
+            assert len(files) <= 3
+    assert [b"".join(storage.read(0, 3)) for storage in storages] == [b"%d" % number * 3 for number in range(10)]
+    storages[9].delete()
+    assert len(files) == 2
+    assert not (tmp_path / "9").exists()
+    files.close()
+    assert len(files) == 0
+
+
+def test_a_file_that_became_shorter_is_said(tmp_path: Path, files: OpenFiles) -> None:
+    storage = FileStorage(tmp_path / "0", files)
+    storage.append((b"abcd",), 0, 100)
+    os.truncate(tmp_path / "0" / f"{0:020d}.log", 2)
+    with pytest.raises(KafkaStorageError, match="shorter than it was"):
+        storage.read(0, 4)
+
+
+def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path, files: OpenFiles) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    storage = FileStorage(tmp_path / "file" / "0", files)
+    with pytest.raises(KafkaStorageError, match="cannot create"):
+        storage.append((b"abcd",), 0, 100)
+    with pytest.raises(KafkaStorageError, match="cannot write"):
+        storage.save_start_offset(5)
+    assert storage.size == 0
+
+
+def test_recovery_stops_at_the_first_unsound_segment(tmp_path: Path, files: OpenFiles) -> None:
+    storage = FileStorage(tmp_path / "0", files)
+    for offset, data in enumerate([b"good", b"goXX", b"good"]):
+        storage.append((data,), offset, 4)
+    seen: list[tuple[bytes, int]] = []
+
+    def scan(view: memoryview, position: int) -> int:
+        seen.append((bytes(view), position))
+        return bytes(view).find(b"X") if b"X" in bytes(view) else len(view)
+
+    again = FileStorage(tmp_path / "0", files)
+    assert again.recover(scan) == 6
+    assert seen == [(b"good", 0), (b"goXX", 4)]
+    assert again.size == 6
+    assert b"".join(again.read(0, 10)) == b"goodgo"
+    assert len(list((tmp_path / "0").glob("*.log"))) == 2
+
+
+def test_the_start_offset_is_remembered(tmp_path: Path, files: OpenFiles) -> None:
+    storage = FileStorage(tmp_path / "0", files)
+    assert storage.load_start_offset() == 0
+    storage.append((b"abcd",), 17, 100)
+    assert FileStorage(tmp_path / "0", files).load_start_offset() == 17
+    storage.save_start_offset(42)
+    assert FileStorage(tmp_path / "0", files).load_start_offset() == 42
+    (tmp_path / "0" / "log-start-offset").write_bytes(b"")
+    assert FileStorage(tmp_path / "0", files).load_start_offset() == 17
+
+
+def test_replacing_a_file_leaves_the_old_one_or_the_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    write_atomically(path, b"old")
+
+    def fail(self: Path, data: bytes) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", fail)
+    with pytest.raises(OSError, match="No space"):
+        write_atomically(path, b"new")
+    monkeypatch.undo()
+    assert path.read_bytes() == b"old"
+    write_atomically(path, b"new")
+    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("file", b"new")]

@@ -1,0 +1,65 @@
+"""Topic options: known by Kafka's names, checked, and what the log sees of them."""
+
+from __future__ import annotations
+
+import pytest
+
+from aiokafkapy.broker.config import BrokerConfig
+from aiokafkapy.broker.storage.topic_config import TOPIC_OPTIONS, TopicConfig
+from aiokafkapy.errors import InvalidConfigError
+
+
+def test_every_default_is_a_value_the_option_takes() -> None:
+    config = TopicConfig(BrokerConfig())
+    again = TopicConfig(BrokerConfig(), {name: config.value(name) for name in TOPIC_OPTIONS})
+    assert all(again.value(name) == config.value(name) for name in TOPIC_OPTIONS)
+
+
+def test_defaults_are_the_brokers() -> None:
+    config = TopicConfig(BrokerConfig.of(message_max_bytes=123, message_timestamp_type="LogAppendTime"))
+    assert (config.max_message_bytes, config.uses_log_append_time) == (123, True)
+    assert config.is_default("max.message.bytes")
+
+
+def test_a_topics_own_value_comes_first() -> None:
+    config = TopicConfig(BrokerConfig(), {"max.message.bytes": " 77 ", "cleanup.policy": "compact,delete"})
+    assert (config.max_message_bytes, config.is_compacted) == (77, True)
+    assert not config.is_default("max.message.bytes")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("max.message.bytes", "-1"),
+        ("max.message.bytes", "big"),
+        ("message.timestamp.type", "createtime"),
+        ("cleanup.policy", "archive"),
+        ("min.insync.replicas", "0"),
+        ("min.cleanable.dirty.ratio", "2"),
+        ("compression.type", "lz4"),
+        ("remote.storage.enable", "true"),
+        ("retention.ms", "-2"),
+    ],
+)
+def test_a_value_the_option_cannot_have_is_named(name: str, value: str) -> None:
+    with pytest.raises(InvalidConfigError, match=f"Invalid value {value} for configuration {name}"):
+        TopicConfig(BrokerConfig(), {name: value})
+
+
+def test_an_unknown_name_is_named() -> None:
+    with pytest.raises(InvalidConfigError, match=r"Unknown topic config name: retention\.days"):
+        TopicConfig(BrokerConfig(), {"retention.days": "1"})
+    with pytest.raises(InvalidConfigError, match=r"Unknown topic config name: retention\.days"):
+        TopicConfig(BrokerConfig()).altered({"retention.days": None})
+
+
+def test_null_is_no_value() -> None:
+    with pytest.raises(InvalidConfigError, match="Null value"):
+        TopicConfig(BrokerConfig(), {"retention.ms": None})
+
+
+def test_altering_makes_a_new_one() -> None:
+    config = TopicConfig(BrokerConfig(), {"retention.ms": "1", "segment.bytes": "100"})
+    altered = config.altered({"retention.ms": None, "max.message.bytes": "5"})
+    assert altered.overrides == {"segment.bytes": "100", "max.message.bytes": "5"}
+    assert config.overrides == {"retention.ms": "1", "segment.bytes": "100"}

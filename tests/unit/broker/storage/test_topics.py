@@ -1,0 +1,280 @@
+"""Topics: what may be created, who leads, and what is there after a restart."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from aiokafkapy.broker.config import BrokerConfig
+from aiokafkapy.broker.storage.topics import MAX_PARTITIONS_PER_TOPIC, Partition, TopicRegistry
+from aiokafkapy.errors import (
+    InvalidConfigError,
+    InvalidPartitionsError,
+    InvalidReplicaAssignmentError,
+    InvalidReplicationFactorError,
+    InvalidTopicError,
+    TopicAlreadyExistsError,
+    UnknownTopicOrPartitionError,
+)
+
+from ..support import make_batch
+
+OpenRegistry = Callable[..., TopicRegistry]
+
+
+@pytest.fixture
+def open_registry(tmp_path: Path) -> Iterator[OpenRegistry]:
+    """Opens the same folder each time; with ``nodes`` nodes."""
+    opened: list[TopicRegistry] = []
+
+    def open_registry(nodes: int = 3, *, in_memory: bool = False, **config: object) -> TopicRegistry:
+        data_dir = None if in_memory else tmp_path
+        registry = TopicRegistry(BrokerConfig.of(**config), range(1, nodes + 1), data_dir=data_dir)
+        opened.append(registry)
+        return registry
+
+    yield open_registry
+    for registry in opened:
+        registry.close()
+
+
+@pytest.fixture
+def registry(open_registry: OpenRegistry) -> TopicRegistry:
+    return open_registry(in_memory=True)
+
+
+# creating
+
+
+def test_a_topic_is_found_by_name_and_by_id(registry: TopicRegistry) -> None:
+    topic = registry.create("t", 2)
+    assert registry.get("t") is registry.by_id(topic.topic_id) is topic
+    assert registry.partition("t", 1) is topic.partitions[1]
+    assert registry.partition("t", 2) is registry.partition("u", 0) is registry.partition("t", -1) is None
+    assert registry.by_id(uuid.uuid4()) is registry.by_id(None) is registry.get("u") is None
+    assert ("t" in registry, len(registry), [each.name for each in registry]) == (True, 1, ["t"])
+
+
+def test_leaders_and_replicas_go_round(registry: TopicRegistry) -> None:
+    topic = registry.create("t", 4, replication_factor=2)
+    assert [(p.leader, p.replicas) for p in topic.partitions] == [(1, (1, 2)), (2, (2, 3)), (3, (3, 1)), (1, (1, 2))]
+    assert {p.leader_epoch for p in topic.partitions} == {0}
+
+
+def test_defaults_come_from_the_broker(open_registry: OpenRegistry) -> None:
+    registry = open_registry(in_memory=True, num_partitions=5)
+    assert [len(p.replicas) for p in registry.create("t").partitions] == [3] * 5
+    one = open_registry(in_memory=True, default_replication_factor=1)
+    assert len(one.create("t").partitions[0].replicas) == 1
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "a/b", "x" * 250, "a\x00"])
+def test_names_kafka_does_not_take_are_refused(registry: TopicRegistry, name: str) -> None:
+    with pytest.raises(InvalidTopicError):
+        registry.create(name)
+
+
+def test_names_that_collide_in_metrics_are_refused(registry: TopicRegistry) -> None:
+    registry.create("a.b")
+    with pytest.raises(InvalidTopicError, match=r"collides with existing topic: a\.b"):
+        registry.create("a_b")
+
+
+def test_a_name_is_taken_once(registry: TopicRegistry) -> None:
+    registry.create("t")
+    with pytest.raises(TopicAlreadyExistsError, match="Topic 't' already exists"):
+        registry.create("t")
+
+
+@pytest.mark.parametrize("count", [0, -2, MAX_PARTITIONS_PER_TOPIC + 1])
+def test_a_senseless_number_of_partitions_is_refused(registry: TopicRegistry, count: int) -> None:
+    with pytest.raises(InvalidPartitionsError):
+        registry.create("t", count)
+
+
+@pytest.mark.parametrize("factor", [0, -2, 4])
+def test_a_replication_factor_without_the_nodes_is_refused(registry: TopicRegistry, factor: int) -> None:
+    with pytest.raises(InvalidReplicationFactorError):
+        registry.create("t", 1, replication_factor=factor)
+
+
+@pytest.mark.parametrize(
+    "assignments",
+    [{0: [1], 2: [1]}, {0: [1, 1]}, {0: []}, {0: [9]}, {0: [1, 2], 1: [1]}, {1: [1]}],
+)
+def test_assignments_that_do_not_fit_are_refused(registry: TopicRegistry, assignments: dict[int, list[int]]) -> None:
+    with pytest.raises(InvalidReplicaAssignmentError):
+        registry.create("t", assignments=assignments)
+
+
+def test_assignments_are_followed(registry: TopicRegistry) -> None:
+    topic = registry.create("t", assignments={1: [2, 1], 0: [3, 2]})
+    assert [p.replicas for p in topic.partitions] == [(3, 2), (2, 1)]
+
+
+def test_validating_only_creates_nothing(open_registry: OpenRegistry, tmp_path: Path) -> None:
+    registry = open_registry()
+    assert len(registry.create("t", 3, validate_only=True).partitions) == 3
+    assert "t" not in registry
+    assert not list((tmp_path / "topics").iterdir())
+
+
+def test_a_wrong_config_is_refused_and_nothing_is_made(registry: TopicRegistry) -> None:
+    with pytest.raises(InvalidConfigError):
+        registry.create("t", 1, {"max.message.bytes": "many"})
+    assert "t" not in registry
+
+
+# more partitions
+
+
+def test_partitions_are_added_behind_the_others(registry: TopicRegistry) -> None:
+    topic = registry.create("t", 2, replication_factor=1)
+    registry.add_partitions("t", 4)
+    assert [(p.index, p.replicas) for p in topic.partitions] == [(0, (1,)), (1, (2,)), (2, (3,)), (3, (1,))]
+    registry.add_partitions("t", 5, [[2]])
+    assert topic.partitions[4].replicas == (2,)
+
+
+@pytest.mark.parametrize("count", [2, 1, 0])
+def test_partitions_are_never_taken_away(registry: TopicRegistry, count: int) -> None:
+    registry.create("t", 2)
+    with pytest.raises(InvalidPartitionsError):
+        registry.add_partitions("t", count)
+
+
+def test_each_new_partition_needs_its_assignment(registry: TopicRegistry) -> None:
+    registry.create("t", 2)
+    with pytest.raises(InvalidReplicaAssignmentError):
+        registry.add_partitions("t", 4, [[1]])
+
+
+# leaders
+
+
+def test_every_move_of_a_leader_raises_the_epoch(registry: TopicRegistry) -> None:
+    partition = registry.create("t", 1, replication_factor=1).partitions[0]
+    told: list[Partition] = []
+    registry.on_change = told.append
+    for node_id, epoch in ((2, 1), (None, 2), (1, 3)):
+        registry.set_leader("t", 0, node_id)
+        assert (partition.leader, partition.leader_epoch) == (node_id, epoch)
+    assert partition.replicas == (1, 2)
+    assert told == [partition] * 3
+
+
+def test_only_a_node_that_exists_can_lead(registry: TopicRegistry) -> None:
+    registry.create("t", 1)
+    with pytest.raises(InvalidReplicaAssignmentError):
+        registry.set_leader("t", 0, 9)
+    with pytest.raises(UnknownTopicOrPartitionError):
+        registry.set_leader("t", 1, 1)
+
+
+def test_when_a_node_stops_its_partitions_go_to_the_next_replica_that_runs(registry: TopicRegistry) -> None:
+    topic = registry.create("t", 3, replication_factor=2)
+    registry.node_stopped(2)
+    registry.node_stopped(3)
+    assert [(p.leader, p.leader_epoch) for p in topic.partitions] == [(1, 0), (None, 2), (1, 1)]
+    registry.node_started(3)
+    assert [(p.leader, p.leader_epoch) for p in topic.partitions] == [(1, 0), (3, 3), (1, 1)]
+
+
+def test_replicas_are_put_on_nodes_that_run(registry: TopicRegistry) -> None:
+    registry.node_stopped(1)
+    topic = registry.create("t", 2)
+    assert [p.replicas for p in topic.partitions] == [(2, 3), (3, 2)]
+    with pytest.raises(InvalidReplicationFactorError, match=r"only 2 broker\(s\) are registered"):
+        registry.create("u", 1, replication_factor=3)
+
+
+# configuration
+
+
+def test_altering_reaches_the_logs(registry: TopicRegistry) -> None:
+    topic = registry.create("t", 2, {"max.message.bytes": "10"})
+    registry.alter_config("t", {"max.message.bytes": "20"}, validate_only=True)
+    assert topic.config.max_message_bytes == 10
+    registry.alter_config("t", {"max.message.bytes": "20"})
+    assert {p.log.config.max_message_bytes for p in topic.partitions} == {20}
+    registry.alter_config("t", {"max.message.bytes": None})
+    assert topic.config.overrides == {}
+
+
+# deleting
+
+
+def test_a_deleted_topic_is_gone_and_whoever_watches_is_told(open_registry: OpenRegistry, tmp_path: Path) -> None:
+    registry = open_registry()
+    partition = registry.create("t", 1).partitions[0]
+    partition.log.append(make_batch(), 0, 0)
+    told: list[Partition] = []
+    registry.on_change = told.append
+    registry.delete("t")
+    assert (partition.is_deleted, partition.leader, told) == (True, None, [partition])
+    assert not list((tmp_path / "topics").iterdir())
+    assert "t" not in open_registry()
+    with pytest.raises(UnknownTopicOrPartitionError):
+        registry.delete("t")
+
+
+def test_a_topic_made_again_is_another_topic(open_registry: OpenRegistry) -> None:
+    registry = open_registry()
+    first = registry.create("t", 1)
+    first.partitions[0].log.append(make_batch(), 0, 0)
+    registry.delete("t")
+    second = registry.create("t", 1)
+    assert second.topic_id != first.topic_id
+    assert second.partitions[0].log.end_offset == 0
+    again = open_registry().get("t")
+    assert again is not None
+    assert again.topic_id == second.topic_id
+
+
+# restarting
+
+
+def test_everything_is_there_again_after_a_restart(open_registry: OpenRegistry) -> None:
+    registry = open_registry()
+    topic = registry.create("t", 2, {"min.insync.replicas": "2"}, replication_factor=2)
+    registry.set_leader("t", 0, 2)
+    topic.partitions[1].log.append(make_batch([b"kept"]), 0, 0)
+    again = open_registry().get("t")
+    assert again is not None
+    assert (again.topic_id, again.config.overrides) == (topic.topic_id, {"min.insync.replicas": "2"})
+    assert [(p.leader, p.leader_epoch, p.replicas) for p in again.partitions] == [(2, 2, (1, 2)), (2, 1, (2, 3))]
+    assert [record.value for record in again.partitions[1].log.records()] == [b"kept"]
+
+
+def test_a_restart_with_fewer_nodes_leads_with_those_there_are(open_registry: OpenRegistry) -> None:
+    open_registry().create("t", 3, replication_factor=1)
+    topic = open_registry(nodes=1).get("t")
+    assert topic is not None
+    assert [(p.leader, p.replicas) for p in topic.partitions] == [(1, (1,))] * 3
+
+
+def test_what_was_left_half_made_is_removed(open_registry: OpenRegistry, tmp_path: Path) -> None:
+    registry = open_registry()
+    topic = registry.create("t", 1)
+    topic.partitions[0].log.append(make_batch(), 0, 0)
+    assert topic.folder is not None
+    (topic.folder / "topic.json").unlink()
+    assert len(open_registry()) == 0
+    assert not topic.folder.exists()
+
+
+def test_a_partition_nobody_wrote_to_costs_no_file(open_registry: OpenRegistry, tmp_path: Path) -> None:
+    open_registry().create("t", 50)
+    files = [path for path in (tmp_path / "topics").rglob("*") if path.is_file()]
+    assert [path.name for path in files] == ["topic.json"]
+
+
+def test_the_longest_name_has_a_folder(open_registry: OpenRegistry) -> None:
+    name = "x" * 249
+    open_registry().create(name, 1).partitions[0].log.append(make_batch(), 0, 0)
+    topic = open_registry().get(name)
+    assert topic is not None
+    assert topic.partitions[0].log.end_offset == 1

@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pytest
+
+from aiokafkapy.client.nodes.least_loaded_node import LeastLoadedNode, choose_least_loaded_node
+from aiokafkapy.common import Node
+
+NODES = [Node(number, f"h{number}", number) for number in range(4)]
+
+
+@dataclass
+class Situation:
+    """Node ids by what can be said of them."""
+
+    usable: dict[int, int] = field(default_factory=dict)
+    full: set[int] = field(default_factory=set)
+    preparing: set[int] = field(default_factory=set)
+    connectable: dict[int, float] = field(default_factory=dict)
+
+    def can_send_request(self, node_id: int, now: float) -> bool:
+        return node_id in self.usable
+
+    def in_flight_count(self, node_id: int) -> int:
+        return self.usable[node_id]
+
+    def is_connection_ready(self, node_id: int, now: float) -> bool:
+        return node_id in self.usable or node_id in self.full
+
+    def is_preparing_connection(self, node_id: int) -> bool:
+        return node_id in self.preparing
+
+    def can_connect(self, node_id: int, now: float) -> bool:
+        return node_id in self.connectable
+
+    def last_attempt(self, node_id: int) -> float:
+        return self.connectable[node_id]
+
+
+def choose(situation: Situation, offset: int = 0) -> LeastLoadedNode:
+    return choose_least_loaded_node(NODES, situation, 0.0, offset)
+
+
+@pytest.mark.parametrize("offset", range(4))
+def test_a_connection_with_nothing_in_flight_comes_first(offset: int):
+    situation = Situation(usable={1: 2, 2: 0}, preparing={3}, connectable={0: 0.0})
+    assert choose(situation, offset) == (NODES[2], True)
+
+
+def test_of_two_such_the_first_from_the_offset():
+    situation = Situation(usable={1: 0, 3: 0})
+    assert [choose(situation, offset).node for offset in range(4)] == [NODES[1], NODES[1], NODES[3], NODES[3]]
+
+
+@pytest.mark.parametrize("offset", range(4))
+def test_then_the_one_with_fewest_in_flight(offset: int):
+    assert choose(Situation(usable={0: 4, 1: 2, 2: 3}, preparing={3}), offset).node == NODES[1]
+
+
+@pytest.mark.parametrize("offset", range(4))
+def test_then_one_that_is_being_connected_to(offset: int):
+    assert choose(Situation(preparing={3}, connectable={0: 0.0, 1: 1.0}), offset) == (NODES[3], False)
+
+
+@pytest.mark.parametrize("offset", range(4))
+def test_then_the_one_tried_longest_ago(offset: int):
+    assert choose(Situation(connectable={0: 5.0, 1: 1.0, 2: 3.0}), offset).node == NODES[1]
+
+
+def test_else_none():
+    choice = choose(Situation())
+    assert choice == (None, False)
+    assert not choice.has_node_available_or_connection_ready
+    assert choose_least_loaded_node([], Situation(), 0.0, 0).node is None
+
+
+def test_a_connection_that_is_full_is_still_a_ready_one():
+    choice = choose(Situation(full={1}))
+    assert choice == (None, True)
+    assert choice.has_node_available_or_connection_ready

@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import pytest
+
+from aiokafkapy.client.config import ClientConfig
+from aiokafkapy.client.nodes.client_request import ClientRequest
+from aiokafkapy.client.nodes.in_flight_requests import InFlightRequest
+from aiokafkapy.client.nodes.node_readiness import NodeReadiness
+from aiokafkapy.common import Node
+from aiokafkapy.protocol.api import ApiKey
+
+NODE = Node(1, "one", 1)
+
+
+@dataclass
+class Connection:
+    is_writable: bool = True
+
+
+@pytest.fixture
+def readiness() -> NodeReadiness:
+    """Node 1 is READY and has nothing in flight."""
+    made: NodeReadiness = NodeReadiness(ClientConfig(bootstrap_servers="one:1"))
+    made._states.connecting(NODE, 10.0)
+    made._states.ready(1)
+    made._connections[1] = Connection()
+    return made
+
+
+def test_a_ready_node_takes_a_request(readiness: NodeReadiness):
+    assert readiness.can_send_request(1, 10.0)
+    assert readiness.is_connection_ready(1, 10.0)
+    assert not readiness.is_preparing_connection(1)
+    assert not readiness.can_connect(1, 10.0)
+    assert readiness.connection_delay(NODE, 10.0) == math.inf
+    assert readiness.connected_nodes == {1}
+    assert readiness.last_attempt(1) == 10.0
+    assert readiness.choose_node([NODE], 10.0) == (NODE, True)
+
+
+def test_each_condition_alone_says_no(readiness: NodeReadiness):
+    readiness._connections[1].is_writable = False
+    assert not readiness.can_send_request(1, 10.0)
+    readiness._connections[1].is_writable = True
+
+    readiness._states.throttle(1, 11.0)
+    assert not readiness.can_send_request(1, 10.0)
+    assert readiness.throttle_delay(1, 10.0) == 1.0
+    assert readiness.can_send_request(1, 11.0)
+
+    entry = InFlightRequest(ClientRequest(1, ApiKey.METADATA), 1, 1, None, 11.0, 20.0)
+    readiness._in_flight.add(entry)
+    assert not readiness.can_send_request(1, 11.0), "it is being written"
+    entry.is_written = True
+    assert readiness.can_send_request(1, 11.0)
+    assert readiness.in_flight_count(1) == readiness.in_flight_count() == 1
+
+
+def test_a_node_that_is_gone_may_be_connected_to_after_its_back_off(readiness: NodeReadiness):
+    del readiness._connections[1]
+    readiness._states.disconnected(1, 12.0)
+    assert not readiness.can_send_request(1, 12.0)
+    assert readiness.connection_failed(NODE)
+    assert not readiness.can_connect(1, 12.0)
+    assert readiness.can_connect(1, 12.1)
+    assert readiness.choose_node([NODE], 12.0).node is None
+    assert readiness.choose_node([NODE], 12.1).node == NODE
+
+
+def test_a_node_never_met(readiness: NodeReadiness):
+    other = Node(2, "two", 2)
+    assert not readiness.can_send_request(2, 10.0)
+    assert not readiness.connection_failed(other)
+    assert readiness.can_connect(2, 10.0)
+    assert readiness.authentication_error(other) is None
+    assert readiness.node_api_versions(2) is None
+    assert readiness.choose_node([], 10.0).node is None

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import asyncio
+import math
+from typing import Any
+
+import pytest
+
+from aiokafkapy.client.nodes.connection_states import NodeConnectionState
+from aiokafkapy.client.transport.broker_connections import BrokerConnections
+from aiokafkapy.client.transport.connection import BrokerConnection
+from aiokafkapy.common import Node
+from aiokafkapy.errors import KafkaConnectionError, KafkaError
+from tests.unit.client.fakes import FakeLoop
+
+NODE = Node(1, "one", 1)
+
+
+class Transport:
+    def __init__(self, protocol: Any) -> None:
+        self.protocol = protocol
+
+    def set_write_buffer_limits(self, high: int) -> None:
+        """Nothing is buffered here."""
+
+    def abort(self) -> None:
+        asyncio.get_running_loop().call_soon(self.protocol.connection_lost, None)
+
+
+class Setting:
+    """Sockets, and the owner and connector they talk to."""
+
+    def __init__(self) -> None:
+        self.loop = FakeLoop()
+        self.outcome: BaseException | None = None
+        self.hangs = False
+        self.made: list[BrokerConnection] = []
+        self.failed: list[tuple[int, KafkaError]] = []
+        loop: Any = self.loop
+        owner: Any = self
+        self.sockets = BrokerConnections(
+            self, owner, loop, {}, lambda node_id, error: self.failed.append((node_id, error)), lambda *_: None
+        )
+
+    async def connect(self, state: Any, protocol_factory: Any, on_address_failure: Any) -> None:
+        if self.hangs:
+            await asyncio.get_running_loop().create_future()
+        if self.outcome is not None:
+            raise self.outcome
+        connection = protocol_factory("one:1")
+        connection.connection_made(Transport(connection))
+
+    def _on_connection_made(self, connection: BrokerConnection) -> None:
+        self.made.append(connection)
+        self.sockets.adopt(connection)
+
+    def _on_connection_lost(self, connection: BrokerConnection, error: BaseException | None) -> None:
+        self.sockets.lost(connection)
+
+    async def begin(self) -> None:
+        self.sockets.connect(NODE, NodeConnectionState("one", 1))
+        await self.loop.settle()
+
+
+@pytest.fixture
+async def setting() -> Setting:
+    return Setting()
+
+
+async def test_an_attempt_that_succeeds_is_its_nodes_connection(setting: Setting):
+    await setting.begin()
+    (connection,) = setting.made
+    assert setting.sockets.is_current(connection)
+    assert setting.sockets.node_ids() == {1}
+    assert setting.sockets.drop(1) is connection
+    assert not setting.sockets.is_current(connection)
+    await setting.sockets.wait_closed()
+
+
+async def test_a_network_failure_is_told_and_not_raised(setting: Setting):
+    setting.outcome = ConnectionRefusedError("no")
+    await setting.begin()
+    ((node_id, error),) = setting.failed
+    assert node_id == 1
+    assert isinstance(error, KafkaConnectionError)
+    assert setting.sockets.node_ids() == set()
+    await setting.sockets.wait_closed()
+
+
+async def test_a_bug_is_told_and_raised(setting: Setting):
+    setting.outcome = ZeroDivisionError()
+    setting.sockets.connect(NODE, NodeConnectionState("one", 1))
+    (task,) = setting.sockets._tasks
+    await setting.loop.settle()
+    assert setting.failed[0][0] == 1
+    assert isinstance(task.exception(), ZeroDivisionError)
+    await setting.sockets.wait_closed()
+
+
+async def test_an_attempt_that_is_given_up_tells_nothing_and_ends(setting: Setting):
+    setting.hangs = True
+    await setting.begin()
+    assert setting.sockets.drop(1) is None
+    await setting.sockets.wait_closed()
+    assert setting.failed == []
+
+
+async def test_a_socket_of_an_attempt_given_up_is_closed(setting: Setting):
+    await setting.begin()
+    late = BrokerConnection(1, setting, setting.loop.time())  # type: ignore[arg-type]
+    late.connection_made(Transport(late))  # type: ignore[arg-type]
+    assert not setting.sockets.is_current(late)
+    setting.sockets.drop(1)
+    await setting.sockets.wait_closed()
+    assert late.is_closed
+
+
+async def test_idleness(setting: Setting):
+    assert setting.sockets.idle_since(frozenset(), 7.0) == math.inf
+    began = setting.loop.time()
+    await setting.begin()
+    assert setting.sockets.idle_since(frozenset(), began + 9) == began
+    assert setting.sockets.idle_since(frozenset({1}), began + 9) == began + 9
+    assert setting.sockets.idle_connections(began - 1) == []
+    assert setting.sockets.idle_connections(began) == setting.made
+    setting.sockets.drop(1)
+    await setting.sockets.wait_closed()
+
+
+async def test_a_connection_that_comes_after_its_attempt_was_given_up_is_not_waited_for(setting: Setting):
+    """uvloop never says that a transport is closed which was aborted in ``connection_made``."""
+
+    class SilentTransport(Transport):
+        aborted = False
+
+        def abort(self) -> None:
+            self.aborted = True
+
+    setting.hangs = True
+    await setting.begin()
+    setting.sockets.drop(NODE.node_id)
+    late: Any = BrokerConnection(NODE.node_id, setting, 0.0, "one:1")  # type: ignore[arg-type]
+    transport = SilentTransport(late)
+    late.connection_made(transport)
+    assert transport.aborted
+    await asyncio.wait_for(setting.sockets.wait_closed(), 2)

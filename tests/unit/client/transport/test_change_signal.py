@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import asyncio
+
+from aiokafkapy.client.transport.change_signal import ChangeSignal
+from tests.unit.client.fakes import FakeLoop
+
+
+async def test_all_who_wait_are_woken_once_and_those_who_come_later_are_not():
+    loop = FakeLoop()
+    signal = ChangeSignal(asyncio.get_running_loop())
+    signal.notify()
+    first, second = asyncio.ensure_future(signal.wait()), asyncio.ensure_future(signal.wait())
+    await loop.settle()
+    assert not first.done()
+    signal.notify()
+    third = asyncio.ensure_future(signal.wait())
+    await loop.settle()
+    assert first.done()
+    assert second.done()
+    assert not third.done()
+    signal.notify()
+    signal.notify()
+    await third
+
+
+async def test_a_cancelled_waiter_leaves_nothing():
+    loop = FakeLoop()
+    signal = ChangeSignal(asyncio.get_running_loop())
+    task = asyncio.ensure_future(signal.wait())
+    await loop.settle()
+    task.cancel()
+    await loop.settle()
+    assert signal._waiters == set()
+    signal.notify()

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from aiokafkapy.client.transport.connection import MAX_RESPONSE_SIZE, BrokerConnection
+from aiokafkapy.errors import MalformedFrameError
+
+
+class Owner:
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def _on_connection_made(self, connection: BrokerConnection) -> None:
+        self.events.append("made")
+
+    def _on_frames(self, connection: BrokerConnection, frames: list[bytes]) -> None:
+        self.events.append(frames)
+
+    def _on_malformed_data(self, connection: BrokerConnection, error: MalformedFrameError) -> None:
+        self.events.append(error)
+
+    def _on_writable(self, connection: BrokerConnection) -> None:
+        self.events.append("writable")
+
+    def _on_connection_lost(self, connection: BrokerConnection, error: BaseException | None) -> None:
+        self.events.append(("lost", error))
+
+
+class Transport(asyncio.Transport):
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: list[Any] = []
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        self.calls.append(("limits", high))
+
+    def write(self, data: Any) -> None:
+        self.calls.append(("write", data))
+
+    def writelines(self, list_of_data: Any) -> None:
+        self.calls.append(("writelines", list(list_of_data)))
+
+    def abort(self) -> None:
+        self.calls.append("abort")
+
+
+@pytest.fixture
+def owner() -> Owner:
+    return Owner()
+
+
+@pytest.fixture
+def transport() -> Transport:
+    return Transport()
+
+
+@pytest.fixture
+def connection(owner: Owner, transport: Transport) -> BrokerConnection:
+    connection = BrokerConnection(1, owner, 10.0, "h:1")
+    connection.connection_made(transport)
+    return connection
+
+
+def test_before_the_socket_is_there_nothing_can_be_written(owner: Owner):
+    connection = BrokerConnection(1, owner, 10.0)
+    assert not connection.is_writable
+    connection.write([b"x"])
+    connection.abort()
+    assert owner.events == []
+
+
+def test_the_high_water_mark_is_zero_so_that_writable_means_written(connection: BrokerConnection, transport: Transport):
+    assert transport.calls == [("limits", 0)]
+    assert connection.is_writable
+
+
+def test_pausing_and_resuming_is_writability(connection: BrokerConnection, owner: Owner):
+    connection.pause_writing()
+    assert not connection.is_writable
+    connection.resume_writing()
+    assert connection.is_writable
+    assert owner.events == ["made", "writable"]
+
+
+def test_buffers_go_to_the_transport_as_they_are_in_one_call(connection: BrokerConnection, transport: Transport):
+    data = bytearray(b"batch")
+    connection.write([b"head", memoryview(data)])
+    connection.write([data])
+    (name, written), single = transport.calls[1:]
+    assert name == "writelines"
+    assert written[1].obj is data
+    assert single == ("write", data)
+    assert single[1] is data
+
+
+def test_frames_are_cut_whatever_the_fragments(connection: BrokerConnection, owner: Owner):
+    stream = b"\0\0\0\2ab" + b"\0\0\0\0" + b"\0\0\0\3cde"
+    for index in range(len(stream)):
+        connection.data_received(stream[index : index + 1])
+    assert owner.events[1:] == [[b"ab"], [b""], [b"cde"]]
+    connection.data_received(stream)
+    assert owner.events[-1] == [b"ab", b"", b"cde"]
+
+
+@pytest.mark.parametrize("size", [-1, -(2**31), MAX_RESPONSE_SIZE + 1, 2**31 - 1])
+def test_a_size_that_cannot_be_is_told_and_nothing_is_kept_for_it(
+    connection: BrokerConnection, owner: Owner, size: int
+):
+    connection.data_received(size.to_bytes(4, "big", signed=True))
+    assert isinstance(owner.events[-1], MalformedFrameError)
+
+
+def test_losing_it_is_told_with_the_reason(connection: BrokerConnection, owner: Owner, transport: Transport):
+    error = ConnectionResetError()
+    connection.connection_lost(error)
+    assert owner.events[-1] == ("lost", error)
+    assert connection.is_closed
+    assert not connection.is_writable
+    connection.resume_writing()
+    assert not connection.is_writable
+    connection.abort()
+    assert "abort" not in transport.calls
+
+
+def test_abort_stops_writing_at_once(connection: BrokerConnection, transport: Transport):
+    connection.abort()
+    assert not connection.is_writable
+    assert transport.calls[-1] == "abort"
+
+
+def test_abort_after_the_loop_is_closed_is_harmless(connection: BrokerConnection, transport: Transport):
+    def refuse() -> None:
+        raise RuntimeError("Event loop is closed")
+
+    transport.abort = refuse  # type: ignore[method-assign]
+    connection.abort()
+
+
+def test_last_active_is_the_later_of_writing_and_receiving(connection: BrokerConnection):
+    connection.last_used, connection.last_received = 11.0, 12.0
+    assert connection.last_active == 12.0
+    connection.last_used = 13.0
+    assert connection.last_active == 13.0

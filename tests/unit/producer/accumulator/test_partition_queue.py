@@ -1,0 +1,84 @@
+"""The order within a partition, and its leader."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiokafkapy.common import NO_LEADER
+from aiokafkapy.producer.accumulator.partition_queue import PartitionQueue, TopicInfo
+from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
+from aiokafkapy.record.builder import RecordBatchBuilder
+
+from ..accumulator_harness import T0, T1
+from ..sender_fakes import cluster_of
+
+
+def batch_at(order: int) -> ProducerBatch:
+    return ProducerBatch(T0, RecordBatchBuilder(1000), 0.0, order=order)
+
+
+def orders(queue: PartitionQueue) -> list[int]:
+    return [batch.order for batch in queue.batches]
+
+
+@given(st.permutations(range(8)))
+def test_whatever_comes_back_in_whatever_order_finds_its_place(sequence: list[int]) -> None:
+    queue = PartitionQueue(T0)
+    for order in sequence:
+        queue.insert_in_order(batch_at(order))
+    assert orders(queue) == list(range(8))
+
+
+def test_taking_the_open_batch_closes_the_queue_to_it() -> None:
+    queue = PartitionQueue(T0)
+    first, second = batch_at(0), batch_at(1)
+    queue.batches.extend([first, second])
+    queue.open_batch = second
+    assert queue.pop_first() is first
+    assert queue.open_batch is second
+    assert queue.pop_first() is second
+    assert queue.open_batch is None
+    assert queue.batches == []
+
+
+def test_a_batch_can_be_taken_from_anywhere() -> None:
+    queue = PartitionQueue(T0)
+    batches = [batch_at(order) for order in range(3)]
+    queue.batches.extend(batches)
+    queue.open_batch = batches[2]
+    assert queue.remove(batches[1])
+    assert not queue.remove(batches[1])
+    assert queue.remove(batches[2])
+    assert queue.open_batch is None
+    assert orders(queue) == [0]
+
+
+class TestLeader:
+    def test_it_is_looked_up_once_for_each_view(self) -> None:
+        queue = PartitionQueue(T1)
+        assert queue.leader == NO_LEADER
+        queue.update_leader(cluster_of({"t": [1, 2]}))
+        assert (queue.leader, queue.leader_epoch) == (2, 1)
+        cluster = cluster_of({"t": [1, 1]})
+        queue.update_leader(cluster)
+        queue.update_leader(cluster)
+        assert queue.leader == 1
+
+    def test_none_an_unknown_one_and_one_without_an_address_are_none(self) -> None:
+        for leaders in ({"t": [1, NO_LEADER]}, {"t": [1, 99]}, {"t": [1]}, {"other": [1]}):
+            queue = PartitionQueue(T1)
+            queue.update_leader(cluster_of({"t": [1, 2]}))
+            queue.update_leader(cluster_of(leaders))
+            assert queue.leader == NO_LEADER
+
+
+def test_a_topic_makes_the_queue_of_a_partition_when_it_is_first_asked_for() -> None:
+    info = TopicInfo("t", None)
+    assert info.queue_size(3) == 0
+    assert info.queues == []
+    queue = info.queue(3)
+    assert info.queue(3) is queue
+    assert queue.topic_partition == ("t", 3)
+    queue.batches.append(batch_at(0))
+    assert info.queue_size(3) == 1

@@ -1,0 +1,366 @@
+"""A batch: filling, sealing, attempts, one outcome, and its records' way out of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiokafkapy.errors import IllegalStateError, IllegalTransitionError, KafkaError
+from aiokafkapy.producer.accumulator.producer_batch import (
+    BATCH_STATES,
+    NO_SEQUENCE,
+    BatchState,
+    ProducerBatch,
+)
+from aiokafkapy.producer.deliveries.delivery import Delivery
+from aiokafkapy.record.batch import RecordBatch
+from aiokafkapy.record.builder import BATCH_HEADER_SIZE, RecordBatchBuilder
+from aiokafkapy.record.compression import Compression, inline_limit
+
+from ..accumulator_harness import KIB, T0, values_of, wire_bytes
+
+CODECS = list(Compression)
+
+
+def batch_of(*values: Any, limit: int = 16 * KIB, **options: Any) -> tuple[ProducerBatch, list[Delivery]]:
+    """A batch of these values, and their deliveries."""
+    batch = ProducerBatch(T0, RecordBatchBuilder(limit), 10.0, **options)
+    deliveries = []
+    for number, value in enumerate(values):
+        delivery = batch.try_append(1000 + number, b"k%d" % number, value, (("h", b"%d" % number),))
+        assert delivery is not None
+        deliveries.append(delivery)
+    return batch, deliveries
+
+
+def parsed(batch: ProducerBatch) -> RecordBatch:
+    """What a broker reads."""
+    found = RecordBatch(memoryview(wire_bytes(batch)))
+    found.validate()
+    return found
+
+
+class TestFilling:
+    def test_it_takes_records_until_its_limit(self) -> None:
+        batch, _ = batch_of(limit=200)
+        count = 0
+        while batch.try_append(1, None, b"x" * 20, None) is not None:
+            count += 1
+        assert batch.record_count == count > 2
+        assert batch.wanted == 0
+        assert batch.size <= 200
+        assert not batch.is_full  # a smaller one would still fit
+        batch.close()
+        batch.close()
+        assert batch.is_full
+        assert batch.try_append(1, None, b"", None) is None
+        assert batch.record_count == count
+        assert batch.produce_result.record_count == count
+
+    def test_an_empty_one_takes_a_record_of_any_size(self) -> None:
+        batch, (delivery,) = batch_of(b"x" * 1000, limit=100)
+        assert batch.is_full
+        batch.seal()
+        batch.complete(5)
+        assert delivery.result().offset == 5
+
+    def test_more_memory_than_allowed_is_asked_for_and_not_taken(self) -> None:
+        batch, _ = batch_of(b"x")
+        batch.builder.allowance = batch.builder.capacity
+        while batch.try_append(1, None, b"x" * 50, None) is not None:
+            assert batch.builder.capacity <= batch.builder.allowance
+        count, capacity = batch.record_count, batch.builder.capacity
+        assert batch.wanted > capacity
+        batch.builder.allowance = batch.wanted
+        assert batch.try_append(1, None, b"x" * 50, None) is not None
+        assert capacity < batch.builder.capacity <= batch.builder.allowance
+        assert batch.record_count == count + 1
+
+    @pytest.mark.parametrize("bad", [{"key": "text"}, {"value": 3}, {"headers": (("h", "text"),)}])
+    def test_a_record_that_has_no_bytes_leaves_it_as_it_was(self, bad: dict[str, Any]) -> None:
+        batch, _ = batch_of(b"one")
+        size = batch.size
+        with pytest.raises(TypeError):
+            batch.try_append(1, bad.get("key"), bad.get("value"), bad.get("headers"))
+        assert (batch.record_count, batch.size) == (1, size)
+        assert batch.try_append(1, None, b"two", None) is not None
+        assert values_of(batch) == [b"one", b"two"]
+
+    def test_deliveries_tell_the_sizes_of_keys_and_values(self) -> None:
+        batch, _ = batch_of()
+        sizes = [(None, b"abc"), (b"", None), (bytearray(b"ab"), memoryview(bytearray(16)).cast("d"))]
+        deliveries = [batch.try_append(1, key, value, None) for key, value in sizes]
+        batch.complete(0)
+        found = [delivery.result() for delivery in deliveries if delivery is not None]
+        told = [(item.serialized_key_size, item.serialized_value_size) for item in found]
+        assert told == [(-1, 3), (0, -1), (2, 16)]
+
+    def test_a_run_stops_at_the_limit_and_says_where(self) -> None:
+        batch, _ = batch_of(limit=400)
+        values = [b"%d" % number * 30 for number in range(100)]
+        stopped = batch.append_run(1, values, None, 1, 100)
+        assert 1 < stopped < 20
+        assert batch.record_count == stopped - 1
+        assert values_of(batch) == values[1:stopped]
+        assert batch.append_run(1, values, None, stopped, 100) == stopped
+        batch, _ = batch_of()
+        assert batch.append_run(1, values, values, 0, 3) == 3
+        assert [key for _, key, _, _ in batch.builder.records()] == values[:3]
+
+    def test_a_run_with_a_bad_record_keeps_what_came_before(self) -> None:
+        batch, _ = batch_of()
+        with pytest.raises(TypeError):
+            batch.append_run(1, [b"a", b"b", "text", b"c"], None, 0, 4)
+        assert batch.record_count == 2
+        assert values_of(batch) == [b"a", b"b"]
+
+
+class TestSealing:
+    @pytest.mark.parametrize("codec", CODECS)
+    @pytest.mark.parametrize("in_thread", [False, True])
+    def test_the_bytes_are_what_a_broker_reads(self, codec: Compression, in_thread: bool) -> None:
+        values = [b"value %d, and on and on and on" % number for number in range(50)]
+        batch, _ = batch_of(*values, compression=codec)
+        raw = batch.size
+        batch.close()
+        if in_thread and codec is not Compression.NONE:
+            batch.compress()
+        batch.seal()
+        batch.seal()
+        assert batch.builder.is_sealed
+        assert not batch.needs_compression
+        assert batch.size == len(wire_bytes(batch))
+        if codec is not Compression.NONE:
+            assert batch.size < raw
+        found = parsed(batch)
+        assert (found.record_count, found.compression) == (50, codec)
+        assert [record.value for record in found.records()] == values
+        assert [record.timestamp_ms for record in found.records()] == [1000 + number for number in range(50)]
+
+    def test_what_compression_makes_longer_is_sent_as_it_is(self) -> None:
+        batch, _ = batch_of(b"\x93\x01\xfe", compression=Compression.GZIP)
+        batch.seal()
+        assert parsed(batch).compression == Compression.NONE
+        assert values_of(batch) == [b"\x93\x01\xfe"]
+
+    def test_only_large_records_need_a_thread(self) -> None:
+        assert not batch_of(b"x" * 100, compression=Compression.ZSTD)[0].needs_compression
+        large = b"x" * (inline_limit(Compression.ZSTD) + 1)
+        assert not batch_of(large)[0].needs_compression
+        batch, _ = batch_of(large, compression=Compression.ZSTD)
+        assert batch.needs_compression
+        batch.compress()
+        assert not batch.needs_compression
+
+    def test_a_retry_sends_the_same_bytes_and_an_epoch_bump_others(self) -> None:
+        batch, _ = batch_of(b"a", b"b")
+        batch.seal()
+        assert not batch.has_sequence
+        assert batch.base_sequence == NO_SEQUENCE
+        batch.set_producer_state(7, 1, 40)
+        assert batch.has_sequence
+        assert batch.last_sequence == 41
+        first = wire_bytes(batch)
+        held = batch.buffers()
+        batch.drained(11.0)
+        batch.reenqueued(12.0, 0.1)
+        assert wire_bytes(batch) == first
+        batch.reset_producer_state(7, 2, 0)
+        assert batch.sequence_has_been_reset
+        assert b"".join(bytes(piece) for piece in held) == first  # what a transport holds stays as it is
+        found = parsed(batch)
+        assert (found.producer_id, found.producer_epoch, found.base_sequence) == (7, 2, 0)
+        batch.drained(13.0)
+        assert not batch.sequence_has_been_reset
+
+
+class TestAttempts:
+    def test_a_retry_waits_for_its_back_off(self) -> None:
+        batch, _ = batch_of(b"a")
+        batch.seal()
+        assert not batch.has_been_sent
+        assert not batch.is_backing_off(10.0)
+        batch.drained(11.0)
+        assert batch.has_been_sent
+        assert batch.drained_at == 11.0
+        batch.reenqueued(12.0, 0.5)
+        assert (batch.attempts, batch.in_retry, batch.last_attempt, batch.retry_at) == (1, True, 12.0, 12.5)
+        assert batch.is_backing_off(12.49)
+        assert not batch.is_backing_off(12.5)
+
+    def test_a_new_leader_is_tried_at_once_and_only_once(self) -> None:
+        batch, _ = batch_of(b"a")
+        batch.seal()
+        batch.maybe_update_leader_epoch(3)
+        batch.drained(11.0)
+        batch.reenqueued(12.0, 0.5)
+        assert batch.is_backing_off(12.1)
+        batch.maybe_update_leader_epoch(3)
+        assert batch.is_backing_off(12.1)
+        batch.maybe_update_leader_epoch(4)
+        assert not batch.is_backing_off(12.1)
+        batch.drained(12.1)
+        batch.reenqueued(12.2, 0.5)
+        assert batch.is_backing_off(12.3)
+
+    def test_the_delivery_time_counts_from_the_batchs_creation(self) -> None:
+        batch, _ = batch_of(b"a")
+        assert not batch.has_reached_delivery_timeout(5.0, 14.99)
+        assert batch.has_reached_delivery_timeout(5.0, 15.0)
+
+    def test_the_delivery_time_is_over_at_the_moment_that_others_wait_for(self) -> None:
+        """They wait for the sum; a difference rounds otherwise, and the Sender span until the clock had moved."""
+        batch = ProducerBatch(T0, RecordBatchBuilder(16 * KIB), 1000.0194820535381)
+        assert 1001.5244820535381 - batch.created < 1.505
+        assert batch.has_reached_delivery_timeout(1.505, batch.created + 1.505)
+
+
+class TestOutcome:
+    def test_a_batch_is_done_once(self) -> None:
+        for first in ("complete", "fail", "abort"):
+            batch, (delivery,) = batch_of(b"a")
+            error = KafkaError("first")
+            assert batch.complete(1) if first == "complete" else getattr(batch, first)(error)
+            assert batch.is_done
+            state = batch.state
+            assert not batch.complete(2)
+            assert not batch.fail(KafkaError("second"))
+            assert not batch.abort(KafkaError("third"))
+            assert batch.state is state
+            if first == "complete":
+                assert delivery.result().offset == 1
+            else:
+                assert str(delivery.exception()) == "first"
+
+    def test_every_way_in_which_it_may_end(self) -> None:
+        batch, _ = batch_of(b"a", b"b")
+        batch.close()
+        batch.split(100)
+        assert batch.state is BatchState.SPLIT
+        assert not batch.fail(KafkaError())
+        assert batch_of(b"a")[0].state is BatchState.OPEN
+
+    def test_a_batch_that_is_done_is_not_sent(self) -> None:
+        batch, _ = batch_of(b"a")
+        batch.fail(KafkaError())
+        with pytest.raises(IllegalTransitionError):
+            batch.drained(11.0)
+        with pytest.raises(IllegalStateError, match="outcome already"):
+            batch.split(100)
+        assert "FAILED" in repr(batch)
+
+    def test_the_states_are_drawn(self) -> None:
+        assert "IN_FLIGHT" in BATCH_STATES.diagram()
+
+    def test_an_error_for_each_record(self) -> None:
+        batch, deliveries = batch_of(b"a", b"b")
+        batch.fail(lambda index: KafkaError(f"record {index}"))
+        assert [str(delivery.exception()) for delivery in deliveries] == ["record 0", "record 1"]
+
+
+class TestSplit:
+    @pytest.mark.parametrize("codec", [Compression.NONE, Compression.LZ4])
+    def test_the_pieces_have_all_records_in_order_with_consecutive_sequences(self, codec: Compression) -> None:
+        values = [b"%03d" % number * 20 for number in range(40)]
+        batch, deliveries = batch_of(*values, compression=codec, order=1 << 24)
+        batch.seal()
+        batch.set_producer_state(7, 1, 2**31 - 5)
+        batch.drained(11.0)
+        pieces = batch.split(600)
+        assert len(pieces) > 2
+        assert [value for piece in pieces for value in values_of(piece)] == values
+        sequence = 2**31 - 5
+        order = batch.order
+        for piece in pieces:
+            assert piece.is_split_batch
+            assert piece.builder.is_sealed
+            assert piece.state is BatchState.CLOSED
+            assert piece.created == batch.created
+            assert piece.order == order
+            assert BATCH_HEADER_SIZE + piece.builder.records_size <= 600
+            found = parsed(piece)
+            assert (found.producer_id, found.producer_epoch, found.base_sequence) == (7, 1, sequence)
+            sequence = (sequence + piece.record_count) & 0x7FFFFFFF
+            order += piece.record_count
+        for number, piece in enumerate(pieces):
+            piece.complete(1000 * number)
+        offsets = [1000 * number + at for number, piece in enumerate(pieces) for at in range(piece.record_count)]
+        assert [delivery.result().offset for delivery in deliveries] == offsets
+        assert [delivery.result().timestamp_ms for delivery in deliveries] == [1000 + at for at in range(40)]
+
+    def test_a_record_over_the_limit_gets_a_piece_of_its_own(self) -> None:
+        batch, _ = batch_of(b"a", b"b" * 1000, b"c")
+        batch.close()
+        assert [values_of(piece) for piece in batch.split(200)] == [[b"a"], [b"b" * 1000], [b"c"]]
+
+    def test_pieces_without_sequences_have_none(self) -> None:
+        batch, _ = batch_of(b"a" * 50, b"b" * 50)
+        batch.close()
+        assert [piece.has_sequence for piece in batch.split(100)] == [False, False]
+
+    @given(st.lists(st.binary(max_size=300), min_size=2, max_size=30), st.data())
+    def test_halving_ends_with_single_records_in_order(self, values: list[bytes], data: st.DataObject) -> None:
+        batch, deliveries = batch_of(*values)
+        batch.seal()
+        batch.set_producer_state(7, 0, 100)
+        queue, done = [batch], []
+        while queue:
+            first = queue.pop(0)
+            if first.record_count > 1 and data.draw(st.booleans()):
+                half = (BATCH_HEADER_SIZE + first.builder.records_size) // 2
+                pieces = list(first.split(half))
+                assert 1 < len(pieces) <= first.record_count
+                queue = pieces + queue
+            else:
+                first.complete(first.base_sequence - 100)
+                done.append(first)
+        assert [value for piece in done for value in values_of(piece)] == values
+        assert [piece.order for piece in done] == sorted(piece.order for piece in done)
+        assert [delivery.result().offset for delivery in deliveries] == list(range(len(values)))
+
+
+class TestRemoveRecords:
+    def test_those_named_fail_alone(self) -> None:
+        batch, deliveries = batch_of(*[b"%d" % number for number in range(6)])
+        batch.seal()
+        batch.set_producer_state(7, 1, 40)
+        batch.drained(11.0)
+        rest = batch.remove_records({0: KafkaError("zero"), 3: KafkaError("three"), 99: KafkaError("nobody")})
+        assert rest is not None
+        assert values_of(rest) == [b"1", b"2", b"4", b"5"]
+        found = parsed(rest)
+        assert (found.producer_id, found.producer_epoch, found.base_sequence) == (7, 1, 40)
+        assert [record.timestamp_ms for record in found.records()] == [1001, 1002, 1004, 1005]
+        assert [delivery.done() for delivery in deliveries] == [True, False, False, True, False, False]
+        rest.complete(70)
+        errors = [delivery.exception() for delivery in deliveries]
+        assert [None if error is None else str(error) for error in errors] == ["zero", None, None, "three", None, None]
+        offsets = [delivery.result().offset for delivery in deliveries if delivery.exception() is None]
+        assert offsets == [70, 71, 72, 73]
+
+    def test_nothing_is_left_when_all_are_named(self) -> None:
+        batch, deliveries = batch_of(b"a", b"b")
+        batch.close()
+        assert batch.remove_records({0: KafkaError("a"), 1: KafkaError("b")}) is None
+        assert [str(delivery.exception()) for delivery in deliveries] == ["a", "b"]
+        assert batch.is_done
+
+    @given(st.integers(1, 20), st.sets(st.integers(0, 25)), st.sampled_from([Compression.NONE, Compression.SNAPPY]))
+    def test_any_set_of_records(self, count: int, named: set[int], codec: Compression) -> None:
+        values = [b"%d" % number * 10 for number in range(count)]
+        batch, deliveries = batch_of(*values, compression=codec)
+        batch.seal()
+        rest = batch.remove_records({index: KafkaError(str(index)) for index in named})
+        kept = [index for index in range(count) if index not in named]
+        assert (rest is None) == (not kept)
+        if rest is not None:
+            assert values_of(rest) == [values[index] for index in kept]
+            rest.complete(500)
+        for index, delivery in enumerate(deliveries):
+            if index in named:
+                assert str(delivery.exception()) == str(index)
+            else:
+                assert delivery.result().offset == 500 + kept.index(index)

@@ -1,0 +1,99 @@
+"""aiokafkapy.producer.deliveries.shortcuts: the same as the long way round, whatever loops and threads come and go."""
+
+from __future__ import annotations
+
+import asyncio
+import decimal
+import gc
+import os
+import sys
+import threading
+import time
+from unittest import mock
+
+import pytest
+
+from aiokafkapy import RecordMetadata
+from aiokafkapy.producer.deliveries.shortcuts import now_ms, record_metadata, running_loop
+
+
+async def asked() -> bool:
+    return running_loop() is asyncio.get_running_loop() is running_loop()
+
+
+def test_is_none_where_no_loop_runs() -> None:
+    assert running_loop() is None
+
+
+def test_is_the_loop_that_runs_one_after_the_other() -> None:
+    assert asyncio.run(asked())
+    assert running_loop() is None
+    first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
+    try:
+        for loop in (first, second, first, first):
+            assert loop.run_until_complete(asked())
+            assert running_loop() is None
+    finally:
+        first.close()
+        second.close()
+
+
+async def test_is_another_one_in_another_thread() -> None:
+    assert await asked()
+    found: list[object] = []
+
+    def elsewhere() -> None:
+        found.append(running_loop())
+        found.append(asyncio.run(asked()))
+        found.append(running_loop())
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    while thread.is_alive():
+        assert running_loop() is asyncio.get_running_loop()
+        await asyncio.sleep(0)
+    thread.join()
+    assert found == [None, True, None]
+    assert await asked()
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+async def test_is_what_asyncio_says_in_a_forked_child() -> None:
+    assert await asked()
+    child = os.fork()
+    if not child:
+        os._exit(0 if running_loop() is asyncio._get_running_loop() else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0  # noqa: ASYNC222
+
+
+def test_record_metadata_is_what_its_constructor_makes() -> None:
+    long_way = RecordMetadata("topic", 3, 2**40, 1_700_000_000_000, -1, 100)
+    short_way = record_metadata("topic", 3, 2**40, 1_700_000_000_000, -1, 100)
+    assert type(short_way) is RecordMetadata
+    assert short_way == long_way
+    assert repr(short_way) == repr(long_way)
+    assert hash(short_way) == hash(long_way)
+    assert gc.is_tracked(short_way) == gc.is_tracked(long_way)
+    references = sys.getrefcount(RecordMetadata)
+    for _ in range(1000):
+        record_metadata("topic", 3, 5, -1, -1, -1)
+    assert sys.getrefcount(RecordMetadata) == references
+
+
+async def test_running_loop_stays_right_when_the_threads_own_mapping_changes() -> None:
+    assert await asked()
+    for number in range(3):
+        decimal.setcontext(decimal.Context(prec=20 + number))  # kept for each thread, beside the loop
+        threading.local().anything = number
+        assert await asked()
+
+
+def test_now_ms_is_the_time_of_the_system() -> None:
+    before = int(time.time() * 1000)
+    assert before <= now_ms() <= int(time.time() * 1000) + 1
+
+
+def test_now_ms_goes_by_a_clock_put_in_its_place() -> None:
+    with mock.patch(f"{now_ms.__module__}.time", return_value=12.3456):
+        assert now_ms() == 12_345
+    assert now_ms() > 1_700_000_000_000

@@ -1,0 +1,467 @@
+"""Producer id, epoch and sequences: KIP-98 and KIP-360 as Java has them."""
+
+from __future__ import annotations
+
+import pytest
+
+from aiokafkapy.common import ExponentialBackoff, TopicPartition
+from aiokafkapy.errors import (
+    CoordinatorLoadInProgressError,
+    IllegalTransitionError,
+    NotEnoughReplicasError,
+    OutOfOrderSequenceNumberError,
+    TopicAuthorizationFailedError,
+    UnknownProducerIdError,
+)
+from aiokafkapy.producer.identity.transaction_manager import (
+    MAX_EPOCH,
+    NO_SEQUENCE,
+    TRANSACTION_MANAGER_STATES,
+    TransactionManager,
+    TransactionManagerState,
+    increment_sequence,
+    is_before,
+    last_sequence_of,
+)
+
+A, B = TopicPartition("t", 0), TopicPartition("t", 1)
+OUT_OF_ORDER = OutOfOrderSequenceNumberError.code or 0
+UNKNOWN_ID = UnknownProducerIdError.code or 0
+MAX = 2**31 - 1
+
+
+class Batch:
+    """As much of a ProducerBatch as is asked for."""
+
+    def __init__(self, topic_partition: TopicPartition = A, record_count: int = 10) -> None:
+        self.topic_partition = topic_partition
+        self.record_count = record_count
+        self.base_sequence = NO_SEQUENCE
+        self.producer_id = -1
+        self.producer_epoch = -1
+        self.sequence_has_been_reset = False
+        self.may_be_renumbered = True
+
+    @property
+    def has_sequence(self) -> bool:
+        return self.base_sequence != NO_SEQUENCE
+
+    def set_producer_state(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool = False
+    ) -> None:
+        self.producer_id, self.producer_epoch, self.base_sequence = producer_id, producer_epoch, base_sequence
+
+    def reset_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+        self.set_producer_state(producer_id, producer_epoch, base_sequence)
+        self.sequence_has_been_reset = True
+
+
+def nothing_on_the_wire(_: TopicPartition) -> bool:
+    return False
+
+
+@pytest.fixture
+def manager() -> TransactionManager:
+    manager = TransactionManager(ExponentialBackoff(0.1, 1.0, jitter=0))
+    manager.handle_init_producer_id_sent()
+    manager.handle_init_producer_id(100, 0)
+    return manager
+
+
+def drain(manager: TransactionManager, *batches: Batch) -> None:
+    """What the accumulator does at drain."""
+    for batch in batches:
+        place = batch.topic_partition
+        assert not manager.should_stop_drain_batches_for_partition(place, batch)
+        if not batch.has_sequence:
+            manager.stamp(batch)
+        batch.sequence_has_been_reset = False
+
+
+def prime(manager: TransactionManager, topic_partition: TopicPartition = A) -> None:
+    """Have the partition's first batch, of one record, acknowledged: several may be in flight there from now on."""
+    first = Batch(topic_partition, 1)
+    drain(manager, first)
+    manager.handle_completed_batch(first, 0)
+
+
+def fail(manager: TransactionManager, batch: Batch, code: int, log_start_offset: int = 0) -> bool:
+    return manager.can_retry(code, log_start_offset, batch)
+
+
+class TestSequences:
+    def test_they_follow_one_another_per_partition(self, manager: TransactionManager) -> None:
+        prime(manager)
+        first, second, other = Batch(record_count=3), Batch(record_count=5), Batch(B)
+        drain(manager, first, second, other)
+        assert (first.base_sequence, second.base_sequence, other.base_sequence) == (1, 4, 0)
+        assert manager.sequence_number(A) == 9
+        assert manager.first_in_flight_sequence(A) == 1
+        manager.handle_completed_batch(first, 10)
+        assert manager.first_in_flight_sequence(A) == 4
+        manager.handle_completed_batch(second, 13)
+        assert manager.first_in_flight_sequence(A) == NO_SEQUENCE
+        assert not manager.has_in_flight_batches(A)
+        assert manager.has_in_flight_batches(B)
+
+    def test_they_wrap_after_the_largest_int(self, manager: TransactionManager) -> None:
+        assert increment_sequence(MAX, 1) == 0
+        assert increment_sequence(MAX - 1, 5) == 3
+        assert is_before(MAX, 0)
+        assert is_before(MAX - 5, 3)
+        assert not is_before(3, MAX - 5)
+        assert not is_before(4, 4)
+        before = Batch(record_count=MAX - 5)
+        drain(manager, before)
+        manager.handle_completed_batch(before, 0)
+        prime(manager)
+        first, second = Batch(record_count=10), Batch(record_count=10)
+        drain(manager, first, second)
+        assert (first.base_sequence, second.base_sequence) == (MAX - 4, 5)
+        assert last_sequence_of(first) == 4
+        manager.handle_completed_batch(first, 0)
+        assert fail(manager, second, OUT_OF_ORDER)
+        assert manager.is_epoch_bump_required  # it is the next one, so there is a gap
+
+    def test_the_pieces_of_a_split_batch_take_its_place(self, manager: TransactionManager) -> None:
+        prime(manager)
+        big, after = Batch(record_count=10), Batch(record_count=10)
+        drain(manager, big, after)
+        manager.remove_in_flight_batch(big)
+        left, right = Batch(record_count=4), Batch(record_count=6)
+        left.base_sequence, right.base_sequence = 1, 5
+        manager.add_in_flight_batch(right)
+        manager.add_in_flight_batch(left)
+        assert manager.first_in_flight_sequence(A) == 1
+        manager.remove_in_flight_batch(left)
+        assert manager.first_in_flight_sequence(A) == 5
+        manager.remove_in_flight_batch(right)
+        assert manager.first_in_flight_sequence(A) == after.base_sequence == 11
+
+
+class TestDrain:
+    def test_nothing_is_drained_without_a_producer_id(self) -> None:
+        manager = TransactionManager(ExponentialBackoff(0.1, 1.0))
+        assert not manager.has_producer_id
+        assert manager.should_stop_drain_batches_for_partition(A, Batch())
+
+    def test_a_retry_goes_only_as_the_first_in_flight(self, manager: TransactionManager) -> None:
+        prime(manager)
+        first, second = Batch(), Batch()
+        drain(manager, first, second)
+        assert manager.should_stop_drain_batches_for_partition(A, second)
+        assert not manager.should_stop_drain_batches_for_partition(A, first)
+        manager.handle_completed_batch(first, 0)
+        assert not manager.should_stop_drain_batches_for_partition(A, second)
+
+    def test_new_batches_follow_freely_behind_those_in_flight(self, manager: TransactionManager) -> None:
+        prime(manager)
+        drain(manager, *(Batch() for _ in range(5)))
+
+
+class TestFirstBatch:
+    """A broker that knows nothing of a producer takes any sequence, so nothing may overtake the first batch."""
+
+    def test_nothing_follows_it_until_it_is_acknowledged(self, manager: TransactionManager) -> None:
+        first, second = Batch(), Batch()
+        drain(manager, first, Batch(B))
+        assert manager.should_stop_drain_batches_for_partition(A, second)
+        assert fail(manager, first, NotEnoughReplicasError.code or 0)
+        assert manager.should_stop_drain_batches_for_partition(A, second)
+        drain(manager, first)  # its retry goes
+        assert manager.should_stop_drain_batches_for_partition(A, second)
+        manager.handle_completed_batch(first, 0)
+        drain(manager, second, *(Batch() for _ in range(4)))
+        assert second.base_sequence == 10
+        assert manager.should_stop_drain_batches_for_partition(B, Batch(B)), "one partition's answer frees no other"
+
+    def test_nothing_follows_the_first_of_a_new_epoch(self, manager: TransactionManager) -> None:
+        prime(manager)
+        manager.request_epoch_bump(A)
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        first, second = Batch(), Batch()
+        drain(manager, first)
+        assert (first.producer_epoch, first.base_sequence) == (1, 0)
+        assert manager.should_stop_drain_batches_for_partition(A, second)
+        manager.handle_completed_batch(first, 1)
+        drain(manager, second, *(Batch() for _ in range(4)))
+
+    def test_nothing_follows_the_first_when_another_partition_made_the_epoch_grow(
+        self, manager: TransactionManager
+    ) -> None:
+        prime(manager)
+        manager.request_epoch_bump(B)
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        first = Batch()
+        drain(manager, first)
+        assert (first.producer_epoch, first.base_sequence) == (1, 0)
+        assert manager.should_stop_drain_batches_for_partition(A, Batch())
+        manager.handle_completed_batch(first, 1)
+        drain(manager, *(Batch() for _ in range(5)))
+
+    def test_renumbered_ones_go_one_by_one_and_the_new_ones_behind_them(self, manager: TransactionManager) -> None:
+        prime(manager)
+        lost, behind, new = Batch(), Batch(), Batch()
+        drain(manager, lost, behind)
+        for batch in (lost, behind):
+            assert fail(manager, batch, OUT_OF_ORDER)
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        drain(manager, lost)
+        for batch in (behind, new):
+            assert manager.should_stop_drain_batches_for_partition(A, batch)
+        manager.handle_completed_batch(lost, 1)
+        drain(manager, behind, new)
+        assert [batch.base_sequence for batch in (lost, behind, new)] == [0, 10, 20]
+
+    def test_a_late_answer_from_before_a_bump_is_no_acknowledgement(self, manager: TransactionManager) -> None:
+        old, first = Batch(), Batch()
+        drain(manager, old)
+        manager.handle_failed_batch(old, TimeoutError(), True)
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        drain(manager, first)
+        manager.handle_completed_batch(old, 0)
+        assert manager.should_stop_drain_batches_for_partition(A, Batch())
+
+    def test_when_it_fails_the_next_is_the_first(self, manager: TransactionManager) -> None:
+        failed, first = Batch(), Batch()
+        drain(manager, failed)
+        manager.handle_failed_batch(failed, TopicAuthorizationFailedError(), True)
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        drain(manager, first)
+        assert (first.producer_epoch, first.base_sequence) == (1, 0)
+        assert manager.should_stop_drain_batches_for_partition(A, Batch())
+
+
+class TestEpochBump:
+    def test_only_the_partition_that_asked_is_renumbered(self, manager: TransactionManager) -> None:
+        prime(manager)
+        done, lost, behind, other = Batch(), Batch(), Batch(), Batch(B)
+        drain(manager, done, lost, behind, other)
+        manager.handle_completed_batch(done, 1)
+        assert fail(manager, lost, OUT_OF_ORDER)
+        assert fail(manager, behind, OUT_OF_ORDER)
+        assert manager.should_stop_drain_batches_for_partition(A, lost)
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        assert manager.producer_id_and_epoch == (100, 1)
+        assert [(b.producer_epoch, b.base_sequence) for b in (lost, behind, other)] == [(1, 0), (1, 10), (0, 0)]
+        assert manager.sequence_number(A) == 20
+        # The other partition finishes under the old epoch before it takes the new one.
+        new = Batch(B)
+        assert manager.has_stale_producer_id_and_epoch(B)
+        assert manager.should_stop_drain_batches_for_partition(B, new)
+        manager.handle_completed_batch(other, 0)
+        drain(manager, new)
+        assert (new.producer_epoch, new.base_sequence) == (1, 0)
+
+    def test_it_waits_until_nothing_of_the_partition_is_on_the_wire(self, manager: TransactionManager) -> None:
+        prime(manager)
+        first, second = Batch(), Batch()
+        drain(manager, first, second)
+        fail(manager, first, OUT_OF_ORDER)
+        assert not manager.bump_epoch_if_needed(lambda place: place == A)
+        assert second.base_sequence == 11
+        assert manager.bump_epoch_if_needed(lambda place: place == B)
+        assert (first.base_sequence, second.base_sequence) == (0, 10)
+        assert second.producer_epoch == 1
+
+    def test_it_waits_until_somebody_said_whether_the_first_was_written(self, manager: TransactionManager) -> None:
+        """Under another number a broker that has it would take it again."""
+        prime(manager)
+        first, second = Batch(), Batch()
+        drain(manager, first, second)
+        first.may_be_renumbered = False  # its answer was lost
+        fail(manager, second, OUT_OF_ORDER)
+        manager.request_epoch_bump(A)
+        assert not manager.bump_epoch_if_needed(nothing_on_the_wire)
+        assert not manager.should_stop_drain_batches_for_partition(A, first)  # as it is
+        assert manager.should_stop_drain_batches_for_partition(A, second)
+        manager.handle_completed_batch(first, 1)
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        assert (second.producer_epoch, second.base_sequence) == (1, 0)
+
+    def test_one_in_doubt_behind_a_refused_one_cannot_have_been_written(self, manager: TransactionManager) -> None:
+        prime(manager)
+        first, second = Batch(), Batch()
+        drain(manager, first, second)
+        second.may_be_renumbered = False
+        fail(manager, first, OUT_OF_ORDER)
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        assert (second.producer_epoch, second.base_sequence) == (1, 10)
+
+    def test_nothing_is_bumped_when_nobody_asked(self, manager: TransactionManager) -> None:
+        assert not manager.bump_epoch_if_needed(nothing_on_the_wire)
+
+    def test_a_used_up_epoch_asks_for_a_new_id_and_renumbers_when_it_comes(self, manager: TransactionManager) -> None:
+        manager.reset_sequences()
+        for _ in range(MAX_EPOCH):
+            manager.request_epoch_bump(A)
+            manager.bump_epoch_if_needed(nothing_on_the_wire)
+        batch = Batch()
+        drain(manager, batch)
+        assert batch.producer_epoch == MAX_EPOCH
+        fail(manager, batch, OUT_OF_ORDER)
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        assert not manager.has_producer_id
+        assert manager.time_to_init_producer_id(5.0) == 0
+        assert manager.should_stop_drain_batches_for_partition(A, batch)
+        manager.handle_init_producer_id_sent()
+        manager.handle_init_producer_id(101, 0)
+        assert (batch.producer_id, batch.producer_epoch, batch.base_sequence) == (101, 0, 0)
+        assert not manager.should_stop_drain_batches_for_partition(A, batch)
+
+    def test_in_another_cluster_a_new_id_is_asked_for_and_everything_renumbered(
+        self, manager: TransactionManager
+    ) -> None:
+        """Ours may be somebody else's there. Nothing is drained meanwhile, of no partition."""
+        prime(manager)
+        batch, other = Batch(), Batch(B)
+        drain(manager, batch, other)
+        assert (batch.producer_epoch, batch.base_sequence) == (0, 1)
+        manager.request_new_producer_id()
+        assert manager.needs_attention
+        unknown = TopicPartition("t", 9)
+        assert manager.should_stop_drain_batches_for_partition(unknown, Batch(unknown))
+        assert not manager.bump_epoch_if_needed(lambda place: place == B)
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        assert not manager.has_producer_id
+        assert manager.time_to_init_producer_id(5.0) == 0
+        manager.handle_init_producer_id_sent()
+        manager.handle_init_producer_id(7, 0)
+        for each in (batch, other):
+            assert (each.producer_id, each.producer_epoch, each.base_sequence) == (7, 0, 0)
+        assert not manager.needs_attention
+        assert not manager.should_stop_drain_batches_for_partition(A, batch)
+
+    def test_an_id_that_comes_while_the_cluster_changes_is_given_up_too(self) -> None:
+        """Nobody can tell which of both clusters gave it."""
+        manager = TransactionManager(ExponentialBackoff(0.1, 1.0, jitter=0.0))
+        manager.handle_init_producer_id_sent()
+        manager.request_new_producer_id()
+        assert not manager.bump_epoch_if_needed(nothing_on_the_wire)
+        manager.handle_init_producer_id(3, 0)
+        assert manager.needs_attention
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        assert manager.time_to_init_producer_id(5.0) == 0
+
+
+class TestErrors:
+    def test_a_batch_that_was_only_too_early_is_retried_without_a_bump(self, manager: TransactionManager) -> None:
+        prime(manager)
+        first, second = Batch(), Batch()
+        drain(manager, first, second)
+        assert fail(manager, second, OUT_OF_ORDER)
+        assert not manager.is_epoch_bump_required
+
+    def test_an_unknown_producer_id_begins_again(self, manager: TransactionManager) -> None:
+        prime(manager)
+        first, second = Batch(), Batch()
+        drain(manager, first, second)
+        manager.handle_completed_batch(first, 1)
+        assert fail(manager, second, UNKNOWN_ID, log_start_offset=-1)
+        assert not manager.is_epoch_bump_required  # the partition was moving: ask again
+        assert fail(manager, second, UNKNOWN_ID, log_start_offset=50)
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        assert second.base_sequence == 0
+        assert fail(manager, second, UNKNOWN_ID, log_start_offset=50)
+        assert not manager.is_epoch_bump_required  # that was for what it had been before
+
+    def test_other_errors_are_as_retriable_as_they_say(self, manager: TransactionManager) -> None:
+        batch = Batch()
+        drain(manager, batch)
+        assert fail(manager, batch, NotEnoughReplicasError.code or 0)
+        assert not fail(manager, batch, TopicAuthorizationFailedError.code or 0)
+
+    def test_a_failed_batch_leaves_a_gap_that_a_bump_closes(self, manager: TransactionManager) -> None:
+        prime(manager)
+        failed, behind = Batch(), Batch()
+        drain(manager, failed, behind)
+        manager.handle_failed_batch(failed, TopicAuthorizationFailedError(), True)
+        assert fail(manager, behind, OUT_OF_ORDER)
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        assert (behind.producer_epoch, behind.base_sequence) == (1, 0)
+
+    def test_a_batch_without_a_sequence_leaves_no_gap(self, manager: TransactionManager) -> None:
+        manager.handle_failed_batch(Batch(), TopicAuthorizationFailedError(), True)
+        assert not manager.is_epoch_bump_required
+
+
+class TestUnresolved:
+    def test_an_expired_batch_that_had_arrived_needs_no_bump(self, manager: TransactionManager) -> None:
+        prime(manager)
+        expired, behind = Batch(), Batch()
+        drain(manager, expired, behind)
+        manager.handle_failed_batch(expired, TimeoutError(), False)
+        manager.mark_sequence_unresolved(expired)
+        assert manager.should_stop_drain_batches_for_partition(A, Batch())
+        manager.maybe_resolve_sequences(nothing_on_the_wire)
+        assert manager.has_unresolved_sequence(A)  # the one behind it will tell
+        manager.handle_completed_batch(behind, 11)
+        manager.maybe_resolve_sequences(nothing_on_the_wire)
+        assert not manager.has_unresolved_sequence(A)
+        assert not manager.is_epoch_bump_required
+
+    def test_an_expired_batch_that_had_not_arrived_needs_one(self, manager: TransactionManager) -> None:
+        prime(manager)
+        expired, behind, last = Batch(), Batch(), Batch()
+        drain(manager, expired, behind, last)
+        manager.handle_failed_batch(expired, TimeoutError(), False)
+        manager.mark_sequence_unresolved(expired)
+        assert fail(manager, last, OUT_OF_ORDER)
+        assert not manager.is_epoch_bump_required  # not yet known: the one before it may have arrived
+        assert fail(manager, behind, OUT_OF_ORDER)
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        assert not manager.has_unresolved_sequence(A)
+        assert (behind.base_sequence, last.base_sequence) == (0, 10)
+
+    def test_when_all_expired_the_epoch_is_bumped_once_the_wire_is_silent(self, manager: TransactionManager) -> None:
+        expired = Batch()
+        drain(manager, expired)
+        manager.handle_failed_batch(expired, TimeoutError(), False)
+        manager.mark_sequence_unresolved(expired)
+        manager.maybe_resolve_sequences(lambda _: True)
+        assert manager.has_unresolved_sequence(A)
+        manager.maybe_resolve_sequences(nothing_on_the_wire)
+        assert manager.is_epoch_bump_required
+
+    def test_a_late_answer_settles_it(self, manager: TransactionManager) -> None:
+        expired = Batch()
+        drain(manager, expired)
+        manager.handle_failed_batch(expired, TimeoutError(), False)
+        manager.mark_sequence_unresolved(expired)
+        manager.handle_completed_batch(expired, 0)
+        manager.maybe_resolve_sequences(nothing_on_the_wire)
+        assert not manager.is_epoch_bump_required
+
+    def test_a_late_answer_from_before_a_bump_counts_for_nothing(self, manager: TransactionManager) -> None:
+        old = Batch()
+        drain(manager, old)
+        manager.handle_failed_batch(old, TimeoutError(), True)
+        manager.bump_epoch_if_needed(nothing_on_the_wire)
+        manager.handle_completed_batch(old, 0)
+        new = Batch()
+        drain(manager, new)
+        assert new.base_sequence == 0
+
+
+class TestProducerId:
+    def test_failures_are_repeated_with_growing_back_off(self) -> None:
+        manager = TransactionManager(ExponentialBackoff(0.1, 1.0, jitter=0))
+        assert manager.time_to_init_producer_id(0.0) == 0
+        manager.handle_init_producer_id_sent()
+        assert manager.time_to_init_producer_id(0.0) is None
+        error = CoordinatorLoadInProgressError()
+        assert manager.handle_init_producer_id_failed(error, 10.0) == pytest.approx(0.1)
+        assert manager.last_error is error
+        assert manager.time_to_init_producer_id(10.04) == pytest.approx(0.06)
+        manager.handle_init_producer_id_sent()
+        assert manager.handle_init_producer_id_failed(error, 11.0) == pytest.approx(0.2)
+        manager.handle_init_producer_id_sent()
+        manager.handle_init_producer_id(1, 0)
+        assert manager.last_error is None
+        assert manager.state is TransactionManagerState.READY
+        assert not manager.is_transactional
+
+    def test_states_change_only_as_the_table_says(self, manager: TransactionManager) -> None:
+        with pytest.raises(IllegalTransitionError):
+            manager.handle_init_producer_id(1, 1)
+        assert "UNINITIALIZED --> INITIALIZING" in TRANSACTION_MANAGER_STATES.diagram()

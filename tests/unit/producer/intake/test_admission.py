@@ -1,0 +1,349 @@
+"""Records that cannot be appended yet: order, deadlines, and who is told what."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from aiokafkapy.errors import (
+    BufferExhaustedError,
+    InvalidTopicError,
+    KafkaError,
+    KafkaTimeoutError,
+    MetadataTimeoutError,
+    ProducerClosedError,
+    RecordTooLargeError,
+    TopicAuthorizationFailedError,
+)
+from aiokafkapy.producer.accumulator.built_in_partitioner import UNKNOWN_PARTITION
+from aiokafkapy.producer.accumulator.record_accumulator import RecordAccumulator
+from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.producer.intake.admission import SLICE, Admission, PendingRecord
+from aiokafkapy.producer.producer_metadata import ProducerMetadata
+from aiokafkapy.testing.clock import VirtualClock
+
+from ..sender_fakes import VirtualLoop, cluster_of
+
+MAX_BLOCK = 60.0
+
+
+class Harness:
+    """Admission in front of a real accumulator, on a virtual loop."""
+
+    def __init__(self, leaders: dict[str, Any] | None = None, **options: Any) -> None:
+        self.clock = VirtualClock()
+        self.loop: Any = VirtualLoop(self.clock)
+        self.metadata = ProducerMetadata()
+        self.metadata.bootstrap([("h", 1)])
+        self.accumulator = RecordAccumulator(ProducerConfig(bootstrap_servers="h:1", **options))
+        self.chosen: list[Any] = []
+        self.admission = Admission(self.loop, self.metadata, self.accumulator, self.choose, max_block=MAX_BLOCK)
+        self.metadata.add_listener(self.admission.on_metadata_update)
+        if leaders:
+            self.learn(leaders)
+
+    def choose(self, topic: str, key: Any, value: Any, original_key: Any, original_value: Any, cluster: Any) -> int:
+        self.chosen.append((topic, key, value, original_key, original_value))
+        return UNKNOWN_PARTITION
+
+    def learn(self, leaders: dict[str, Any], **changes: Any) -> None:
+        self.metadata.cluster = cluster_of(leaders)
+        for name, value in changes.items():
+            setattr(self.metadata.cluster, name, value)
+        self.admission.on_metadata_update()
+        self.loop.run()
+
+    def record(self, value: Any = b"x", topic: str = "t", partition: int | None = 0, key: Any = None) -> PendingRecord:
+        return PendingRecord(self.admission, topic, key, value, partition, 1, None, loop=self.loop)
+
+    def enter(self, *args: Any, **fields: Any) -> PendingRecord:
+        record = self.record(*args, **fields)
+        self.admission.enter(record, self.clock.time())
+        return record
+
+    def appended(self, partition: int = 0, topic: str = "t") -> list[bytes]:
+        """The values of the batches, in order."""
+        batches = [batch for batch in self.accumulator.incomplete if batch.topic_partition == (topic, partition)]
+        return [bytes(value) for batch in batches for _, _, value, _ in batch.builder.records()]
+
+
+def test_with_metadata_and_room_a_record_is_accepted_at_once() -> None:
+    harness = Harness({"t": [1]})
+    assert harness.enter().result() is not None
+    assert harness.admission.waiting == 0
+
+
+def test_records_wait_for_metadata_and_enter_in_call_order() -> None:
+    harness = Harness()
+    records = [harness.enter(b"%d" % number, partition=number % 2) for number in range(10)]
+    assert harness.admission.waiting == 10
+    assert harness.metadata.contains_topic("t")
+    assert harness.metadata.need_partial_update
+    harness.learn({"other": [1]})
+    assert not any(record.done() for record in records)
+    harness.learn({"t": [1, 1]})
+    assert all(record.done() for record in records)
+    assert harness.appended(0) == [b"0", b"2", b"4", b"6", b"8"]
+    assert harness.appended(1) == [b"1", b"3", b"5", b"7", b"9"]
+    assert harness.admission.waiting == 0
+
+
+def test_the_partitioner_gets_what_was_given_and_what_is_sent() -> None:
+    harness = Harness()
+    record = harness.record(b"bytes", partition=None, key=b"k")
+    record.original = ("key", "value")
+    harness.admission.enter(record, harness.clock.time())
+    harness.learn({"t": [1]})
+    assert harness.chosen == [("t", b"k", b"bytes", "key", "value")]
+
+
+def test_a_partitioner_that_raises_fails_its_own_record() -> None:
+    harness = Harness()
+    harness.admission._choose_partition = lambda *_: 1 // 0
+    broken, fine = harness.enter(partition=None), harness.enter(b"fine")
+    harness.learn({"t": [1]})
+    assert isinstance(broken.exception(), ZeroDivisionError)
+    assert fine.result() is not None
+
+
+def test_nothing_overtakes_a_record_that_is_still_being_serialized() -> None:
+    harness = Harness({"t": [1]})
+    first = harness.record(b"1")
+    first.is_serialized = False
+    harness.admission.enter(first, harness.clock.time())
+    second = harness.enter(b"2")
+    other_topic = harness.enter(b"other", topic="t2")
+    assert not second.done()
+    harness.learn({"t": [1], "t2": [1]})
+    assert other_topic.done()
+    assert not second.done()
+    harness.admission.proceed(first, harness.clock.time())
+    assert first.done()
+    assert second.done()
+    assert harness.appended() == [b"1", b"2"]
+
+
+def test_a_refused_record_lets_the_next_one_in() -> None:
+    harness = Harness({"t": [1]})
+    first = harness.record(b"1")
+    first.is_serialized = False
+    harness.admission.enter(first, harness.clock.time())
+    second = harness.enter(b"2")
+    harness.admission.refuse(first, KafkaError("serializer"))
+    assert str(first.exception()) == "serializer"
+    assert second.done()
+    assert harness.appended() == [b"2"]
+
+
+def test_a_partition_that_does_not_exist_holds_up_nobody_else() -> None:
+    harness = Harness({"t": [1]})
+    missing, more = harness.enter(b"0", partition=3), harness.enter(b"1", partition=3)
+    assert harness.enter(b"2", partition=0).done()
+    assert not missing.done()
+    assert harness.metadata.is_update_requested
+    harness.learn({"t": [1, 1]})
+    assert not missing.done()
+    harness.learn({"t": [1, 1, 1, 1]})
+    assert missing.done()
+    assert more.done()
+    assert harness.appended(3) == [b"0", b"1"]
+    assert harness.admission._missing_partitions == {}
+
+
+def test_a_record_that_waited_for_its_topic_moves_aside_when_its_partition_is_missing() -> None:
+    harness = Harness()
+    missing, fine = harness.enter(b"0", partition=3), harness.enter(b"1")
+    harness.learn({"t": [1]})
+    assert fine.done()
+    assert not missing.done()
+    harness.learn({"t": [1, 1, 1, 1]})
+    assert missing.done()
+
+
+class TestRoom:
+    """Waiting for buffer_memory happens in the accumulator's line."""
+
+    def full(self) -> tuple[Harness, Any]:
+        harness = Harness({"t": [1]}, buffer_memory=3000, max_request_size=2000, batch_size=1000)
+        first = harness.enter(b"x" * 1500).result()
+        assert first is not None
+        while harness.enter(b"x" * 500).done():
+            pass
+        return harness, harness.accumulator.incomplete[0]
+
+    def test_records_are_let_in_in_order_when_memory_comes_back(self) -> None:
+        harness, oldest = self.full()
+        second, third = harness.enter(b"2" * 100), harness.enter(b"3" * 100)
+        assert not second.done()
+        oldest.close()
+        oldest.complete(0)
+        harness.accumulator._queues.queue(oldest.topic_partition).remove(oldest)
+        harness.accumulator.deallocate(oldest, harness.clock.time())
+        assert second.done()
+        assert third.done()
+        assert [value[:1] for value in harness.appended()][-2:] == [b"2", b"3"]
+        assert harness.admission.waiting == 0
+
+    def test_one_that_gives_up_leaves_the_line(self) -> None:
+        harness, _ = self.full()
+        record = harness.enter(b"y" * 500)
+        waiting = harness.accumulator.waiting
+        assert record.cancel()
+        assert harness.accumulator.waiting == waiting - 1
+        assert not record.cancel()
+
+    def test_one_that_waits_too_long_is_told_how_full_it_is(self) -> None:
+        harness, _ = self.full()
+        record = harness.enter(b"y" * 500)
+        harness.loop.run_until(harness.clock.time() + MAX_BLOCK)
+        error = record.exception()
+        assert isinstance(error, BufferExhaustedError)
+        assert "max_block_ms=60000" in str(error)
+        assert "3000" in str(error)
+        assert harness.accumulator.waiting == 0
+
+    def test_closing_refuses_those_in_the_line_too(self) -> None:
+        harness, _ = self.full()
+        waiting = harness.admission.waiting
+        assert waiting > 0
+        assert harness.admission.close(lambda topic: ProducerClosedError(topic)) == waiting
+        assert harness.accumulator.waiting == 0
+
+
+class TestGivingUp:
+    def test_a_cancelled_record_is_never_sent_and_the_next_moves_up(self) -> None:
+        harness = Harness()
+        records = [harness.enter(b"%d" % number) for number in range(6)]
+        for record in records[::2]:
+            assert record.cancel()
+        assert harness.admission.waiting == 3
+        harness.learn({"t": [1]})
+        assert harness.appended() == [b"1", b"3", b"5"]
+        assert not records[1].cancel()
+        assert records[1].result() is not None
+
+    def test_a_cancelled_record_lets_go_of_its_data(self) -> None:
+        harness = Harness()
+        record = harness.enter(b"large")
+        record.cancel()
+        assert record.value is None
+        assert record.original == (None, None)
+
+    def test_an_unknown_topic_times_out_and_is_not_asked_for_any_more(self) -> None:
+        harness = Harness()
+        records = [harness.enter() for _ in range(3)]
+        harness.loop.run_until(harness.clock.time() + MAX_BLOCK - 1)
+        later = harness.enter()
+        harness.loop.run_until(harness.clock.time() + 1)
+        assert all(isinstance(record.exception(), MetadataTimeoutError) for record in records)
+        assert "no metadata within max_block_ms=60000" in str(records[0].exception())
+        assert not later.done()
+        assert harness.metadata.contains_topic("t")
+        harness.loop.run_until(harness.clock.time() + MAX_BLOCK)
+        assert isinstance(later.exception(), MetadataTimeoutError)
+        assert not harness.metadata.contains_topic("t")
+        assert harness.admission.topics == {}
+        assert harness.loop.pending_timers == 0
+
+    def test_a_missing_partition_is_the_cause_it_names(self) -> None:
+        harness = Harness({"t": [1, 1]})
+        record = harness.enter(partition=5)
+        harness.loop.run_until(harness.clock.time() + MAX_BLOCK)
+        assert "has 2 partitions, 0 to 1" in str(record.exception())
+
+    def test_a_serializer_that_hangs_is_the_cause_for_it_and_for_those_behind(self) -> None:
+        harness = Harness({"t": [1]})
+        first = harness.record(b"1")
+        first.is_serialized = False
+        harness.admission.enter(first, harness.clock.time())
+        harness.clock.advance(1)
+        second = harness.enter(b"2")
+        harness.loop.run_until(harness.clock.time() + MAX_BLOCK - 1)
+        assert isinstance(first.exception(), KafkaTimeoutError)
+        assert "the serializer did not answer" in str(first.exception())
+        assert second.done()
+        assert harness.appended() == [b"2"]
+
+    @pytest.mark.parametrize(
+        ("field", "error"),
+        [("invalid_topics", InvalidTopicError), ("unauthorized_topics", TopicAuthorizationFailedError)],
+    )
+    def test_what_will_not_pass_is_told_at_once(self, field: str, error: type[KafkaError]) -> None:
+        harness = Harness()
+        record = harness.enter()
+        harness.learn({}, **{field: frozenset({"t"})})
+        assert isinstance(record.exception(), error)
+
+    def test_a_fatal_error_of_metadata_fails_all_who_wait(self) -> None:
+        harness = Harness()
+        records = [harness.enter(), harness.enter(topic="t2")]
+        harness.metadata.set_fatal_error(KafkaError("credentials"))
+        assert [str(record.exception()) for record in records] == ["credentials", "credentials"]
+
+    def test_too_large_a_record_is_refused(self) -> None:
+        harness = Harness()
+        record = harness.enter(b"x" * 2_000_000)
+        harness.learn({"t": [1]})
+        assert isinstance(record.exception(), RecordTooLargeError)
+
+    def test_closing_refuses_everybody_and_leaves_no_timer(self) -> None:
+        harness = Harness()
+        records = [harness.enter() for _ in range(3)]
+        assert harness.admission.close(lambda topic: ProducerClosedError(f"closed {topic}")) == 3
+        assert all(str(record.exception()) == "closed t" for record in records)
+        assert harness.loop.pending_timers == 0
+        harness.admission.on_metadata_update()
+
+
+def test_a_long_queue_is_let_in_by_slices() -> None:
+    harness = Harness()
+    records = [harness.enter(b"%d" % number) for number in range(3 * SLICE)]
+    harness.metadata.cluster = cluster_of({"t": [1]})
+    harness.admission.on_metadata_update()
+    assert sum(record.done() for record in records) == SLICE
+    harness.loop.run()
+    assert all(record.done() for record in records)
+    assert harness.appended() == [b"%d" % number for number in range(3 * SLICE)]
+
+
+def test_a_topic_in_use_is_renewed_but_not_at_every_record() -> None:
+    harness = Harness({"t": [1]})
+    metadata = harness.metadata
+    add, calls = metadata.add, []
+
+    def counting(topic: str, now: float) -> None:
+        calls.append(now)
+        add(topic, now)
+
+    metadata.add = counting  # type: ignore[method-assign]
+    for _ in range(100):
+        harness.clock.advance(1)
+        harness.admission.refresh("t", harness.clock.time())
+    assert metadata.retain_topic("t", False, harness.clock.time() + 0.8 * metadata.max_idle)
+    assert 3 <= len(calls) <= 5
+
+
+async def test_a_task_that_is_cancelled_takes_its_record_back_in_the_same_step() -> None:
+    """Between the cancellation and the task's next step the record must not slip in."""
+    loop = asyncio.get_running_loop()
+    metadata = ProducerMetadata()
+    metadata.bootstrap([("h", 1)])
+    accumulator = RecordAccumulator(ProducerConfig(bootstrap_servers="h:1"))
+    admission = Admission(loop, metadata, accumulator, lambda *_: 0, max_block=5.0)
+    record = PendingRecord(admission, "t", None, b"x", 0, 1, None, loop=loop)
+    admission.enter(record, loop.time())
+
+    async def wait() -> Any:
+        return await record
+
+    task = asyncio.create_task(wait())
+    await asyncio.sleep(0)
+    task.cancel()
+    metadata.cluster = cluster_of({"t": [1]})
+    admission.on_metadata_update()
+    assert accumulator.accepted == 0
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    admission.close(lambda topic: ProducerClosedError(topic))

@@ -1,0 +1,218 @@
+"""send_many: slices, order, and one outcome for each."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from aiokafkapy.errors import KafkaError, RecordTooLargeError
+from aiokafkapy.producer.accumulator.record_accumulator import RecordAccumulator
+from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.producer.deliveries.delivery_list import DeliveryList
+from aiokafkapy.producer.intake.admission import Admission, PendingRecord
+from aiokafkapy.producer.intake.bulk import LONGEST_SLICE, SLICE_BYTES, BulkSend, _taker
+from aiokafkapy.producer.producer_metadata import ProducerMetadata
+from aiokafkapy.producer.records import ProducerRecord, RecordMetadata
+
+from ..sender_fakes import cluster_of
+
+
+class Runtime:
+    """A runtime whose batches are delivered as soon as others run."""
+
+    def __init__(self, **options: Any) -> None:
+        loop = asyncio.get_running_loop()
+        self.now = loop.time
+        self.is_bound = True
+        self.metadata = ProducerMetadata()
+        self.metadata.bootstrap([("h", 1)])
+        self.metadata.cluster = cluster_of({"t": [1], "u": [1]})
+        self.accumulator = RecordAccumulator(ProducerConfig(bootstrap_servers="h:1", **options))
+        self.admission = Admission(loop, self.metadata, self.accumulator, lambda *_: 0, max_block=5.0)
+        self.next_offset = 0
+        self.calls: list[Any] = []
+
+    def accept(self, topic: str, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any) -> Any:
+        self.calls.append((topic, value, key, partition, timestamp_ms, headers))
+        if isinstance(value, Exception):
+            raise value
+        record = PendingRecord(self.admission, topic, key, value, 0, 5, headers, loop=asyncio.get_running_loop())
+        self.admission.enter(record, self.now())
+        return record
+
+    async def admitted(self, record: Any) -> Any:
+        return await record
+
+    async def deliver(self) -> None:
+        """What a Sender and a broker would do."""
+        while True:
+            now, cluster = self.now(), self.metadata.cluster
+            nodes = self.accumulator.ready(cluster, now, lambda _: 0).ready_nodes
+            for batches in self.accumulator.drain(cluster, nodes, 1_000_000, now).values():
+                for batch in batches:
+                    offset, self.next_offset = self.next_offset, self.next_offset + batch.record_count
+                    batch.complete(offset)
+                    self.accumulator.deallocate(batch, now)
+            await asyncio.sleep(0)
+
+
+async def send(runtime: Runtime, items: Any, *, is_plain: bool = True) -> list[Any]:
+    delivering = asyncio.create_task(runtime.deliver())
+    bulk = BulkSend(runtime, "t", runtime.accept, runtime.admitted, is_plain=is_plain)  # type: ignore[arg-type]
+    try:
+        return await asyncio.wait_for(bulk.run(items), 10)
+    finally:
+        delivering.cancel()
+
+
+async def test_nothing_gives_nothing() -> None:
+    assert await send(Runtime(), []) == []
+
+
+async def test_plain_values_go_by_the_slice_and_outcomes_are_in_order() -> None:
+    runtime = Runtime()
+    outcomes = await send(runtime, (b"%d" % number for number in range(10_000)))
+    assert [outcome.offset for outcome in outcomes] == list(range(10_000))
+    assert runtime.calls == []
+    assert outcomes[9_999].serialized_value_size == 4
+
+
+async def test_records_with_keys_go_one_by_one_beside_plain_values() -> None:
+    runtime = Runtime()
+    outcomes = await send(runtime, [b"0", ProducerRecord("u", b"1", b"k", 0, 7, [("h", None)]), None, b"3"])
+    assert len(outcomes) == 4
+    assert runtime.calls[1] == ("u", b"1", b"k", 0, 7, [("h", None)])
+    assert outcomes[1].topic == "u"
+    assert [outcome.topic for outcome in outcomes] == ["t", "u", "t", "t"]
+
+
+async def test_a_record_that_fails_leaves_its_error_in_its_place() -> None:
+    runtime = Runtime()
+    outcomes = await send(runtime, [b"0", KafkaError("serializer"), b"2"], is_plain=False)
+    assert [type(outcome) for outcome in outcomes] == [RecordMetadata, KafkaError, RecordMetadata]
+
+
+async def test_too_large_a_value_in_a_slice_fails_alone() -> None:
+    runtime = Runtime(max_request_size=2000)
+    outcomes = await send(runtime, [b"0", b"x" * 3000, b"2", b"x" * 3000])
+    assert [type(outcome) for outcome in outcomes] == [
+        RecordMetadata, RecordTooLargeError, RecordMetadata, RecordTooLargeError,
+    ]  # fmt: skip
+
+
+async def test_a_full_buffer_is_waited_for() -> None:
+    runtime = Runtime(buffer_memory=5000, max_request_size=2000, batch_size=1000)
+    taken = 0
+
+    def items() -> Any:
+        nonlocal taken
+        for number in range(3000):
+            taken += 1
+            assert runtime.accumulator.buffered_bytes <= 5000
+            yield b"%d" % number
+
+    outcomes = await send(runtime, items())
+    assert taken == 3000
+    # The records that waited for room were appended by the line for room; none is missing and none twice.
+    assert sorted(outcome.offset for outcome in outcomes) == list(range(3000))
+
+
+async def test_values_are_let_go_when_they_are_in_a_batch() -> None:
+    runtime = Runtime()
+    value = bytes(1000)
+    references = sys.getrefcount(value)
+    bulk = BulkSend(runtime, "t", runtime.accept, runtime.admitted, is_plain=True)  # type: ignore[arg-type]
+    sending = bulk.run(value for _ in range(3))
+    while sending.send(None) is None:
+        pass  # it lets others run; then it waits for the answers
+    assert runtime.accumulator.accepted == 3
+    assert sys.getrefcount(value) == references
+    sending.close()
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_outcomes_that_come_all_at_once_are_collected_by_slices(fails: bool) -> None:
+    runtime = Runtime(linger_ms=100)
+    bulk = BulkSend(runtime, "t", runtime.accept, runtime.admitted, is_plain=False)  # type: ignore[arg-type]
+    value = KafkaError("serializer") if fails else b""
+    sending = asyncio.create_task(bulk.run([b"first", *[value] * 9_999]))
+    for _ in range(200):  # a turn for every 64 of them
+        await asyncio.sleep(0)
+    assert len(runtime.calls) == 10_000
+    delivering = asyncio.create_task(runtime.deliver())
+    collected = [0]
+    while not sending.done():
+        await asyncio.sleep(0)
+        collected.append(len(bulk._outcomes))
+    delivering.cancel()
+    assert collected[-1] == 10_000
+    assert max(after - before for before, after in pairwise(collected)) <= 1_000
+
+
+async def test_slices_have_a_size_in_bytes() -> None:
+    runtime = Runtime()
+    bulk = BulkSend(runtime, "t", runtime.accept, runtime.admitted, is_plain=True)  # type: ignore[arg-type]
+    tiny = _taker([b"x"] * 100_000)
+    lengths = [len(bulk._next_slice(tiny)[0]) for _ in range(10)]
+    assert lengths[-1] == LONGEST_SLICE
+    large = _taker(iter([b"x" * 100_000] * 10_000))
+    lengths = [len(bulk._next_slice(large)[0]) for _ in range(3)]
+    assert lengths[-1] == SLICE_BYTES // 100_000
+
+
+def test_a_list_is_taken_as_an_iterator_is_also_while_it_grows() -> None:
+    items = list(range(10))
+    for take in (_taker(items), _taker(iter(items))):
+        del items[10:]
+        assert [take(4), take(4)] == [[0, 1, 2, 3], [4, 5, 6, 7]]
+        items.append(10)
+        assert [take(4), take(4)] == [[8, 9, 10], []]
+
+
+async def test_what_the_iterable_raises_is_raised() -> None:
+    def items() -> Any:
+        yield b"0"
+        raise LookupError("end of file")
+
+    with pytest.raises(LookupError):
+        await send(Runtime(), items())
+
+
+class TestOutcomes:
+    """A sequence that is made as it is looked at."""
+
+    async def outcomes(self) -> Any:
+        runtime = Runtime(max_request_size=2000)
+        return await send(runtime, [b"0", None, b"x" * 3000, ProducerRecord("u", b"3", b"k"), *[b"v"] * 100])
+
+    async def test_it_is_aligned_and_can_be_indexed_sliced_and_compared(self) -> None:
+        found = await self.outcomes()
+        assert len(found) == 104
+        assert found[0].serialized_value_size == 1
+        assert found[1].serialized_value_size == -1
+        assert isinstance(found[2], RecordTooLargeError)
+        assert found[3].topic == "u"
+        assert found[-1] == found[103]
+        assert found[4:7] == [found[4], found[5], found[6]]
+        assert [type(each) for each in found] == [type(found[position]) for position in range(104)]
+        assert found != [1, 2]
+        assert found[4:] == list(found)[4:]
+        with pytest.raises(IndexError):
+            found[104]
+        assert repr(found) == "<outcomes of 104 records, 1 failed>"
+
+    async def test_the_first_error_and_how_many_there_are(self) -> None:
+        found = await self.outcomes()
+        assert (found.failed, found.first_error) == (1, found[2])
+        none_failed = await send(Runtime(), [b"0"])
+        assert (none_failed.failed, none_failed.first_error) == (0, None)
+
+    async def test_values_are_not_kept(self) -> None:
+        found = await self.outcomes()
+        lists = [part for part in found._parts if isinstance(part, DeliveryList)]
+        assert lists
+        assert all(isinstance(size, int) for part in lists for size in part._values)

@@ -1,0 +1,157 @@
+"""Keys and values to bytes, and what is said when that is not possible."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from aiokafkapy.errors import SerializationError
+from aiokafkapy.producer.intake.serializers import (
+    check_record,
+    discard,
+    finish_serializing,
+    json_serializer,
+    prepare,
+    serialize,
+    string_serializer,
+)
+
+
+def test_those_that_come_with_it() -> None:
+    assert string_serializer("ü") == "ü".encode()
+    assert json_serializer({"a": [1, "ü"]}) == '{"a":[1,"ü"]}'.encode()
+
+
+def test_one_call_form_for_all() -> None:
+    class WithTopic:
+        wants_topic = True
+
+        def __call__(self, topic: str, data: str) -> bytes:
+            return f"{topic}:{data}".encode()
+
+    plain, with_topic = prepare(string_serializer), prepare(WithTopic())
+    assert plain is not None
+    assert with_topic is not None
+    assert serialize("value", plain, "t", "x") == b"x"
+    assert serialize("value", with_topic, "t", "x") == b"t:x"
+    assert prepare(None) is None
+
+
+def test_what_a_serializer_raises_is_the_cause() -> None:
+    plain = prepare(string_serializer)
+    assert plain is not None
+    with pytest.raises(
+        SerializationError, match=r"key_serializer failed for a record of topic 't': AttributeError"
+    ) as caught:
+        serialize("key", plain, "t", 5)
+    assert isinstance(caught.value.__cause__, AttributeError)
+    assert caught.value.topic == "t"
+
+
+@pytest.mark.parametrize("data", [None, b"x", bytearray(b"x"), memoryview(b"x")])
+def test_bytes_and_none_are_fine(data: Any) -> None:
+    check_record("t", data, data, [("a", data), ("a", None)])
+    check_record("t", data, data, None)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "headers", "message"),
+    [
+        ("k", None, None, "key of a record of topic 't' is a str"),
+        (None, 5, None, "value of a record of topic 't' is a int"),
+        (None, None, {"a": b"b"}, "headers are a dict"),
+        (None, None, [("a",)], "headers must be pairs"),
+        (None, None, 7, "headers must be pairs"),
+        (None, None, [(b"a", b"b")], "header's name is a bytes"),
+        (None, None, [("a", "b")], "value of header 'a' is a str"),
+    ],
+)
+def test_anything_else_is_named(key: Any, value: Any, headers: Any, message: str) -> None:
+    with pytest.raises(SerializationError, match=message):
+        check_record("t", key, value, headers)
+
+
+def test_an_error_does_not_show_the_data() -> None:
+    with pytest.raises(SerializationError) as caught:
+        check_record("t", None, "a password", None)
+    assert "a password" not in str(caught.value)
+
+
+class Record:
+    """As much of a PendingRecord, and of its admission, as is asked for."""
+
+    topic = "t"
+    headers = None
+
+    def __init__(self, key: Any, value: Any, timeout: float = 5.0) -> None:
+        self.key = key
+        self.value = value
+        self.deadline = asyncio.get_running_loop().time() + timeout
+        self.admission = self
+        self.events: list[Any] = []
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.get_running_loop()
+
+    def proceed(self, record: Record, now: float) -> None:
+        self.events.append((record.key, record.value))
+
+    def refuse(self, record: Record, error: BaseException) -> None:
+        self.events.append(error)
+
+    def expire(self, record: Record) -> None:
+        self.events.append("expired")
+
+    def cancel(self) -> None:
+        self.events.append("cancelled")
+
+
+async def give(data: Any) -> Any:
+    await asyncio.sleep(0)
+    if isinstance(data, Exception):
+        raise data
+    return data
+
+
+async def test_awaitables_are_awaited_and_the_record_proceeds() -> None:
+    record = Record(give(b"k"), give(b"v"))
+    await finish_serializing(record)  # type: ignore[arg-type]
+    assert record.events == [(b"k", b"v")]
+
+
+async def test_a_failing_one_refuses_the_record_and_leaves_no_coroutine() -> None:
+    record = Record(give(LookupError("no schema")), give(b"v"))
+    with pytest.raises(SerializationError, match="no schema"):
+        await finish_serializing(record)  # type: ignore[arg-type]
+    assert isinstance(record.events[0], SerializationError)
+
+
+async def test_what_is_no_bytes_in_the_end_refuses_the_record() -> None:
+    record = Record(None, give("text"))
+    with pytest.raises(SerializationError, match="is a str"):
+        await finish_serializing(record)  # type: ignore[arg-type]
+
+
+async def test_one_that_takes_too_long_expires_the_record() -> None:
+    record = Record(asyncio.Event().wait(), None, timeout=0.0)
+    await finish_serializing(record)  # type: ignore[arg-type]
+    assert record.events == ["expired"]
+
+
+async def test_cancelling_takes_the_record_back() -> None:
+    record = Record(asyncio.Event().wait(), give(b"v"))
+    task = asyncio.create_task(finish_serializing(record))  # type: ignore[arg-type]
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert record.events == ["cancelled"]
+
+
+def test_discarded_coroutines_are_closed() -> None:
+    coroutine = give(b"x")
+    discard(coroutine, b"x", None)
+    with pytest.raises(RuntimeError):
+        coroutine.send(None)
