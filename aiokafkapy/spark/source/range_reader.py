@@ -19,7 +19,7 @@ from typing import Any, Final
 from ...common import TopicPartition
 from ...errors import KafkaTimeoutError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
 from ...reader.partition_reader import PartitionReader
-from .. import worker_loop
+from ..worker import worker_loop
 from ..worker.handover import Handover
 from ..worker.worker_log import show_warnings
 from .data_loss import DataLoss, describe_missing

@@ -16,7 +16,7 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceReader, Filter, InputPartition
 
-from .. import worker_loop
+from ..worker import worker_loop
 from ..worker.worker_log import show_warnings
 from .filters import Pruning
 from .offset_reader import KafkaOffsetReader

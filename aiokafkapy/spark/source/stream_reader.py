@@ -30,7 +30,7 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from ...common import TopicPartition
 from ...errors import KafkaError
 from ...observability import get_logger
-from .. import worker_loop
+from ..worker import worker_loop
 from .data_loss import DataLoss
 from .offset_reader import KafkaOffsetReader
 from .offsets import (
