@@ -13,7 +13,7 @@ from pathlib import Path
 
 from .charts import draw
 from .goals import answers
-from .report import compare, full_markdown, goals_text, put_into_readme, readme_section, table
+from .report import charts_section, compare, full_markdown, goals_text, put_into_page, readme_section, table
 from .results import Results
 from .runner import Runner
 from .suite import everything, quick, select
@@ -63,7 +63,9 @@ def main() -> int:
         (directory / f"{results.date}.md").write_text(full_markdown(results, found))
         charts = draw(results, directory)
         if arguments.readme:
-            put_into_readme(ROOT / "README.md", readme_section(results, charts, ROOT))
+            page = ROOT / "docs" / "benchmarks.md"
+            put_into_page(ROOT / "README.md", readme_section(results))
+            put_into_page(page, charts_section(charts, page), "charts")
     for label, failures in results.failures.items():
         print(f"\nFAILED {label}\n" + "\n".join(failures), file=sys.stderr)
     return 1 if results.failures else 0
@@ -76,7 +78,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", metavar="PATTERN", help="measurements whose name contains or matches this")
     parser.add_argument("--compare", type=Path, metavar="FILE", help="print ratios to an earlier run's JSON")
     parser.add_argument("--list", action="store_true", help="name the measurements and measure nothing")
-    parser.add_argument("--readme", action="store_true", help="put the table and the charts into README.md")
+    parser.add_argument("--readme", action="store_true", help="put the table into README.md and the charts into docs")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where results go (a part of the suite: only if given)")
     return parser
 

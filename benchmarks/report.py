@@ -4,6 +4,7 @@ goes into the README, between its markers.
 
 from __future__ import annotations
 
+import os
 import textwrap
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -14,7 +15,16 @@ from . import machine
 from .goals import Answer
 from .results import Results, Row, Spread, best_rows
 
-__all__ = ["FOOTNOTE", "compare", "full_markdown", "goals_text", "put_into_readme", "readme_section", "table"]
+__all__ = [
+    "FOOTNOTE",
+    "charts_section",
+    "compare",
+    "full_markdown",
+    "goals_text",
+    "put_into_page",
+    "readme_section",
+    "table",
+]
 
 FOOTNOTE: Final = """\
 Medians of the rounds; ranges in parentheses. Every measurement in a process of its own, interleaved with its peers; CPU
@@ -118,8 +128,8 @@ def full_markdown(results: Results, answers: Sequence[Answer], footnote: str = F
     return "\n".join([*lines, "", footnote, ""])
 
 
-def readme_section(results: Results, charts: Sequence[Path], root: Path) -> str:
-    """The README's part: one line for each workload, the charts, where the rest is."""
+def readme_section(results: Results) -> str:
+    """The README's part: one line for each workload, and where the rest is."""
     found = [(name, best_rows(results, group, workloads)) for name, group, workloads in _README_ROWS]
     clients = [client for client in _README_CLIENTS if any(client in best for _, best in found)]
     lines = [
@@ -137,18 +147,24 @@ def readme_section(results: Results, charts: Sequence[Path], root: Path) -> str:
             lines.append(f"| {name} | " + " | ".join(_readme_cell(best, client) for client in clients) + " |")
     kept = f"benchmarks/results/{results.date}"
     lines += ["", f"Each peer at its best setting; all rows, ranges, settings and goals are in [{kept}.md]({kept}.md)."]
-    lines += ["", *(f"![{path.stem.rpartition('-')[2]} by client]({path.relative_to(root)})" for path in charts)]
     return "\n".join(lines)
 
 
-def put_into_readme(readme: Path, section: str, name: str = "benchmarks") -> None:
+def charts_section(charts: Sequence[Path], page: Path) -> str:
+    """The charts, as a page that lies elsewhere shows them."""
+    return "\n".join(
+        f"![{path.stem.rpartition('-')[2]} by client]({os.path.relpath(path, page.parent)})" for path in charts
+    )
+
+
+def put_into_page(page: Path, section: str, name: str = "benchmarks") -> None:
     """Replace what is between the markers of this name. Raises ValueError when they are not there."""
     begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
-    before, begun, rest = readme.read_text().partition(begin)
+    before, begun, rest = page.read_text().partition(begin)
     _, ended, after = rest.partition(end)
     if not begun or not ended:
-        raise ValueError(f"{readme} has no {begin} ... {end}")
-    readme.write_text(f"{before}{begin}\n{section}\n{end}{after}")
+        raise ValueError(f"{page} has no {begin} ... {end}")
+    page.write_text(f"{before}{begin}\n{section}\n{end}{after}")
 
 
 # internals

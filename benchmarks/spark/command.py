@@ -23,7 +23,7 @@ from .. import machine
 from ..cluster import BenchmarkCluster
 from ..goals import Answer, Goal, answers
 from ..measurement import Figures, Measurement
-from ..report import full_markdown, goals_text, put_into_readme, table
+from ..report import full_markdown, goals_text, put_into_page, table
 from ..results import Results, Row
 from ..suite import select
 from .floors import FLOOR
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--quick", action="store_true", help="fewer rows, one round")
     parser.add_argument("--rounds", type=int, metavar="N", help=f"counted rounds (default {ROUNDS}, quick 1)")
     parser.add_argument("--only", metavar="PATTERN", help="measurements whose name contains or matches this")
-    parser.add_argument("--readme", action="store_true", help="put the table into README.md")
+    parser.add_argument("--readme", action="store_true", help="put the table into docs/benchmarks.md")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where results go (a part of it: only if given)")
     given = parser.parse_args(arguments)
     if given.readme and (given.quick or given.only or given.out):
@@ -74,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
         _keep(results, found, given.out)
     if given.readme:
         root = Path(__file__).parents[2]
-        put_into_readme(root / "README.md", _readme_section(results, found), "spark benchmarks")
+        put_into_page(root / "docs" / "benchmarks.md", _page_section(results, found), "spark benchmarks")
     for label, failures in results.failures.items():
         print(f"\nFAILED {label}\n" + "\n".join(failures), file=sys.stderr)
     return 1 if results.failures else 0
@@ -186,7 +186,7 @@ def _keep(results: Results, found: Sequence[Answer], directory: Path | None) -> 
     (directory / f"{stem}.md").write_text(full_markdown(results, found, FOOTNOTE))
 
 
-def _readme_section(results: Results, found: Sequence[Answer]) -> str:
+def _page_section(results: Results, found: Sequence[Answer]) -> str:
     about = results.machine
     head = textwrap.fill(
         f"One run of `python -m benchmarks spark`, {results.rounds} interleaved rounds of {ROWS:,} rows, PySpark "

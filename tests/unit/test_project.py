@@ -6,7 +6,6 @@ import ast
 import importlib
 import inspect
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -219,18 +218,6 @@ def test_the_version_is_said_once_everywhere() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["version"] == aiokafkapy.__version__
     assert f"## {project['version']}" in (ROOT / "CHANGELOG.md").read_text()
-
-
-def test_what_the_readme_points_to_is_there() -> None:
-    """Files, and in a row of a table the tests that the row names, in the file that stands before them."""
-    for line in (ROOT / "README.md").read_text().splitlines():
-        source = ""
-        for target, test in re.findall(r"\]\(([^):#]+)\)|`(test_\w+)`", line):
-            if target:
-                assert (ROOT / target).exists(), target
-                source = (ROOT / target).read_text() if target.endswith(".py") else ""
-            else:
-                assert f"def {test}(" in source, test
 
 
 @pytest.mark.parametrize("kind", ["wheel", "editable"])

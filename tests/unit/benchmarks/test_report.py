@@ -8,7 +8,15 @@ import pytest
 
 from benchmarks.goals import GOALS, Goal, answers
 from benchmarks.measurement import Figures, Measurement, find_entry, find_workload, percentiles, run_in_process
-from benchmarks.report import compare, full_markdown, goals_text, put_into_readme, readme_section, table
+from benchmarks.report import (
+    charts_section,
+    compare,
+    full_markdown,
+    goals_text,
+    put_into_page,
+    readme_section,
+    table,
+)
 from benchmarks.results import Results, Row
 from benchmarks.suite import everything, phases, quick, select
 
@@ -179,30 +187,39 @@ def test_results_are_read_as_they_were_written(results: Results, tmp_path: Path)
     assert Results.read(path) == results
 
 
-def test_the_readme_gets_the_table_between_its_markers(results: Results, tmp_path: Path) -> None:
+def test_a_page_gets_the_table_between_its_markers(results: Results, tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     readme.write_text("before\n<!-- benchmarks -->\nold\n<!-- /benchmarks -->\nafter\n")
-    section = readme_section(results, [tmp_path / "2026-01-31-rate.png"], tmp_path)
-    put_into_readme(readme, section)
+    put_into_page(readme, readme_section(results))
     text = readme.read_text()
     assert text.startswith("before\n<!-- benchmarks -->\n")
     assert text.endswith("\n<!-- /benchmarks -->\nafter\n")
     assert "**1.00 M/s · 1 µs**" in text
-    assert "![rate by client](2026-01-31-rate.png)" in text
     assert "old" not in text
 
 
-def test_a_readme_without_markers_is_left_alone(tmp_path: Path) -> None:
+def test_a_page_shows_charts_that_lie_elsewhere(tmp_path: Path) -> None:
+    chart = tmp_path / "results" / "2026-01-31-rate.png"
+    assert charts_section([chart], tmp_path / "docs" / "page.md") == (
+        "![rate by client](../results/2026-01-31-rate.png)"
+    )
+
+
+def test_a_page_without_markers_is_left_alone(tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
     readme.write_text("nothing\n")
     with pytest.raises(ValueError, match="has no <!-- benchmarks -->"):
-        put_into_readme(readme, "table")
+        put_into_page(readme, "table")
     assert readme.read_text() == "nothing\n"
 
 
-def test_our_own_readme_has_the_markers() -> None:
-    text = (ROOT / "README.md").read_text()
-    assert text.count("<!-- benchmarks -->") == text.count("<!-- /benchmarks -->") == 1
+@pytest.mark.parametrize(
+    ("page", "name"),
+    [("README.md", "benchmarks"), ("docs/benchmarks.md", "charts"), ("docs/benchmarks.md", "spark benchmarks")],
+)
+def test_our_own_pages_have_the_markers(page: str, name: str) -> None:
+    text = (ROOT / page).read_text()
+    assert text.count(f"<!-- {name} -->") == text.count(f"<!-- /{name} -->") == 1
 
 
 def test_charts_are_small_files(results: Results, tmp_path: Path) -> None:

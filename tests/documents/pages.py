@@ -1,0 +1,114 @@
+"""The pages of the documentation: what is written by hand, what is generated from the code, and their snippets.
+
+`python -m tests.documents` writes the generated parts anew: state machines from their `StateTable`s, and tables of
+options from the configuration's fields. `test_pages.py` fails when a page is out of date.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic.fields import FieldInfo
+
+from aiokafkapy.broker.coordination.group import GROUP_STATES
+from aiokafkapy.broker.network.client_connection import MUTE_STATES
+from aiokafkapy.client.network_client_state import NETWORK_CLIENT_STATES
+from aiokafkapy.client.nodes.connection_states import CONNECTION_STATES
+from aiokafkapy.producer.accumulator.producer_batch import BATCH_STATES
+from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.producer.identity.transaction_manager import TRANSACTION_MANAGER_STATES
+from aiokafkapy.producer.state import PRODUCER_STATES
+from aiokafkapy.states import StateTable
+from benchmarks.report import put_into_page
+
+__all__ = ["ROOT", "Snippet", "generated", "pages", "snippets", "write"]
+
+ROOT: Final = Path(__file__).parents[2]
+DOCS: Final = ROOT / "docs"
+
+STATE_MACHINES: Final[tuple[StateTable[Any], ...]] = (
+    PRODUCER_STATES,
+    NETWORK_CLIENT_STATES,
+    CONNECTION_STATES,
+    BATCH_STATES,
+    TRANSACTION_MANAGER_STATES,
+    MUTE_STATES,
+    GROUP_STATES,
+)
+
+_FENCE: Final = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """A fenced block of a page."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+
+    @property
+    def label(self) -> str:
+        """Its place, as a test's name shows it."""
+        return f"{self.page}:{self.line}"
+
+
+def pages() -> list[Path]:
+    """Every page a reader is sent to."""
+    return [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md", *sorted(DOCS.glob("*.md"))]
+
+
+def snippets(language: str) -> list[Snippet]:
+    """The blocks of one language, in the order of the pages."""
+    return [snippet for page in pages() for snippet in _blocks(page) if snippet.language == language]
+
+
+def generated() -> dict[tuple[Path, str], str]:
+    """The generated parts, by page and marker."""
+    return {
+        (DOCS / "architecture.md", "state machines"): _state_machines(),
+        (DOCS / "configuration.md", "producer options"): _options(ProducerConfig),
+    }
+
+
+def write() -> None:
+    """Put the generated parts into their pages."""
+    for (page, name), text in generated().items():
+        put_into_page(page, text, name)
+
+
+# internals
+
+
+def _blocks(page: Path) -> Iterator[Snippet]:
+    text = page.read_text()
+    for found in _FENCE.finditer(text):
+        line = text.count("\n", 0, found.start()) + 1
+        yield Snippet(str(page.relative_to(ROOT)), line, found[1], found[2])
+
+
+def _state_machines() -> str:
+    return "\n\n".join(f"### {table.name}\n\n```mermaid\n{table.diagram()}\n```" for table in STATE_MACHINES)
+
+
+def _options(config: type[ProducerConfig]) -> str:
+    lines = ["| option | default | |", "|---|---|---|"]
+    for name, field in config.model_fields.items():
+        description = " ".join((field.description or "").split()).replace("|", "\\|")
+        lines.append(f"| `{name}` | {_default(field)} | {description} |")
+    return "\n".join(lines)
+
+
+def _default(field: FieldInfo) -> str:
+    if field.is_required():
+        return "required"
+    value = field.get_default(call_default_factory=True)
+    if isinstance(value, enum.Enum):
+        value = value.value
+    return "" if value in (None, (), {}) else f"`{value!r}`"

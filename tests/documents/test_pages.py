@@ -1,0 +1,72 @@
+"""The pages say what is so: generated parts are current, links lead somewhere, and what is named exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from .pages import ROOT, generated, pages, snippets
+
+LONGEST_README = 200
+"""Lines: what a newcomer reads in five minutes."""
+
+PAGES = pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+
+
+@pytest.mark.parametrize(("place", "text"), generated().items(), ids=lambda value: "")
+def test_a_generated_part_is_what_the_code_says(place: tuple[Path, str], text: str) -> None:
+    page, name = place
+    assert f"<!-- {name} -->\n{text}\n<!-- /{name} -->" in page.read_text(), "run `python -m tests.documents`"
+
+
+def test_the_readme_is_read_in_five_minutes() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) < LONGEST_README
+
+
+@PAGES
+def test_links_lead_to_files(page: Path) -> None:
+    for target in re.findall(r"\]\(([^):#]+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), target
+
+
+@PAGES
+def test_tests_that_a_row_names_are_in_the_file_before_them(page: Path) -> None:
+    for line in page.read_text().splitlines():
+        source = ""
+        for target, test in re.findall(r"\]\(([^):#]+)\)|`(test_\w+)`", line):
+            if target:
+                source = (page.parent / target).read_text() if target.endswith(".py") else ""
+            else:
+                assert f"def {test}(" in source, test
+
+
+@PAGES
+def test_names_in_files_are_there(page: Path) -> None:
+    """`file.py: Class.method`: the file is in the package, by the path given, and has the names."""
+    for path, names in re.findall(r"`([\w/]+\.pyx?): ([\w.]+)`", page.read_text()):
+        source = (ROOT / "aiokafkapy" / path).read_text()
+        for name in names.split("."):
+            assert re.search(
+                rf"\b(class|def|cpdef|cdef|async def)\b[^\n]*\b{name}\b|^{name}\b", source, re.MULTILINE
+            ), f"{path}: {name}"
+
+
+def test_commands_of_the_package_exist() -> None:
+    pytest.importorskip("typer")
+    from typer.main import get_command
+
+    from aiokafkapy.cli.app import app
+
+    commands = get_command(app).commands  # type: ignore[attr-defined]
+    for snippet in snippets("console"):
+        for name in re.findall(r"^\$ aiokafkapy ([a-z]+)", snippet.text, re.MULTILINE):
+            assert name in commands, f"{snippet.label}: {name}"
+
+
+def test_targets_of_make_exist() -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in pages():
+        for name in re.findall(r"`(?:[A-Z_]+=\S+ )*make ([a-z-]+)", page.read_text()):
+            assert name in targets, f"{page.name}: make {name}"

@@ -1,0 +1,102 @@
+"""Every Python snippet of the README and of docs/ runs as it stands; only the broker's address is another."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import sys
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final
+
+import httpx
+import pytest
+
+from aiokafkapy.broker import DevBroker
+
+from .pages import Snippet, snippets
+
+ADDRESS: Final = "localhost:9092"
+LONGEST: Final = 120
+"""Seconds after which a snippet hangs."""
+
+ORDER: Final = {"customer": "ann", "item": "tea"}
+POSTED: Final = ("/orders", "/clicks")
+
+Runner = Callable[[Path, DevBroker], Coroutine[Any, Any, None]]
+
+
+@pytest.mark.parametrize(
+    "snippet", [one for one in snippets("python") if "SparkSession" not in one.text], ids=lambda one: one.label
+)
+async def test_a_snippet_runs_as_it_stands(snippet: Snippet, kafka_broker: DevBroker, tmp_path: Path) -> None:
+    path = tmp_path / "test_snippet.py"
+    path.write_text(snippet.text.replace(ADDRESS, kafka_broker.bootstrap_servers))
+    await _runner(snippet)(path, kafka_broker)
+
+
+def _runner(snippet: Snippet) -> Runner:
+    if "asyncio.run(" in snippet.text:
+        return _run_script
+    if "def test_" in snippet.text:
+        return _run_tests
+    if "FastAPI(" in snippet.text:
+        return _call_fastapi
+    if "web.Application(" in snippet.text:
+        return _call_aiohttp
+    raise AssertionError(f"{snippet.label}: how is it run?")
+
+
+async def _run_script(path: Path, broker: DevBroker) -> None:
+    await _succeed(sys.executable, str(path))
+    assert broker.records("orders")
+
+
+async def _run_tests(path: Path, broker: DevBroker) -> None:
+    options = ("-c", "/dev/null", "--rootdir", str(path.parent), "-p", "no:randomly", "-p", "no:cacheprovider")
+    await _succeed(sys.executable, "-m", "pytest", "-q", *options, str(path))
+
+
+async def _call_fastapi(path: Path, broker: DevBroker) -> None:
+    app = _module(path).app
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client,
+    ):
+        for route in POSTED:
+            if any(getattr(one, "path", None) == route for one in app.routes):
+                answer = await client.post(route, json=ORDER)
+                assert answer.is_success, answer.text
+    assert b"ann" in broker.records("orders")[0].value
+
+
+async def _call_aiohttp(path: Path, broker: DevBroker) -> None:
+    from aiohttp.test_utils import TestClient, TestServer
+
+    async with TestClient(TestServer(_module(path).app)) as client:
+        answer = await client.post("/orders", json=ORDER)
+        assert answer.status == 200, await answer.text()
+    assert b"ann" in broker.records("orders")[0].value
+
+
+def _module(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("snippet", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+async def _succeed(*command: str) -> None:
+    process = await asyncio.create_subprocess_exec(
+        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+    )
+    try:
+        output, _ = await asyncio.wait_for(process.communicate(), LONGEST)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    assert process.returncode == 0, output.decode()
