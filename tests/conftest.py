@@ -20,7 +20,7 @@ from aiokafkapy.testing import ApacheKafka, KafkaUnavailableError
 hypothesis.settings.register_profile("aiokafkapy", deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "aiokafkapy"))
 
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "tests.times"]
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
