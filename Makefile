@@ -3,11 +3,15 @@
 #   PYTHON=python3.12 make test     another Python (3.11 or newer)
 #   CC=/bin/false make test         without a compiler: the core runs interpreted
 #   PYTEST_ARGS='-k close' make test
+#   PYTEST_ARGS=--times make test   where the time goes: wall, CPU and waiting, by folder and by test
+#   WORKERS=2 make test             so many tests at a time; two for each processor unless said
+#   LEG=uvloop make test-leg        another leg than today's: interpreted, uvloop, uvloop-interpreted, debug
 #   CHAOS_ARGS='--minutes 30 --seed 7' make chaos
 
 PYTHON ?= python3
 VENV ?= .venv
 PYTEST_ARGS ?=
+LEG ?=
 CHAOS_ARGS ?=
 DEMO_ARGS ?=
 BENCH_ARGS ?=
@@ -25,7 +29,7 @@ CORE := $(shell find aiokafkapy -name '*.pyx' -o -name '*.pxd') \
         $(shell find aiokafkapy -name '*.py' -exec awk 'FNR == 1 && /^\# cython:/ {print FILENAME}' {} +)
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up demo test fuzz soak chaos bench bench-check lint clean
+.PHONY: help set-up demo test test-quick test-leg test-all fuzz soak chaos bench bench-check lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -56,8 +60,17 @@ $(FLIGHTS): $(SET_UP)
 demo: $(FLIGHTS) ## 336,776 real flights through a web service into the dev broker and through Spark, checked; out/report.html
 	@$(BIN)/aiokafkapy demo $(DEMO_ARGS)
 
-test: $(FLIGHTS) ## the whole suite, then again interpreted, on uvloop and in asyncio's debug mode
-	@PYTEST_ARGS='$(PYTEST_ARGS)' .ci/test-matrix $(BIN)/python
+test: $(FLIGHTS) ## every test once, with real Kafka, Java and Spark: the core as built, on asyncio; 15 minutes
+	@PYTEST_ARGS='$(PYTEST_ARGS)' .ci/tests $(BIN)/python once
+
+test-quick: $(FLIGHTS) ## the unit tests, the linters among them; a minute
+	@PYTEST_ARGS='$(PYTEST_ARGS)' .ci/tests $(BIN)/python quick
+
+test-leg: $(FLIGHTS) ## what depends on form and loop, interpreted, on uvloop or in debug mode: another each day, or LEG=
+	@PYTEST_ARGS='$(PYTEST_ARGS)' .ci/tests $(BIN)/python leg $(LEG)
+
+test-all: $(FLIGHTS) ## every test once, then every leg
+	@PYTEST_ARGS='$(PYTEST_ARGS)' .ci/tests $(BIN)/python all
 
 chaos: $(SET_UP) ## five minutes of kill -9, SIGSTOP, restarts, elections and reassignments on three real Kafka nodes
 	@$(BIN)/python -m tests.chaos $(CHAOS_ARGS)
@@ -74,8 +87,9 @@ bench-check: $(BENCH) ## whether a record costs the client more CPU than was rec
 soak: $(SET_UP) ## 30 minutes of simulated clusters, users and faults, each seed another; finds what breaks a promise
 	@$(BIN)/python -m tests.simulation $(SOAK_ARGS)
 
-lint: $(SET_UP) ## ruff, mypy --strict, the layers
+lint: $(SET_UP) ## ruff and its format, mypy --strict, the layers
 	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 

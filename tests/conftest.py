@@ -1,4 +1,7 @@
-"""What every test here runs under: which event loop, which form of the core, and the Hypothesis profile.
+"""What every test here runs under: which event loop, which form of the core, which process, and the Hypothesis profile.
+
+Under pytest-xdist the tests that share something dear, a cluster or a Spark session, go to one process as a chain (an
+`xdist_group`), and the chains come first, in the order of how long they take: the other tests fill what they leave.
 
 Also real Apache Kafka, one node and three, each started once, when first asked for. Without Java the tests that ask are
 skipped with the reason, or fail where AIOKAFKAPY_REQUIRE_KAFKA=1 says that CI must not pass without them.
@@ -21,6 +24,9 @@ hypothesis.settings.register_profile("aiokafkapy", deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "aiokafkapy"))
 
 pytest_plugins = ["pytester", "tests.times"]
+
+CHAINS = ("spark", "kafka3", "spark programs", "simulation", "kafka")
+"""What tests share, the longest chain first."""
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
@@ -51,6 +57,35 @@ def pytest_report_header(config: pytest.Config) -> str:
     core = "compiled" if getattr(aiokafkapy, "compiled", False) else "interpreted"
     debug = "on" if os.environ.get("PYTHONASYNCIODEBUG") else "off"
     return f"aiokafkapy: {core} core, loop {config.getoption('--loop')}, asyncio debug {debug}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
+    # Around all others: the groups must be there before xdist looks, and the order last after it is made random.
+    for item in items:
+        chain = _chain_of(item)
+        if chain is not None:
+            item.add_marker(pytest.mark.xdist_group(chain))
+    yield
+    items.sort(key=_place_of)
+
+
+def _chain_of(item: pytest.Item) -> str | None:
+    """What the test shares, by the fixtures that it asks for, itself or for the kind of cluster it is tried on."""
+    names = set(getattr(item, "fixturenames", ()))
+    parameters = getattr(getattr(item, "callspec", None), "params", {})
+    if "spark" in names:
+        return "spark"
+    if "_three_nodes" in names or parameters.get("cluster3") == "kafka":
+        return "kafka3"
+    if "_one_node" in names or "kafka" in (parameters.get("cluster"), parameters.get("outside")):
+        return "kafka"
+    return None
+
+
+def _place_of(item: pytest.Item) -> int:
+    group = item.get_closest_marker("xdist_group")
+    return CHAINS.index(group.args[0]) if group else len(CHAINS)
 
 
 @pytest.fixture(scope="session")

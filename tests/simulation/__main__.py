@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from .scenario import Report, run
 
@@ -28,6 +28,7 @@ def main() -> int:
     what.add_argument("--seed", type=int, help="replay one seed, with its schedule and everything that happened")
     what.add_argument("--seeds", type=int, default=1_000, help="how many seeds (default: 1000)")
     what.add_argument("--minutes", type=float, help="run seeds for so long instead")
+    what.add_argument("--cpu-seconds", type=float, help="run seeds until they have used so much of a processor")
     parser.add_argument("--first", type=int, default=0, help="the first seed (default: 0)")
     parser.add_argument("--stop-after", type=int, default=5, metavar="N", help="seeds with findings (default: 5)")
     arguments = parser.parse_args()
@@ -39,6 +40,9 @@ def main() -> int:
         return _replay(arguments.seed)
     if arguments.minutes is not None:
         return _run_many(_seeds_for(arguments.minutes * 60, arguments.first), arguments.stop_after)
+    if arguments.cpu_seconds is not None:
+        seeds = _seeds_for(arguments.cpu_seconds, arguments.first, time.process_time)
+        return _run_many(seeds, arguments.stop_after)
     return _run_many(iter(range(arguments.first, arguments.first + arguments.seeds)), arguments.stop_after)
 
 
@@ -46,10 +50,10 @@ def _environment() -> dict[str, str]:
     return {**os.environ, "PYTHONHASHSEED": "0"}
 
 
-def _seeds_for(seconds: float, first: int) -> Iterator[int]:
-    end = time.perf_counter() + seconds
+def _seeds_for(seconds: float, first: int, clock: Callable[[], float] = time.perf_counter) -> Iterator[int]:
+    end = clock() + seconds
     for seed in itertools.count(first):
-        if time.perf_counter() > end:
+        if clock() > end:
             return
         yield seed
 
