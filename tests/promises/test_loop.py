@@ -46,6 +46,8 @@ from .observing import CallbackLog, callbacks
 LIMIT = 0.030 if compiled else 0.060
 ROUNDS = 5
 
+pytestmark = pytest.mark.alone
+
 
 @dataclass
 class Outside:

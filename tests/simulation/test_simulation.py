@@ -26,7 +26,7 @@ from .simulated_loop import Deadlock, SimulatedLoop
 from .workload import Sent
 
 CPU_SECONDS = 60
-"""For seeds, each time the tests run: some hundreds. `make soak` and `python -m tests.simulation --seeds 10000` do more."""
+"""For seeds, each time the tests run: some hundreds. `make soak` and `python -m tests.simulation --seeds N` do more."""
 FEWEST_SEEDS = 100
 SECONDS = 1_200
 """Until a process is taken to hang: a busy machine gives it a fraction of a processor."""

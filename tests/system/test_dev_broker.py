@@ -46,6 +46,7 @@ def open_sockets() -> set[str]:
 # life
 
 
+@pytest.mark.alone
 async def test_three_nodes_are_ready_within_100_ms() -> None:
     async with DevBroker():
         pass  # the handlers' modules are imported once per process

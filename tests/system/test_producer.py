@@ -75,6 +75,7 @@ class TestSending:
         assert (first.key, first.value, first.timestamp_ms, list(first.headers)) == (b"k", b"v", 1234, headers)
         assert (second.key, second.value, list(second.headers)) == (b"k", None, [])
 
+    @pytest.mark.alone
     async def test_a_lone_awaited_send_takes_one_round_trip_and_no_linger(self, broker: DevBroker) -> None:
         async with KafkaProducer(broker.bootstrap_servers) as producer:
             await producer.send("t", b"warm up")
@@ -668,6 +669,7 @@ class TestMemory:
 class TestLoop:
     """Promise 7: others run."""
 
+    @pytest.mark.alone
     async def test_a_tight_enqueue_loop_starves_nobody(self, broker: DevBroker) -> None:
         async with KafkaProducer(broker.bootstrap_servers) as producer:
             await producer.send("t", b"first")

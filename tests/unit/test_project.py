@@ -82,8 +82,9 @@ def _sources(*folders: str) -> Iterator[tuple[str, ast.Module]]:
             yield str(path.relative_to(ROOT)), ast.parse(path.read_text())
 
 
-def test_ruff_finds_nothing() -> None:
+def test_ruff_finds_nothing_and_would_format_nothing_otherwise() -> None:
     _check(str(SCRIPTS / "ruff"), "check", "--quiet", ".")
+    _check(str(SCRIPTS / "ruff"), "format", "--check", "--quiet", ".")
 
 
 @pytest.mark.timeout(600)
