@@ -13,9 +13,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-import base64
 import os
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -30,7 +28,7 @@ from .coordination.purgatory import Purgatory
 from .network.request_channel import RequestChannel
 from .network.request_handler import KafkaRequestHandlerPool
 from .network.socket_server import SocketServer
-from .storage.data_dir import DataDirLock
+from .storage.data_dir import DataDirLock, load_cluster_id
 from .storage.producer_state import ProducerIdManager
 from .storage.topics import Topic, TopicRegistry
 
@@ -76,9 +74,11 @@ class DevBroker:
     # life
 
     async def start(self) -> None:
-        """Open the data and every port. OSError when one is taken; nothing is left behind then.
+        """Open the data and every port.
 
-        IllegalStateError when the broker runs already, or another one has its data in `data_dir`.
+        Raises OSError when a port is taken, IllegalStateError when the broker runs already or another one has its data
+        in `data_dir`, and DamagedFileError, a KafkaStorageError that names the file and says what to do, when a file
+        there is not as a broker wrote it. Nothing is left open then.
         """
         if self._state is not None:
             raise IllegalStateError("the broker is running already")
@@ -229,16 +229,20 @@ class DevBroker:
         topics = TopicRegistry(self.config, self._node_ids, data_dir=self._data_dir)
         # A fetch that waits must hear of a leader that moved and of a topic that is gone.
         topics.on_change = purgatory.check
-        return BrokerState(
-            config=self.config,
-            cluster_id=_cluster_id(self._data_dir),
-            topics=topics,
-            groups=GroupCoordinator(self.config, data_dir=self._data_dir),
-            producer_ids=ProducerIdManager(data_dir=self._data_dir),
-            purgatory=purgatory,
-            controls=self.controls,
-            loop=loop,
-        )
+        try:
+            return BrokerState(
+                config=self.config,
+                cluster_id=load_cluster_id(self._data_dir),
+                topics=topics,
+                groups=GroupCoordinator(self.config, data_dir=self._data_dir),
+                producer_ids=ProducerIdManager(data_dir=self._data_dir, first=topics.next_producer_id()),
+                purgatory=purgatory,
+                controls=self.controls,
+                loop=loop,
+            )
+        except BaseException:
+            topics.close()
+            raise
 
     def _start_node(self, node_id: int) -> None:
         node = _BrokerNode(node_id, self.state)
@@ -322,21 +326,6 @@ class _BrokerNode:
         for stage in ("queue", "local", "remote", "throttle", "response_queue", "send"):
             found[f"{stage}_time"] = sum(getattr(times, stage) for times in requests)
         return found
-
-
-def _cluster_id(data_dir: Path | None) -> str:
-    """A new id in Kafka's form (22 characters), or the one kept in `meta.properties`."""
-    cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-    if data_dir is None:
-        return cluster_id
-    properties = data_dir / "meta.properties"
-    if properties.exists():
-        for line in properties.read_text().splitlines():
-            if line.startswith("cluster.id="):
-                return line.removeprefix("cluster.id=").strip()
-    data_dir.mkdir(parents=True, exist_ok=True)
-    properties.write_text(f"version=1\ncluster.id={cluster_id}\n")
-    return cluster_id
 
 
 def _bracketed(host: str) -> str:

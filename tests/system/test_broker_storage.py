@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
+import re
+import shutil
 import signal
+import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from aiokafkapy.broker import DevBroker
+from aiokafkapy.broker.coordination.group import MemberIdentity
+from aiokafkapy.broker.coordination.group_offsets import CommittedOffset
+from aiokafkapy.broker.storage.checkpoint_file import DamagedFileError
 from aiokafkapy.common import Node, TopicPartition
-from aiokafkapy.errors import IllegalStateError
+from aiokafkapy.errors import IllegalStateError, KafkaStorageError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.builder import RecordBatchBuilder
 
@@ -229,3 +239,209 @@ async def test_a_second_broker_does_not_get_the_same_folder(tmp_path: Path) -> N
             await DevBroker(data_dir=tmp_path).start()
     async with DevBroker(data_dir=tmp_path):
         pass
+
+
+# damage
+
+
+class Kept:
+    """A data folder with a little of everything in it, and all that was acknowledged before the broker stopped."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        asyncio.run(self._fill())
+
+    async def _fill(self) -> None:
+        async with DevBroker(nodes=2, data_dir=self.folder, segment_bytes=400) as broker:
+            broker.create_topic("t", partitions=2)
+            broker.create_topic("empty")
+            async with RawClient(broker.nodes[0]) as client:
+                ids = await client.call(ApiKey.INIT_PRODUCER_ID, 4, transactional_id=None)
+                for number in range(8):
+                    if number in (3, 6):
+                        broker.controls.set_leader("t", 0, 2)
+                        broker.controls.set_leader("t", 0, 1)
+                    values = [b"%d:%d" % (number, index) for index in range(3)]
+                    answer = await produce(client, 0, batch(ids.producer_id, number * 3, values))
+                    assert answer.error_code == 0
+                deleted = [{"name": "t", "partitions": [{"partition_index": 0, "offset": 4}]}]
+                await client.call(ApiKey.DELETE_RECORDS, 2, topics=deleted, timeout=1_000)
+            broker.controls.set_leader("t", 1, 1)
+            async with RawClient(broker.nodes[0]) as client:
+                assert (await produce(client, 1, batch(-1, -1, [b"alone"]))).error_code == 0
+            for offset in (1, 2, 3):
+                offsets = {TopicPartition("t", 1): CommittedOffset(offset, topic_id=self.topic_id(broker))}
+                broker.state.groups.commit(MemberIdentity("g", ""), offsets)
+            self.seen = self.look(broker)
+            self.producer_id = broker.state.producer_ids.generate()
+
+    @staticmethod
+    def topic_id(broker: DevBroker) -> Any:
+        topic = broker.state.topics.get("t")
+        assert topic is not None
+        return topic.topic_id
+
+    @classmethod
+    def look(cls, broker: DevBroker) -> dict[str, Any]:
+        """Everything a client was told that must stay so."""
+        return {
+            "cluster": broker.cluster_id,
+            "topics": sorted(topic.name for topic in broker.state.topics),
+            "topic id": cls.topic_id(broker),
+            "records": [broker.records("t", partition) for partition in (0, 1)],
+            "offsets": broker.state.groups.offsets.get("g"),
+        }
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
+    return Kept(tmp_path_factory.mktemp("kept"))
+
+
+class Warnings(logging.Handler):
+    """What the package warned of."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.texts: list[str] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.texts.append(record.getMessage())
+
+    def __enter__(self) -> Self:
+        logging.getLogger("aiokafkapy").addHandler(self)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        logging.getLogger("aiokafkapy").removeHandler(self)
+
+
+async def start_on_damage(kept: Kept, folder: Path, damaged: dict[Path, bytes]) -> DamagedFileError | None:
+    """The start is refused, or everything is there or was set aside with a warning, and nothing told next is lost."""
+    try:
+        with Warnings() as warnings:
+            async with DevBroker(nodes=2, data_dir=folder, segment_bytes=400) as broker:
+                seen = kept.look(broker)
+                assert broker.state.producer_ids.generate() > kept.producer_id
+                for partition in (0, 1):
+                    async with RawClient(broker.nodes[0]) as client:
+                        broker.controls.set_leader("t", partition, 1)
+                        answer = await produce(client, partition, batch(-1, -1, [b"new"]))
+                    assert answer.error_code == 0
+                after = [broker.records("t", partition) for partition in (0, 1)]
+    except DamagedFileError as error:
+        return error
+    if seen != kept.seen:
+        may_be_torn = {"records": None, "offsets": None}
+        assert {**seen, **may_be_torn} == {**kept.seen, **may_be_torn}
+        assert any(str(path) in text for path in damaged for text in warnings.texts)
+        assert any(path.suffix.startswith(".torn-") for path in files_of(folder))
+    async with DevBroker(nodes=2, data_dir=folder, segment_bytes=400) as broker:
+        assert [broker.records("t", partition) for partition in (0, 1)] == after
+        assert [records[-1].value for records in after] == [b"new", b"new"]
+    return None
+
+
+def files_of(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file() and path.stat().st_size)
+
+
+# one bit, several bytes, or a stretch of zeros: what, in which file, and how far into it
+FLIPS = st.tuples(st.integers(0, 100), st.floats(0, 1), st.integers(1, 255))
+STRETCHES = st.tuples(st.integers(0, 100), st.floats(0, 1), st.just(0))
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@given(st.one_of(FLIPS.map(lambda flip: [flip]), st.lists(st.one_of(FLIPS, STRETCHES), min_size=1, max_size=4)))
+def test_no_damage_anywhere_loses_a_record_in_silence(kept: Kept, changes: list[tuple[int, float, int]]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name) / "data"
+        shutil.copytree(kept.folder, folder)
+        files = files_of(folder)
+        damaged: dict[Path, bytes] = {}
+        for number, fraction, value in changes:
+            path = files[number % len(files)]
+            data = bytearray(path.read_bytes())
+            position = min(int(fraction * len(data)), len(data) - 1)
+            if value:
+                data[position] ^= value
+            else:
+                data[position : position + 64] = bytes(len(data[position : position + 64]))
+            path.write_bytes(data)
+            damaged[path] = bytes(data)
+        error = asyncio.run(start_on_damage(kept, folder, damaged))
+        if error is not None:
+            assert str(error).startswith(f"{error.path} is damaged: ")
+            assert error.path.read_bytes() == damaged[error.path]
+
+
+GARBAGE = b"\xff\xff\xff\xff" * 20 + b"\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        *((name, b"") for name in ("meta.properties", "producer-ids", "topic.json")),
+        *(
+            (name, GARBAGE)
+            for name in ("meta.properties", "producer-ids", "topic.json", "group-offsets.jsonl", "*.log")
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "garbage" if value else "empty",
+)
+async def test_a_damaged_file_is_named_at_the_start(kept: Kept, tmp_path: Path, name: str, content: bytes) -> None:
+    folder = tmp_path / "data"
+    shutil.copytree(kept.folder, folder)
+    path = min(folder.rglob(name))
+    path.write_bytes(content)
+    with pytest.raises(KafkaStorageError, match=rf"{re.escape(str(path))} is damaged: .* Restore the file .*, or \w+ "):
+        await DevBroker(data_dir=folder).start()
+    assert path.read_bytes() == content
+    # Nothing is held: the same start says the same again.
+    with pytest.raises(KafkaStorageError, match="is damaged"):
+        await DevBroker(data_dir=folder).start()
+
+
+@pytest.mark.parametrize("name", ["meta.properties", "producer-ids", "group-offsets.jsonl"])
+async def test_the_remedy_that_the_error_names_lets_the_broker_start(kept: Kept, tmp_path: Path, name: str) -> None:
+    folder = tmp_path / "data"
+    shutil.copytree(kept.folder, folder)
+    (folder / name).unlink()
+    async with DevBroker(nodes=2, data_dir=folder) as broker:
+        assert kept.look(broker)["records"] == kept.seen["records"]
+        producer_ids = {
+            id_ for partition in broker.state.topics.get("t").partitions for id_ in partition.log.producers.producers
+        }  # type: ignore[union-attr]
+        assert broker.state.producer_ids.generate() > max(producer_ids)
+
+
+async def test_cutting_a_damaged_segment_as_the_error_says_lets_the_broker_start(kept: Kept, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    shutil.copytree(kept.folder, folder)
+    first, *later = sorted(folder.rglob("0/*.log"))
+    data = bytearray(first.read_bytes())
+    data[-1] ^= 1
+    first.write_bytes(data)
+    with pytest.raises(KafkaStorageError) as raised:
+        await DevBroker(data_dir=folder).start()
+    said = re.search(r"cut it to its first (\d+) bytes .* without the records from offset (\d+) on", str(raised.value))
+    assert said is not None
+    os.truncate(first, int(said[1]))
+    for path in later:
+        path.unlink()
+    async with DevBroker(nodes=2, data_dir=folder) as broker:
+        expected = [record for record in kept.seen["records"][0] if record.offset < int(said[2])]
+        assert broker.records("t", 0) == expected
+
+
+def test_the_program_says_which_file_is_damaged(kept: Kept, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    shutil.copytree(kept.folder, folder)
+    (folder / "producer-ids").write_bytes(b"many")
+    command = [sys.executable, "-m", "aiokafkapy", "broker", "--port", "0", "--data-dir", str(folder)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode == 1
+    assert ended.stdout == ""
+    said = " ".join(ended.stderr.split())
+    assert said.startswith(f"error: {folder / 'producer-ids'} is damaged: ")
+    assert "Traceback" not in said

@@ -1,11 +1,13 @@
 """The offsets that groups have committed.
 
 Owns group → topic-partition → offset, and the file that remembers it; checks nothing of who may commit, which is
-``groups``' business. Kafka's counterparts are ``OffsetMetadataManager`` and the topic ``__consumer_offsets``.
+`groups`' business. Kafka's counterparts are `OffsetMetadataManager` and the topic `__consumer_offsets`.
 
 Rules:
-- a commit is in the file before ``commit`` returns; the file is one JSON document a line, the last word wins, and a
-  last line that was cut short by a crash is dropped, for nobody was told that it was there;
+- a commit is in the file before `commit` returns; a line of the file is a checksum (CRC-32C) and a JSON document, and
+  the last word wins;
+- a last line that was cut short by a crash is moved into a file beside it, for nobody was told that it was there; any
+  other line that does not fit its checksum is damage, and the broker does not start on it;
 - the topic's id is part of a commit, so a topic made again under its old name starts without offsets, as in Kafka;
 - the file is rewritten when most of its lines say nothing any more.
 """
@@ -19,14 +21,23 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from crc32c import crc32c
+
 from ...common import TopicPartition
 from ...errors import KafkaStorageError
-from ..storage.log_storage import write_all, write_atomically
+from ...observability import get_logger
+from ..storage.checkpoint_file import DamagedFileError, set_aside, write_atomically
+from ..storage.log_storage import write_all
 
 __all__ = ["CommittedOffset", "OffsetStore"]
 
+logger = get_logger()
+
 REWRITE_FROM: Final = 10_000
 """Lines below which the file is left as it is."""
+
+CHECKSUM_SIZE: Final = 8
+"""Hexadecimal digits before the document of a line."""
 
 
 class CommittedOffset(NamedTuple):
@@ -45,10 +56,10 @@ Offsets = Mapping[TopicPartition, CommittedOffset]
 
 
 class OffsetStore:
-    """All groups' offsets; in memory only without a ``data_dir``."""
+    """All groups' offsets; in memory only without a `data_dir`."""
 
     def __init__(self, data_dir: Path | str | None = None) -> None:
-        """Reads what is there. Raises OSError."""
+        """Reads what is there. Raises DamagedFileError, and OSError when the file cannot be read."""
         self._groups: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._path = None if data_dir is None else Path(data_dir) / "group-offsets.jsonl"
         self._descriptor = -1
@@ -126,15 +137,19 @@ class OffsetStore:
         self._lines = len(self._groups)
 
     def _load(self, path: Path) -> None:
-        for line in path.read_bytes().splitlines(keepends=True):
-            try:
-                document = json.loads(line)
-            except ValueError:
-                document = None
-            if document is None or not line.endswith(b"\n"):
-                break
-            self._apply(document)
-        # Also drops a torn last line, which the next append would otherwise run into.
+        *lines, torn = path.read_bytes().split(b"\n")
+        if _is_whole(torn[:-1]):
+            # Not cut short: the byte that ends the line is damaged.
+            lines.append(torn)
+        for number, line in enumerate(lines, 1):
+            if not _is_whole(line):
+                remedy = "remove that line, or the file, to start without the offsets that were committed there"
+                raise DamagedFileError(path, f"line {number} does not fit its checksum", remedy)
+            self._apply(json.loads(line[CHECKSUM_SIZE:]))
+        if torn and lines[-1:] != [torn]:
+            kept_in = set_aside(path, torn)
+            logger.warning("broker.offsets_truncated", file=str(path), bytes=len(torn), kept_in=str(kept_in))
+        # Also drops the torn line, which the next append would otherwise run into.
         self._rewrite(path)
 
     def _apply(self, document: Any) -> None:
@@ -156,4 +171,9 @@ def _line(group_id: str, offsets: Offsets) -> bytes:
         [tp.topic, tp.partition, o.offset, o.leader_epoch, o.metadata, None if o.topic_id is None else str(o.topic_id)]
         for tp, o in offsets.items()
     ]
-    return json.dumps({"group": group_id, "offsets": entries}).encode() + b"\n"
+    document = b" " + json.dumps({"group": group_id, "offsets": entries}).encode()
+    return b"%08x%s\n" % (crc32c(document), document)
+
+
+def _is_whole(line: bytes) -> bool:
+    return len(line) > CHECKSUM_SIZE and line[:CHECKSUM_SIZE] == b"%08x" % crc32c(line[CHECKSUM_SIZE:])

@@ -1,29 +1,35 @@
-"""The lock on a broker's data folder: two that write to one would each destroy what the other acknowledged.
+"""A broker's data folder as a whole: the lock on it, and the id of the cluster whose data it has.
 
-Owns the file ``.lock`` and nothing else of the folder. Kafka's counterpart is ``org.apache.kafka.storage.internals``'s
-``FileLock`` on the ``.lock`` of each log directory.
+Owns the files `.lock` and `meta.properties` and nothing else of the folder. Kafka's counterparts are `FileLock` on the
+`.lock` of each log directory, and `MetaProperties`.
 
-Rules: the lock belongs to the open file, so the death of the process ends it whatever kills it; where the system has no
-``flock`` there is no lock.
+Rules: two brokers that write to one folder would each destroy what the other acknowledged, so the second is refused.
+The lock belongs to the open file: it ends with the process, whatever kills it. A system without `flock` has no lock.
 """
 
 from __future__ import annotations
 
+import base64
 import os
+import uuid
 from pathlib import Path
+from typing import Final
 
 from ...errors import IllegalStateError
+from .checkpoint_file import DamagedFileError, read_checkpoint, write_checkpoint
 
 try:
     import fcntl
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["DataDirLock"]
+__all__ = ["DataDirLock", "load_cluster_id"]
+
+_REMEDY: Final = "delete it: the cluster then gets a new id"
 
 
 class DataDirLock:
-    """Held from ``acquire`` to ``release``; without a folder both do nothing."""
+    """Held from `acquire` to `release`; without a folder both do nothing."""
 
     __slots__ = ("_descriptor", "_folder")
 
@@ -32,7 +38,10 @@ class DataDirLock:
         self._descriptor = -1
 
     def acquire(self) -> None:
-        """Make the folder if need be and lock it. IllegalStateError when another broker has it, OSError otherwise."""
+        """Make the folder if it is missing, and lock it.
+
+        Raises IllegalStateError when another broker has it, and OSError when it cannot be made.
+        """
         if self._folder is None or fcntl is None:
             return
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -52,3 +61,19 @@ class DataDirLock:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+
+def load_cluster_id(folder: Path | None) -> str:
+    """The id in `meta.properties`, or a new one in Kafka's form (22 characters). Raises DamagedFileError, OSError."""
+    new_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    if folder is None:
+        return new_id
+    path = folder / "meta.properties"
+    content = read_checkpoint(path, _REMEDY)
+    if content is None:
+        write_checkpoint(path, f"version=1\ncluster.id={new_id}\n".encode())
+        return new_id
+    for line in content.decode().splitlines():
+        if line.startswith("cluster.id="):
+            return line.removeprefix("cluster.id=").strip()
+    raise DamagedFileError(path, "it has no line cluster.id=", _REMEDY)

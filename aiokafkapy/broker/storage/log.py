@@ -1,16 +1,16 @@
 """One partition's log: record batches as the producer sent them, with offset and leader epoch stamped in.
 
 Owns offsets, the look-ups by offset, time and epoch, the checks a batch must pass, and the partition's producer
-state. It knows neither who leads nor who asks. Kafka's counterparts are ``UnifiedLog``, ``LogValidator`` and
-``LeaderEpochFileCache``; replicas share the log here, so the high watermark is the end.
+state. It knows neither who leads nor who asks. Kafka's counterparts are `UnifiedLog`, `LogValidator` and
+`LeaderEpochFileCache`; replicas share the log here, so the high watermark is the end.
 
 Rules:
 - a batch is copied at most once, into what is stored; the stamp (offset, epoch) lies outside its CRC, so nothing is
   computed again but on a LogAppendTime topic; no record is decoded on append, unless one of them is to be refused;
-- ``append`` either has the batch with the storage and remembers its sequences, or raises and changes nothing;
-- ``read`` gives whole batches, so the first may begin below the offset asked for, as clients expect;
-- recovery reads all batches and believes none that does not fit (CRC, length, order): the log ends before the first
-  such one.
+- `append` either has the batch with the storage and remembers its sequences, or raises and changes nothing;
+- `read` gives whole batches, so the first may begin below the offset asked for, as clients expect;
+- recovery reads all batches: each must have a sound CRC and begin at the offset at which the one before it ends. A
+  write that was cut short at the end is dropped; anything else that does not fit is damage, and the log is not opened.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import accumulate, islice
+from struct import Struct
 from typing import Final, NamedTuple
 
 from ...common import NO_TIMESTAMP, ConsumedRecord
 from ...errors import (
+    CorruptMessageError,
     InvalidRecordError,
     InvalidTimestampError,
     KafkaError,
@@ -32,8 +35,8 @@ from ...errors import (
     UnsupportedForMessageFormatError,
 )
 from ...observability import get_logger
-from ...record.batch import RecordBatch, assign_offset, iter_batches, set_append_time
-from .log_storage import Buffer, LogStorage
+from ...record.batch import BATCH_HEADER_SIZE, RecordBatch, assign_offset, iter_batches, set_append_time
+from .log_storage import Buffer, LogStorage, SegmentScan
 from .producer_state import BatchMetadata, ProducerStateManager
 from .topic_config import TopicConfig
 
@@ -48,10 +51,16 @@ KEEP_FROM: Final = 64 * 1024
 """Bytes from which a batch is kept in two pieces; below, a view of its own would cost more than the copy."""
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_OFFSET: Final = -1
+MAX_LEADER_EPOCH: Final = 2**31 - 1
+
+_PLACE: Final = Struct(">q15xi")  # base offset and last offset delta
+_BASE_OFFSET: Final = Struct(">q")
+_LENGTH: Final = Struct(">i")
+_LENGTH_AT: Final = 8
 
 
 class AppendInfo(NamedTuple):
-    """Where a batch is in the log; ``log_append_time_ms`` is -1 when the records keep their own times."""
+    """Where a batch is in the log; `log_append_time_ms` is -1 when the records keep their own times."""
 
     base_offset: int
     last_offset: int
@@ -68,7 +77,7 @@ class TimestampOffset(NamedTuple):
 
 
 class PartitionLog:
-    """The records of one partition: ``start_offset`` ≤ offset < ``end_offset``."""
+    """The records of one partition: `start_offset` ≤ offset < `end_offset`."""
 
     __slots__ = (
         "_base_offsets",
@@ -93,8 +102,12 @@ class PartitionLog:
         storage: LogStorage,
         *,
         producer_id_expiration_ms: int = 86_400_000,
+        newest_epoch: int = MAX_LEADER_EPOCH,
     ) -> None:
-        """Recovers what the storage has. Raises OSError when it cannot be read."""
+        """Recovers what the storage has, which was written under leader epochs up to `newest_epoch`.
+
+        Raises DamagedFileError, and OSError when the storage cannot be read.
+        """
         self._topic = topic
         self._index = index
         self._storage = storage
@@ -108,7 +121,7 @@ class PartitionLog:
         # (leader epoch, first offset), both ascending
         self._epochs: list[tuple[int, int]] = []
         self.start_offset = self.end_offset = 0
-        self._recover()
+        self._recover(newest_epoch)
 
     @property
     def high_watermark(self) -> int:
@@ -128,7 +141,7 @@ class PartitionLog:
     # appending
 
     def append(self, records: Buffer | RecordBatch, leader_epoch: int, timestamp_ms: int) -> AppendInfo:
-        """Append one batch at wall time ``timestamp_ms``, and have it with the storage.
+        """Append one batch at wall time `timestamp_ms`, and have it with the storage.
 
         The bytes of a batch that are read-only must really not change any more: a large one is kept as it is.
 
@@ -165,8 +178,8 @@ class PartitionLog:
     # reading
 
     def read(self, offset: int, max_bytes: int, *, minimum_one: bool = True) -> list[Buffer]:
-        """Whole batches from the one that holds ``offset``, of at most ``max_bytes`` in sum; the first one comes
-        whatever its size with ``minimum_one`` (KIP-74). Raises OffsetOutOfRangeError.
+        """Whole batches from the one that holds `offset`, of at most `max_bytes` in sum; the first one comes
+        whatever its size with `minimum_one` (KIP-74). Raises OffsetOutOfRangeError.
         """
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRangeError(
@@ -187,13 +200,13 @@ class PartitionLog:
         return self._storage.read(start, end - start) if end > start else []
 
     def bytes_from(self, offset: int) -> int:
-        """How many bytes ``read`` could give from ``offset``, which must be in range or the end."""
+        """How many bytes `read` could give from `offset`, which must be in range or the end."""
         if offset >= self.end_offset:
             return 0
         return self._storage.size - self._positions[bisect_right(self._base_offsets, offset) - 1]
 
     def records(self, offset: int | None = None) -> list[ConsumedRecord]:
-        """All records from ``offset`` (the start by default), decoded. Raises OffsetOutOfRangeError."""
+        """All records from `offset` (the start by default), decoded. Raises OffsetOutOfRangeError."""
         offset = self.start_offset if offset is None else offset
         if not self.read(offset, 1):
             return []
@@ -203,7 +216,7 @@ class PartitionLog:
     # look-ups
 
     def offset_for_time(self, timestamp_ms: int) -> TimestampOffset | None:
-        """The first record that is not older than ``timestamp_ms``; None when all are."""
+        """The first record that is not older than `timestamp_ms`; None when all are."""
         for batch in self._batches(bisect_left(self._running_max, timestamp_ms)):
             for record in self._decoded(batch):
                 if record.timestamp_ms >= timestamp_ms and record.offset >= self.start_offset:
@@ -215,14 +228,14 @@ class PartitionLog:
         return self.offset_for_time(self._running_max[-1]) if self._running_max else None
 
     def epoch_at(self, offset: int) -> int:
-        """The leader epoch under which the record at ``offset`` was written, -1 when there is none."""
+        """The leader epoch under which the record at `offset` was written, -1 when there is none."""
         found = bisect_right(self._epochs, offset, key=lambda entry: entry[1]) - 1
         return self._epochs[found][0] if found >= 0 and offset < self.end_offset else UNDEFINED_EPOCH
 
     def end_offset_for_epoch(self, epoch: int, current_epoch: int) -> tuple[int, int]:
-        """(epoch, end offset) of the last records written under ``epoch`` or below it; (-1, -1) when unknown (KIP-320).
+        """(epoch, end offset) of the last records written under `epoch` or below it; (-1, -1) when unknown (KIP-320).
 
-        Java's ``LeaderEpochFileCache.endOffsetFor``, where the leader notes its epoch as soon as it leads.
+        Java's `LeaderEpochFileCache.endOffsetFor`, where the leader notes its epoch as soon as it leads.
         """
         entries = list(self._epochs)
         if not entries or entries[-1][0] < current_epoch:
@@ -237,7 +250,7 @@ class PartitionLog:
     # removing
 
     def delete_records(self, before_offset: int) -> int:
-        """Make ``before_offset`` (-1: the end) the start of the log; returns the start, which never goes back.
+        """Make `before_offset` (-1: the end) the start of the log; returns the start, which never goes back.
 
         Raises OffsetOutOfRangeError above the end, PolicyViolationError when the topic is only compacted.
         """
@@ -354,35 +367,69 @@ class PartitionLog:
     def _decoded(self, batch: RecordBatch) -> list[ConsumedRecord]:
         return batch.records(self._topic, self._index)
 
-    def _recover(self) -> None:
-        cut = self._storage.recover(self._scan)
-        start = self._storage.load_start_offset()
-        if cut:
+    def _recover(self, newest_epoch: int) -> None:
+        self.start_offset = self._storage.load_start_offset()
+        self.end_offset = self._storage.first_offset()
+        torn = self._storage.recover(partial(self._scan, newest_epoch))
+        if torn is not None:
             logger.warning(
-                "broker.log_truncated", topic=self._topic, partition=self._index, bytes=cut, end_offset=self.end_offset
+                "broker.log_truncated",
+                file=str(torn.segment),
+                bytes=torn.size,
+                kept_in=str(torn.kept_in),
+                topic=self._topic,
+                partition=self._index,
+                end_offset=self.end_offset,
             )
-        self.start_offset = start
-        self.end_offset = max(self.end_offset, start)
-        if start:
-            self._forget_before(start)
+        if self.end_offset < self.start_offset:
+            # The machine died after records were deleted and before they were all on the disk.
+            self._storage.discard_all()
+            self.end_offset = self.start_offset
+        if self.start_offset:
+            self._forget_before(self.start_offset)
 
-    def _scan(self, segment: memoryview, position: int) -> int:
+    def _scan(self, newest_epoch: int, segment: memoryview, position: int, base_offset: int) -> SegmentScan:
+        damage = self._misplaced(base_offset)
+        if damage is not None:
+            return SegmentScan(0, self.end_offset, damage)
         sound = 0
         try:
             for batch in iter_batches(segment):
                 batch.validate()
-                if batch.base_offset < self.end_offset:
+                damage = self._out_of_order(batch, newest_epoch)
+                if damage is not None:
                     break
                 base_offset, epoch, max_timestamp = batch.base_offset, batch.leader_epoch, batch.max_timestamp
                 self._note(batch, _sequences(batch), base_offset, epoch, max_timestamp, position + sound)
                 sound += batch.size
+            else:
+                damage = _length_problem(segment[sound:])
         except KafkaError as error:
-            logger.warning("broker.log_unsound", topic=self._topic, partition=self._index, error=str(error))
-        return sound
+            # Zeros are what a file system leaves of a write that the machine did not survive.
+            damage = str(error) if bytes(segment[sound:]).strip(b"\0") else None
+        where = f"at byte {sound}, where offset {self.end_offset} should be: "
+        return SegmentScan(sound, self.end_offset, damage and where + damage)
+
+    def _misplaced(self, base_offset: int) -> str | None:
+        """What is wrong with a segment that begins at `base_offset`, given those before it."""
+        if base_offset != self.end_offset:
+            return f"the segments before it end at offset {self.end_offset}, and not where this one begins"
+        if not self._base_offsets and base_offset > self.start_offset:
+            return f"the segments before it are missing: the log starts at offset {self.start_offset}"
+        return None
+
+    def _out_of_order(self, batch: RecordBatch, newest_epoch: int) -> str | None:
+        """What is wrong with the parts of a batch that its CRC leaves out, given those before it."""
+        if batch.base_offset != self.end_offset:
+            return f"a batch says that it begins at offset {batch.base_offset}"
+        latest = self._epochs[-1][0] if self._epochs else 0
+        if not latest <= batch.leader_epoch <= newest_epoch:
+            return f"a batch has leader epoch {batch.leader_epoch}, which is not from {latest} to {newest_epoch}"
+        return None
 
 
 class RejectedRecords(InvalidRecordError):
-    """Some records of a batch are refused, so all are; ``record_errors`` has (index, message) of each (KIP-467)."""
+    """Some records of a batch are refused, so all are; `record_errors` has (index, message) of each (KIP-467)."""
 
     def __init__(self, message: str, record_errors: list[tuple[int, str]]) -> None:
         super().__init__(message)
@@ -390,7 +437,7 @@ class RejectedRecords(InvalidRecordError):
 
 
 class RejectedTimestamps(InvalidTimestampError):
-    """As ``RejectedRecords``, because of the records' times."""
+    """As `RejectedRecords`, because of the records' times."""
 
     def __init__(self, message: str, record_errors: list[tuple[int, str]]) -> None:
         super().__init__(message)
@@ -411,6 +458,32 @@ def the_batch(records: Buffer) -> RecordBatch:
     return batches[0]
 
 
+def _length_problem(tail: memoryview) -> str | None:
+    """Why what lies behind the last whole batch is not the beginning of one whose write was cut short.
+
+    A batch whose length was damaged looks like that; but with another length it has the right CRC, and it ends with the
+    segment or before the next batch.
+    """
+    if len(tail) < BATCH_HEADER_SIZE:
+        return None
+    base_offset, last_offset_delta = _PLACE.unpack_from(tail)
+    data = bytes(tail)
+    next_batch = _BASE_OFFSET.pack(base_offset + last_offset_delta + 1)
+    end = data.find(next_batch, BATCH_HEADER_SIZE)
+    while True:
+        size = len(data) if end < 0 else end
+        candidate = bytearray(data[:size])
+        _LENGTH.pack_into(candidate, _LENGTH_AT, size - _LENGTH_AT - _LENGTH.size)
+        try:
+            RecordBatch(candidate).validate()
+        except CorruptMessageError:
+            if end < 0:
+                return None
+        else:
+            return f"the length of a batch is damaged: it has {size} bytes"
+        end = data.find(next_batch, end + 1)
+
+
 def _stamped(batch: RecordBatch, base_offset: int, leader_epoch: int) -> Sequence[Buffer]:
     """The batch with its place in the log; a large one that cannot change any more is not copied for it."""
     if batch.size >= KEEP_FROM and batch.buffer.readonly:
@@ -423,7 +496,7 @@ def _stamped(batch: RecordBatch, base_offset: int, leader_epoch: int) -> Sequenc
 
 
 def _problem(batch: RecordBatch) -> str | None:
-    """What is wrong with a producer's batch whose bytes are sound; Java's ``LogValidator.validateBatch``."""
+    """What is wrong with a producer's batch whose bytes are sound; Java's `LogValidator.validateBatch`."""
     if batch.base_offset != 0:
         return f"The baseOffset of the record batch should be 0, but it is {batch.base_offset}"
     if batch.is_control:

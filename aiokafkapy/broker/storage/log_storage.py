@@ -1,16 +1,17 @@
-"""Where a partition's bytes lie: in memory, or in append-only segment files that survive ``kill -9``.
+"""Where a partition's bytes lie: in memory, or in append-only segment files that survive `kill -9`.
 
 Owns bytes and their positions (counted from the log's first byte, over all segments); knows no batch, offset or topic
-beyond the base offset in a segment's name. Kafka's counterparts are ``LogSegment``, ``FileRecords`` and
-``LogOffsetMetadata``'s checkpoints.
+beyond the base offset in a segment's name. Kafka's counterparts are `LogSegment`, `FileRecords` and
+`LogOffsetMetadata`'s checkpoints.
 
 Rules:
-- an append is with the operating system before ``append`` returns: that is enough to survive the death of the process;
-  only ``sync`` (topic option ``flush.messages=1``) survives the death of the machine;
+- an append is with the operating system before `append` returns: that is enough to survive the death of the process;
+  only `sync` (topic option `flush.messages=1`) survives the death of the machine;
 - an append either is there as a whole or raises KafkaStorageError and leaves nothing that a reader could see;
-- nothing is created on disk for a partition that nobody has written to, and no more than ``MAX_OPEN_FILES`` descriptors
+- nothing is created on disk for a partition that nobody has written to, and no more than `MAX_OPEN_FILES` descriptors
   are held, so that 10,000 partitions cost neither inodes nor descriptors;
-- recovery trusts nothing: the owner says how much of each segment is sound, the rest is cut off.
+- recovery trusts nothing: the log says how much of each segment is sound. A write that was cut short, which is only
+  ever at the end of the last segment, is moved into a file beside it; any other damage is refused and left as it is.
 """
 
 from __future__ import annotations
@@ -24,43 +25,79 @@ from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final, Protocol, TypeAlias
+from typing import Final, NamedTuple, Protocol, TypeAlias
 
 from ...errors import KafkaStorageError
+from .checkpoint_file import DamagedFileError, read_checkpoint, set_aside, write_checkpoint
 
-__all__ = ["Buffer", "FileStorage", "LogStorage", "MemoryStorage", "OpenFiles", "write_all", "write_atomically"]
+__all__ = [
+    "Buffer",
+    "FileStorage",
+    "LogStorage",
+    "MemoryStorage",
+    "OpenFiles",
+    "SegmentScan",
+    "TornWrite",
+    "write_all",
+]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
 MAX_OPEN_FILES: Final = 128
 """A process has 1,024 descriptors by default, and the sockets want most of them."""
 
-Scan = Callable[[memoryview, int], int]
-"""Given a segment's bytes and their position, how many of them are sound."""
+
+class SegmentScan(NamedTuple):
+    """What the log finds in a segment. Without `damage`, what follows the sound bytes is a write that was cut short."""
+
+    sound_bytes: int
+    next_offset: int
+    damage: str | None = None
+
+
+class TornWrite(NamedTuple):
+    """The bytes of a write that was cut short, which recovery moved out of the log."""
+
+    segment: Path
+    size: int
+    kept_in: Path
+
+
+Scan = Callable[[memoryview, int, int], SegmentScan]
+"""Given a segment's bytes, their position in the log, and the base offset in the segment's name."""
 
 
 class LogStorage(Protocol):
-    """What a ``PartitionLog`` needs. ``size`` is the position behind the last byte."""
+    """What a `PartitionLog` needs. `size` is the position behind the last byte."""
 
     size: int
 
     def append(self, pieces: Sequence[Buffer], base_offset: int, segment_bytes: int, *, sync: bool = False) -> None:
-        """Add one batch; a new segment is begun first if the last one would outgrow ``segment_bytes``.
+        """Add one batch; a new segment is begun first if the last one would outgrow `segment_bytes`.
 
-        With ``sync`` it is on the disk itself when this returns.
+        With `sync` it is on the disk itself when this returns.
         """
 
     def read(self, position: int, size: int) -> list[Buffer]:
-        """The batches from ``position``, in order, in any number of pieces; ``size`` is that of whole batches."""
+        """The batches from `position`, in order, in any number of pieces; `size` is that of whole batches."""
 
     def discard_before(self, position: int) -> None:
-        """Free what lies before ``position``, as far as whole segments allow."""
+        """Free what lies before `position`, as far as whole segments allow."""
 
-    def recover(self, scan: Scan) -> int:
-        """Show all segments to ``scan``, cut what is not sound, and return the number of bytes cut."""
+    def recover(self, scan: Scan) -> TornWrite | None:
+        """Show all segments to `scan`; cut off a write that was cut short, and say so.
+
+        Raises DamagedFileError, and has changed nothing then.
+        """
 
     def load_start_offset(self) -> int:
-        """The log start offset that was saved, 0 if none was."""
+        """The log start offset that was saved, else the first offset there is."""
+
+    def first_offset(self) -> int:
+        """The base offset of the first segment; without segments the log start offset."""
+
+    def discard_all(self) -> None:
+        """Free every segment; the start offset stays."""
 
     def save_start_offset(self, offset: int) -> None:
         """Remember the log start offset."""
@@ -95,21 +132,29 @@ class MemoryStorage:
         count = bisect_left(self._starts, position)
         del self._batches[:count], self._starts[:count]
 
-    def recover(self, scan: Scan) -> int:
+    def recover(self, scan: Scan) -> TornWrite | None:
         """Nothing to recover."""
-        return 0
+        return None
 
     def load_start_offset(self) -> int:
         """Nothing saved."""
         return 0
+
+    def first_offset(self) -> int:
+        """Nothing saved."""
+        return 0
+
+    def discard_all(self) -> None:
+        """Drop all batches."""
+        self._batches.clear()
+        del self._starts[:]
 
     def save_start_offset(self, offset: int) -> None:
         """Nothing to save."""
 
     def delete(self) -> None:
         """Drop all batches."""
-        self._batches.clear()
-        del self._starts[:]
+        self.discard_all()
 
 
 class _Segment:
@@ -122,7 +167,7 @@ class _Segment:
 
 
 class FileStorage:
-    """Segments named by their first offset, as Kafka names them, so that Kafka's ``DumpLogSegments`` reads them."""
+    """Segments named by their first offset, as Kafka names them, so that Kafka's `DumpLogSegments` reads them."""
 
     __slots__ = ("_folder", "_open_files", "_segments", "size")
 
@@ -133,6 +178,8 @@ class FileStorage:
         self._segments: list[_Segment] = []
         # Missing is the rule for a partition nobody has written to.
         for path in sorted(folder.glob("*.log")) if folder.is_dir() else ():
+            if not path.stem.isdecimal():
+                continue
             self._segments.append(_Segment(path, self.size, path.stat().st_size))
             self.size += self._segments[-1].size
 
@@ -168,35 +215,44 @@ class FileStorage:
         while len(self._segments) > 1 and self._segments[0].start + self._segments[0].size <= position:
             self._remove(self._segments.pop(0))
 
-    def recover(self, scan: Scan) -> int:
-        """Stop at the first segment with anything unsound: cut it there and remove those behind it."""
-        before, position = self.size, 0
-        for index, segment in enumerate(self._segments):
+    def discard_all(self) -> None:
+        """Remove every segment."""
+        while self._segments:
+            self._remove(self._segments.pop(0))
+
+    def recover(self, scan: Scan) -> TornWrite | None:
+        """See `LogStorage.recover`."""
+        position, sound = 0, 0
+        for segment in self._segments:
             segment.start = position
-            sound = _scan_file(segment, scan)
+            found = _scan_file(segment, scan)
+            sound, damage = found.sound_bytes, found.damage
+            if damage is None and sound < segment.size and segment is not self._segments[-1]:
+                damage = f"it ends in the middle of the batch at byte {sound}, and other segments follow"
+            if damage is not None:
+                raise DamagedFileError(segment.path, damage, _remedy(segment, found))
             position += sound
-            if sound < segment.size:
-                self._cut(segment, sound)
-                segment.size = sound
-                for later in self._segments[index + 1 :]:
-                    self._remove(later)
-                del self._segments[index + 1 :]
-                break
         self.size = position
-        return before - position
+        if not self._segments or sound == self._segments[-1].size:
+            return None
+        return self._cut_torn_write(self._segments[-1], sound)
 
     def load_start_offset(self) -> int:
-        """From the checkpoint, else from the first segment's name."""
-        try:
-            return int((self._folder / "log-start-offset").read_text())
-        except (FileNotFoundError, ValueError):
-            return int(self._segments[0].path.stem) if self._segments else 0
+        """From the checkpoint, else from the first segment's name. Raises DamagedFileError."""
+        path = self._folder / "log-start-offset"
+        content = read_checkpoint(path, "delete it: what is left of the deleted records is then in the log again")
+        if content is not None:
+            return int(content)
+        return int(self._segments[0].path.stem) if self._segments else 0
+
+    def first_offset(self) -> int:
+        """From the first segment's name, else the start offset."""
+        return int(self._segments[0].path.stem) if self._segments else self.load_start_offset()
 
     def save_start_offset(self, offset: int) -> None:
         """Replace the checkpoint atomically. Raises KafkaStorageError."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            write_atomically(self._folder / "log-start-offset", str(offset).encode())
+            write_checkpoint(self._folder / "log-start-offset", b"%d" % offset)
         except OSError as error:
             raise KafkaStorageError(f"cannot write to {self._folder}: {error}") from error
 
@@ -225,6 +281,13 @@ class FileStorage:
         if len(data) < size:
             raise KafkaStorageError(f"{segment.path} is shorter than it was: {len(data)} of {size} bytes at {start}")
         return data
+
+    def _cut_torn_write(self, segment: _Segment, sound: int) -> TornWrite:
+        torn = segment.path.read_bytes()[sound:]
+        kept_in = set_aside(segment.path, torn)
+        self._cut(segment, sound)
+        segment.size = sound
+        return TornWrite(segment.path, len(torn), kept_in)
 
     def _cut(self, segment: _Segment, size: int) -> None:
         try:
@@ -273,15 +336,8 @@ class OpenFiles:
             os.close(self._descriptors.popitem()[1])
 
 
-def write_atomically(path: Path, data: bytes) -> None:
-    """Replace a small file: after a crash it has the old content or the new, never a part. Raises OSError."""
-    temporary = path.with_name(path.name + ".tmp")
-    temporary.write_bytes(data)
-    temporary.replace(path)
-
-
 def write_all(descriptor: int, pieces: Sequence[Buffer], position: int) -> None:
-    """Write all pieces at ``position``. Raises OSError; then some of it may be there."""
+    """Write all pieces at `position`. Raises OSError; then some of it may be there."""
     size = sum(map(len, pieces))
     written = os.pwritev(descriptor, pieces, position)
     if written == size:
@@ -294,8 +350,17 @@ def write_all(descriptor: int, pieces: Sequence[Buffer], position: int) -> None:
         written += step
 
 
-def _scan_file(segment: _Segment, scan: Scan) -> int:
+def _scan_file(segment: _Segment, scan: Scan) -> SegmentScan:
+    base_offset = int(segment.path.stem)
     if segment.size == 0:
-        return 0
+        return scan(memoryview(b""), segment.start, base_offset)
     with segment.path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-        return scan(memoryview(mapped), segment.start)
+        return scan(memoryview(mapped), segment.start, base_offset)
+
+
+def _remedy(segment: _Segment, found: SegmentScan) -> str:
+    if found.sound_bytes == 0:
+        do = "remove it and the later segments beside it"
+    else:
+        do = f"cut it to its first {found.sound_bytes} bytes and remove the later segments beside it"
+    return f"{do}: the broker then starts without the records from offset {found.next_offset} on"

@@ -1,18 +1,19 @@
 """The topics of the cluster: names, ids, configurations, and each partition's leader, epoch, replicas and log.
 
-Owns which topics there are and who leads; under ``data_dir`` it also owns where that is written. It knows neither
+Owns which topics there are and who leads; under `data_dir` it also owns where that is written. It knows neither
 sockets nor requests. Replicas share one log, so a replica is only an id: the leader moves by a new id and a higher
-epoch. Kafka's counterparts are ``ReplicationControlManager`` and ``MetadataCache``.
+epoch. Kafka's counterparts are `ReplicationControlManager` and `MetadataCache`.
 
 Rules:
 - every call that changes something either changes all of it and has it on disk, or raises and changes nothing;
-- each move of a leader, to none as well, raises ``leader_epoch`` by one, and so does a restart;
-- ``on_change`` is called with each partition whose leader, start or existence changed, so that waiting fetches look
+- each move of a leader, to none as well, raises `leader_epoch` by one, and so does a restart;
+- `on_change` is called with each partition whose leader, start or existence changed, so that waiting fetches look
   again;
 - a topic made again under its old name is another topic: new id, new log, epoch 0.
 
-On disk: ``topics/<name>.<id>/topic.json`` (replaced as a whole, atomically) and ``topics/<name>.<id>/<partition>/``.
-A folder without its ``topic.json`` is a topic whose creation or deletion was cut short, and goes at the next start.
+On disk: `topics/<name>.<id>/topic.json` (replaced as a whole, atomically) and `topics/<name>.<id>/<partition>/`. The
+folder of a topic that is deleted is first renamed to `<name>.<id>-delete`, as in Kafka, and what is left of it goes at
+the next start; so does what a creation that was cut short left, a folder with neither `topic.json` nor a segment.
 """
 
 from __future__ import annotations
@@ -35,8 +36,9 @@ from ...errors import (
     UnknownTopicOrPartitionError,
 )
 from ..config import BrokerConfig
+from .checkpoint_file import DamagedFileError, read_checkpoint, write_checkpoint
 from .log import PartitionLog
-from .log_storage import FileStorage, LogStorage, MemoryStorage, OpenFiles, write_atomically
+from .log_storage import FileStorage, LogStorage, MemoryStorage, OpenFiles
 from .topic_config import TopicConfig
 
 __all__ = [
@@ -56,13 +58,15 @@ MAX_PARTITIONS_PER_REQUEST: Final = 10_000
 MAX_PARTITIONS_PER_TOPIC: Final = 100_000
 """More is a typing error, and would take the laptop's memory before anybody noticed."""
 MAX_FOLDER_NAME: Final = 200
-"""A file system takes 255 bytes; the id needs 33 of them."""
+"""A file system takes 255 bytes; the id needs 33 of them, and a deleted topic's folder 7 more."""
+DELETED: Final = "-delete"
+"""How the folder of a deleted topic ends; Kafka's `LogManager.DeleteDirSuffix`."""
 
 Assignments = Mapping[int, Sequence[int]]
 
 
 class Partition:
-    """One partition: where it is led, and its log. ``leader`` is None while there is none."""
+    """One partition: where it is led, and its log. `leader` is None while there is none."""
 
     __slots__ = ("index", "is_deleted", "leader", "leader_epoch", "log", "replicas", "topic")
 
@@ -85,7 +89,7 @@ class Partition:
 
 
 class Topic:
-    """One topic; ``partitions[i].index == i``."""
+    """One topic; `partitions[i].index == i`."""
 
     __slots__ = ("config", "folder", "name", "partitions", "topic_id")
 
@@ -98,7 +102,7 @@ class Topic:
 
     @property
     def is_internal(self) -> bool:
-        """Whether clients should leave the topic alone; only these two names are (Java's ``Topic.INTERNAL_TOPICS``)."""
+        """Whether clients should leave the topic alone; only these two names are (Java's `Topic.INTERNAL_TOPICS`)."""
         return self.name in ("__consumer_offsets", "__transaction_state")
 
     def __repr__(self) -> str:
@@ -115,10 +119,9 @@ class TopicRegistry:
         *,
         data_dir: Path | str | None = None,
     ) -> None:
-        """``node_ids`` are all nodes, and all run. With ``data_dir`` what is there is recovered at once (see
-        ``PartitionLog``).
+        """`node_ids` are all nodes, and all run. With `data_dir` what is there is recovered at once (`PartitionLog`).
 
-        Raises OSError when the folder cannot be read or written.
+        Raises DamagedFileError, and OSError when the folder cannot be read or written.
         """
         self._config = config
         self._by_name: dict[str, Topic] = {}
@@ -133,7 +136,11 @@ class TopicRegistry:
         self._open_files = OpenFiles()
         self._folder = None if data_dir is None else Path(data_dir) / "topics"
         if self._folder is not None:
-            self._recover(self._folder)
+            try:
+                self._recover(self._folder)
+            except BaseException:
+                self.close()
+                raise
 
     # looking up
 
@@ -171,7 +178,7 @@ class TopicRegistry:
         assignments: Assignments | None = None,
         validate_only: bool = False,
     ) -> Topic:
-        """Make a topic and return it; -1 means the broker's default. With ``validate_only`` it is not kept.
+        """Make a topic and return it; -1 means the broker's default. With `validate_only` it is not kept.
 
         Raises InvalidTopicError, TopicAlreadyExistsError, InvalidPartitionsError, InvalidReplicationFactorError,
         InvalidReplicaAssignmentError or InvalidConfigError, with Kafka's message; OSError when the disk does not take
@@ -195,8 +202,8 @@ class TopicRegistry:
         """Delete a topic and its data. Raises UnknownTopicOrPartitionError."""
         topic = self._existing(name)
         if topic.folder is not None:
-            # Without topic.json the folder is garbage, whatever happens to us while it is being removed.
-            (topic.folder / "topic.json").unlink(missing_ok=True)
+            # Now the folder is garbage, whatever happens to this process while it is being removed.
+            topic.folder = topic.folder.rename(topic.folder.with_name(topic.folder.name + DELETED))
         del self._by_name[name], self._by_id[topic.topic_id], self._by_metric_name[_metric_name(name)]
         for partition in topic.partitions:
             partition.is_deleted = True
@@ -214,7 +221,7 @@ class TopicRegistry:
         *,
         validate_only: bool = False,
     ) -> Topic:
-        """Raise the number of partitions to ``total_count``; ``assignments`` has the new ones' replicas, in order.
+        """Raise the number of partitions to `total_count`; `assignments` has the new ones' replicas, in order.
 
         Raises UnknownTopicOrPartitionError, InvalidPartitionsError or InvalidReplicaAssignmentError.
         """
@@ -278,11 +285,14 @@ class TopicRegistry:
             raise UnknownTopicOrPartitionError(f"There is no partition {name}-{index}.", topic=name, partition=index)
         if node_id is not None and node_id not in self.node_ids:
             raise InvalidReplicaAssignmentError(f"There is no node {node_id}: the nodes are {list(self.node_ids)}.")
-        self._lead(partition, node_id)
-        if node_id is not None and node_id not in partition.replicas:
-            partition.replicas = (*partition.replicas, node_id)
-        self._save(partition.topic)
-        self._tell([partition])
+        replicas = partition.replicas
+        if node_id is not None and node_id not in replicas:
+            partition.replicas = (*replicas, node_id)
+        try:
+            self._lead(partition.topic, {partition: node_id})
+        except OSError:
+            partition.replicas = replicas
+            raise
         return partition
 
     def node_stopped(self, node_id: int) -> None:
@@ -294,6 +304,11 @@ class TopicRegistry:
         """Give a node that runs again those of its partitions that have no leader."""
         self.running_node_ids.add(node_id)
         self._elect(lambda partition: partition.leader is None and node_id in partition.replicas)
+
+    def next_producer_id(self) -> int:
+        """The first producer id that no log remembers, nor any after it."""
+        logs = (partition.log for topic in self for partition in topic.partitions)
+        return max((max(log.producers.producers, default=-1) for log in logs), default=-1) + 1
 
     def close(self) -> None:
         """Close all files; idempotent."""
@@ -364,7 +379,7 @@ class TopicRegistry:
                 )
         return {index: tuple(assignments[index]) for index in sorted(assignments)}
 
-    def _add_partition(self, topic: Topic, index: int, replicas: Sequence[int]) -> Partition:
+    def _add_partition(self, topic: Topic, index: int, replicas: Sequence[int], *, newest_epoch: int = 0) -> Partition:
         storage: LogStorage
         folder = topic.folder
         storage = MemoryStorage() if folder is None else FileStorage(folder / str(index), self._open_files)
@@ -374,6 +389,7 @@ class TopicRegistry:
             topic.config,
             storage,
             producer_id_expiration_ms=self._config.producer_id_expiration_ms,
+            newest_epoch=newest_epoch,
         )
         partition = Partition(topic, index, replicas, log)
         topic.partitions.append(partition)
@@ -383,18 +399,26 @@ class TopicRegistry:
     def _candidate(self, partition: Partition) -> int | None:
         return next((node_id for node_id in partition.replicas if node_id in self.running_node_ids), None)
 
-    def _lead(self, partition: Partition, node_id: int | None) -> None:
-        partition.leader = node_id
-        partition.leader_epoch += 1
+    def _lead(self, topic: Topic, leaders: Mapping[Partition, int | None]) -> None:
+        """Give partitions new leaders. No batch is written under an epoch that is not on disk."""
+        before = [(partition, partition.leader) for partition in leaders]
+        for partition, node_id in leaders.items():
+            partition.leader = node_id
+            partition.leader_epoch += 1
+        try:
+            self._save(topic)
+        except OSError:
+            for partition, node_id in before:
+                partition.leader = node_id
+                partition.leader_epoch -= 1
+            raise
+        self._tell(leaders)
 
     def _elect(self, needs_leader: Callable[[Partition], bool]) -> None:
         for topic in self:
             moved = [partition for partition in topic.partitions if needs_leader(partition)]
-            for partition in moved:
-                self._lead(partition, self._candidate(partition))
             if moved:
-                self._save(topic)
-                self._tell(moved)
+                self._lead(topic, {partition: self._candidate(partition) for partition in moved})
 
     def _tell(self, partitions: Iterable[Partition]) -> None:
         for partition in partitions:
@@ -411,18 +435,18 @@ class TopicRegistry:
             "config": topic.config.overrides,
             "partitions": [[p.leader, p.leader_epoch, list(p.replicas)] for p in topic.partitions],
         }
-        topic.folder.mkdir(parents=True, exist_ok=True)
-        write_atomically(topic.folder / "topic.json", json.dumps(document).encode())
+        write_checkpoint(topic.folder / "topic.json", json.dumps(document).encode())
 
     def _recover(self, root: Path) -> None:
         root.mkdir(parents=True, exist_ok=True)
         found = []
         for folder in sorted(root.iterdir()):
-            document = folder / "topic.json"
-            if document.exists():
-                found.append((document.stat().st_mtime_ns, folder, json.loads(document.read_bytes())))
+            path = folder / "topic.json"
+            content = None if folder.name.endswith(DELETED) else read_checkpoint(path, _remedy(folder))
+            if content is not None:
+                found.append((path.stat().st_mtime_ns, folder, json.loads(content)))
             elif folder.is_dir():
-                shutil.rmtree(folder)
+                _remove_garbage(folder)
         for _, folder, document in sorted(found, key=lambda entry: entry[:2]):
             self._restore(folder, document)
 
@@ -431,7 +455,7 @@ class TopicRegistry:
             document["name"], uuid.UUID(document["topic_id"]), TopicConfig(self._config, document["config"]), folder
         )
         for index, (leader, epoch, replicas) in enumerate(document["partitions"]):
-            partition = self._add_partition(topic, index, self._known(replicas))
+            partition = self._add_partition(topic, index, self._known(replicas), newest_epoch=epoch)
             # Everything was down, so every leader is elected anew, which is a new epoch; the old one leads again if
             # it can.
             partition.leader_epoch = epoch + 1
@@ -464,6 +488,17 @@ def validate_topic_name(name: str) -> None:
     else:
         return
     raise InvalidTopicError(f"Topic name is invalid: {problem}", topic=name)
+
+
+def _remove_garbage(folder: Path) -> None:
+    """Remove what is left of a topic's creation or deletion. DamagedFileError for a topic that has records."""
+    if not folder.name.endswith(DELETED) and any(folder.glob("*/*.log")):
+        raise DamagedFileError(folder / "topic.json", "it is missing, and the topic has records", _remedy(folder))
+    shutil.rmtree(folder)
+
+
+def _remedy(folder: Path) -> str:
+    return f"remove {folder} to start without the topic and its records"
 
 
 def _metric_name(name: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 from aiokafkapy.broker.coordination import group_offsets
 from aiokafkapy.broker.coordination.group_offsets import CommittedOffset, OffsetStore
+from aiokafkapy.broker.storage.checkpoint_file import DamagedFileError
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import KafkaStorageError
 
@@ -77,6 +78,23 @@ def test_a_line_cut_short_is_dropped_and_written_over(open_store: OpenStore, tmp
         assert again.get("g") == {A: CommittedOffset(1)}
         again.commit("g", {B: CommittedOffset(3)})
         assert open_store().get("g") == {A: CommittedOffset(1), B: CommittedOffset(3)}
+
+
+def test_a_flipped_bit_anywhere_is_damage_that_is_named_and_not_written_over(
+    open_store: OpenStore, tmp_path: Path
+) -> None:
+    store = open_store()
+    store.commit("g", {A: CommittedOffset(1)})
+    store.commit("g", {A: CommittedOffset(2, 0, "note", TOPIC_ID)})
+    path = tmp_path / "data" / "group-offsets.jsonl"
+    whole = path.read_bytes()
+    for position in range(len(whole)):
+        damaged = bytearray(whole)
+        damaged[position] ^= 0x01
+        path.write_bytes(damaged)
+        with pytest.raises(DamagedFileError, match=r"group-offsets.jsonl is damaged: line [12] does not fit"):
+            open_store()
+        assert path.read_bytes() == damaged
 
 
 def test_a_commit_that_cannot_be_written_is_not_remembered(

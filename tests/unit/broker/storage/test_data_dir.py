@@ -1,4 +1,4 @@
-"""One broker per data folder."""
+"""One broker and one cluster id per data folder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from aiokafkapy.broker.storage.data_dir import DataDirLock
+from aiokafkapy.broker.storage.checkpoint_file import DamagedFileError, write_checkpoint
+from aiokafkapy.broker.storage.data_dir import DataDirLock, load_cluster_id
 from aiokafkapy.errors import IllegalStateError
 
 
@@ -26,3 +27,19 @@ def test_memory_needs_no_lock() -> None:
     lock = DataDirLock(None)
     lock.acquire()
     lock.release()
+
+
+def test_the_clusters_id_is_kept(tmp_path: Path) -> None:
+    assert load_cluster_id(tmp_path) == load_cluster_id(tmp_path)
+    assert load_cluster_id(None) != load_cluster_id(None)
+
+
+def test_a_damaged_cluster_id_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "meta.properties"
+    for content in (b"", b"version=1\n", b"\xff\xfe"):
+        path.write_bytes(content)
+        with pytest.raises(DamagedFileError, match=r"meta.properties is damaged: .*delete it: the cluster then gets a"):
+            load_cluster_id(tmp_path)
+    write_checkpoint(path, b"version=1")
+    with pytest.raises(DamagedFileError, match=r"no line cluster.id="):
+        load_cluster_id(tmp_path)

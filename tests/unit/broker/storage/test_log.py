@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiokafkapy.broker.config import BrokerConfig
+from aiokafkapy.broker.storage.checkpoint_file import DamagedFileError
 from aiokafkapy.broker.storage.log import KEEP_FROM, PartitionLog, RejectedRecords, RejectedTimestamps
 from aiokafkapy.broker.storage.log_storage import FileStorage, MemoryStorage, OpenFiles
 from aiokafkapy.broker.storage.topic_config import TopicConfig
@@ -52,9 +53,9 @@ def open_log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenLog
 def reopen(tmp_path: Path) -> Iterator[Callable[..., PartitionLog]]:
     files = OpenFiles()
 
-    def reopen(**options: str) -> PartitionLog:
+    def reopen(newest_epoch: int = 100, **options: str) -> PartitionLog:
         config = TopicConfig(BrokerConfig(), {name.replace("_", "."): value for name, value in options.items()})
-        return PartitionLog("t", 0, config, FileStorage(tmp_path / "0", files))
+        return PartitionLog("t", 0, config, FileStorage(tmp_path / "0", files), newest_epoch=newest_epoch)
 
     yield reopen
     files.close()
@@ -417,29 +418,73 @@ def test_a_torn_tail_is_cut_off_wherever_it_tore(tmp_path: Path, reopen: OpenLog
         assert values(reopen()) == [b"first", b"third"]
 
 
-@pytest.mark.parametrize("garbage", [bytes(200), b"\xff" * 200, b"\x00" * 11 + b"\x7f" * 100])
-def test_garbage_behind_the_last_batch_is_cut_off(tmp_path: Path, reopen: OpenLog, garbage: bytes) -> None:
+def test_zeros_that_a_file_system_left_behind_the_last_batch_are_cut_off(tmp_path: Path, reopen: OpenLog) -> None:
     append(reopen(), make_batch([b"first"]))
     with (tmp_path / "0" / f"{0:020d}.log").open("ab") as file:
-        file.write(garbage)
+        file.write(bytes(200))
     assert values(reopen()) == [b"first"]
 
 
-def test_a_flipped_bit_in_the_middle_ends_the_log_there(tmp_path: Path, reopen: OpenLog) -> None:
-    log = reopen(segment_bytes="150")
-    for number in range(5):
-        append(log, make_batch([b"%d" % number] * 2))
+@pytest.mark.parametrize("garbage", [b"\xff" * 200, b"\x00" * 11 + b"\x7f" * 100])
+def test_garbage_behind_the_last_batch_is_damage(tmp_path: Path, reopen: OpenLog, garbage: bytes) -> None:
+    append(reopen(), make_batch([b"first"]))
+    with (tmp_path / "0" / f"{0:020d}.log").open("ab") as file:
+        file.write(garbage)
+    with pytest.raises(DamagedFileError, match="where offset 1 should be"):
+        reopen()
+
+
+@pytest.mark.parametrize("segment_bytes", ["1000", "150"], ids=["one segment", "many segments"])
+def test_a_flipped_bit_anywhere_is_damage_that_is_named_and_not_written_over(
+    tmp_path: Path, reopen: OpenLog, segment_bytes: str
+) -> None:
+    log = reopen(segment_bytes=segment_bytes)
+    for number in range(4):
+        append(log, make_batch([b"%d" % number] * 2), 3)
     before = values(log)
-    segments = sorted((tmp_path / "0").glob("*.log"))
-    assert len(segments) > 2
-    broken = bytearray(segments[1].read_bytes())
-    broken[70] ^= 1
-    segments[1].write_bytes(broken)
-    again = reopen(segment_bytes="150")
-    assert again.end_offset == int(segments[1].stem)
-    assert values(again) == before[: again.end_offset]
-    assert append(again, make_batch([b"new"])) == int(segments[1].stem)
-    assert values(reopen(segment_bytes="150"))[-1] == b"new"
+    for path in sorted((tmp_path / "0").glob("*.log")):
+        whole = path.read_bytes()
+        for position in range(len(whole)):
+            damaged = bytearray(whole)
+            damaged[position] ^= 0x80
+            path.write_bytes(damaged)
+            with pytest.raises(DamagedFileError, match=path.name):
+                reopen(segment_bytes=segment_bytes, newest_epoch=3)
+            assert path.read_bytes() == damaged
+        path.write_bytes(whole)
+    assert values(reopen(segment_bytes=segment_bytes)) == before
+
+
+def test_a_missing_segment_is_damage(tmp_path: Path, reopen: OpenLog) -> None:
+    log = reopen(segment_bytes="150")
+    for number in range(4):
+        append(log, make_batch([b"%d" % number] * 2))
+    log.delete_records(1)
+    first, second, third, *_ = sorted((tmp_path / "0").glob("*.log"))
+    second.rename(tmp_path / "second")
+    with pytest.raises(DamagedFileError, match=rf"{third.name}.* end at offset {int(second.stem)}"):
+        reopen(segment_bytes="150")
+    (tmp_path / "second").rename(second)
+    first.unlink()
+    with pytest.raises(DamagedFileError, match=rf"{second.name}.* missing: the log starts at offset 1"):
+        reopen(segment_bytes="150")
+
+
+def test_a_start_offset_behind_the_last_record_leaves_an_empty_log_that_goes_on_there(
+    tmp_path: Path, reopen: OpenLog
+) -> None:
+    """The machine died: the start was on the disk already, the last records were not."""
+    log = reopen()
+    for value in (b"a", b"b", b"c"):
+        append(log, make_batch([value]))
+    log.delete_records(2)
+    path = tmp_path / "0" / f"{0:020d}.log"
+    path.write_bytes(path.read_bytes()[:90])
+    for offset, expected in ((2, [b"d"]), (3, [b"d", b"d"])):
+        again = reopen()
+        assert (again.start_offset, again.end_offset) == (2, offset)
+        assert append(again, make_batch([b"d"])) == offset
+        assert values(reopen()) == expected
 
 
 def test_segments_are_removed_when_all_their_records_are_deleted(tmp_path: Path, reopen: OpenLog) -> None:

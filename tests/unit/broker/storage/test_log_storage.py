@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from aiokafkapy.broker.storage.log_storage import FileStorage, LogStorage, MemoryStorage, OpenFiles, write_atomically
+from aiokafkapy.broker.storage.checkpoint_file import DamagedFileError
+from aiokafkapy.broker.storage.log_storage import FileStorage, LogStorage, MemoryStorage, OpenFiles, SegmentScan
 from aiokafkapy.errors import KafkaStorageError
 
 
@@ -95,22 +96,57 @@ def test_a_folder_that_cannot_be_made_is_said(tmp_path: Path, files: OpenFiles) 
     assert storage.size == 0
 
 
-def test_recovery_stops_at_the_first_unsound_segment(tmp_path: Path, files: OpenFiles) -> None:
+@pytest.fixture
+def three_segments(tmp_path: Path, files: OpenFiles) -> FileStorage:
     storage = FileStorage(tmp_path / "0", files)
-    for offset, data in enumerate([b"good", b"goXX", b"good"]):
-        storage.append((data,), offset, 4)
-    seen: list[tuple[bytes, int]] = []
+    for offset in range(3):
+        storage.append((b"abcd",), offset, 4)
+    return FileStorage(tmp_path / "0", files)
 
-    def scan(view: memoryview, position: int) -> int:
-        seen.append((bytes(view), position))
-        return bytes(view).find(b"X") if b"X" in bytes(view) else len(view)
 
-    again = FileStorage(tmp_path / "0", files)
-    assert again.recover(scan) == 6
-    assert seen == [(b"good", 0), (b"goXX", 4)]
-    assert again.size == 6
-    assert b"".join(again.read(0, 10)) == b"goodgo"
-    assert len(list((tmp_path / "0").glob("*.log"))) == 2
+def test_a_write_cut_short_is_moved_out_of_the_last_segment(tmp_path: Path, three_segments: FileStorage) -> None:
+    seen: list[tuple[bytes, int, int]] = []
+
+    def scan(view: memoryview, position: int, base_offset: int) -> SegmentScan:
+        seen.append((bytes(view), position, base_offset))
+        return SegmentScan(3 if base_offset == 2 else 4, base_offset + 1)
+
+    torn = three_segments.recover(scan)
+    assert torn is not None
+    assert seen == [(b"abcd", 0, 0), (b"abcd", 4, 1), (b"abcd", 8, 2)]
+    assert three_segments.size == 11
+    assert b"".join(three_segments.read(0, 12)) == b"abcdabcdabc"
+    assert (torn.segment.name, torn.size, torn.kept_in.read_bytes()) == (f"{2:020d}.log", 1, b"d")
+    assert len(list((tmp_path / "0").glob("*.log"))) == 3
+
+
+def test_bytes_moved_out_of_a_segment_are_not_written_over_by_the_next(
+    three_segments: FileStorage, tmp_path: Path, files: OpenFiles
+) -> None:
+    def recover(storage: FileStorage) -> None:
+        storage.recover(
+            lambda view, position, base_offset: SegmentScan(2 if base_offset == 2 else len(view), base_offset)
+        )
+
+    recover(three_segments)
+    three_segments.append((b"xyz",), 3, 100)
+    recover(FileStorage(tmp_path / "0", files))
+    assert sorted(path.read_bytes() for path in (tmp_path / "0").glob("*.torn-*")) == [b"cd", b"xyz"]
+
+
+@pytest.mark.parametrize("damage", ["a batch says so", None])
+def test_a_damaged_segment_is_named_and_left_as_it_is(three_segments: FileStorage, damage: str | None) -> None:
+    folder = three_segments._folder
+
+    def scan(view: memoryview, position: int, base_offset: int) -> SegmentScan:
+        return SegmentScan(2 if base_offset == 1 else 4, 7, damage if base_offset == 1 else None)
+
+    with pytest.raises(DamagedFileError) as raised:
+        three_segments.recover(scan)
+    assert raised.value.path == folder / f"{1:020d}.log"
+    for part in (str(raised.value.path), damage or "in the middle of the batch", "first 2 bytes", "from offset 7 on"):
+        assert part in str(raised.value)
+    assert [path.read_bytes() for path in sorted(folder.glob("*"))] == [b"abcd"] * 3
 
 
 def test_the_start_offset_is_remembered(tmp_path: Path, files: OpenFiles) -> None:
@@ -121,20 +157,14 @@ def test_the_start_offset_is_remembered(tmp_path: Path, files: OpenFiles) -> Non
     storage.save_start_offset(42)
     assert FileStorage(tmp_path / "0", files).load_start_offset() == 42
     (tmp_path / "0" / "log-start-offset").write_bytes(b"")
+    with pytest.raises(DamagedFileError, match="log-start-offset is damaged"):
+        FileStorage(tmp_path / "0", files).load_start_offset()
+    (tmp_path / "0" / "log-start-offset").unlink()
     assert FileStorage(tmp_path / "0", files).load_start_offset() == 17
 
 
-def test_replacing_a_file_leaves_the_old_one_or_the_new_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = tmp_path / "file"
-    write_atomically(path, b"old")
-
-    def fail(self: Path, data: bytes) -> int:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(Path, "write_bytes", fail)
-    with pytest.raises(OSError, match="No space"):
-        write_atomically(path, b"new")
-    monkeypatch.undo()
-    assert path.read_bytes() == b"old"
-    write_atomically(path, b"new")
-    assert [(each.name, each.read_bytes()) for each in tmp_path.iterdir()] == [("file", b"new")]
+def test_files_that_are_no_segments_are_let_alone(tmp_path: Path, files: OpenFiles) -> None:
+    storage = FileStorage(tmp_path / "0", files)
+    storage.append((b"abcd",), 17, 100)
+    (tmp_path / "0" / "notes.log").write_bytes(b"mine")
+    assert FileStorage(tmp_path / "0", files).size == 4

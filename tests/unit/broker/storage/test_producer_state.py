@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from aiokafkapy.broker.storage.checkpoint_file import DamagedFileError
 from aiokafkapy.broker.storage.producer_state import (
     MAX_SEQUENCE,
     PRODUCER_ID_BLOCK_SIZE,
@@ -112,3 +113,13 @@ def test_ids_are_never_given_twice_over_restarts(tmp_path: Path) -> None:
 def test_ids_begin_at_zero_in_memory() -> None:
     manager = ProducerIdManager()
     assert [manager.generate() for _ in range(3)] == [0, 1, 2]
+
+
+def test_a_damaged_block_of_ids_is_refused_and_ids_begin_after_those_in_the_logs_without_it(tmp_path: Path) -> None:
+    ProducerIdManager(tmp_path).generate()
+    path = tmp_path / "producer-ids"
+    path.write_bytes(path.read_bytes().replace(b"1000", b"0000"))
+    with pytest.raises(DamagedFileError, match=r"producer-ids is damaged: .* delete it: new producer ids then begin"):
+        ProducerIdManager(tmp_path)
+    path.unlink()
+    assert ProducerIdManager(tmp_path, first=42).generate() == 42

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from aiokafkapy.broker.config import BrokerConfig
+from aiokafkapy.broker.storage.checkpoint_file import DamagedFileError
 from aiokafkapy.broker.storage.topics import MAX_PARTITIONS_PER_TOPIC, Partition, TopicRegistry
 from aiokafkapy.errors import (
     InvalidConfigError,
@@ -256,14 +258,75 @@ def test_a_restart_with_fewer_nodes_leads_with_those_there_are(open_registry: Op
     assert [(p.leader, p.replicas) for p in topic.partitions] == [(1, (1,))] * 3
 
 
-def test_what_was_left_half_made_is_removed(open_registry: OpenRegistry, tmp_path: Path) -> None:
-    registry = open_registry()
-    topic = registry.create("t", 1)
-    topic.partitions[0].log.append(make_batch(), 0, 0)
+def test_what_was_left_half_made_is_removed(open_registry: OpenRegistry) -> None:
+    topic = open_registry().create("t", 1)
     assert topic.folder is not None
     (topic.folder / "topic.json").unlink()
     assert len(open_registry()) == 0
     assert not topic.folder.exists()
+
+
+def test_what_was_left_half_deleted_is_removed(
+    open_registry: OpenRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = open_registry()
+    registry.create("t", 1).partitions[0].log.append(make_batch(), 0, 0)
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "rmtree", lambda *_, **__: None)
+        registry.delete("t")
+    (left,) = (tmp_path / "topics").iterdir()
+    assert len(open_registry()) == 0
+    assert not left.exists()
+
+
+def test_a_topic_whose_description_is_missing_or_damaged_is_refused_and_kept(open_registry: OpenRegistry) -> None:
+    topic = open_registry().create("t", 1)
+    topic.partitions[0].log.append(make_batch([b"kept"]), 0, 0)
+    assert topic.folder is not None
+    path = topic.folder / "topic.json"
+    whole = path.read_bytes()
+    path.write_bytes(whole.replace(b'"t"', b'"u"'))
+    with pytest.raises(DamagedFileError, match=rf"topic.json is damaged: .*remove .*{topic.folder.name} to start"):
+        open_registry()
+    path.unlink()
+    with pytest.raises(DamagedFileError, match=r"topic.json is damaged: it is missing"):
+        open_registry()
+    path.write_bytes(whole)
+    assert [record.value for record in open_registry().get("t").partitions[0].log.records()] == [b"kept"]  # type: ignore[union-attr]
+
+
+def test_a_record_of_an_epoch_that_never_was_is_damage(open_registry: OpenRegistry) -> None:
+    registry = open_registry()
+    registry.create("t", 1).partitions[0].log.append(make_batch(), 1, 0)
+    with pytest.raises(DamagedFileError, match="leader epoch 1, which is not from 0 to 0"):
+        open_registry()
+
+
+def test_no_leader_moves_when_the_disk_does_not_take_it(
+    open_registry: OpenRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    registry = open_registry()
+    (partition,) = registry.create("t", 1, replication_factor=1).partitions
+    told: list[Partition] = []
+    registry.on_change = told.append
+
+    def fail(self: Path, target: Path) -> None:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Path, "replace", fail)
+        with pytest.raises(OSError, match="No space"):
+            registry.set_leader("t", 0, 2)
+    assert (partition.leader, partition.leader_epoch, partition.replicas, told) == (1, 0, (1,), [])
+
+
+def test_producer_ids_go_on_after_those_in_the_logs(open_registry: OpenRegistry) -> None:
+    registry = open_registry()
+    assert registry.next_producer_id() == 0
+    topic = registry.create("t", 2)
+    topic.partitions[0].log.append(make_batch(producer=(41, 0, 0)), 0, 0)
+    topic.partitions[1].log.append(make_batch(), 0, 0)
+    assert registry.next_producer_id() == open_registry().next_producer_id() == 42
 
 
 def test_a_partition_nobody_wrote_to_costs_no_file(open_registry: OpenRegistry, tmp_path: Path) -> None:

@@ -1,0 +1,72 @@
+"""Small files that are replaced as a whole and carry their checksum: topics, ids, start offsets.
+
+Owns how such a file is written and checked; knows nothing of its content. Kafka's counterpart is `CheckpointFile`,
+which has a version line instead of a checksum.
+
+Rules:
+- after a crash the file has its old content or its new one, never a part of either;
+- the last line is `# crc32c` and the checksum of all bytes before it, so that no damaged byte is ever believed;
+- a damaged file is refused by name and left as it is.
+"""
+
+from __future__ import annotations
+
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from crc32c import crc32c
+
+from ...errors import KafkaStorageError
+
+__all__ = ["DamagedFileError", "read_checkpoint", "set_aside", "write_atomically", "write_checkpoint"]
+
+_MARK: Final = b"# crc32c "
+
+
+class DamagedFileError(KafkaStorageError):
+    """A file of the data folder is not as the broker wrote it; the broker does not start on it."""
+
+    def __init__(self, path: Path, damage: str, remedy: str) -> None:
+        """`remedy` says how to start without what the file had, for a user who has no copy of it."""
+        super().__init__(f"{path} is damaged: {damage}. Restore the file from a copy, or {remedy}.")
+        self.path = path
+
+
+def write_checkpoint(path: Path, content: bytes) -> None:
+    """Replace the file. Raises OSError; then it is as it was."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = content.rstrip(b"\n") + b"\n"
+    write_atomically(path, content + _MARK + b"%08x\n" % crc32c(content))
+
+
+def read_checkpoint(path: Path, remedy: str) -> bytes | None:
+    """The content, None when there is no such file. Raises DamagedFileError, and OSError when it cannot be read."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    content, mark, checksum = data.rpartition(_MARK)
+    if not mark:
+        damage = "its last line, the checksum, is missing: it was cut short, or written by an earlier version"
+        raise DamagedFileError(path, damage, remedy)
+    if checksum != b"%08x\n" % crc32c(content):
+        raise DamagedFileError(path, "its checksum does not fit its content", remedy)
+    return content
+
+
+def write_atomically(path: Path, data: bytes) -> None:
+    """Replace a small file: after a crash it has the old content or the new, never a part. Raises OSError."""
+    temporary = path.with_name(path.name + ".tmp")
+    temporary.write_bytes(data)
+    temporary.replace(path)
+
+
+def set_aside(path: Path, torn: bytes) -> Path:
+    """Keep the end of a file that is about to be cut off, and return the new file's path. Raises OSError.
+
+    The broker told nobody that it had these bytes; but should they be damaged rather than torn, they are not lost.
+    """
+    kept_in = next(new for number in count(1) if not (new := path.with_name(f"{path.stem}.torn-{number}")).exists())
+    kept_in.write_bytes(torn)
+    return kept_in
