@@ -11,8 +11,8 @@ Rules:
 - `now` is loop time and is passed down; `timestamp_ms()` is wall time and only ever ends up inside records.
 - A handler is synchronous. One that must wait returns a future and is forgotten until the future resolves; when the
   connection goes away first, that future is cancelled, so whoever resolves it looks at `done()` before.
-- Faults (`controls`) for a whole request are applied around the handler and the handler never sees them; those
-  narrowed to a topic or partition are the handler's to apply, by asking `topic_error` for each partition it serves.
+- Faults of a whole request are applied around the handler, which never sees them; those narrowed to a topic or
+  partition are the handler's to apply, by asking `topic_error` for each partition it serves.
 """
 
 from __future__ import annotations
@@ -26,12 +26,11 @@ from typing import TYPE_CHECKING, Any
 from ..common import Node
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_response
-from .controls import broker_error
+from .faults import Fault, Faults, broker_error
 
 if TYPE_CHECKING:
     from ..protocol.codec import RequestHeader
     from .config import BrokerConfig
-    from .controls import Controls
     from .coordination.groups import GroupCoordinator
     from .coordination.purgatory import Purgatory
     from .storage.producer_state import ProducerIdManager
@@ -60,7 +59,7 @@ class BrokerState:
     groups: GroupCoordinator
     producer_ids: ProducerIdManager
     purgatory: Purgatory
-    controls: Controls
+    faults: Faults
     loop: asyncio.AbstractEventLoop
 
     # Every node of the cluster by id, and those of them that are running; a stopped node keeps its address.
@@ -107,8 +106,8 @@ class RequestContext:
     connection: ConnectionInfo
     state: BrokerState
 
-    # The controls' faults this request has used already; a fault counts once per request, not once per partition.
-    used_faults: set[object] = field(default_factory=set)
+    # A fault counts once per request, not once per partition.
+    used_faults: set[Fault] = field(default_factory=set)
 
     @property
     def api_key(self) -> int:
@@ -140,7 +139,7 @@ class RequestContext:
         To be asked once per partition and before anything is changed; with `after=True` (Produce: after the batch was
         appended) for those that are to fail although the work was done.
         """
-        return self.state.controls.topic_error(self, topic, partition, after=after)
+        return self.state.faults.topic_error(self, topic, partition, after=after)
 
     def check_topic(self, topic: str, partition: int | None = None) -> None:
         """Raise what `topic_error` says, for handlers whose errors per topic are exceptions anyway."""

@@ -237,7 +237,7 @@ class DevBroker:
                 groups=GroupCoordinator(self.config, data_dir=self._data_dir),
                 producer_ids=ProducerIdManager(data_dir=self._data_dir, first=topics.next_producer_id()),
                 purgatory=purgatory,
-                controls=self.controls,
+                faults=self.controls.faults,
                 loop=loop,
             )
         except BaseException:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ...protocol.api import ApiKey
 
@@ -30,7 +30,16 @@ if TYPE_CHECKING:
     from ...errors import KafkaError
     from ..context import RequestContext
 
-__all__ = ["CLOSE_CONNECTION", "NO_RESPONSE", "Body", "ErrorResponse", "Handler", "dispatch_table", "register"]
+__all__ = [
+    "CLOSE_CONNECTION",
+    "NO_RESPONSE",
+    "Answer",
+    "Body",
+    "ErrorResponse",
+    "Handler",
+    "dispatch_table",
+    "register",
+]
 
 
 class _Sentinel:
@@ -49,9 +58,10 @@ NO_RESPONSE: Final = _Sentinel("NO_RESPONSE")
 CLOSE_CONNECTION: Final = _Sentinel("CLOSE_CONNECTION")
 
 # kio has one class per API and version and no common base worth naming.
-Body = Any
-Handle = Callable[["RequestContext", Any], "Body | asyncio.Future[Body]"]
-ErrorResponse = Callable[["RequestContext", Any, "KafkaError"], Body]
+Body: TypeAlias = Any
+Answer: TypeAlias = Body | asyncio.Future[Body]
+Handle = Callable[["RequestContext", Body], Answer]
+ErrorResponse = Callable[["RequestContext", Body, "KafkaError"], Body]
 
 
 @dataclass(slots=True, frozen=True)

@@ -13,14 +13,13 @@ from typing import Any
 
 from ...errors import (
     InvalidRequestError,
-    InvalidTopicError,
     KafkaError,
     UnknownTopicIdError,
     UnknownTopicOrPartitionError,
 )
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..storage.topics import Partition, Topic
+from ..storage.topics import Partition, Topic, validate_topic_name
 from . import Body, register
 
 __all__ = ["describe_partition", "handle"]
@@ -79,8 +78,7 @@ def _find(context: RequestContext, name: str | None, topic_id: Any, may_create: 
     topic = topics.get(name)
     if topic is not None:
         return topic
-    if not name:
-        raise InvalidTopicError("The empty string is no topic's name.")
+    validate_topic_name(name)
     if not may_create:
         raise UnknownTopicOrPartitionError(f"This server does not host the topic {name}.")
     return topics.create(name)

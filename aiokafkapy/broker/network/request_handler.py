@@ -1,8 +1,8 @@
 """The KafkaRequestHandlers: take a request off the queue, find its handler, and see that the answer goes back.
 
-Owns decoding, dispatch by API key, what an exception becomes, throttling, and the faults of `controls` that concern
-whole requests. It must not know any API's meaning nor a socket. Kafka's counterparts are `KafkaRequestHandlerPool`
-and the outer half of `KafkaApis`.
+Owns decoding, dispatch by API key, what an exception becomes, and the faults of whole requests. It must not know any
+API's meaning nor a socket; the way back is `response_sender`'s. Kafka's counterparts are `KafkaRequestHandlerPool` and
+the outer half of `KafkaApis`.
 
 Rules:
 - an unknown API key, a version that is not served, or a body that does not parse closes the connection; only
@@ -21,25 +21,21 @@ a minute), `broker.handler_failed`, `broker.unwritable_response` and `broker.req
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
 import logging
 import time
-from collections.abc import Iterator
 from datetime import timedelta
-from functools import partial
-from typing import Any
 
 from ...errors import KafkaError, MalformedFrameError, UnknownServerError
 from ...observability import RateLimitedLogger, get_logger
 from ...protocol.api import ApiKey
 from ...protocol.codec import RequestHeader, decode_request_body, decode_request_header, encode_response
 from ..context import BrokerState, RequestContext
-from ..controls import broker_error
-from ..handlers import CLOSE_CONNECTION, NO_RESPONSE, Handler, dispatch_table
+from ..faults import broker_error
+from ..handlers import CLOSE_CONNECTION, NO_RESPONSE, Answer, Body, Handler, dispatch_table
 from ..handlers.api_versions import unsupported_version_response
-from .client_quotas import ClientQuotas
-from .request_channel import Request, RequestChannel, Response, ResponseAction
+from .request_channel import Request, RequestChannel, ResponseAction
+from .response_sender import ResponseSender
 
 __all__ = ["KafkaRequestHandlerPool"]
 
@@ -50,16 +46,13 @@ class KafkaRequestHandlerPool:
     """The handlers of one node: M tasks that share the request queue."""
 
     def __init__(self, node_id: int, state: BrokerState, request_channel: RequestChannel) -> None:
+        self.responses = ResponseSender(node_id, state)
         self._node_id = node_id
         self._state = state
         self._channel = request_channel
         self._handlers = dispatch_table()
-        self._quotas = ClientQuotas(state.config)
         self._client_errors = RateLimitedLogger(logger)
         self._tasks: list[asyncio.Task[None]] = []
-        self._is_stopped = False
-        self._delayed: set[asyncio.TimerHandle] = set()
-        self._parked: set[asyncio.Future[Any]] = set()
 
     def start(self) -> None:
         """Start the tasks."""
@@ -70,14 +63,9 @@ class KafkaRequestHandlerPool:
 
     def stop(self) -> None:
         """End the tasks, and give up what is parked or delayed."""
-        self._is_stopped = True
         for task in self._tasks:
             task.cancel()
-        for handle in self._delayed:
-            handle.cancel()
-        self._delayed.clear()
-        for future in list(self._parked):
-            future.cancel()
+        self.responses.stop()
 
     @property
     def is_stopped(self) -> bool:
@@ -94,7 +82,7 @@ class KafkaRequestHandlerPool:
         try:
             header, position = decode_request_header(request.buffer)
             request.api_key = header.api_key
-            self._state.controls.count_request(self._node_id, header.api_key)
+            self._state.faults.count_request(self._node_id, header.api_key)
             handler = self._handlers.get(header.api_key)
             if handler is None or not handler.supports(header.api_version):
                 self._refuse(request, header, handler)
@@ -102,26 +90,17 @@ class KafkaRequestHandlerPool:
             body = decode_request_body(header, request.buffer, position)
         except MalformedFrameError as error:
             self._warn("broker.malformed_request", error=str(error))
-            self._respond(request, ResponseAction.CLOSE)
+            self.responses.send(request, ResponseAction.CLOSE)
             return
         context = RequestContext(self._node_id, header, request.connection.info, self._state)
-        _Exchange(self, request, context, handler, body).run()
-
-    @contextlib.contextmanager
-    def closing_on_error(self, request: Request) -> Iterator[None]:
-        """The root of whatever is done for one request: a bug costs its connection, and no task."""
-        try:
-            yield
-        except Exception as error:
-            logger.error("broker.request_failed", exc_info=error, node_id=self._node_id, api_key=request.api_key)
-            self._respond(request, ResponseAction.CLOSE)
+        _Exchange(self.responses, request, context, handler, body).run()
 
     # internals
 
     async def _run(self) -> None:
         while True:
             request = await self._channel.receive_request()
-            with self.closing_on_error(request):
+            with self.responses.closing_on_error(request):
                 self.handle(request)
             if len(self._channel):
                 # receive_request does not wait while there is something: others must get their turn of the loop.
@@ -130,7 +109,7 @@ class KafkaRequestHandlerPool:
     def _refuse(self, request: Request, header: RequestHeader, handler: Handler | None) -> None:
         if handler is not None and header.api_key == ApiKey.API_VERSIONS:
             body = unsupported_version_response()
-            self._respond(request, ResponseAction.SEND, encode_response(body, header.correlation_id))
+            self.responses.send(request, ResponseAction.SEND, encode_response(body, header.correlation_id))
             return
         self._warn(
             "broker.unsupported_request",
@@ -138,122 +117,88 @@ class KafkaRequestHandlerPool:
             api_version=header.api_version,
             client_id=header.client_id,
         )
-        self._respond(request, ResponseAction.CLOSE)
+        self.responses.send(request, ResponseAction.CLOSE)
 
-    def _warn(self, event: str, **fields: Any) -> None:
+    def _warn(self, event: str, **fields: object) -> None:
         self._client_errors.log(event, self._state.now(), logging.WARNING, event, node_id=self._node_id, **fields)
-
-    def _respond(
-        self, request: Request, action: ResponseAction, buffer: bytes = b"", throttle: float = 0.0, delay: float = 0.0
-    ) -> None:
-        now = time.monotonic()
-        request.handled = request.handled or now
-        request.answered = request.answered or now
-        response = Response(request, action, buffer, throttle)
-        if delay <= 0 or self._is_stopped:  # what was parked is answered after the end, to nobody
-            request.processor.enqueue_response(response)
-            return
-        handle: asyncio.TimerHandle = self._state.loop.call_later(delay, lambda: self._send_delayed(handle, response))
-        self._delayed.add(handle)
-
-    def _send_delayed(self, handle: asyncio.TimerHandle, response: Response) -> None:
-        self._delayed.discard(handle)
-        response.request.processor.enqueue_response(response)
-
-    def _throttle_time(self, context: RequestContext, request: Request, response_size: int) -> float:
-        """Seconds: the longest of what the quotas and the controls say."""
-        quotas, client_id, now = self._quotas, context.client_id, request.handled
-        throttle = self._state.controls.throttle_time(client_id)
-        if context.api_key == ApiKey.PRODUCE:
-            throttle = max(throttle, quotas.produce.record(client_id, len(request.buffer), now))
-        elif context.api_key == ApiKey.FETCH:
-            throttle = max(throttle, quotas.fetch.record(client_id, response_size, now))
-        return max(throttle, quotas.request.record(client_id, request.handled - request.dequeued, now))
 
 
 @dataclasses.dataclass(slots=True)
 class _Exchange:
     """One request on its way through faults and handler to its response."""
 
-    pool: KafkaRequestHandlerPool
+    responses: ResponseSender
     request: Request
     context: RequestContext
     handler: Handler
-    body: Any
+    body: Body
 
     def run(self) -> None:
         """Dispatch, and finish now or when the handler's future resolves."""
         answer = self._dispatch()
         self.request.handled = time.monotonic()
         if isinstance(answer, asyncio.Future):
-            self.pool._parked.add(answer)
-            self.request.parked = answer
-            answer.add_done_callback(self._on_answered)
-            if self.request.connection.is_closed:
-                answer.cancel()
+            self.responses.park(self.request, answer, self._on_answered)
         else:
             self._finish(answer)
 
     # asyncio callbacks
 
-    def _on_answered(self, future: asyncio.Future[Any]) -> None:
-        self.pool._parked.discard(future)
-        self.request.parked = None
-        with self.pool.closing_on_error(self.request):
-            error = None if future.cancelled() else future.exception()
-            if future.cancelled():
-                self._finish(CLOSE_CONNECTION)
-            else:
-                self._finish(future.result() if error is None else self._error_response(error))
+    def _on_answered(self, future: asyncio.Future[object]) -> None:
+        if future.cancelled():
+            self._finish(CLOSE_CONNECTION)
+        else:
+            error = future.exception()
+            self._finish(future.result() if error is None else self._error_response(error))
 
     # internals
 
-    def _dispatch(self) -> Any:
-        controls = self.context.state.controls
+    def _dispatch(self) -> Answer:
+        faults = self.context.state.faults
         try:
-            answer = controls.intercept(self.context, self.body)
+            answer = faults.intercept(self.context, self.body)
             if answer is not None:
                 return answer
-            if controls.take_drop(self.context, after=False):
+            if faults.take_drop(self.context, after=False):
                 return CLOSE_CONNECTION
-            code = controls.request_error(self.context)
+            code = faults.request_error(self.context)
             if code:
                 raise broker_error(code)
             return self.handler.handle(self.context, self.body)
         except Exception as error:  # whatever a handler raises is the answer to this one request
             return self._error_response(error)
 
-    def _finish(self, answer: Any) -> None:
-        controls = self.context.state.controls
+    def _finish(self, answer: Answer) -> None:
+        faults = self.context.state.faults
         self.request.answered = time.monotonic()
-        code = controls.request_error(self.context, after=True)
+        code = faults.request_error(self.context, after=True)
         if code:
             answer = self._error_response(broker_error(code))
-        if controls.take_drop(self.context, after=True):
+        if faults.take_drop(self.context, after=True):
             answer = CLOSE_CONNECTION
-        delay = controls.delay_of(self.context)
-        respond = partial(self.pool._respond, self.request, delay=delay)
+        delay = faults.delay_of(self.context)
         if answer is CLOSE_CONNECTION:
-            respond(ResponseAction.CLOSE)
+            self.responses.send(self.request, ResponseAction.CLOSE, delay=delay)
         elif answer is NO_RESPONSE:
-            respond(ResponseAction.NO_OPERATION, throttle=self.pool._throttle_time(self.context, self.request, 0))
+            throttle = self.responses.throttle_time(self.context, self.request, 0)
+            self.responses.send(self.request, ResponseAction.NO_OPERATION, throttle=throttle, delay=delay)
         else:
-            self._send(answer, respond)
+            self._send(answer, delay)
 
-    def _send(self, answer: Any, respond: Any) -> None:
+    def _send(self, answer: Body, delay: float) -> None:
         try:
             buffer = encode_response(answer, self.context.header.correlation_id)
-            throttle = self.pool._throttle_time(self.context, self.request, len(buffer))
+            throttle = self.responses.throttle_time(self.context, self.request, len(buffer))
             if throttle > 0 and hasattr(answer, "throttle_time"):
                 answer = dataclasses.replace(answer, throttle_time=timedelta(milliseconds=round(throttle * 1000)))
                 buffer = encode_response(answer, self.context.header.correlation_id)
-        except Exception as error:  # a response that cannot be written: the handler's fault, and nobody's answer
+        except Exception as error:  # a response that cannot be written: a mistake of the handler
             logger.error("broker.unwritable_response", exc_info=error, **self._names())
-            respond(ResponseAction.CLOSE)
+            self.responses.send(self.request, ResponseAction.CLOSE, delay=delay)
             return
-        respond(ResponseAction.SEND, buffer, throttle)
+        self.responses.send(self.request, ResponseAction.SEND, buffer, throttle, delay)
 
-    def _error_response(self, error: BaseException) -> Any:
+    def _error_response(self, error: BaseException) -> Answer:
         if not isinstance(error, KafkaError):
             logger.error("broker.handler_failed", exc_info=error, **self._names())
             error = UnknownServerError(f"{type(error).__name__}: {error}")
@@ -265,6 +210,6 @@ class _Exchange:
             logger.error("broker.unwritable_response", exc_info=failure, **self._names())
             return CLOSE_CONNECTION
 
-    def _names(self) -> dict[str, Any]:
+    def _names(self) -> dict[str, int]:
         header = self.context.header
         return {"node_id": self.context.node_id, "api_key": header.api_key, "api_version": header.api_version}

@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Self
 
-from aiokafkapy.broker.controls import error_code
+from aiokafkapy.broker.faults import error_code
 from aiokafkapy.common import parse_addresses
 from aiokafkapy.errors import KafkaError
 from aiokafkapy.protocol.api import ApiKey

@@ -95,6 +95,7 @@ class Harness:
         loop = asyncio.get_running_loop()
         settings = BrokerConfig.of(**config)
         addresses = {node_id: Node(node_id, "localhost", 9091 + node_id) for node_id in range(1, nodes + 1)}
+        self.controls = Controls(self)  # type: ignore[arg-type]
         self.state = BrokerState(
             config=settings,
             cluster_id="cluster",
@@ -102,14 +103,13 @@ class Harness:
             groups=GroupCoordinator(settings, data_dir=data_dir, scheduler=self.scheduler),
             producer_ids=ProducerIdManager(data_dir),
             purgatory=Purgatory(loop, self.scheduler),
-            controls=Controls(self),  # type: ignore[arg-type]
+            faults=self.controls.faults,
             loop=loop,
             all_nodes=dict(addresses),
             running_nodes=dict(addresses),
         )
         self.state.topics.on_change = self.state.purgatory.check
         self.topics = self.state.topics
-        self.controls = self.state.controls
 
     def call(self, api: int, version: int, *, node_id: int = 1, **fields: Any) -> Any:
         """The response's body, or a future of it, or what says that there is none."""

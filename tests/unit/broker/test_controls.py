@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from aiokafkapy.broker.controls import Controls, broker_error
+from aiokafkapy.broker.controls import Controls
 from aiokafkapy.errors import NotLeaderOrFollowerError, RequestTimedOutError
 from aiokafkapy.protocol.api import ApiKey
 
@@ -52,78 +52,82 @@ def request(api: int = ApiKey.PRODUCE) -> Any:
 
 def test_a_fault_of_the_whole_request_is_used_up_by_requests_of_its_api(controls: Controls) -> None:
     controls.fail_next(ApiKey.PRODUCE, NotLeaderOrFollowerError, times=2)
-    assert controls.request_error(request(ApiKey.FETCH)) == 0
-    assert [controls.request_error(request()) for _ in range(3)] == [6, 6, 0]
+    assert controls.faults.request_error(request(ApiKey.FETCH)) == 0
+    assert [controls.faults.request_error(request()) for _ in range(3)] == [6, 6, 0]
 
 
 def test_asking_twice_within_one_request_counts_once(controls: Controls) -> None:
     controls.fail_next(ApiKey.PRODUCE, NotLeaderOrFollowerError, topic="t", times=2)
     first = request()
-    assert [controls.topic_error(first, "t", n) for n in range(5)] == [6] * 5
+    assert [controls.faults.topic_error(first, "t", n) for n in range(5)] == [6] * 5
     second = request()
-    assert [controls.topic_error(second, "t", n) for n in range(5)] == [6] * 5
-    assert controls.topic_error(request(), "t", 0) == 0
-    assert controls.topic_error(first, "t", 9) == 6  # still the same request
+    assert [controls.faults.topic_error(second, "t", n) for n in range(5)] == [6] * 5
+    assert controls.faults.topic_error(request(), "t", 0) == 0
+    assert controls.faults.topic_error(first, "t", 9) == 6  # still the same request
 
 
 def test_a_fault_of_one_partition_hits_that_one_only(controls: Controls) -> None:
     controls.fail_next(ApiKey.PRODUCE, 6, topic="t", partition=1)
     context = request()
-    assert controls.topic_error(context, "u", 1) == 0
-    assert controls.topic_error(context, "t", 0) == 0
-    assert controls.request_error(context) == 0
-    assert controls.topic_error(context, "t", 1) == 6
-    assert controls.topic_error(request(), "t", 1) == 0
+    assert controls.faults.topic_error(context, "u", 1) == 0
+    assert controls.faults.topic_error(context, "t", 0) == 0
+    assert controls.faults.request_error(context) == 0
+    assert controls.faults.topic_error(context, "t", 1) == 6
+    assert controls.faults.topic_error(request(), "t", 1) == 0
 
 
 def test_before_and_after_are_different_faults(controls: Controls) -> None:
     controls.fail_next(ApiKey.PRODUCE, RequestTimedOutError, after_append=True)
     controls.fail_next(ApiKey.PRODUCE, RequestTimedOutError, topic="t", after_append=True)
     context = request()
-    assert controls.request_error(context) == controls.topic_error(context, "t", 0) == 0
-    assert controls.request_error(context, after=True) == controls.topic_error(context, "t", 0, after=True) == 7
+    assert controls.faults.request_error(context) == controls.faults.topic_error(context, "t", 0) == 0
+    assert (
+        controls.faults.request_error(context, after=True)
+        == controls.faults.topic_error(context, "t", 0, after=True)
+        == 7
+    )
 
 
 def test_faults_of_the_same_kind_are_used_in_the_order_they_were_armed(controls: Controls) -> None:
     for code in (6, 7, 19):
         controls.fail_next(ApiKey.PRODUCE, code)
-    assert [controls.request_error(request()) for _ in range(4)] == [6, 7, 19, 0]
+    assert [controls.faults.request_error(request()) for _ in range(4)] == [6, 7, 19, 0]
 
 
 def test_used_up_faults_do_not_pile_up(controls: Controls) -> None:
     for _ in range(100):
         controls.fail_next(ApiKey.PRODUCE, 6)
-        controls.request_error(request())
-    assert len(controls._state.faults) == 1
+        controls.faults.request_error(request())
+    assert len(controls.faults.armed) == 1
 
 
 def test_a_fault_without_an_end_lasts_until_clear(controls: Controls) -> None:
     controls.fail_next(ApiKey.PRODUCE, 6, times=None)
-    assert {controls.request_error(request()) for _ in range(50)} == {6}
+    assert {controls.faults.request_error(request()) for _ in range(50)} == {6}
     controls.clear()
-    assert controls.request_error(request()) == 0
+    assert controls.faults.request_error(request()) == 0
 
 
 def test_drops_are_not_errors(controls: Controls) -> None:
     controls.drop_next(ApiKey.PRODUCE, after=False)
     controls.drop_next(ApiKey.PRODUCE)
     context = request()
-    assert controls.request_error(context) == controls.request_error(context, after=True) == 0
-    assert controls.take_drop(context, after=False)
-    assert controls.take_drop(context, after=True)
-    assert not controls.take_drop(request(), after=True)
+    assert controls.faults.request_error(context) == controls.faults.request_error(context, after=True) == 0
+    assert controls.faults.take_drop(context, after=False)
+    assert controls.faults.take_drop(context, after=True)
+    assert not controls.faults.take_drop(request(), after=True)
 
 
 def test_a_throttle_of_a_client_goes_before_the_one_of_all(controls: Controls) -> None:
-    assert controls.throttle_time("a") == 0.0
+    assert controls.faults.throttle_time("a") == 0.0
     controls.throttle(None, 50)
     controls.throttle("a", 0)
-    assert (controls.throttle_time("a"), controls.throttle_time("b")) == (0.0, 0.05)
+    assert (controls.faults.throttle_time("a"), controls.faults.throttle_time("b")) == (0.0, 0.05)
 
 
 def test_counts_are_per_api_and_node(controls: Controls) -> None:
     for node_id in (1, 1, 2):
-        controls.count_request(node_id, int(ApiKey.METADATA))
+        controls.faults.count_request(node_id, int(ApiKey.METADATA))
     assert controls.request_count(ApiKey.METADATA) == 3
     assert controls.request_count(3, node_id=1) == 2
     assert controls.request_count(ApiKey.PRODUCE) == 0
@@ -144,9 +148,3 @@ def test_what_concerns_the_cluster_is_passed_on(controls: Controls, cluster: Fak
         ("start", 2),
         ("stall", False, None),
     ]
-
-
-def test_an_error_nobody_knows_keeps_its_number() -> None:
-    assert broker_error(6).code == 6
-    assert isinstance(broker_error(6), NotLeaderOrFollowerError)
-    assert broker_error(4711).code == 4711

@@ -50,7 +50,7 @@ async def test_every_version_of_every_api_answers_an_empty_request(api_key: int,
         node.handle(encode_request(build_request(api_key, version), 7, "me")[4:])
         await asyncio.sleep(0)
         if not node.responses:  # parked: a member waits for its group
-            assert node.pool._parked
+            assert node.pool.responses.parked
             return
         if last_action(node) is ResponseAction.SEND:
             decode_response(api_key, version, node.responses[-1].buffer[4:])
@@ -179,7 +179,7 @@ async def test_a_request_given_up_at_the_end_leaves_no_timer_however_late_its_an
         node.pool.stop()
         await asyncio.sleep(0)
         assert request.parked is None
-        assert not node.pool._delayed
+        assert not node.pool.responses.delayed
 
 
 async def test_a_request_whose_connection_is_gone_is_not_kept_parked() -> None:

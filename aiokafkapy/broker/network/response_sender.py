@@ -1,0 +1,104 @@
+"""The way of a response from its handler back to the Processor: parked, throttled, delayed, and given up at the end.
+
+Owns the requests of one node that are parked, the responses that `controls` delays, and the quotas that say how long a
+client is held back. It must not know any API's meaning. Kafka's counterparts are `RequestChannel.sendResponse` and the
+`quotas` of `KafkaApis`.
+
+Rules:
+- a response goes out once; after `stop` at once, whatever its delay, since nobody waits for it any more;
+- a parked request whose connection has gone is cancelled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ...observability import get_logger
+from ...protocol.api import ApiKey
+from ..context import BrokerState, RequestContext
+from .client_quotas import ClientQuotas
+from .request_channel import Request, Response, ResponseAction
+
+__all__ = ["ResponseSender"]
+
+logger = get_logger(__name__)
+
+
+class ResponseSender:
+    """Sends the responses of one node."""
+
+    def __init__(self, node_id: int, state: BrokerState) -> None:
+        self.delayed: set[asyncio.TimerHandle] = set()
+        self.parked: set[asyncio.Future[object]] = set()
+        self._node_id = node_id
+        self._state = state
+        self._quotas = ClientQuotas(state.config)
+        self._is_stopped = False
+
+    def send(
+        self, request: Request, action: ResponseAction, buffer: bytes = b"", throttle: float = 0.0, delay: float = 0.0
+    ) -> None:
+        """Give the response to the request's Processor, after `delay`; `throttle` mutes the connection behind it."""
+        now = time.monotonic()
+        request.handled = request.handled or now
+        request.answered = request.answered or now
+        response = Response(request, action, buffer, throttle)
+        if delay <= 0 or self._is_stopped:
+            request.processor.enqueue_response(response)
+            return
+        handle: asyncio.TimerHandle = self._state.loop.call_later(delay, lambda: self._send_delayed(handle, response))
+        self.delayed.add(handle)
+
+    def park(
+        self, request: Request, future: asyncio.Future[object], on_done: Callable[[asyncio.Future[object]], object]
+    ) -> None:
+        """Let the request wait for the future; `on_done` is called with it, also when it was cancelled."""
+
+        def unpark(future: asyncio.Future[object]) -> None:
+            self.parked.discard(future)
+            request.parked = None
+            with self.closing_on_error(request):
+                on_done(future)
+
+        self.parked.add(future)
+        request.parked = future
+        future.add_done_callback(unpark)
+        if request.connection.is_closed:
+            future.cancel()
+
+    def throttle_time(self, context: RequestContext, request: Request, response_size: int) -> float:
+        """Seconds: the longest of what the quotas and the controls say."""
+        quotas, client_id, now = self._quotas, context.client_id, request.handled
+        throttle = self._state.faults.throttle_time(client_id)
+        if context.api_key == ApiKey.PRODUCE:
+            throttle = max(throttle, quotas.produce.record(client_id, len(request.buffer), now))
+        elif context.api_key == ApiKey.FETCH:
+            throttle = max(throttle, quotas.fetch.record(client_id, response_size, now))
+        return max(throttle, quotas.request.record(client_id, request.handled - request.dequeued, now))
+
+    @contextmanager
+    def closing_on_error(self, request: Request) -> Iterator[None]:
+        """The root of whatever is done for one request: a bug costs its connection, and no task."""
+        try:
+            yield
+        except Exception as error:
+            logger.error("broker.request_failed", exc_info=error, node_id=self._node_id, api_key=request.api_key)
+            self.send(request, ResponseAction.CLOSE)
+
+    def stop(self) -> None:
+        """Give up what is parked or delayed."""
+        self._is_stopped = True
+        for handle in self.delayed:
+            handle.cancel()
+        self.delayed.clear()
+        for future in list(self.parked):
+            future.cancel()
+
+    # internals
+
+    def _send_delayed(self, handle: asyncio.TimerHandle, response: Response) -> None:
+        self.delayed.discard(handle)
+        response.request.processor.enqueue_response(response)
