@@ -17,7 +17,7 @@ from kio.serial import entity_writer
 
 from ..errors import MalformedFrameError
 from .api import ApiKey, is_flexible, request_class, response_class
-from .reader import Cursor, FieldReader, entity_reader
+from .reader import Cursor, FieldReader, RequestCursor, entity_reader
 
 __all__ = [
     "RequestHeader",
@@ -128,7 +128,7 @@ def decode_request_body(header: RequestHeader, frame: bytes, position: int) -> A
     Bytes after it are ignored, as Java's broker does: librdkafka sends some after a Metadata request for all topics.
     """
     entity: Any = request_class(header.api_key, header.api_version)
-    return entity_reader(entity)(Cursor(frame, position))
+    return entity_reader(entity)(RequestCursor(frame, position))
 
 
 def decode_request(frame: bytes) -> tuple[RequestHeader, Any]:

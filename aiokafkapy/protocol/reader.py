@@ -19,7 +19,7 @@ import datetime
 import struct
 from collections.abc import Callable
 from functools import cache, partial
-from typing import Any, TypeAlias, get_origin
+from typing import Any, ClassVar, TypeAlias, get_origin
 from uuid import UUID
 
 from kio.schema.errors import ErrorCode
@@ -35,7 +35,15 @@ from kio.serial._introspect import (
 
 from ..errors import MalformedFrameError
 
-__all__ = ["Cursor", "FieldReader", "entity_reader", "entity_reader_with", "error_code", "read_compact_string"]
+__all__ = [
+    "Cursor",
+    "FieldReader",
+    "RequestCursor",
+    "entity_reader",
+    "entity_reader_with",
+    "error_code",
+    "read_compact_string",
+]
 
 FieldReader: TypeAlias = Callable[["Cursor"], Any]
 
@@ -53,6 +61,8 @@ class Cursor:
     """A place in a frame. Each ``read_*`` returns one value and moves on; raises MalformedFrameError past the end."""
 
     __slots__ = ("data", "end", "position")
+
+    max_string_size: ClassVar[int] = 2**31 - 1
 
     def __init__(self, data: bytes, position: int = 0) -> None:
         self.data = data
@@ -89,6 +99,16 @@ class Cursor:
                 f"array of {count} claimed at offset {self.position}, {self.end - self.position} bytes are left"
             )
         return count
+
+
+class RequestCursor(Cursor):
+    """A place in a request's frame. Kafka's brokers read no longer string in a flexible version than the int16 of the
+    older versions could measure; in their responses there are such strings.
+    """
+
+    __slots__ = ()
+
+    max_string_size: ClassVar[int] = 0x7FFF
 
 
 def error_code(code: int) -> ErrorCode:
@@ -238,6 +258,10 @@ def _read_string(cursor: Cursor) -> str | None:
 def read_compact_string(cursor: Cursor) -> str | None:
     """A string of a flexible version, or None."""
     size = cursor.read_unsigned_varint() - 1
+    if size > cursor.max_string_size:
+        raise MalformedFrameError(
+            f"string of {size} bytes at offset {cursor.position}, the limit is {cursor.max_string_size}"
+        )
     return None if size < 0 else _decode(cursor.take(size))
 
 

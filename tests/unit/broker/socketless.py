@@ -15,7 +15,7 @@ from aiokafkapy.common import Node
 from aiokafkapy.protocol.codec import decode_response, encode_request
 from aiokafkapy.protocol.messages import build_request
 
-__all__ = ["SocketlessNode", "socketless_node"]
+__all__ = ["SocketlessNode", "codes", "socketless_node"]
 
 
 class SocketlessNode:
@@ -76,3 +76,7 @@ async def socketless_node(nodes: int = 1, **config: Any) -> AsyncIterator[Socket
         node.pool.stop()
         await broker.stop()
         await asyncio.sleep(0)
+
+
+def codes(results: Any) -> list[int]:
+    return [int(result.error_code) for result in results]

@@ -1,31 +1,16 @@
-"""What the broker's tests share: batches as a producer makes them, a scheduler without time, handlers on their own."""
+"""What the broker's tests share: batches as a producer makes them, and a scheduler without time."""
 
 from __future__ import annotations
 
-import asyncio
 import heapq
 import itertools
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any
 
-from aiokafkapy.broker.config import BrokerConfig
-from aiokafkapy.broker.context import BrokerState, ConnectionInfo, RequestContext
-from aiokafkapy.broker.controls import Controls
-from aiokafkapy.broker.coordination.groups import GroupCoordinator
-from aiokafkapy.broker.coordination.purgatory import Purgatory
-from aiokafkapy.broker.handlers import CLOSE_CONNECTION, NO_RESPONSE, dispatch_table
-from aiokafkapy.broker.storage.producer_state import ProducerIdManager
-from aiokafkapy.broker.storage.topics import TopicRegistry
-from aiokafkapy.common import Node
-from aiokafkapy.errors import KafkaError
-from aiokafkapy.protocol.codec import decode_request, decode_response, encode_request, encode_response
-from aiokafkapy.protocol.messages import build_request
 from aiokafkapy.record.builder import RecordBatchBuilder
 from aiokafkapy.record.compression import Compression, compress
 from aiokafkapy.testing.clock import VirtualClock
 
-__all__ = ["Harness", "VirtualScheduler", "make_batch"]
+__all__ = ["VirtualScheduler", "make_batch"]
 
 
 def make_batch(
@@ -85,69 +70,3 @@ class VirtualScheduler:
                 handle.cancel()
                 callback()
         self.clock.advance_to(end)
-
-
-class Harness:
-    """The handlers of a cluster without sockets; requests and responses go through the codec."""
-
-    def __init__(self, nodes: int = 3, *, data_dir: Path | None = None, **config: Any) -> None:
-        self.scheduler = VirtualScheduler()
-        loop = asyncio.get_running_loop()
-        settings = BrokerConfig.of(**config)
-        addresses = {node_id: Node(node_id, "localhost", 9091 + node_id) for node_id in range(1, nodes + 1)}
-        self.controls = Controls(self)  # type: ignore[arg-type]
-        self.state = BrokerState(
-            config=settings,
-            cluster_id="cluster",
-            topics=TopicRegistry(settings, list(addresses), data_dir=data_dir),
-            groups=GroupCoordinator(settings, data_dir=data_dir, scheduler=self.scheduler),
-            producer_ids=ProducerIdManager(data_dir),
-            purgatory=Purgatory(loop, self.scheduler),
-            faults=self.controls.faults,
-            loop=loop,
-            all_nodes=dict(addresses),
-            running_nodes=dict(addresses),
-        )
-        self.state.topics.on_change = self.state.purgatory.check
-        self.topics = self.state.topics
-
-    def call(self, api: int, version: int, *, node_id: int = 1, **fields: Any) -> Any:
-        """The response's body, or a future of it, or what says that there is none."""
-        header, body = decode_request(encode_request(build_request(api, version, **fields), 1, "client")[4:])
-        context = RequestContext(node_id, header, ConnectionInfo("1", "l", "127.0.0.1", 5), self.state)
-        handler = dispatch_table()[api]
-        assert handler.supports(version)
-        try:
-            answer = handler.handle(context, body)
-        except KafkaError as error:
-            answer = handler.error(context, body, error)
-        if isinstance(answer, asyncio.Future):
-            if not answer.done():
-                return answer
-            answer = answer.result()
-        return self.decoded(api, version, answer)
-
-    def fail(self, api: int, version: int, error: KafkaError, **fields: Any) -> Any:
-        """The API's own error response."""
-        header, body = decode_request(encode_request(build_request(api, version, **fields), 1, "client")[4:])
-        context = RequestContext(1, header, ConnectionInfo("1", "l", "127.0.0.1", 5), self.state)
-        return self.decoded(api, version, dispatch_table()[api].error(context, body, error))
-
-    @staticmethod
-    def decoded(api: int, version: int, answer: Any) -> Any:
-        """The answer as a client reads it."""
-        if answer in (NO_RESPONSE, CLOSE_CONNECTION):
-            return answer
-        return decode_response(api, version, encode_response(answer, 1)[4:])[1]
-
-    def coordinator_id(self, group_id: str) -> int:
-        """The node to ask about a group."""
-        node = self.state.coordinator_for(group_id)
-        assert node is not None
-        return node.node_id
-
-    def close(self) -> None:
-        """Close files and timers."""
-        self.state.groups.close()
-        self.state.purgatory.close()
-        self.topics.close()

@@ -121,6 +121,14 @@ async def test_api_versions_of_the_future_is_answered_with_what_there_is(version
         assert (correlation_id, body.error_code) == (7, UnsupportedVersionError.code)
 
 
+@pytest.mark.parametrize("size", [32_767, 32_768, 40_000])
+async def test_a_string_longer_than_kafka_reads_closes_the_connection(size: int) -> None:
+    async with socketless_node() as node:
+        fields = {"topics": [{"name": "x" * size}]}
+        node.handle(encode_request(build_request(ApiKey.METADATA, 12, **fields), 7, "me")[4:])
+        assert last_action(node) is (ResponseAction.SEND if size == 32_767 else ResponseAction.CLOSE)
+
+
 async def test_api_versions_tells_exactly_what_is_handled() -> None:
     async with socketless_node() as node:
         body = node.call(ApiKey.API_VERSIONS, 3, client_software_name="a-client.1", client_software_version="1.0-b")
@@ -131,26 +139,6 @@ async def test_api_versions_tells_exactly_what_is_handled() -> None:
         assert told == served
         refused = node.call(ApiKey.API_VERSIONS, 3, client_software_name="not a name", client_software_version="1")
         assert refused.error_code == 42
-
-
-async def test_a_parked_request_is_answered_when_its_future_resolves() -> None:
-    async with socketless_node() as node:
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        contexts: list[Any] = []
-
-        def park(context: Any, body: Any) -> Any:
-            contexts.append(context)
-            return future
-
-        node.controls.on_request(ApiKey.METADATA, park)
-        request = node.handle(encode_request(build_request(ApiKey.METADATA, 13), 7, "me")[4:])
-        assert request.parked is future
-        assert not node.responses
-        future.set_result(contexts[0].respond(cluster_id="later"))
-        await asyncio.sleep(0)
-        assert decode_response(ApiKey.METADATA, 13, node.responses[0].buffer[4:])[1].cluster_id == "later"
-        assert request.parked is None
-        assert node.pool.is_stopped
 
 
 async def test_a_cancelled_future_closes_and_a_failed_one_is_the_apis_error() -> None:
@@ -171,43 +159,11 @@ async def test_a_cancelled_future_closes_and_a_failed_one_is_the_apis_error() ->
         assert decode_response(ApiKey.METADATA, 13, node.responses[1].buffer[4:])[1].error_code == 41
 
 
-async def test_a_request_given_up_at_the_end_leaves_no_timer_however_late_its_answers_are() -> None:
-    async with socketless_node() as node:
-        node.controls.delay(ApiKey.METADATA, 60)
-        node.controls.on_request(ApiKey.METADATA, lambda *_: asyncio.get_running_loop().create_future())
-        request = node.handle(encode_request(build_request(ApiKey.METADATA, 12), 7, "me")[4:])
-        node.pool.stop()
-        await asyncio.sleep(0)
-        assert request.parked is None
-        assert not node.pool.responses.delayed
-
-
-async def test_a_request_whose_connection_is_gone_is_not_kept_parked() -> None:
-    async with socketless_node() as node:
-        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        node.controls.on_request(ApiKey.METADATA, lambda context, body: future)
-        node.is_closed = True
-        node.handle(encode_request(build_request(ApiKey.METADATA, 13), 7, "me")[4:])
-        assert future.cancelled()
-
-
 async def test_a_response_that_cannot_be_written_closes_the_connection() -> None:
     async with socketless_node() as node:
         node.controls.on_request(ApiKey.METADATA, lambda context, body: "no response at all")
         node.handle(encode_request(build_request(ApiKey.METADATA, 13), 7, "me")[4:])
         assert last_action(node) is ResponseAction.CLOSE
-
-
-async def test_bytes_over_the_produce_quota_are_throttled() -> None:
-    async with socketless_node(producer_byte_rate=1, quota_window_num=2) as node:
-        frame = encode_request(build_request(ApiKey.PRODUCE, 9, acks=1), 7, "me")[4:]
-        node.handle(frame)
-        throttle = node.responses[0].throttle
-        assert throttle == pytest.approx(len(frame) - 1, rel=0.01)
-        body = decode_response(ApiKey.PRODUCE, 9, node.responses[0].buffer[4:])[1]
-        assert body.throttle_time.total_seconds() == pytest.approx(throttle, abs=0.001)
-        node.call(ApiKey.METADATA, 13)
-        assert node.responses[-1].throttle == 0
 
 
 def test_flexible_versions_are_known_for_every_api_served() -> None:

@@ -1,0 +1,130 @@
+"""CreateTopics, DeleteTopics, CreatePartitions: each topic of a request by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from aiokafkapy.protocol.api import ApiKey
+
+from ..socketless import SocketlessNode, codes, socketless_node
+
+
+def create(node: SocketlessNode, *topics: dict[str, Any], version: int = 7, **fields: Any) -> list[Any]:
+    wanted = [{"num_partitions": 1, "replication_factor": 1} | topic for topic in topics]
+    return list(node.call(ApiKey.CREATE_TOPICS, version, topics=wanted, timeout=1000, **fields).topics)
+
+
+@pytest.mark.parametrize("version", range(2, 8))
+async def test_topics_are_created_each_by_itself(version: int) -> None:
+    async with socketless_node(nodes=3) as node:
+        results = create(
+            node,
+            {
+                "name": "a",
+                "num_partitions": 2,
+                "replication_factor": 2,
+                "configs": [{"name": "retention.ms", "value": "5"}],
+            },
+            {"name": "b c"},
+            {"name": "d", "replication_factor": 4},
+            {"name": "e", "num_partitions": 0},
+            {"name": "f", "configs": [{"name": "no.such", "value": "1"}]},
+            version=version,
+        )
+        assert codes(results) == [0, 17, 38, 37, 40]
+        assert "b c" in results[1].error_message
+        assert [topic.name for topic in node.state.topics] == ["a"]
+        if version >= 5:
+            assert (results[0].num_partitions, results[0].replication_factor) == (2, 2)
+            assert {entry.name: entry.value for entry in results[0].configs}["retention.ms"] == "5"
+        if version >= 7:
+            assert results[0].topic_id == node.state.topics.get("a").topic_id  # type: ignore[union-attr]
+
+
+async def test_a_topic_twice_in_a_request_or_in_the_cluster_is_refused() -> None:
+    async with socketless_node() as node:
+        assert codes(create(node, {"name": "twice"}, {"name": "twice"}, {"name": "once"})) == [42, 0]
+        assert codes(create(node, {"name": "once"})) == [36]
+
+
+async def test_validate_only_makes_nothing() -> None:
+    async with socketless_node() as node:
+        assert codes(create(node, {"name": "t"}, validate_only=True)) == [0]
+        assert codes(create(node, {"name": "u", "num_partitions": 0}, validate_only=True)) == [37]
+        assert len(node.state.topics) == 0
+
+
+async def test_replicas_may_be_assigned_by_hand() -> None:
+    async with socketless_node(nodes=3) as node:
+        by_hand = {"num_partitions": -1, "replication_factor": -1}
+        assignments = [{"partition_index": 0, "broker_ids": [3, 1]}, {"partition_index": 1, "broker_ids": [2, 3]}]
+        assert codes(create(node, {"name": "t", **by_hand, "assignments": assignments})) == [0]
+        assert [p.replicas for p in node.state.topics.get("t").partitions] == [(3, 1), (2, 3)]  # type: ignore[union-attr]
+        assert codes(create(node, {"name": "u", "assignments": assignments})) == [42]
+        assert codes(create(node, {"name": "u", **by_hand, "assignments": assignments[:1] * 2})) == [37]
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+async def test_topics_are_deleted_each_by_itself(version: int) -> None:
+    async with socketless_node() as node:
+        node.broker.create_topic("t")
+        wanted = {"topics": [{"name": "t"}, {"name": "u"}]} if version == 6 else {"topic_names": ["t", "u"]}
+        assert codes(node.call(ApiKey.DELETE_TOPICS, version, timeout=1000, **wanted).responses) == [0, 3]
+        assert len(node.state.topics) == 0
+
+
+async def test_topics_are_deleted_by_id_and_not_at_all_where_that_is_off() -> None:
+    async with socketless_node() as node:
+        node.broker.create_topic("t")
+        topic_id = node.state.topics.get("t").topic_id  # type: ignore[union-attr]
+        wanted = [{"name": None, "topic_id": topic_id}, {"name": None, "topic_id": uuid4()}]
+        results = node.call(ApiKey.DELETE_TOPICS, 6, topics=wanted, timeout=1000).responses
+        assert [(result.name, result.error_code) for result in results] == [("t", 0), (None, 100)]
+    async with socketless_node(delete_topic_enable=False) as node:
+        node.broker.create_topic("t")
+        assert codes(node.call(ApiKey.DELETE_TOPICS, 6, topics=[{"name": "t"}], timeout=1000).responses) == [73]
+        assert len(node.state.topics) == 1
+
+
+@pytest.mark.parametrize("version", range(4))
+async def test_partitions_are_added_and_never_taken_away(version: int) -> None:
+    async with socketless_node() as node:
+        node.broker.create_topic("t", partitions=2)
+
+        def grow(count: int, **fields: Any) -> int:
+            topics = [{"name": "t", "count": count, "assignments": None}]
+            return codes(node.call(ApiKey.CREATE_PARTITIONS, version, topics=topics, timeout=1000, **fields).results)[0]
+
+        assert [grow(1), grow(2), grow(5, validate_only=True)] == [37, 37, 0]
+        topic = node.state.topics.get("t")
+        assert topic is not None
+        assert len(topic.partitions) == 2
+        assert grow(5) == 0
+        assert [partition.index for partition in topic.partitions] == [0, 1, 2, 3, 4]
+
+
+async def test_a_request_adds_ten_thousand_partitions_at_most() -> None:
+    """A few bytes ask for them; also when they are many topics', and when assignments or defaults make the number."""
+    async with socketless_node(num_partitions=5_001) as node:
+        node.broker.create_topic("t", partitions=2)
+
+        def create(**topics: int) -> set[int]:
+            wanted = [{"name": name, "num_partitions": n, "replication_factor": 1} for name, n in topics.items()]
+            return set(codes(node.call(ApiKey.CREATE_TOPICS, 5, topics=wanted, timeout=1000).topics))
+
+        def grow(count: int) -> int:
+            wanted = [{"name": "t", "count": count, "assignments": None}]
+            return codes(node.call(ApiKey.CREATE_PARTITIONS, 3, topics=wanted, timeout=1000).results)[0]
+
+        assert create(a=10_001) == {44}
+        assert create(a=5_000, b=5_000, c=1) == {44}
+        assert create(a=-1, b=-1) == {44}
+        assert create(a=2**31 - 1, b=-5) == {44}
+        assert grow(10_003) == 44
+        assert len(node.state.topics.get("t").partitions) == 2
+        assert "a" not in node.state.topics
+        assert create(a=4, b=-5) == {0, 37}
+        assert grow(10) == 0

@@ -1,0 +1,63 @@
+"""DescribeConfigs and IncrementalAlterConfigs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aiokafkapy.protocol.api import ApiKey
+
+from ..socketless import codes, socketless_node
+
+TOPIC, BROKER = 2, 4
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+@pytest.mark.parametrize("version", range(1, 5))
+async def test_configs_of_topics_and_brokers_are_described(version: int) -> None:
+    async with socketless_node(num_partitions=7) as node:
+        node.broker.create_topic("t", retention_ms=99)
+        resources = [
+            {"resource_type": TOPIC, "resource_name": "t", "configuration_keys": None},
+            {"resource_type": TOPIC, "resource_name": "t", "configuration_keys": ["cleanup.policy"]},
+            {"resource_type": TOPIC, "resource_name": "u", "configuration_keys": None},
+            {"resource_type": BROKER, "resource_name": "1", "configuration_keys": ["num.partitions"]},
+            {"resource_type": 99, "resource_name": "x", "configuration_keys": None},
+        ]
+        results = node.call(ApiKey.DESCRIBE_CONFIGS, version, resources=resources).results
+        assert codes(results) == [0, 0, 3, 0, 42]
+        of_topic = {entry.name: (entry.value, entry.config_source) for entry in results[0].configs}
+        assert of_topic["retention.ms"] == ("99", 1)
+        assert of_topic["max.message.bytes"] == ("1048588", 5)
+        assert [entry.value for entry in results[1].configs] == ["delete"]
+        assert [(entry.value, entry.config_source, entry.read_only) for entry in results[3].configs] == [("7", 4, True)]
+
+
+@pytest.mark.parametrize("version", range(2))
+async def test_configs_are_altered_all_or_none(version: int) -> None:
+    async with socketless_node() as node:
+        node.broker.create_topic("t", retention_ms=99)
+
+        def alter(*changes: tuple[str, int, str | None], kind: int = TOPIC, **fields: Any) -> int:
+            configs = [
+                {"name": name, "config_operation": operation, "value": value} for name, operation, value in changes
+            ]
+            resource = {"resource_type": kind, "resource_name": "t", "configs": configs}
+            body = node.call(ApiKey.INCREMENTAL_ALTER_CONFIGS, version, resources=[resource], **fields)
+            return codes(body.responses)[0]
+
+        topic = node.state.topics.get("t")
+        assert topic is not None
+        assert alter(("retention.ms", SET, "7"), ("cleanup.policy", APPEND, "compact"), validate_only=True) == 0
+        assert topic.config.overrides == {"retention.ms": "99"}
+        assert alter(("retention.ms", DELETE, None), ("cleanup.policy", APPEND, "compact")) == 0
+        assert topic.config.overrides == {"cleanup.policy": "delete,compact"}
+        assert alter(("cleanup.policy", SUBTRACT, "delete")) == 0
+        assert topic.config.overrides == {"cleanup.policy": "compact"}
+        assert alter(("max.message.bytes", SET, "5"), ("no.such", SET, "1")) == 40
+        assert alter(("max.message.bytes", APPEND, "5")) == 40
+        assert alter(("max.message.bytes", SET, None)) == 40
+        assert alter(("max.message.bytes", SET, "5"), ("max.message.bytes", SET, "6")) == 42
+        assert alter(("num.partitions", SET, "5"), kind=BROKER) == 40
+        assert topic.config.overrides == {"cleanup.policy": "compact"}

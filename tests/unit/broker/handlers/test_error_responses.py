@@ -1,0 +1,51 @@
+"""What an API answers when its handler fails, in every version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aiokafkapy.errors import UnknownServerError
+from aiokafkapy.protocol.api import ApiKey
+
+from .group_requests import versions
+from .harness import Harness
+
+PARTITION_APIS = (ApiKey.PRODUCE, ApiKey.LIST_OFFSETS, ApiKey.OFFSET_FOR_LEADER_EPOCH, ApiKey.DELETE_RECORDS)
+GROUP_REQUESTS: dict[ApiKey, dict[str, Any]] = {
+    ApiKey.JOIN_GROUP: {"member_id": "m"},
+    ApiKey.SYNC_GROUP: {},
+    ApiKey.HEARTBEAT: {},
+    ApiKey.LEAVE_GROUP: {},
+    ApiKey.FIND_COORDINATOR: {"key": "g", "coordinator_keys": ["g"]},
+    ApiKey.OFFSET_COMMIT: {"topics": [{"name": "t", "partitions": [{"partition_index": 1}]}]},
+    ApiKey.OFFSET_FETCH: {
+        "topics": [{"name": "t", "partition_indexes": [1]}],
+        "groups": [{"group_id": "g", "topics": None}],
+    },
+    ApiKey.DESCRIBE_GROUPS: {"groups": ["g"]},
+    ApiKey.LIST_GROUPS: {},
+    ApiKey.DELETE_GROUPS: {"groups_names": ["g"]},
+    ApiKey.OFFSET_DELETE: {},
+}
+
+
+@pytest.mark.parametrize(("api", "version"), [(api, version) for api in PARTITION_APIS for version in versions(api)])
+async def test_the_error_of_a_partition_can_be_written(harness: Harness, api: ApiKey, version: int) -> None:
+    partitions: dict[ApiKey, dict[str, Any]] = {
+        ApiKey.PRODUCE: {"acks": 1, "topic_data": [{"name": "t", "partition_data": [{"index": 3}]}]},
+        ApiKey.LIST_OFFSETS: {"topics": [{"name": "t", "partitions": [{"partition_index": 3}]}]},
+        ApiKey.OFFSET_FOR_LEADER_EPOCH: {"topics": [{"topic": "t", "partitions": [{"partition": 3}]}]},
+        ApiKey.DELETE_RECORDS: {"topics": [{"name": "t", "partitions": [{"partition_index": 3}]}]},
+    }
+    body = harness.fail(api, version, UnknownServerError(), **partitions[api])
+    topics = body.responses if api is ApiKey.PRODUCE else body.topics
+    (partition,) = topics[0].partition_responses if api is ApiKey.PRODUCE else topics[0].partitions
+    assert partition.error_code == -1
+
+
+@pytest.mark.parametrize(("api", "version"), [(api, version) for api in GROUP_REQUESTS for version in versions(api)])
+async def test_the_error_of_a_group_can_be_written(harness: Harness, api: ApiKey, version: int) -> None:
+    body = harness.fail(api, version, UnknownServerError(), **GROUP_REQUESTS[api])
+    assert "-1" in repr(body) or "unknown_server_error" in repr(body)

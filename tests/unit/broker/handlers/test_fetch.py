@@ -1,0 +1,146 @@
+"""Fetch: what comes back at once, and what a waiting fetch hears of."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from aiokafkapy.errors import UnknownServerError
+from aiokafkapy.protocol.api import ApiKey
+
+from ..support import make_batch
+from .harness import Harness, OpenHarness
+from .partition_requests import base_offsets, fetch, fetched, place, produce
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+async def test_fetch_in_every_version(harness: Harness, version: int) -> None:
+    for value in (b"a", b"b"):
+        produce(harness, make_batch([value, value]))
+    body = fetch(harness, 2, version=version)
+    (partition,) = fetched(body)
+    assert (partition.error_code, partition.high_watermark, partition.last_stable_offset) == (0, 4, 4)
+    assert base_offsets(partition) == [2]
+    assert partition.aborted_transactions is None
+    assert getattr(body, "session_id", 0) == 0
+    if version >= 13:
+        assert body.responses[0].topic_id == harness.topics.get("t").topic_id  # type: ignore[union-attr]
+    else:
+        assert body.responses[0].topic == "t"
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+async def test_fetch_errors_in_every_version(harness: Harness, version: int) -> None:
+    harness.topics.set_leader("t", 0, 3)
+    body = fetch(harness, 0, 0, 0, version=version, node_id=2, max_wait=60_000)
+    wrong_node, empty, unknown = fetched(body)
+    assert [each.error_code for each in (wrong_node, empty, unknown)] == [6, 0, 3]
+    assert (wrong_node.high_watermark, wrong_node.records) == (-1, b"")
+    if version >= 12:
+        assert (wrong_node.current_leader.leader_id, wrong_node.current_leader.leader_epoch) == (3, 1)
+    if version >= 16:
+        assert [node.node_id for node in body.node_endpoints] == [3]
+
+
+@pytest.mark.parametrize("version", range(4, 19))
+async def test_fetch_error_response_in_every_version(harness: Harness, version: int) -> None:
+    partitions = [{"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1}]
+    topics = [{**place(harness, version, 13), "partitions": partitions}]
+    body = harness.fail(ApiKey.FETCH, version, UnknownServerError(), topics=topics, max_wait=0, min_bytes=1)
+    code = body.error_code if version >= 7 else fetched(body)[0].error_code
+    assert code == -1
+
+
+async def test_an_offset_out_of_range_is_said_at_once(harness: Harness) -> None:
+    produce(harness, make_batch([b"a"] * 4))
+    harness.topics.partition("t", 0).log.delete_records(2)  # type: ignore[union-attr]
+    for offset in (1, 5):
+        assert fetched(fetch(harness, offset, max_wait=60_000))[0].error_code == 1
+
+
+async def test_leader_epochs_are_compared(harness: Harness) -> None:
+    harness.topics.set_leader("t", 0, 1)
+    body = fetch(harness, 0, leader_epoch=0)
+    (fenced,) = fetched(body)
+    assert (fenced.error_code, fenced.current_leader.leader_id) == (74, 1)
+    assert fetched(fetch(harness, 0, leader_epoch=2))[0].error_code == 75
+    assert fetched(fetch(harness, 0, leader_epoch=1))[0].error_code == 0
+
+
+async def test_limits_hold_but_for_the_first_batch(harness: Harness) -> None:
+    harness.topics.set_leader("t", 1, 1)
+    batch = make_batch([b"x" * 100])
+    for _ in range(3):
+        produce(harness, batch, batch)
+    size = len(batch)
+
+    def counts(**limits: int) -> list[int]:
+        return [len(base_offsets(each)) for each in fetched(fetch(harness, 0, 0, **limits))]
+
+    assert counts(max_bytes=1) == [1, 0]
+    assert counts(max_bytes=4 * size) == [3, 1]
+    assert counts(partition_max_bytes=1) == [1, 0]
+    assert counts(partition_max_bytes=2 * size) == [2, 2]
+
+
+async def test_the_brokers_own_limit_holds_too(open_harness: OpenHarness) -> None:
+    harness = open_harness(fetch_max_bytes=1024)
+    harness.topics.create("t", 1)
+    for _ in range(3):
+        produce(harness, make_batch([b"x" * 500]))
+    assert len(base_offsets(fetched(fetch(harness, 0))[0])) == 1
+
+
+async def test_a_fetch_waits_for_bytes_and_gets_them_in_the_same_turn(harness: Harness) -> None:
+    batch = make_batch([b"x" * 50])
+    waiting = fetch(harness, 0, max_wait=500, min_bytes=len(batch) + 1)
+    assert isinstance(waiting, asyncio.Future)
+    produce(harness, batch)
+    assert not waiting.done()
+    produce(harness, batch)
+    assert base_offsets(fetched(waiting.result())[0]) == [0, 1]
+
+
+async def test_a_fetch_answers_with_what_there_is_when_its_time_is_over(harness: Harness) -> None:
+    produce(harness, make_batch())
+    waiting = fetch(harness, 0, max_wait=500, min_bytes=10_000)
+    harness.scheduler.advance(0.5)
+    assert base_offsets(fetched(waiting.result())[0]) == [0]
+
+
+@pytest.mark.parametrize(
+    ("change", "code"),
+    [
+        (lambda harness: harness.topics.set_leader("t", 0, 2), 6),
+        (lambda harness: harness.topics.delete("t"), 6),
+        (lambda harness: harness.topics.node_stopped(1), 6),
+    ],
+)
+async def test_a_waiting_fetch_hears_of_changes(
+    harness: Harness, change: Callable[[Harness], object], code: int
+) -> None:
+    waiting = fetch(harness, 0, max_wait=60_000)
+    change(harness)
+    assert fetched(waiting.result())[0].error_code == code
+
+
+async def test_a_session_is_never_opened_and_one_from_elsewhere_is_unknown(harness: Harness) -> None:
+    assert fetch(harness, 0, session_id=0, session_epoch=0).session_id == 0
+    assert fetch(harness, 0, session_id=77, session_epoch=5).error_code == 70
+    assert fetch(harness, 0, session_id=77, session_epoch=-1).error_code == 0
+
+
+async def test_read_committed_has_an_empty_list_of_aborted_transactions(harness: Harness) -> None:
+    assert fetched(fetch(harness, 0, isolation_level=1))[0].aborted_transactions == ()
+
+
+async def test_fetching_nothing_is_answered_at_once(harness: Harness) -> None:
+    assert harness.call(ApiKey.FETCH, 12, topics=[], max_wait=60_000, min_bytes=1).responses == ()
+
+
+async def test_an_injected_fetch_error_hits_its_partition(harness: Harness) -> None:
+    harness.controls.fail_next(ApiKey.FETCH, 56, "t", 0)
+    assert fetched(fetch(harness, 0))[0].error_code == 56
+    assert fetched(fetch(harness, 0))[0].error_code == 0

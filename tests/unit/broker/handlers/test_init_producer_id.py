@@ -1,0 +1,27 @@
+"""InitProducerId: new ids, and what a producer that has one already is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from aiokafkapy.protocol.api import ApiKey
+
+from .harness import Harness
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_init_producer_id(harness: Harness, version: int) -> None:
+    ids = [
+        harness.call(ApiKey.INIT_PRODUCER_ID, version, transactional_id=None, transaction_timeout=1) for _ in range(2)
+    ]
+    assert [(each.error_code, each.producer_id, each.producer_epoch) for each in ids] == [(0, 0, 0), (0, 1, 0)]
+    refused = harness.call(ApiKey.INIT_PRODUCER_ID, version, transactional_id="tx", transaction_timeout=1)
+    assert (refused.error_code, refused.producer_id, refused.producer_epoch) == (42, -1, -1)
+
+
+async def test_a_producer_that_names_its_id_gets_a_new_one(harness: Harness) -> None:
+    """As Kafka does without a transactional id."""
+    harness.call(ApiKey.INIT_PRODUCER_ID, 5, transactional_id=None)
+    again = harness.call(ApiKey.INIT_PRODUCER_ID, 5, transactional_id=None, producer_id=0, producer_epoch=3)
+    assert (again.error_code, again.producer_id, again.producer_epoch) == (0, 1, 0)
+    assert harness.call(ApiKey.INIT_PRODUCER_ID, 5, transactional_id=None, producer_id=0).error_code == 42

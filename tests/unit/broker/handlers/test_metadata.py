@@ -1,0 +1,67 @@
+"""Metadata: the nodes that run, the topics asked for, and those it makes."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+
+from aiokafkapy.protocol.api import ApiKey
+
+from ..socketless import codes, socketless_node
+
+
+async def test_metadata_names_unknown_topics_without_making_them_when_told_so() -> None:
+    async with socketless_node() as node:
+        for version in range(4, 14):
+            body = node.call(ApiKey.METADATA, version, topics=[{"name": "t"}], allow_auto_topic_creation=False)
+            assert codes(body.topics) == [3]
+        assert len(node.state.topics) == 0
+
+
+async def test_metadata_makes_no_topic_where_the_broker_forbids_it() -> None:
+    async with socketless_node(auto_create_topics_enable=False) as node:
+        assert codes(node.call(ApiKey.METADATA, 13, topics=[{"name": "t"}]).topics) == [3]
+
+
+async def test_metadata_makes_topics_with_the_brokers_number_of_partitions() -> None:
+    async with socketless_node(nodes=3, num_partitions=4) as node:
+        topic = node.call(ApiKey.METADATA, 13, topics=[{"name": "t"}]).topics[0]
+        assert [partition.leader_id for partition in topic.partitions] == [1, 2, 3, 1]
+        assert topic.partitions[1].replica_nodes == (2, 3, 1)
+
+
+async def test_metadata_refuses_names_that_are_none() -> None:
+    async with socketless_node() as node:
+        body = node.call(ApiKey.METADATA, 13, topics=[{"name": ""}, {"name": "a b"}, {"name": "fine"}])
+        assert codes(body.topics) == [17, 17, 0]
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a b", "caf\u00e9", "x" * 250])
+async def test_metadata_refuses_names_that_are_none_also_where_no_topic_is_made(name: str) -> None:
+    async with socketless_node(auto_create_topics_enable=False) as node:
+        for version, fields in ((3, {}), (13, {"allow_auto_topic_creation": False})):
+            assert codes(node.call(ApiKey.METADATA, version, topics=[{"name": name}], **fields).topics) == [17]
+
+
+async def test_metadata_finds_topics_by_id_from_version_12() -> None:
+    async with socketless_node() as node:
+        node.broker.create_topic("t")
+        topic_id = node.state.topics.get("t").topic_id  # type: ignore[union-attr]
+        body = node.call(ApiKey.METADATA, 12, topics=[{"name": None, "topic_id": topic_id}])
+        assert (body.topics[0].name, body.topics[0].error_code) == ("t", 0)
+        unknown = uuid4()
+        body = node.call(ApiKey.METADATA, 13, topics=[{"name": None, "topic_id": unknown}])
+        assert (body.topics[0].topic_id, body.topics[0].error_code, body.error_code) == (unknown, 100, 0)
+
+
+async def test_metadata_shows_only_running_nodes_and_who_is_offline() -> None:
+    async with socketless_node(nodes=3) as node:
+        node.broker.create_topic("t")
+        del node.state.running_nodes[1]
+        node.state.topics.node_stopped(1)
+        body = node.call(ApiKey.METADATA, 13, topics=None)
+        partition = body.topics[0].partitions[0]
+        assert [broker.node_id for broker in body.brokers] == [2, 3]
+        assert (body.controller_id, partition.leader_id, partition.leader_epoch) == (2, 2, 1)
+        assert (partition.isr_nodes, partition.offline_replicas) == ((2, 3), (1,))

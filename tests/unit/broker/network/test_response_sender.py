@@ -1,0 +1,66 @@
+"""Responses that are parked, delayed or throttled on their way back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.codec import decode_response, encode_request
+from aiokafkapy.protocol.messages import build_request
+
+from ..socketless import socketless_node
+
+
+async def test_a_parked_request_is_answered_when_its_future_resolves() -> None:
+    async with socketless_node() as node:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        contexts: list[Any] = []
+
+        def park(context: Any, body: Any) -> Any:
+            contexts.append(context)
+            return future
+
+        node.controls.on_request(ApiKey.METADATA, park)
+        request = node.handle(encode_request(build_request(ApiKey.METADATA, 13), 7, "me")[4:])
+        assert request.parked is future
+        assert not node.responses
+        future.set_result(contexts[0].respond(cluster_id="later"))
+        await asyncio.sleep(0)
+        assert decode_response(ApiKey.METADATA, 13, node.responses[0].buffer[4:])[1].cluster_id == "later"
+        assert request.parked is None
+        assert node.pool.is_stopped
+
+
+async def test_a_request_given_up_at_the_end_leaves_no_timer_however_late_its_answers_are() -> None:
+    async with socketless_node() as node:
+        node.controls.delay(ApiKey.METADATA, 60)
+        node.controls.on_request(ApiKey.METADATA, lambda *_: asyncio.get_running_loop().create_future())
+        request = node.handle(encode_request(build_request(ApiKey.METADATA, 12), 7, "me")[4:])
+        node.pool.stop()
+        await asyncio.sleep(0)
+        assert request.parked is None
+        assert not node.pool.responses.delayed
+
+
+async def test_a_request_whose_connection_is_gone_is_not_kept_parked() -> None:
+    async with socketless_node() as node:
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        node.controls.on_request(ApiKey.METADATA, lambda context, body: future)
+        node.is_closed = True
+        node.handle(encode_request(build_request(ApiKey.METADATA, 13), 7, "me")[4:])
+        assert future.cancelled()
+
+
+async def test_bytes_over_the_produce_quota_are_throttled() -> None:
+    async with socketless_node(producer_byte_rate=1, quota_window_num=2) as node:
+        frame = encode_request(build_request(ApiKey.PRODUCE, 9, acks=1), 7, "me")[4:]
+        node.handle(frame)
+        throttle = node.responses[0].throttle
+        assert throttle == pytest.approx(len(frame) - 1, rel=0.01)
+        body = decode_response(ApiKey.PRODUCE, 9, node.responses[0].buffer[4:])[1]
+        assert body.throttle_time.total_seconds() == pytest.approx(throttle, abs=0.001)
+        node.call(ApiKey.METADATA, 13)
+        assert node.responses[-1].throttle == 0
