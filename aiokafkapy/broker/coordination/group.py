@@ -1,11 +1,11 @@
 """One consumer group of the classic protocol: its members, its generation, its state.
 
 Owns what is true of a group at this moment and the questions about it; it starts no timer, sends no answer and
-decides no rebalance: that is ``groups.GroupCoordinator``. Kafka's counterparts are ``ClassicGroup``,
-``ClassicGroupMember`` and ``ClassicGroupState``.
+decides no rebalance: that is `rebalance.GroupRebalancer`. Kafka's counterparts are `ClassicGroup`,
+`ClassicGroupMember` and `ClassicGroupState`.
 
 Rules:
-- a member whose JoinGroup or SyncGroup waits has ``join_response`` or ``sync_response`` set, and is answered exactly
+- a member whose JoinGroup or SyncGroup waits has `join_response` or `sync_response` set, and is answered exactly
   once;
 - static members (KIP-345) are found by their instance id, which maps to one member id at any time;
 - the leader is a member, or "" when there is none.
@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, NamedTuple
 
+from ...errors import BrokerError
 from ...states import StateTable
 from .scheduler import TimerHandle
 
@@ -33,6 +34,7 @@ __all__ = [
     "MemberInfo",
     "SyncRequest",
     "SyncResult",
+    "code_of",
 ]
 
 
@@ -98,7 +100,7 @@ class SyncRequest:
 
 
 class MemberInfo(NamedTuple):
-    """What the leader is told of each member; ``metadata`` is of the chosen protocol."""
+    """What the leader is told of each member; `metadata` is of the chosen protocol."""
 
     member_id: str
     group_instance_id: str | None
@@ -128,7 +130,7 @@ class SyncResult(NamedTuple):
 
 
 class Member:
-    """One member; ``protocols`` are (name, metadata) in its order of preference. Time-outs are float seconds."""
+    """One member; `protocols` are (name, metadata) in its order of preference. Time-outs are float seconds."""
 
     __slots__ = (
         "assignment",
@@ -200,7 +202,7 @@ class Member:
 
 
 class Group:
-    """One group; changes of state go through ``transition`` only."""
+    """One group; changes of state go through `transition` only."""
 
     __slots__ = (
         "generation_id",
@@ -324,3 +326,8 @@ class Group:
 
     def _common_protocols(self) -> set[str]:
         return set.intersection(*({name for name, _ in member.protocols} for member in self.members.values()))
+
+
+def code_of(error: BrokerError) -> int:
+    """The error's code, as results carry it."""
+    return error.code or 0

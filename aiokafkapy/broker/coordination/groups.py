@@ -1,8 +1,8 @@
 """The group coordinator: consumer groups of the classic protocol, and their committed offsets.
 
-Owns all groups and decides every join, sync, heartbeat, leave, rebalance and commit. It knows no message class, no
-socket and no node: answers go to a callback, times come from a ``Scheduler``. Kafka's counterparts are
-``GroupCoordinator`` and ``GroupMetadataManager`` (its classic half).
+Owns all groups and decides every join, sync, heartbeat, leave and commit; what follows for the group is `rebalance`'s.
+It knows no message class, no socket and no node: answers go to a callback, times come from a `Scheduler`. Kafka's
+counterparts are `GroupCoordinator` and `GroupMetadataManager` (its classic half).
 
 How a group lives: the first JoinGroup moves it to PREPARING_REBALANCE, where all members' JoinGroups are gathered
 (those who do not come in their rebalance time-out are dropped); then COMPLETING_REBALANCE with a new generation,
@@ -11,7 +11,6 @@ time-out, or the leader joins again.
 
 Rules:
 - an answer may be given before the call returns; it is given once;
-- a member whose JoinGroup or SyncGroup waits with us is alive, whatever its session timer says;
 - members live in memory only: after a restart they are told UNKNOWN_MEMBER_ID and join again. Offsets are kept.
 """
 
@@ -22,7 +21,6 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Final
 
 from ...common import TopicPartition
 from ...errors import (
@@ -41,15 +39,22 @@ from ...errors import (
     UnknownMemberIdError,
 )
 from ..config import BrokerConfig
-from .group import Group, GroupState, JoinRequest, JoinResult, Member, MemberIdentity, SyncRequest, SyncResult
+from .group import (
+    Group,
+    GroupState,
+    JoinRequest,
+    JoinResult,
+    Member,
+    MemberIdentity,
+    SyncRequest,
+    SyncResult,
+    code_of,
+)
 from .group_offsets import CommittedOffset, OffsetStore
+from .rebalance import GroupRebalancer
 from .scheduler import Scheduler
 
 __all__ = ["GroupCoordinator"]
-
-NEW_MEMBER_JOIN_TIMEOUT: Final = 300.0
-"""Seconds after which a member is dropped that never got the answer to its first JoinGroup; Kafka's five minutes."""
-
 
 RespondJoin = Callable[[JoinResult], None]
 RespondSync = Callable[[SyncResult], None]
@@ -61,9 +66,10 @@ class GroupCoordinator:
     def __init__(
         self, config: BrokerConfig, *, data_dir: Path | str | None = None, scheduler: Scheduler | None = None
     ) -> None:
-        """Reads the offsets committed in ``data_dir``; the ``scheduler`` is the running loop by default. OSError."""
+        """Reads the offsets committed in `data_dir`; the `scheduler` is the running loop by default. OSError."""
         self._config = config
         self._scheduler: Scheduler = scheduler or asyncio.get_running_loop()
+        self._rebalancer = GroupRebalancer(config, self._scheduler)
         self._groups: dict[str, Group] = {}
         self.offsets = OffsetStore(data_dir)
         for group_id in self.offsets.groups():
@@ -81,7 +87,7 @@ class GroupCoordinator:
     # joining
 
     def join(self, request: JoinRequest, respond: RespondJoin) -> None:
-        """Take a JoinGroup; ``respond`` is called when the group is complete, or at once with an error."""
+        """Take a JoinGroup; `respond` is called when the group is complete, or at once with an error."""
         try:
             group = self._group_to_join(request)
             if request.member_id:
@@ -91,32 +97,32 @@ class GroupCoordinator:
             else:
                 self._join_new(group, request, respond)
         except BrokerError as error:
-            respond(JoinResult(error_code=_code(error), member_id=request.member_id))
+            respond(JoinResult(error_code=code_of(error), member_id=request.member_id))
 
     def sync(self, request: SyncRequest, respond: RespondSync) -> None:
-        """Take a SyncGroup; ``respond`` is called when the leader has assigned, or at once with an error."""
+        """Take a SyncGroup; `respond` is called when the leader has assigned, or at once with an error."""
         try:
             group, member = self._member_of_generation(request.member)
             _check_protocol(group, request)
             if group.state is GroupState.PREPARING_REBALANCE:
                 raise RebalanceInProgressError
-            self._synced(group, member)
+            self._rebalancer.note_synced(group, member)
             if group.state is GroupState.STABLE:
-                self._rearm(group, member)
+                self._rebalancer.rearm(group, member)
                 respond(SyncResult(0, member.assignment, group.protocol_type, group.protocol_name))
                 return
         except BrokerError as error:
-            respond(SyncResult(error_code=_code(error)))
+            respond(SyncResult(error_code=code_of(error)))
             return
-        member.answer_sync(SyncResult(error_code=_code(RebalanceInProgressError())))
+        member.answer_sync(SyncResult(error_code=code_of(RebalanceInProgressError())))
         member.sync_response = respond
         if member.member_id == group.leader:
-            self._assign(group, request.assignments)
+            self._rebalancer.assign(group, request.assignments)
 
     def heartbeat(self, identity: MemberIdentity) -> None:
         """Note that a member lives. Raises RebalanceInProgressError when it must join again, or why it is no member."""
         group, member = self._member_of_generation(identity)
-        self._rearm(group, member)
+        self._rebalancer.rearm(group, member)
         if group.state is GroupState.PREPARING_REBALANCE:
             raise RebalanceInProgressError
 
@@ -132,11 +138,11 @@ class GroupCoordinator:
                 raise UnknownMemberIdError
             if member_id and member_id != known:
                 raise FencedInstanceIdError
-            self._drop_member(group, known)
+            self._rebalancer.drop_member(group, known)
         elif member_id in group.pending_members:
-            self._drop_pending(group, member_id)
+            self._rebalancer.drop_pending(group, member_id)
         elif member_id in group.members:
-            self._drop_member(group, member_id)
+            self._rebalancer.drop_member(group, member_id)
         else:
             raise UnknownMemberIdError
 
@@ -225,7 +231,7 @@ class GroupCoordinator:
             raise IllegalGenerationError
         if group.state is GroupState.COMPLETING_REBALANCE:
             raise RebalanceInProgressError
-        self._rearm(group, member)
+        self._rebalancer.rearm(group, member)
 
     # internals: the kinds of JoinGroup
 
@@ -235,10 +241,10 @@ class GroupCoordinator:
             self._add_member(group, member_id, request, respond)
             return
         timer = self._scheduler.call_at(
-            self._scheduler.time() + request.session_timeout, partial(self._drop_pending, group, member_id)
+            self._scheduler.time() + request.session_timeout, partial(self._rebalancer.drop_pending, group, member_id)
         )
         group.pending_members[member_id] = timer
-        respond(JoinResult(error_code=_code(MemberIdRequiredError()), member_id=member_id))
+        respond(JoinResult(error_code=code_of(MemberIdRequiredError()), member_id=member_id))
 
     def _join_static(self, group: Group, request: JoinRequest, respond: RespondJoin) -> None:
         instance_id = request.group_instance_id or ""
@@ -248,13 +254,13 @@ class GroupCoordinator:
             return
         old_leader = group.leader
         old = group.members[group.static_members[instance_id]]
-        fenced = _code(FencedInstanceIdError())
+        fenced = code_of(FencedInstanceIdError())
         old.answer_join(JoinResult(error_code=fenced, member_id=old.member_id))
         old.answer_sync(SyncResult(error_code=fenced))
         member = group.replace_static(instance_id, member_id)
         if group.state is GroupState.STABLE:
             _update(member, request)
-            self._rearm(group, member)
+            self._rebalancer.rearm(group, member)
             if group.select_protocol() == group.protocol_name:
                 # Its place is kept, and with it everybody's assignment: no rebalance (KIP-345).
                 respond(_rejoined(group, member, request, old_leader))
@@ -271,10 +277,10 @@ class GroupCoordinator:
         is_same = member.protocols == tuple(request.protocols)
         if group.state is GroupState.COMPLETING_REBALANCE and is_same:
             # It did not get the answer, so it gets it again.
-            respond(self._joined(group, member))
+            respond(self._rebalancer.joined(group, member))
         elif group.state is GroupState.STABLE and is_same and member.member_id != group.leader:
-            self._rearm(group, member)
-            respond(self._joined(group, member))
+            self._rebalancer.rearm(group, member)
+            respond(self._rebalancer.joined(group, member))
         else:
             self._update_and_rebalance(group, member, request, respond)
 
@@ -293,152 +299,15 @@ class GroupCoordinator:
         member.join_response = respond
         group.add(member)
         group.new_member_added = True
-        self._rearm(group, member)
-        self._prepare_rebalance(group)
+        self._rebalancer.rearm(group, member)
+        self._rebalancer.prepare(group)
 
     def _update_and_rebalance(self, group: Group, member: Member, request: JoinRequest, respond: RespondJoin) -> None:
         _update(member, request)
-        member.answer_join(JoinResult(error_code=_code(RebalanceInProgressError()), member_id=member.member_id))
+        member.answer_join(JoinResult(error_code=code_of(RebalanceInProgressError()), member_id=member.member_id))
         member.join_response = respond
-        self._rearm(group, member)
-        self._prepare_rebalance(group)
-
-    # internals: the rebalance
-
-    def _prepare_rebalance(self, group: Group) -> None:
-        if group.state is GroupState.PREPARING_REBALANCE:
-            self._maybe_complete_join(group)
-            return
-        if group.state is GroupState.COMPLETING_REBALANCE:
-            self._stop_pending_sync(group)
-            for member in group.members.values():
-                member.assignment = b""
-                if member.sync_response is not None:
-                    # Its session begins anew with the answer: nothing was expected of it while it waited.
-                    self._rearm(group, member)
-                    member.answer_sync(SyncResult(error_code=_code(RebalanceInProgressError())))
-        initial_delay = self._config.group_initial_rebalance_delay_ms / 1000
-        was_empty = group.state is GroupState.EMPTY
-        group.transition(GroupState.PREPARING_REBALANCE)
-        now = self._scheduler.time()
-        group.join_deadline = now + group.rebalance_timeout
-        if was_empty and initial_delay > 0:
-            self._wait_for_more(group, min(now + initial_delay, group.join_deadline))
-        else:
-            group.rebalance_timer = self._scheduler.call_at(group.join_deadline, partial(self._complete_join, group))
-            self._maybe_complete_join(group)
-
-    def _wait_for_more(self, group: Group, until: float) -> None:
-        # Java's InitialDelayedJoin: as long as new members keep coming, up to the rebalance time-out.
-        group.is_gathering, group.new_member_added = True, False
-        group.rebalance_timer = self._scheduler.call_at(until, partial(self._initial_delay_over, group))
-
-    def _initial_delay_over(self, group: Group) -> None:
-        now = self._scheduler.time()
-        if group.new_member_added and now < group.join_deadline:
-            delay = self._config.group_initial_rebalance_delay_ms / 1000
-            self._wait_for_more(group, min(now + delay, group.join_deadline))
-        else:
-            self._complete_join(group)
-
-    def _maybe_complete_join(self, group: Group) -> None:
-        if not group.is_gathering and group.has_all_joined:
-            self._complete_join(group)
-
-    def _complete_join(self, group: Group) -> None:
-        group.is_gathering = False
-        if group.rebalance_timer is not None:
-            group.rebalance_timer.cancel()
-            group.rebalance_timer = None
-        for member in tuple(group.members.values()):
-            if member.join_response is None and not member.is_static:
-                group.remove(member.member_id)
-        group.generation_id += 1
-        if group.is_empty:
-            group.protocol_name = None
-            group.transition(GroupState.EMPTY)
-            return
-        if not group.elect_joined_leader():
-            # Only static members, and none is back yet: wait on for one of them, until their sessions end.
-            deadline = self._scheduler.time() + group.rebalance_timeout
-            group.generation_id -= 1
-            group.rebalance_timer = self._scheduler.call_at(deadline, partial(self._complete_join, group))
-            return
-        group.protocol_name = group.select_protocol()
-        group.transition(GroupState.COMPLETING_REBALANCE)
-        group.pending_sync = set(group.members)
-        group.pending_sync_timer = self._scheduler.call_at(
-            self._scheduler.time() + group.rebalance_timeout, partial(self._pending_sync_over, group)
-        )
-        for member in tuple(group.members.values()):
-            if member.join_response is not None:
-                member.is_new = False
-                self._rearm(group, member)
-                member.answer_join(self._joined(group, member))
-
-    def _assign(self, group: Group, assignments: Mapping[str, bytes]) -> None:
-        group.transition(GroupState.STABLE)
-        for member in tuple(group.members.values()):
-            member.assignment = assignments.get(member.member_id, b"")
-            if member.sync_response is not None:
-                self._rearm(group, member)
-                member.answer_sync(SyncResult(0, member.assignment, group.protocol_type, group.protocol_name))
-
-    def _synced(self, group: Group, member: Member) -> None:
-        group.pending_sync.discard(member.member_id)
-        if not group.pending_sync:
-            self._stop_pending_sync(group)
-
-    def _stop_pending_sync(self, group: Group) -> None:
-        group.pending_sync.clear()
-        if group.pending_sync_timer is not None:
-            group.pending_sync_timer.cancel()
-            group.pending_sync_timer = None
-
-    def _pending_sync_over(self, group: Group) -> None:
-        late = [member_id for member_id in group.pending_sync if member_id in group.members]
-        self._stop_pending_sync(group)
-        for member_id in late:
-            self._drop_member(group, member_id)
-
-    def _joined(self, group: Group, member: Member) -> JoinResult:
-        return JoinResult(
-            member_id=member.member_id,
-            generation_id=group.generation_id,
-            protocol_type=group.protocol_type,
-            protocol_name=group.protocol_name,
-            leader=group.leader,
-            members=group.current_members() if member.member_id == group.leader else (),
-        )
-
-    # internals: who is gone
-
-    def _rearm(self, group: Group, member: Member) -> None:
-        member.stop_timer()
-        timeout = NEW_MEMBER_JOIN_TIMEOUT if member.is_new else member.session_timeout
-        when = self._scheduler.time() + timeout
-        member.timer = self._scheduler.call_at(when, partial(self._session_over, group, member))
-
-    def _session_over(self, group: Group, member: Member) -> None:
-        if not member.is_new and (member.join_response is not None or member.sync_response is not None):
-            self._rearm(group, member)
-        elif group.members.get(member.member_id) is member:
-            self._drop_member(group, member.member_id)
-
-    def _drop_member(self, group: Group, member_id: str) -> None:
-        member = group.members[member_id]
-        group.remove(member_id)
-        group.pending_sync.discard(member_id)
-        unknown = _code(UnknownMemberIdError())
-        member.answer_join(JoinResult(error_code=unknown, member_id=member_id))
-        member.answer_sync(SyncResult(error_code=unknown))
-        if group.state in (GroupState.STABLE, GroupState.COMPLETING_REBALANCE, GroupState.PREPARING_REBALANCE):
-            self._prepare_rebalance(group)
-
-    def _drop_pending(self, group: Group, member_id: str) -> None:
-        group.pending_members.pop(member_id).cancel()
-        if group.state is GroupState.PREPARING_REBALANCE:
-            self._maybe_complete_join(group)
+        self._rebalancer.rearm(group, member)
+        self._rebalancer.prepare(group)
 
 
 def _known_member(group: Group, identity: MemberIdentity) -> Member:
@@ -488,7 +357,3 @@ def _check_protocol(group: Group, request: SyncRequest) -> None:
         request.protocol_name is not None and request.protocol_name != group.protocol_name
     ):
         raise InconsistentGroupProtocolError
-
-
-def _code(error: BrokerError) -> int:
-    return error.code or 0
