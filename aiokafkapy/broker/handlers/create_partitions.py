@@ -13,7 +13,7 @@ from typing import Any
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..storage.topics import check_new_partitions
+from ..storage.replica_placer import check_new_partitions
 from . import Body, register
 
 __all__ = ["handle"]

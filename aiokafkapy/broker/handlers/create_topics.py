@@ -15,7 +15,8 @@ from typing import Any
 from ...errors import InvalidPartitionsError, InvalidRequestError, KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..storage.topics import Topic, check_new_partitions
+from ..storage.replica_placer import check_new_partitions
+from ..storage.topics import Topic
 from . import Body, register
 from .describe_configs import topic_configs
 

@@ -1,7 +1,7 @@
 """The topics of the cluster: names, ids, configurations, and each partition's leader, epoch, replicas and log.
 
-Owns which topics there are and who leads; under `data_dir` it also owns where that is written. It knows neither
-sockets nor requests. Replicas share one log, so a replica is only an id: the leader moves by a new id and a higher
+Owns which topics there are and which node leads what; `topic_folders` keeps that on disk. It knows neither sockets nor
+requests. Replicas share one log, so a replica is only an id: the leader moves by a new id and a higher
 epoch. Kafka's counterparts are `ReplicationControlManager` and `MetadataCache`.
 
 Rules:
@@ -10,59 +10,38 @@ Rules:
 - `on_change` is called with each partition whose leader, start or existence changed, so that waiting fetches look
   again;
 - a topic made again under its old name is another topic: new id, new log, epoch 0.
-
-On disk: `topics/<name>.<id>/topic.json` (replaced as a whole, atomically) and `topics/<name>.<id>/<partition>/`. The
-folder of a topic that is deleted is first renamed to `<name>.<id>-delete`, as in Kafka, and what is left of it goes at
-the next start; so does what a creation that was cut short left, a folder with neither `topic.json` nor a segment.
 """
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ...errors import (
     InvalidPartitionsError,
     InvalidReplicaAssignmentError,
-    InvalidReplicationFactorError,
     InvalidTopicError,
-    PolicyViolationError,
     TopicAlreadyExistsError,
     UnknownTopicOrPartitionError,
 )
 from ..config import BrokerConfig
-from .checkpoint_file import DamagedFileError, read_checkpoint, write_checkpoint
 from .log import PartitionLog
-from .log_storage import FileStorage, LogStorage, MemoryStorage, OpenFiles
+from .replica_placer import Assignments, checked_assignments, place_replicas
 from .topic_config import TopicConfig
+from .topic_folders import SavedPartition, SavedTopic, TopicFolders
 
 __all__ = [
-    "MAX_PARTITIONS_PER_REQUEST",
-    "MAX_PARTITIONS_PER_TOPIC",
     "Partition",
     "Topic",
     "TopicRegistry",
-    "check_new_partitions",
     "validate_topic_name",
 ]
 
 MAX_NAME_LENGTH: Final = 249
 LEGAL_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
-MAX_PARTITIONS_PER_REQUEST: Final = 10_000
-"""Those that a request may add, as in Kafka's controller: a few bytes ask for them, and each costs a kilobyte."""
-MAX_PARTITIONS_PER_TOPIC: Final = 100_000
-"""More is a typing error, and would take the laptop's memory before anybody noticed."""
-MAX_FOLDER_NAME: Final = 200
-"""A file system takes 255 bytes; the id needs 33 of them, and a deleted topic's folder 7 more."""
-DELETED: Final = "-delete"
-"""How the folder of a deleted topic ends; Kafka's `LogManager.DeleteDirSuffix`."""
-
-Assignments = Mapping[int, Sequence[int]]
 
 
 class Partition:
@@ -133,14 +112,13 @@ class TopicRegistry:
         # whom to tell
         self.on_change: Callable[[Partition], object] = _nobody_listens
         # disk
-        self._open_files = OpenFiles()
-        self._folder = None if data_dir is None else Path(data_dir) / "topics"
-        if self._folder is not None:
-            try:
-                self._recover(self._folder)
-            except BaseException:
-                self.close()
-                raise
+        self._folders = TopicFolders(None if data_dir is None else Path(data_dir))
+        try:
+            for folder, saved in self._folders.load():
+                self._restore(folder, saved)
+        except BaseException:
+            self.close()
+            raise
 
     # looking up
 
@@ -188,8 +166,8 @@ class TopicRegistry:
         self._check_not_there(name)
         placed = self._placement(0, partitions, replication_factor, assignments)
         topic = Topic(name, _new_topic_id(), TopicConfig(self._config, config), None)
-        if not validate_only and self._folder is not None:
-            topic.folder = self._folder / f"{name[:MAX_FOLDER_NAME]}.{topic.topic_id.hex}"
+        if not validate_only:
+            topic.folder = self._folders.folder_of(name, topic.topic_id)
         for index, replicas in placed.items():
             self._add_partition(topic, index, replicas)
         if validate_only:
@@ -201,16 +179,14 @@ class TopicRegistry:
     def delete(self, name: str) -> None:
         """Delete a topic and its data. Raises UnknownTopicOrPartitionError."""
         topic = self._existing(name)
-        if topic.folder is not None:
-            # Now the folder is garbage, whatever happens to this process while it is being removed.
-            topic.folder = topic.folder.rename(topic.folder.with_name(topic.folder.name + DELETED))
+        # First of all: now the folder is garbage, whatever happens to this process while it is being removed.
+        topic.folder = self._folders.discard(topic.folder)
         del self._by_name[name], self._by_id[topic.topic_id], self._by_metric_name[_metric_name(name)]
         for partition in topic.partitions:
             partition.is_deleted = True
             partition.leader = None
             partition.log.delete()
-        if topic.folder is not None:
-            shutil.rmtree(topic.folder, ignore_errors=True)
+        self._folders.remove(topic.folder)
         self._tell(topic.partitions)
 
     def add_partitions(
@@ -312,7 +288,7 @@ class TopicRegistry:
 
     def close(self) -> None:
         """Close all files; idempotent."""
-        self._open_files.close()
+        self._folders.close()
 
     # internals
 
@@ -337,57 +313,21 @@ class TopicRegistry:
         self, first: int, count: int, replication_factor: int, assignments: Assignments | None
     ) -> dict[int, tuple[int, ...]]:
         if assignments:
-            return self._checked_assignments(first, assignments)
+            return checked_assignments(first, assignments, self.node_ids)
+        running = sorted(self.running_node_ids)
         if count == -1:
             count = self._config.num_partitions
-        if count <= 0:
-            raise InvalidPartitionsError("Number of partitions was set to an invalid non-positive value.")
-        if first + count > MAX_PARTITIONS_PER_TOPIC:
-            raise InvalidPartitionsError(f"This broker keeps {MAX_PARTITIONS_PER_TOPIC} partitions per topic at most.")
-        running = sorted(self.running_node_ids)
         if replication_factor == -1:
             configured = self._config.default_replication_factor
             replication_factor = len(running) if configured == -1 else min(configured, len(running))
-        if replication_factor <= 0:
-            raise InvalidReplicationFactorError(
-                "Replication factor must be larger than 0, or -1 for the default value."
-            )
-        if replication_factor > len(running):
-            raise InvalidReplicationFactorError(
-                f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "
-                f"{replication_factor} cannot be reached because only {len(running)} broker(s) are registered."
-            )
-        return {
-            index: tuple(running[(index + step) % len(running)] for step in range(replication_factor))
-            for index in range(first, first + count)
-        }
-
-    def _checked_assignments(self, first: int, assignments: Assignments) -> dict[int, tuple[int, ...]]:
-        if sorted(assignments) != list(range(first, first + len(assignments))):
-            raise InvalidReplicaAssignmentError("partitions should be a consecutive 0-based integer sequence")
-        sizes = {len(nodes) for nodes in assignments.values()}
-        for index, nodes in assignments.items():
-            if not nodes or len(set(nodes)) != len(nodes) or len(sizes) != 1:
-                raise InvalidReplicaAssignmentError(
-                    f"The manual partition assignment {list(nodes)} of partition {index} is empty, names a node twice, "
-                    f"or has another replication factor than the others."
-                )
-            unknown = [node_id for node_id in nodes if node_id not in self.node_ids]
-            if unknown:
-                raise InvalidReplicaAssignmentError(
-                    f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered."
-                )
-        return {index: tuple(assignments[index]) for index in sorted(assignments)}
+        return place_replicas(first, count, replication_factor, running)
 
     def _add_partition(self, topic: Topic, index: int, replicas: Sequence[int], *, newest_epoch: int = 0) -> Partition:
-        storage: LogStorage
-        folder = topic.folder
-        storage = MemoryStorage() if folder is None else FileStorage(folder / str(index), self._open_files)
         log = PartitionLog(
             topic.name,
             index,
             topic.config,
-            storage,
+            self._folders.storage(topic.folder, index),
             producer_id_expiration_ms=self._config.producer_id_expiration_ms,
             newest_epoch=newest_epoch,
         )
@@ -427,34 +367,12 @@ class TopicRegistry:
     # disk
 
     def _save(self, topic: Topic) -> None:
-        if topic.folder is None:
-            return
-        document = {
-            "name": topic.name,
-            "topic_id": str(topic.topic_id),
-            "config": topic.config.overrides,
-            "partitions": [[p.leader, p.leader_epoch, list(p.replicas)] for p in topic.partitions],
-        }
-        write_checkpoint(topic.folder / "topic.json", json.dumps(document).encode())
+        partitions = [SavedPartition(p.leader, p.leader_epoch, list(p.replicas)) for p in topic.partitions]
+        self._folders.save(topic.folder, SavedTopic(topic.name, topic.topic_id, topic.config.overrides, partitions))
 
-    def _recover(self, root: Path) -> None:
-        root.mkdir(parents=True, exist_ok=True)
-        found = []
-        for folder in sorted(root.iterdir()):
-            path = folder / "topic.json"
-            content = None if folder.name.endswith(DELETED) else read_checkpoint(path, _remedy(folder))
-            if content is not None:
-                found.append((path.stat().st_mtime_ns, folder, json.loads(content)))
-            elif folder.is_dir():
-                _remove_garbage(folder)
-        for _, folder, document in sorted(found, key=lambda entry: entry[:2]):
-            self._restore(folder, document)
-
-    def _restore(self, folder: Path, document: Mapping[str, Any]) -> None:
-        topic = Topic(
-            document["name"], uuid.UUID(document["topic_id"]), TopicConfig(self._config, document["config"]), folder
-        )
-        for index, (leader, epoch, replicas) in enumerate(document["partitions"]):
+    def _restore(self, folder: Path, saved: SavedTopic) -> None:
+        topic = Topic(saved.name, saved.topic_id, TopicConfig(self._config, saved.config), folder)
+        for index, (leader, epoch, replicas) in enumerate(saved.partitions):
             partition = self._add_partition(topic, index, self._known(replicas), newest_epoch=epoch)
             # Everything was down, so every leader is elected anew, which is a new epoch; the old one leads again if
             # it can.
@@ -467,12 +385,6 @@ class TopicRegistry:
     def _known(self, replicas: Sequence[int]) -> Sequence[int]:
         # A data_dir may be opened with fewer nodes than it was written with.
         return [node_id for node_id in replicas if node_id in self.node_ids] or self.node_ids[:1]
-
-
-def check_new_partitions(count: int) -> None:
-    """PolicyViolationError when a request adds more partitions than `MAX_PARTITIONS_PER_REQUEST`."""
-    if count > MAX_PARTITIONS_PER_REQUEST:
-        raise PolicyViolationError("Excessively large number of partitions per request.")
 
 
 def validate_topic_name(name: str) -> None:
@@ -488,17 +400,6 @@ def validate_topic_name(name: str) -> None:
     else:
         return
     raise InvalidTopicError(f"Topic name is invalid: {problem}", topic=name)
-
-
-def _remove_garbage(folder: Path) -> None:
-    """Remove what is left of a topic's creation or deletion. DamagedFileError for a topic that has records."""
-    if not folder.name.endswith(DELETED) and any(folder.glob("*/*.log")):
-        raise DamagedFileError(folder / "topic.json", "it is missing, and the topic has records", _remedy(folder))
-    shutil.rmtree(folder)
-
-
-def _remedy(folder: Path) -> str:
-    return f"remove {folder} to start without the topic and its records"
 
 
 def _metric_name(name: str) -> str:

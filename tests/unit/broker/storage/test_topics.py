@@ -11,7 +11,8 @@ import pytest
 
 from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.storage.checkpoint_file import DamagedFileError
-from aiokafkapy.broker.storage.topics import MAX_PARTITIONS_PER_TOPIC, Partition, TopicRegistry
+from aiokafkapy.broker.storage.replica_placer import MAX_PARTITIONS_PER_TOPIC
+from aiokafkapy.broker.storage.topics import Partition, TopicRegistry
 from aiokafkapy.errors import (
     InvalidConfigError,
     InvalidPartitionsError,

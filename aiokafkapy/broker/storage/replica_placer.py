@@ -1,0 +1,83 @@
+"""Which nodes have the replicas of new partitions, and which requests for partitions are refused.
+
+Pure, and knows no topic. Kafka's counterparts are `StripedReplicaPlacer` and the checks of `ReplicationControlManager`,
+with its messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, TypeAlias
+
+from ...errors import (
+    InvalidPartitionsError,
+    InvalidReplicaAssignmentError,
+    InvalidReplicationFactorError,
+    PolicyViolationError,
+)
+
+__all__ = [
+    "MAX_PARTITIONS_PER_REQUEST",
+    "MAX_PARTITIONS_PER_TOPIC",
+    "Assignments",
+    "check_new_partitions",
+    "checked_assignments",
+    "place_replicas",
+]
+
+MAX_PARTITIONS_PER_REQUEST: Final = 10_000
+"""Those that a request may add, as in Kafka's controller: a few bytes ask for them, and each costs a kilobyte."""
+MAX_PARTITIONS_PER_TOPIC: Final = 100_000
+"""More is a typing error, and would take the laptop's memory before anybody noticed."""
+
+Assignments: TypeAlias = Mapping[int, Sequence[int]]
+"""Node ids by partition."""
+
+
+def check_new_partitions(count: int) -> None:
+    """PolicyViolationError when a request adds more partitions than `MAX_PARTITIONS_PER_REQUEST`."""
+    if count > MAX_PARTITIONS_PER_REQUEST:
+        raise PolicyViolationError("Excessively large number of partitions per request.")
+
+
+def place_replicas(
+    first: int, count: int, replication_factor: int, running: Sequence[int]
+) -> dict[int, tuple[int, ...]]:
+    """Deal partitions `first` and on out to the running nodes in turn, each to `replication_factor` of them.
+
+    Raises InvalidPartitionsError, InvalidReplicationFactorError.
+    """
+    if count <= 0:
+        raise InvalidPartitionsError("Number of partitions was set to an invalid non-positive value.")
+    if first + count > MAX_PARTITIONS_PER_TOPIC:
+        raise InvalidPartitionsError(f"This broker keeps {MAX_PARTITIONS_PER_TOPIC} partitions per topic at most.")
+    if replication_factor <= 0:
+        raise InvalidReplicationFactorError("Replication factor must be larger than 0, or -1 for the default value.")
+    if replication_factor > len(running):
+        raise InvalidReplicationFactorError(
+            f"Unable to replicate the partition {replication_factor} time(s): The target replication factor of "
+            f"{replication_factor} cannot be reached because only {len(running)} broker(s) are registered."
+        )
+    return {
+        index: tuple(running[(index + step) % len(running)] for step in range(replication_factor))
+        for index in range(first, first + count)
+    }
+
+
+def checked_assignments(first: int, assignments: Assignments, node_ids: Sequence[int]) -> dict[int, tuple[int, ...]]:
+    """The assignments that a request names, by ascending partition. Raises InvalidReplicaAssignmentError."""
+    if sorted(assignments) != list(range(first, first + len(assignments))):
+        raise InvalidReplicaAssignmentError("partitions should be a consecutive 0-based integer sequence")
+    sizes = {len(nodes) for nodes in assignments.values()}
+    for index, nodes in assignments.items():
+        if not nodes or len(set(nodes)) != len(nodes) or len(sizes) != 1:
+            raise InvalidReplicaAssignmentError(
+                f"The manual partition assignment {list(nodes)} of partition {index} is empty, names a node twice, "
+                f"or has another replication factor than the others."
+            )
+        unknown = [node_id for node_id in nodes if node_id not in node_ids]
+        if unknown:
+            raise InvalidReplicaAssignmentError(
+                f"The manual partition assignment includes broker {unknown[0]}, but no such broker is registered."
+            )
+    return {index: tuple(assignments[index]) for index in sorted(assignments)}
