@@ -1,7 +1,8 @@
-"""The words every layer uses: nodes, topic-partitions, records read back, addresses, back-off.
+"""The words every layer uses: nodes, topic-partitions, records read back, addresses, names of topics, back-off.
 
 Nothing here does I/O, reads a clock or knows a message of the protocol. Kafka's counterparts are
-``org.apache.kafka.common.Node``, ``TopicPartition``, ``PartitionInfo`` and ``utils.ExponentialBackoff``.
+``org.apache.kafka.common.Node``, ``TopicPartition``, ``PartitionInfo``, ``internals.Topic`` and
+``utils.ExponentialBackoff``.
 
 Rules: values are immutable and cheap to hash; ``*_ms`` is integer milliseconds, a bare duration is float seconds.
 """
@@ -9,10 +10,11 @@ Rules: values are immutable and cheap to hash; ``*_ms`` is integer milliseconds,
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Sequence
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
-from .errors import ConfigurationError
+from .errors import ConfigurationError, InvalidTopicError
 
 __all__ = [
     "DEFAULT_PORT",
@@ -25,6 +27,7 @@ __all__ = [
     "Node",
     "PartitionInfo",
     "TopicPartition",
+    "check_topic_name",
     "parse_address",
     "parse_addresses",
 ]
@@ -34,6 +37,11 @@ NO_TIMESTAMP: Final = -1
 NO_LEADER: Final = -1
 NO_LEADER_EPOCH: Final = -1
 DEFAULT_PORT: Final = 9092
+
+_MAX_TOPIC_NAME_LENGTH: Final = 249
+_TOPIC_NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{_MAX_TOPIC_NAME_LENGTH}}}")
+_SHOWN_OF_A_NAME: Final = 40
+"""Characters: a message stays readable whatever the name is."""
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 """Record headers, in order; keys may repeat and a value may be None (KIP-82)."""
@@ -111,6 +119,24 @@ class ExponentialBackoff:
         if self.jitter:
             base *= random.uniform(1 - self.jitter, 1 + self.jitter)
         return min(self.maximum, base)
+
+
+def check_topic_name(name: Any) -> None:
+    """Raise InvalidTopicError unless ``name`` is one that Kafka takes (``Topic.validate``).
+
+    Called wherever a name comes in: what no broker takes must not reach a request, where it would fail other topics.
+    """
+    if isinstance(name, str) and _TOPIC_NAME.fullmatch(name) and name not in (".", ".."):
+        return
+    if not isinstance(name, str):
+        raise InvalidTopicError(f"{name!r:.{_SHOWN_OF_A_NAME}} is not the name of a topic: a str is needed")
+    is_short = len(name) <= _SHOWN_OF_A_NAME
+    shown = repr(name) if is_short else f"{name[:_SHOWN_OF_A_NAME]!r}... ({len(name)} characters)"
+    raise InvalidTopicError(
+        f"{shown} is not a valid name of a topic: write 1 to {_MAX_TOPIC_NAME_LENGTH} of the characters a-z, A-Z, 0-9, "
+        "'.', '_' and '-', but not '.' or '..'",
+        topic=name,
+    )
 
 
 def parse_addresses(addresses: str | Sequence[str]) -> list[tuple[str, int]]:

@@ -1,9 +1,18 @@
-"""Words of every layer: addresses, back-off, nodes."""
+"""Words of every layer: addresses, back-off, nodes, names of topics."""
+
+from typing import Any
 
 import pytest
 
-from aiokafkapy.common import ConsumedRecord, ExponentialBackoff, Node, TopicPartition, parse_addresses
-from aiokafkapy.errors import ConfigurationError
+from aiokafkapy.common import (
+    ConsumedRecord,
+    ExponentialBackoff,
+    Node,
+    TopicPartition,
+    check_topic_name,
+    parse_addresses,
+)
+from aiokafkapy.errors import ConfigurationError, InvalidTopicError
 
 
 @pytest.mark.parametrize(
@@ -47,3 +56,24 @@ def test_values_print_as_people_write_them() -> None:
     assert str(Node(1, "h", 9092)) == "h:9092 (id 1)"
     assert Node(-1, "", -1).is_empty
     assert ConsumedRecord(5, b"k", None).headers == ()
+
+
+@pytest.mark.parametrize("name", ["a", "orders.eu-1_v2", "...", "0", "_", "a" * 249])
+def test_a_name_of_kafkas_characters_is_a_topic(name: str) -> None:
+    check_topic_name(name)
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "a b", "a/b", "ä", "a\n", "\ud800", "٣", "a\0", "a" * 250, None, b"orders", 3]
+)
+def test_any_other_name_is_refused_with_the_name_and_the_rule(name: Any) -> None:
+    with pytest.raises(InvalidTopicError, match="name of a topic") as caught:
+        check_topic_name(name)
+    assert repr(name)[:20].rstrip("'") in str(caught.value)
+    str(caught.value).encode()
+
+
+def test_of_a_long_name_a_piece_and_its_length_are_shown() -> None:
+    with pytest.raises(InvalidTopicError, match=r"\(40000 characters\).*1 to 249") as caught:
+        check_topic_name("x" * 40_000)
+    assert len(str(caught.value)) < 250
