@@ -16,7 +16,8 @@ Rules:
   (KIP-899); after metadata_recovery_rebootstrap_trigger_ms without metadata, or on REBOOTSTRAP_REQUIRED, all is
   forgotten (KIP-1102). The same when another cluster answers at a node's address: what it says is not taken, since its
   topics are not ours (KIP-1242; brokers that could tell a misrouted connection themselves are not out yet).
-- A failed connection is no failed update: each node has its own back-off. A failed request is one.
+- A failed connection is no failed update: each node has its own back-off. A failed request is one; when the broker
+  closed the connection on it, its new topics are asked for apart.
 """
 
 from __future__ import annotations
@@ -24,12 +25,19 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Protocol
 
 from ..cluster.metadata import Metadata, MetadataRequestAndVersion
 from ..cluster.metadata_answer import MetadataAnswer
 from ..common import ExponentialBackoff, Node
-from ..errors import AuthenticationFailedError, KafkaError, RebootstrapRequiredError, make
+from ..errors import (
+    AuthenticationFailedError,
+    DisconnectedError,
+    KafkaError,
+    RebootstrapRequiredError,
+    SerializationError,
+    make,
+)
 from ..observability import RateLimitedLogger, get_logger
 from .config import ClientConfig
 from .nodes.least_loaded_node import LeastLoadedNode, NodeChooser
@@ -66,11 +74,6 @@ class MetadataClient(NodeChooser, Protocol):
         """Close all connections: the cluster behind them is not ours any more."""
 
 
-class _InProgress(NamedTuple):
-    request_version: int
-    is_partial: bool
-
-
 class MetadataUpdater:
     """Keeps a ``Metadata`` up to date through a ``MetadataClient``."""
 
@@ -95,7 +98,7 @@ class MetadataUpdater:
         request_timeout = config.request_timeout_ms / 1000
         self._timeouts = ExponentialBackoff(min(_FIRST_REQUEST_TIMEOUT, request_timeout), request_timeout, jitter=0)
         self._log = RateLimitedLogger(_logger)
-        self._in_progress: _InProgress | None = None
+        self._in_progress: MetadataRequestAndVersion | None = None
         self._failed_requests = 0
         # Since when metadata is wanted and did not come.
         self._attempt_started: float | None = None
@@ -167,10 +170,13 @@ class MetadataUpdater:
             self._log_topic_errors(answer, now)
 
     def handle_failed_request(self, now: float, error: KafkaError) -> None:
-        """The request in progress got no answer, or none that can be read."""
-        if self._in_progress is not None:
-            self._in_progress = None
-            self._fail(now, error)
+        """The request in progress got no answer, or none that can be read, or cannot be sent."""
+        request, self._in_progress = self._in_progress, None
+        if request is None:
+            return
+        if isinstance(error, DisconnectedError | SerializationError):
+            self._metadata.suspect_topics(request, now)
+        self._fail(now, error)
 
     def handle_server_disconnect(self, now: float, error: KafkaError | None = None) -> None:
         """A connection went, perhaps because what is known is stale: ask again. Refused credentials are fatal."""
@@ -207,7 +213,7 @@ class MetadataUpdater:
 
     def _send_request(self, node: Node, now: float) -> float:
         request = self._metadata.new_request(now)
-        self._in_progress = _InProgress(request.request_version, request.is_partial)
+        self._in_progress = request
         timeout = self._timeouts.delay(self._failed_requests)
         error = self._client.send_internal_metadata_request(node, request, timeout, now)
         if error is None:

@@ -14,7 +14,8 @@ Rules:
 
 - Nothing polls: one ``call_at`` handle, armed for the earliest deadline. A deadline that has become void is not worth
   a re-arm: it wakes us once and the next one is computed.
-- Every future resolves, with a response and never with an exception, in the order of its node's deque.
+- Every future resolves, with a response and never with an exception, in the order of its node's deque; a request that
+  cannot be encoded has one too, and changes nothing else.
 - What goes wrong on one node never delays another; metadata goes first.
 """
 
@@ -36,6 +37,7 @@ from ..errors import (
     KafkaError,
     KafkaTimeoutError,
     ProtocolError,
+    SerializationError,
     UnsupportedVersionError,
     make,
 )
@@ -165,10 +167,9 @@ class NetworkClient(NodeReadiness):
             raise IllegalStateError(f"a request for node {request.node_id}, which is not ready")
         try:
             version = self._pipeline.usable_version(request)
-        except UnsupportedVersionError as error:
+            self._pipeline.write(self._connections[request.node_id], request, version, now, request.timeout, future)
+        except (UnsupportedVersionError, SerializationError) as error:
             self._pipeline.abort_send(request, future, error)
-            return
-        self._pipeline.write(self._connections[request.node_id], request, version, now, request.timeout, future)
 
     async def send_and_wait(
         self,
@@ -207,14 +208,14 @@ class NetworkClient(NodeReadiness):
         internal = ClientRequest(
             node.node_id, ApiKey.METADATA, encode=request.encode, decode=self._metadata.read_answer
         )
-        try:
-            version = self._pipeline.usable_version(internal)
-        except UnsupportedVersionError as error:
-            return error
         if not self._in_flight.is_empty(node.node_id):
             # A broker works on one request of a connection at a time: this one may have to wait for a slow Produce.
             timeout = self._request_timeout
-        self._pipeline.write(self._connections[node.node_id], internal, version, now, timeout, None, True)
+        try:
+            version = self._pipeline.usable_version(internal)
+            self._pipeline.write(self._connections[node.node_id], internal, version, now, timeout, None, True)
+        except (UnsupportedVersionError, SerializationError) as error:
+            return error
         self._notify()  # the update is not due any more: what waited for it may go
         return None
 
@@ -394,7 +395,17 @@ class NetworkClient(NodeReadiness):
         """Step 7: ask what the broker speaks; the time-out is that of setting a connection up."""
         timeout = min(self._request_timeout, self._states.setup_timeout(connection.node_id))
         request = ClientRequest(connection.node_id, ApiKey.API_VERSIONS, build_api_versions_request)
-        self._pipeline.write(connection, request, version, now, timeout, None, True)
+        try:
+            self._pipeline.write(connection, request, version, now, timeout, None, True)
+        except SerializationError as error:
+            # Nothing else would end the connection: it is not connecting any more, with nothing in flight on it. In the
+            # next turn, for uvloop never tells of the end of a connection that is aborted while it is made.
+            self._loop.call_soon(self._give_up_connection, connection, error)
+
+    def _give_up_connection(self, connection: BrokerConnection, error: KafkaError) -> None:
+        if self._sockets.is_current(connection):
+            self._metadata.note_address_failure(connection.address, error)
+            self.disconnect(connection.node_id, self._loop.time(), str(error))
 
     def _handle_timed_out_connections(self, now: float) -> None:
         """Step 8: give up the attempts that took too long."""

@@ -29,6 +29,7 @@ cdef class RequestPipeline:
         self, object connection, ClientRequest request, int version, double now, object timeout=*, object future=*,
         bint is_internal=*,
     )
+    cdef _encode(self, ClientRequest request, int version, object correlation_id)
     @cython.locals(request=ClientRequest)
     cpdef decode(self, InFlightRequest entry, bytes frame)
     @cython.locals(newest=InFlightRequest)

@@ -12,6 +12,8 @@ Rules:
   sends*).
 - Responses leave in the order in which they were completed, also when a callback completes others meanwhile; one bad
   callback never stops the rest.
+- A request that cannot be encoded fails alone, with a SerializationError: whatever can raise comes before the first
+  change of a state.
 - A connection that was silent for half a minute may be dead without anybody having said so: the first request on it is
   preceded, in the same write, by an ApiVersions request, which is answered at once or else shows the fault within
   seconds.
@@ -25,7 +27,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from ..errors import DisconnectedError, KafkaError, KafkaTimeoutError, ProtocolError, UnsupportedVersionError
+from ..errors import (
+    DisconnectedError,
+    KafkaError,
+    KafkaTimeoutError,
+    ProtocolError,
+    SerializationError,
+    UnsupportedVersionError,
+)
 from ..protocol.api import ApiKey
 from ..protocol.codec import decode_response, encode_request
 from .nodes.api_versions import ApiVersions, build_api_versions_request, decode_api_versions_response
@@ -90,19 +99,15 @@ class RequestPipeline:
         future: asyncio.Future[ClientResponse] | None = None,
         is_internal: bool = False,
     ) -> None:
-        """Make the request's bytes, note it as in flight, write it. ``is_internal``: it is one of our own."""
-        probe: list[Buffer] = []
-        if now - connection.last_received >= _PROBE_AFTER_SILENCE and self._in_flight.is_empty(request.node_id):
-            self._add_probe(connection, now, probe)
-        self._correlation_id = correlation_id = (self._correlation_id + 1) & _MAX_CORRELATION_ID
-        buffers: Sequence[Buffer] = ()
-        if request.encode is not None:
-            buffers = request.encode(version, correlation_id, self._client_id)
-        elif request.build is not None:
-            buffers = [encode_request(request.build(version), correlation_id, self._client_id)]
-        if probe:
-            buffers = [*probe, *buffers]
+        """Make the request's bytes, note it as in flight, write it. ``is_internal``: it is one of our own.
+
+        Raises SerializationError when the bytes cannot be made; nothing was noted or written then.
+        """
         deadline = now + (self._request_timeout if timeout is None else timeout)
+        self._correlation_id = correlation_id = (self._correlation_id + 1) & _MAX_CORRELATION_ID
+        buffers = self._encode(request, version, correlation_id)
+        if now - connection.last_received >= _PROBE_AFTER_SILENCE and self._in_flight.is_empty(request.node_id):
+            buffers = [*self._add_probe(connection, now), *buffers]
         entry = InFlightRequest(request, version, correlation_id, future, now, deadline, is_internal)
         self._in_flight.add(entry)
         connection.last_used = now
@@ -187,18 +192,33 @@ class RequestPipeline:
 
     # internals
 
-    def _add_probe(self, connection: BrokerConnection, now: float, buffers: list[Buffer]) -> None:
-        """Put an ApiVersions request in front."""
+    def _encode(self, request: ClientRequest, version: int, correlation_id: int) -> Sequence[Buffer]:
+        """The whole frame."""
+        try:
+            if request.encode is not None:
+                return request.encode(version, correlation_id, self._client_id)
+            if request.build is not None:
+                return [encode_request(request.build(version), correlation_id, self._client_id)]
+        except Exception as error:
+            name = api_name(request.api_key)
+            raise SerializationError(f"the {name} request cannot be encoded: {error!r}") from error
+        return ()
+
+    def _add_probe(self, connection: BrokerConnection, now: float) -> Sequence[Buffer]:
+        """The bytes of an ApiVersions request, which is in flight from now on; none for a broker that has no such
+        API.
+        """
         versions = self._api_versions.get(connection.node_id)
         if versions is None or not versions.supports(ApiKey.API_VERSIONS):
-            return
+            return ()
         version = versions.latest_usable_version(ApiKey.API_VERSIONS)
         request = ClientRequest(connection.node_id, ApiKey.API_VERSIONS, build_api_versions_request)
         self._correlation_id = correlation_id = (self._correlation_id + 1) & _MAX_CORRELATION_ID
-        buffers.append(encode_request(build_api_versions_request(version), correlation_id, self._client_id))
+        buffers = self._encode(request, version, correlation_id)
         deadline = now + min(_PROBE_TIMEOUT, self._request_timeout)
         self._in_flight.add(InFlightRequest(request, version, correlation_id, None, now, deadline, True))
         self._timer.arm(deadline)
+        return buffers
 
 
 def api_name(api_key: int) -> str:

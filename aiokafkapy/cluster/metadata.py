@@ -10,6 +10,8 @@ Rules:
   new topic, so an answer to an older request does not clear what was asked for since.
 - A failed update only moves the time of the last attempt; an answer without brokers is a failed update.
 - An older leader epoch never replaces a newer one, unless the topic's id says that the topic was made anew.
+- A topic that a broker may have closed its connection on is asked for apart, so that it delays no other; see
+  ``topics_apart``.
 - Requests are never closer than the back-off, whatever the number of records, topics and callers, except for the first
   request for a new topic while the cluster answers.
 """
@@ -20,12 +22,21 @@ import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from ..common import NO_LEADER, NO_LEADER_EPOCH, ExponentialBackoff, Node, PartitionInfo, TopicPartition
+from ..common import (
+    NO_LEADER,
+    NO_LEADER_EPOCH,
+    ExponentialBackoff,
+    Node,
+    PartitionInfo,
+    TopicPartition,
+    check_topic_name,
+)
 from ..errors import InvalidTopicError, KafkaError, TopicAuthorizationFailedError, make
 from ..protocol.metadata import encode_metadata_request
 from .cluster import Cluster, TopicMetadata
 from .metadata_answer import MetadataAnswer
 from .metadata_cache import MetadataCache
+from .topics_apart import TopicsApart
 
 __all__ = ["Metadata", "MetadataRequestAndVersion"]
 
@@ -34,6 +45,8 @@ __all__ = ["Metadata", "MetadataRequestAndVersion"]
 _EQUIVALENT_ANSWERS_AT_FULL_RATE: Final = 5
 # Last errors by address are for messages to people: the newest of them are enough.
 _MAX_REMEMBERED_ADDRESSES: Final = 32
+# A request that a broker closes its connection on costs everybody the connection: seldom, then.
+_APART_BACKOFF_FACTOR: Final = 10
 
 
 class MetadataRequestAndVersion(NamedTuple):
@@ -70,6 +83,9 @@ class Metadata:
         self.allow_auto_topic_creation = allow_auto_topic_creation
         self._backoff = ExponentialBackoff(retry_backoff_ms / 1000, retry_backoff_max_ms / 1000)
         self._max_age = metadata_max_age_ms / 1000
+        self._apart = TopicsApart(
+            ExponentialBackoff(retry_backoff_ms / 1000, _APART_BACKOFF_FACTOR * retry_backoff_max_ms / 1000)
+        )
         # The view.
         self._cache = MetadataCache()
         self.cluster: Cluster = self._cache.cluster
@@ -85,9 +101,11 @@ class Metadata:
         self.need_partial_update = False
         self.last_refresh = -math.inf
         self.last_successful_refresh = -math.inf
+        self._expires_at = -math.inf
         self._allowed_at = -math.inf
         self._failed_attempts = 0
         self._equivalent_answers = 0
+        self._asked_apart: Collection[str] = ()
         # What went wrong.
         self.fatal_error: KafkaError | None = None
         self.last_failure: KafkaError | None = None
@@ -117,8 +135,13 @@ class Metadata:
         return [topic for topic in self._topics if self.cluster.topic(topic) is None]
 
     def add_topics(self, topics: Iterable[str]) -> None:
-        """Also ask for these topics from now on; those that are new are asked for at once."""
+        """Also ask for these topics from now on; those that are new are asked for at once.
+
+        Raises InvalidTopicError for a name that no broker takes; then none of them is asked for.
+        """
         new = set(topics) - self._topics
+        for topic in new:
+            check_topic_name(topic)
         if new:
             self._topics |= new
             self.request_update_for_new_topics()
@@ -156,15 +179,12 @@ class Metadata:
 
     def time_to_next_update(self, now: float) -> float:
         """Seconds until the next request is due: 0 when it is; never before the back-off of the last one is over."""
-        to_expire = 0.0 if self.is_update_requested else self.last_successful_refresh + self._max_age - now
+        to_expire = 0.0 if self.is_update_requested else self._expires_at - now
         return max(to_expire, self._allowed_at - now, 0.0)
 
     def is_update_due(self, now: float) -> bool:
         """True when ``time_to_next_update`` is 0: cheaper, for it is asked before every request."""
-        if (
-            not (self.need_full_update or self.need_partial_update)
-            and now < self.last_successful_refresh + self._max_age
-        ):
+        if not (self.need_full_update or self.need_partial_update) and now < self._expires_at:
             return False
         return self._allowed_at <= now
 
@@ -172,6 +192,12 @@ class Metadata:
         """The request to send now: a partial one when only new topics are wanted and the rest is young enough."""
         is_partial = not self.need_full_update and self.last_successful_refresh + self._max_age > now
         topics = self.topics_to_request(is_partial)
+        if self._apart and topics is not None:
+            self._apart.settle(self._apart.names.difference(self.topics_to_request(True) or ()))
+            # After a failure first all others: does the cluster answer at all?
+            self._asked_apart = () if self._failed_attempts else self._apart.next_group(now)
+            is_partial = is_partial or bool(self._asked_apart)
+            topics = self._asked_apart or set(topics) - self._apart.names
         wanted = None if topics is None else sorted(topics)
         return MetadataRequestAndVersion(wanted, self.allow_auto_topic_creation, self.request_version, is_partial)
 
@@ -195,13 +221,24 @@ class Metadata:
         self._failed_attempts = 0
         self._equivalent_answers += 1
         self.fatal_error = self.last_failure = None
-        self._handle_metadata_response(MetadataAnswer.of(response), is_partial, now)
-        if self.need_partial_update:
-            self._allowed_at = now  # a topic came while this answer was on its way: it need not wait for the back-off
+        answer = MetadataAnswer.of(response)
+        if self._apart:
+            self._apart.settle((*self._asked_apart, *answer.topics, *answer.errors))
+        self._handle_metadata_response(answer, is_partial, now)
+        self._note_expiry()
+        if self.need_partial_update or self._apart.next_at <= now:
+            # A topic came while this answer was on its way, or is asked for apart: it need not wait for the back-off.
+            self._allowed_at = now
         else:
             slowed = max(0, self._equivalent_answers - _EQUIVALENT_ANSWERS_AT_FULL_RATE)
             self._allowed_at = now + self._backoff.delay(slowed)
         self._tell_listeners()
+
+    def suspect_topics(self, request: MetadataRequestAndVersion, now: float) -> None:
+        """Note that the request was cut off, perhaps for a topic in it. Call it before ``failed_update``."""
+        if not self._failed_attempts and request.topics is not None:
+            self._apart.suspect(set(request.topics).intersection(self.topics_to_request(True) or ()), now)
+            self._note_expiry()
 
     def failed_update(self, now: float, error: KafkaError | None = None) -> None:
         """Note that a request failed: the next one waits for the back-off, which grows. Tells the listeners."""
@@ -307,6 +344,8 @@ class Metadata:
             causes.append(str(self._topic_errors[topic]))
         if self.fatal_error is not None:
             causes.append(str(self.fatal_error))
+        elif topic is not None and (attempts := self._apart.attempts(topic)):
+            causes.append(f"asked for it alone, brokers have closed the connection {attempts} times")
         elif self.last_failure is not None:
             causes.append(f"the last metadata request failed: {self.last_failure}")
         if self._address_errors:
@@ -317,6 +356,10 @@ class Metadata:
         return "; ".join(causes)
 
     # internals
+
+    def _note_expiry(self) -> None:
+        """Work out when it is time to ask again without having been told to."""
+        self._expires_at = min(self.last_successful_refresh + self._max_age, self._apart.next_at)
 
     def _describe_silence(self) -> str:
         if not self.cluster.is_bootstrap:

@@ -113,7 +113,7 @@ class SenderCrashedError(KafkaError):
 
 
 class SerializationError(KafkaError, ValueError):
-    """A key, value or header could not be turned into bytes."""
+    """A key, value, header or request could not be turned into bytes."""
 
 
 class RecordTooLargeError(MessageTooLargeError, ValueError):

@@ -17,6 +17,7 @@ from typing import Any
 from ..cluster.cluster import TopicMetadata
 from ..cluster.metadata import Metadata
 from ..cluster.metadata_answer import MetadataAnswer
+from ..common import check_topic_name
 
 __all__ = ["ProducerMetadata"]
 
@@ -46,8 +47,12 @@ class ProducerMetadata(Metadata):
         self._new_topics: set[str] = set()
 
     def add(self, topic: str, now: float) -> None:
-        """Use ``topic``: keep it from now on, and ask for it at once when it is not in use yet."""
+        """Use ``topic``: keep it from now on, and ask for it at once when it is not in use yet.
+
+        Raises InvalidTopicError for a name that no broker takes: it must not come into a request beside others.
+        """
         if topic not in self._expiry_by_topic:
+            check_topic_name(topic)
             self._new_topics.add(topic)
             self.request_update_for_new_topics()
         self._expiry_by_topic[topic] = expiry = now + self.max_idle
@@ -106,7 +111,7 @@ class ProducerMetadata(Metadata):
         answer = MetadataAnswer.of(response)
         self._new_topics.difference_update(answer.topics, answer.errors)
         super().update(request_version, answer, is_partial, now)
-        if self._new_topics and not self.need_partial_update:
+        if not self.need_partial_update and not self._new_topics <= self._apart.names:
             # The answer left a topic out, without an error for it either. Nobody else would ask again.
             self.need_partial_update = True
             self._tell_request()

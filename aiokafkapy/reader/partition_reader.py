@@ -116,9 +116,9 @@ class PartitionReader:
     async def partitions_for(self, topic: str, timeout: float | None = None) -> tuple[PartitionInfo, ...]:
         """The topic's partitions in order of their numbers.
 
-        Raises what the cluster says of the topic when that does not pass, and KafkaTimeoutError, or
-        UnknownTopicOrPartitionError when the cluster says so to the end, after `timeout` seconds
-        (default_api_timeout_ms).
+        Raises InvalidTopicError for a name that no broker takes, what the cluster says of the topic when that does not
+        pass, and KafkaTimeoutError, or UnknownTopicOrPartitionError when the cluster says so to the end, after
+        `timeout` seconds (default_api_timeout_ms).
         """
         self._running()
         self.metadata.add_topics({topic})
@@ -176,9 +176,10 @@ class PartitionReader:
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these partitions and no others. New ones start where `auto_offset_reset` says, unless `seek` is called;
-        those assigned before go on where they are."""
-        self._fetcher.assign(partitions)
-        self.metadata.add_topics({tp.topic for tp in self._fetcher.partitions})
+        those assigned before go on where they are. Raises InvalidTopicError for a name that no broker takes."""
+        wanted = [TopicPartition(*tp) for tp in partitions]
+        self.metadata.add_topics({tp.topic for tp in wanted})
+        self._fetcher.assign(wanted)
         self._has_news.set()
 
     @property

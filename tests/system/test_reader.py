@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from aiokafkapy.common import ConsumedRecord, TopicPartition
 from aiokafkapy.errors import (
     CorruptMessageError,
     IllegalStateError,
+    InvalidTopicError,
     KafkaTimeoutError,
     OffsetOutOfRangeError,
     UnknownTopicOrPartitionError,
@@ -295,3 +297,17 @@ async def test_reading_ends_where_it_stops(broker: DevBroker) -> None:
             assert await reader.fetch_arrow(60) is None, "it does not wait for what will not come"
             reader.stop_at(tp, None)
             assert not reader.is_finished
+
+
+@pytest.mark.parametrize("name", ["a b", "\ud800", "x" * 40_000, None])
+async def test_a_name_that_no_broker_takes_is_refused_at_the_call(broker: DevBroker, name: Any) -> None:
+    async with PartitionReader(broker.bootstrap_servers) as reader:
+        reader.assign(PARTITIONS)
+        with pytest.raises(InvalidTopicError, match="name of a topic"):
+            await reader.partitions_for(name)
+        with pytest.raises(InvalidTopicError, match="name of a topic"):
+            reader.assign([TopicPartition(name, 0)])
+        with pytest.raises(InvalidTopicError, match="name of a topic"):
+            await reader.end_offsets([TopicPartition(name, 0)])
+        assert reader.assignment == frozenset(PARTITIONS)
+        assert len(await reader.partitions_for(TOPIC, timeout=5)) == len(PARTITIONS)

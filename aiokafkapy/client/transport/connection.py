@@ -58,6 +58,7 @@ class BrokerConnection(asyncio.Protocol):
         "_decoder",
         "_owner",
         "_transport",
+        "_write_error",
         "address",
         "is_closed",
         "is_writable",
@@ -77,6 +78,7 @@ class BrokerConnection(asyncio.Protocol):
         self._owner = owner
         self._decoder = FrameDecoder(MAX_RESPONSE_SIZE)
         self._transport: asyncio.Transport | None = None
+        self._write_error: Exception | None = None
 
     @property
     def last_active(self) -> float:
@@ -88,10 +90,15 @@ class BrokerConnection(asyncio.Protocol):
         transport = self._transport
         if transport is None:
             return
-        if len(buffers) == 1:
-            transport.write(buffers[0])
-        else:
-            transport.writelines(buffers)
+        try:
+            if len(buffers) == 1:
+                transport.write(buffers[0])
+            else:
+                transport.writelines(buffers)
+        except Exception as error:
+            # Not bytes. How much of it has left is not known: only the end of the connection makes that good.
+            self._write_error = error
+            self.abort()
 
     def abort(self) -> None:
         """Close at once, dropping what is not written; ``connection_lost`` follows. Harmless when called again."""
@@ -131,4 +138,4 @@ class BrokerConnection(asyncio.Protocol):
         # Where every waiter of this connection is settled, once: nothing comes after it.
         self.is_closed = True
         self.is_writable = False
-        self._owner._on_connection_lost(self, exc)
+        self._owner._on_connection_lost(self, exc if self._write_error is None else self._write_error)

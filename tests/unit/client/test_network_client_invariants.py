@@ -1,5 +1,5 @@
-"""Random histories: whatever brokers and time do, every future resolves once, in its node's order, and nothing is
-left.
+"""Whatever brokers, time and encoders do, every future resolves once, in its node's order, and nothing is left: first
+in random histories, then with an encoder that fails at each kind of request in each state of the client.
 """
 
 from __future__ import annotations
@@ -8,19 +8,55 @@ import logging
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from aiokafkapy.client import request_pipeline
 from aiokafkapy.client.nodes.client_request import ClientRequest, ClientResponse
+from aiokafkapy.cluster import metadata as cluster_metadata
+from aiokafkapy.errors import SerializationError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.messages import build_request
 from tests.unit.client.fakes import ClientUnderTest, FakeBroker, FakeCluster
 
 
+class Encoders:
+    """What makes the bytes of requests; raises for those whose API is in ``broken``."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.broken: set[int] = set()
+        self.failures = 0
+        encode_request = request_pipeline.encode_request
+        encode_metadata_request = cluster_metadata.encode_metadata_request
+
+        def encode(body: Any, *args: Any) -> bytes:
+            self.check(body.__api_key__)
+            return encode_request(body, *args)
+
+        def encode_metadata(*args: Any) -> list[bytes]:
+            self.check(ApiKey.METADATA)
+            return encode_metadata_request(*args)
+
+        monkeypatch.setattr(request_pipeline, "encode_request", encode)
+        monkeypatch.setattr(cluster_metadata, "encode_metadata_request", encode_metadata)
+
+    def check(self, api_key: int) -> None:
+        if api_key in self.broken:
+            self.failures += 1
+            "\ud800".encode()
+
+
+@pytest.fixture
+def encoders(monkeypatch: pytest.MonkeyPatch) -> Encoders:
+    return Encoders(monkeypatch)
+
+
 class History:
     """One random sequence of events, and what came of the requests in it."""
 
-    def __init__(self, seed: int, under_test: ClientUnderTest, cluster: FakeCluster) -> None:
+    def __init__(self, seed: int, under_test: ClientUnderTest, cluster: FakeCluster, encoders: Encoders) -> None:
+        self.encoders = encoders
         self.random = random.Random(seed)
         self.under_test = under_test
         self.brokers = list(cluster.brokers.values())
@@ -44,7 +80,11 @@ class History:
 
     def _resolver(self, node_id: int, number: int) -> Callable[[ClientResponse], None]:
         def resolve(response: ClientResponse) -> None:
-            self.resolved[node_id].append(number)
+            if response.was_sent:
+                self.resolved[node_id].append(number)
+            else:
+                # It was never in the node's deque: it waits for nothing before it.
+                self.sent[node_id].remove(number)
             if self.random.random() < 0.1:
                 raise ValueError("a bad callback")
 
@@ -81,8 +121,14 @@ class History:
     def ask(self) -> None:
         self.under_test.metadata.request_update()
 
+    def break_encoder(self) -> None:
+        self.encoders.broken = set(
+            self.random.choices([ApiKey.METADATA, ApiKey.API_VERSIONS, ApiKey.LIST_GROUPS], k=self.random.randrange(3))
+        )
+
     async def run(self, steps: int) -> None:
         events = [self.send] * 8 + [self.answer] * 8 + [self.lose, self.garble, self.stall, self.refuse, self.ask]
+        events.append(self.break_encoder)
         for _ in range(steps):
             self.random.choice(events)()
             if self.random.random() < 0.3:
@@ -91,25 +137,28 @@ class History:
 
 @pytest.mark.parametrize("seed", range(25))
 async def test_every_future_resolves_once_and_in_order(
-    make_client: Callable[..., ClientUnderTest], cluster: FakeCluster, seed: int
+    make_client: Callable[..., ClientUnderTest], cluster: FakeCluster, encoders: Encoders, seed: int
 ):
     under_test = make_client(bootstrap="one:1,two:2,three:3", topics=["t"])
-    history = History(seed, under_test, cluster)
+    history = History(seed, under_test, cluster, encoders)
     await history.run(150)
     await under_test.client.close()
     await under_test.loop.settle()
     assert all(future.done() for future in history.futures)
-    assert history.resolved == {node_id: numbers for node_id, numbers in history.sent.items() if numbers}
+    assert {node_id: numbers for node_id, numbers in history.resolved.items() if numbers} == {
+        node_id: numbers for node_id, numbers in history.sent.items() if numbers
+    }
     assert under_test.client.in_flight_count() == 0
 
 
 async def test_after_any_history_a_healthy_cluster_serves_again(
-    make_client: Callable[..., ClientUnderTest], cluster: FakeCluster
+    make_client: Callable[..., ClientUnderTest], cluster: FakeCluster, encoders: Encoders
 ):
     for seed in range(100, 110):
         under_test = make_client(bootstrap="one:1,two:2,three:3")
-        history = History(seed, under_test, cluster)
+        history = History(seed, under_test, cluster, encoders)
         await history.run(100)
+        encoders.broken.clear()
         for broker in cluster.brokers.values():
             broker.behaviour = "accept"
             broker.takes_nothing = False
@@ -150,3 +199,122 @@ async def test_an_outage_of_a_minute_writes_about_ten_lines_a_broker(
     caplog.set_level(logging.INFO)
     await under_test.loop.advance(1)
     assert [r for r in caplog.records if "connection.ready" in r.getMessage() and "suppressed" in r.getMessage()]
+
+
+def list_groups(node_id: int, **options: Any) -> ClientRequest:
+    return ClientRequest(node_id, ApiKey.LIST_GROUPS, lambda v: build_request(ApiKey.LIST_GROUPS, v), **options)
+
+
+def whole_frame(version: int, correlation_id: int, client_id: str) -> list[bytes]:
+    return [request_pipeline.encode_request(build_request(ApiKey.LIST_GROUPS, version), correlation_id, client_id)]
+
+
+class TestAnEncoderThatFails:
+    """State by state: the request fails alone, the state is as before, and the next request goes."""
+
+    @pytest.fixture(params=["idle", "busy", "silent", "being written"])
+    async def under_test(
+        self, request: pytest.FixtureRequest, make_client: Callable[..., ClientUnderTest], cluster: FakeCluster
+    ) -> ClientUnderTest:
+        under_test = await make_client(topics=["t"]).connected(1)
+        if request.param == "busy":
+            under_test.client.send(list_groups(1), under_test.now)
+        elif request.param == "silent":
+            await under_test.loop.advance(40)
+        elif request.param == "being written":
+            cluster[2].takes_nothing = True
+            under_test.client.ready(under_test.node(2), under_test.now)
+        return under_test
+
+    @pytest.mark.parametrize("form", ["build", "encode", "acks 0", "probe"])
+    async def test_of_a_callers_request_answers_with_the_error(
+        self, under_test: ClientUnderTest, cluster: FakeCluster, encoders: Encoders, form: str
+    ):
+        client, now = under_test.client, under_test.now
+        before = state_of(under_test)
+        options: dict[str, Any] = {"expects_response": form != "acks 0"}
+        if form == "encode":
+            options["encode"] = whole_frame
+        # Of a connection that was silent, the probe in front of the request is what cannot be encoded.
+        encoders.broken = {ApiKey.API_VERSIONS if form == "probe" else ApiKey.LIST_GROUPS}
+        future = client.send(list_groups(1, **options), now)
+        if encoders.failures:
+            assert state_of(under_test) == before
+            await under_test.loop.settle()
+            response = future.result()
+            assert isinstance(response.error, SerializationError)
+            assert "surrogates" in str(response.error)
+            assert not response.was_sent
+        encoders.broken.clear()
+        await under_test.loop.settle()
+        if client.ready(under_test.node(1), now):
+            again = client.send(list_groups(1), now)
+            await under_test.loop.settle()
+            for pending in list(cluster[1].pending):
+                pending.respond()
+            assert again.result().error is None
+
+    async def test_of_a_metadata_request_is_a_failed_update_and_the_next_one_is_made(
+        self, under_test: ClientUnderTest, cluster: FakeCluster, encoders: Encoders
+    ):
+        cluster[2].takes_nothing = False
+        encoders.broken = {ApiKey.METADATA}
+        under_test.metadata.request_update()
+        in_flight = under_test.client.in_flight_count()
+        await under_test.loop.advance(3)
+        assert under_test.client.in_flight_count() <= in_flight
+        assert 2 <= encoders.failures <= 10, "once per back-off"
+        assert "METADATA" in under_test.metadata.describe_failure()
+        assert under_test.client.ready(under_test.node(1), under_test.now), "other requests go meanwhile"
+        for pending in list(cluster[1].pending):
+            pending.respond()
+        encoders.broken.clear()
+        cluster.topics["u"] = {0: 1}
+        under_test.metadata.add_topics(["u"])
+        await under_test.loop.advance(2)
+        assert under_test.metadata.cluster.topic("u")
+
+    async def test_of_the_first_question_on_a_connection_ends_the_connection(
+        self, under_test: ClientUnderTest, cluster: FakeCluster, encoders: Encoders
+    ):
+        encoders.broken = {ApiKey.API_VERSIONS}
+        under_test.client.ready(under_test.node(3), under_test.now)
+        await under_test.loop.settle()
+        assert not cluster[3].transports
+        assert under_test.client.connection_failed(under_test.node(3))
+        encoders.broken.clear()
+        cluster[2].takes_nothing = False
+        await under_test.loop.advance(2)
+        under_test.client.ready(under_test.node(3), under_test.now)
+        await under_test.loop.settle()
+        assert under_test.client.is_connection_ready(3, under_test.now)
+
+
+def state_of(under_test: ClientUnderTest) -> Any:
+    """All that a request which was never made must leave as it is."""
+    client = under_test.client
+    nodes = [1, 2, 3]
+    return (
+        client.connected_nodes,
+        [client.in_flight_count(node_id) for node_id in nodes],
+        [client.can_send_request(node_id, under_test.now) for node_id in nodes],
+        [client.is_preparing_connection(node_id) for node_id in nodes],
+        under_test.metadata.is_update_requested,
+        under_test.loop.armed,
+    )
+
+
+async def test_what_is_not_bytes_ends_the_connection_and_fails_as_lost(
+    make_client: Callable[..., ClientUnderTest], cluster: FakeCluster
+):
+    """The transport may have taken a part of it: what would follow on the connection is not a request."""
+    under_test = await make_client().connected(1)
+    junk: Any = [object()]
+    future = under_test.client.send(list_groups(1, encode=lambda *_: junk), under_test.now)
+    await under_test.loop.settle()
+    assert future.result().disconnected
+    assert "object" in str(future.result().error)
+    await under_test.loop.advance(2)
+    under_test.client.ready(under_test.node(1), under_test.now)
+    await under_test.loop.settle()
+    assert under_test.client.ready(under_test.node(1), under_test.now)

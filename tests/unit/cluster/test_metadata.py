@@ -8,7 +8,7 @@ import pytest
 
 from aiokafkapy.cluster.metadata import Metadata
 from aiokafkapy.common import Node, PartitionInfo, TopicPartition
-from aiokafkapy.errors import AuthenticationFailedError, KafkaError
+from aiokafkapy.errors import AuthenticationFailedError, InvalidTopicError, KafkaError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import decode_request
 from aiokafkapy.protocol.messages import build_response
@@ -379,3 +379,95 @@ class TestCauses:
     def test_a_connected_cluster_without_errors(self, metadata: Metadata, clock: VirtualClock):
         update(metadata, clock)
         assert metadata.describe_failure("t") == "no error was reported"
+
+
+class TestTopicsThatAreAskedForApart:
+    """After the cluster has answered, a request is cut off; ``cut`` and ``asked`` are what the updater does."""
+
+    def cut(self, metadata: Metadata, clock: VirtualClock) -> Any:
+        request = metadata.new_request(clock.time())
+        metadata.suspect_topics(request, clock.time())
+        metadata.failed_update(clock.time(), KafkaError("closed"))
+        clock.advance(1)
+        return request
+
+    def asked(self, metadata: Metadata, clock: VirtualClock, **more: Any) -> Any:
+        request = metadata.new_request(clock.time())
+        topics = [topic(name, partition()) for name in request.topics]
+        metadata.update(request.request_version, answer(*topics, **more), request.is_partial, clock.time())
+        return request
+
+    def test_all_others_are_asked_for_first_and_then_the_halves(self, metadata: Metadata, clock: VirtualClock):
+        metadata.add_topics(["known"])
+        self.asked(metadata, clock)
+        metadata.add_topics(["a", "b", "c"])
+        assert self.cut(metadata, clock).topics == ["a", "b", "c"]
+        metadata.request_update()
+        metadata.add_topics(["later"])
+        assert self.asked(metadata, clock).topics == ["known", "later"]
+        first, second = self.asked(metadata, clock), self.asked(metadata, clock)
+        assert [first.topics, second.topics] == [["a"], ["b", "c"]]
+        assert first.is_partial
+        assert second.is_partial
+        assert metadata.time_to_next_update(clock.time()) == 300
+        assert {"known", "later", "a", "b", "c"} <= set(metadata.cluster.topics)
+
+    def test_a_topic_that_cuts_alone_is_asked_for_seldom_and_all_else_goes_on(
+        self, metadata: Metadata, clock: VirtualClock
+    ):
+        self.asked(metadata, clock)
+        metadata.add_topics(["bad"])
+        requests = 0
+        for _ in range(40):
+            while not metadata.is_update_due(clock.time()):
+                clock.advance(max(metadata.time_to_next_update(clock.time()), 0.001))
+            if clock.time() > 1_060:
+                break
+            request = metadata.new_request(clock.time())
+            requests += "bad" in request.topics
+            if "bad" in request.topics:
+                self.cut(metadata, clock)
+            else:
+                self.asked(metadata, clock)
+        assert 5 <= requests <= 14, "in a minute"
+        assert "closed the connection" in metadata.describe_failure("bad")
+        metadata.add_topics(["good"])
+        assert self.asked(metadata, clock).topics == ["good"]
+
+    def test_an_outage_divides_nothing_more(self, metadata: Metadata, clock: VirtualClock):
+        names = [f"t{number}" for number in range(100)]
+        self.asked(metadata, clock)
+        metadata.add_topics(names)
+        for _ in range(20):
+            self.cut(metadata, clock)
+        assert self.asked(metadata, clock).topics == []
+        assert [len(self.asked(metadata, clock).topics) for _ in range(2)] == [50, 50]
+        assert not metadata.is_update_due(clock.time())
+
+    def test_a_topic_that_an_answer_leaves_out_is_not_asked_for_apart_again(
+        self, metadata: Metadata, clock: VirtualClock
+    ):
+        self.asked(metadata, clock)
+        metadata.add_topics(["a"])
+        self.cut(metadata, clock)
+        self.asked(metadata, clock)
+        request = metadata.new_request(clock.time())
+        assert request.topics == ["a"]
+        metadata.update(request.request_version, answer(), request.is_partial, clock.time())
+        assert not metadata.is_update_due(clock.time() + 200)
+
+    def test_a_request_for_known_topics_that_is_cut_is_made_again_as_it_was(
+        self, metadata: Metadata, clock: VirtualClock
+    ):
+        metadata.add_topics(["a", "b"])
+        self.asked(metadata, clock)
+        metadata.request_update()
+        self.cut(metadata, clock)
+        assert self.asked(metadata, clock).topics == ["a", "b"]
+
+
+@pytest.mark.parametrize("name", ["", "a b", "\ud800", "x" * 40_000, None, b"t"])
+def test_a_name_that_no_broker_takes_is_not_asked_for(metadata: Metadata, name: Any):
+    with pytest.raises(InvalidTopicError):
+        metadata.add_topics(["good", name])
+    assert not metadata.topics_to_request(partial=False)

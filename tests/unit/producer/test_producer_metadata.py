@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from aiokafkapy.cluster.cluster import TopicMetadata
+from aiokafkapy.errors import InvalidTopicError, KafkaError
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.messages import build_response
@@ -108,3 +109,27 @@ def test_a_topic_that_was_not_found_can_be_forgotten_and_a_known_one_not(metadat
     metadata.forget("typo")
     metadata.forget("a")
     assert set(metadata.topics_in_use) == {"a"}
+
+
+@pytest.mark.parametrize("name", ["", "..", "\ud800", "x" * 250, None])
+def test_a_name_that_no_broker_takes_is_not_used(metadata: ProducerMetadata, name: Any) -> None:
+    with pytest.raises(InvalidTopicError):
+        metadata.add(name, 0.0)
+    assert not metadata.topics_in_use
+    assert not metadata.is_update_requested
+
+
+def test_a_topic_that_is_asked_for_apart_delays_no_other_and_ends_when_it_is_forgotten(
+    metadata: ProducerMetadata,
+) -> None:
+    metadata.add("bad", 0.0)
+    metadata.suspect_topics(metadata.new_request(0.0), 0.0)
+    metadata.failed_update(0.0, KafkaError("closed"))
+    metadata.add("good", 0.1)
+    assert answer(metadata, 0.2, {"good": 0}).topics == ["good"]
+    assert not metadata.need_partial_update, "for the one apart has a time of its own"
+    assert metadata.new_request(1.0).topics == ["bad"]
+    metadata.forget("bad")
+    assert metadata.new_request(1.0).topics == []
+    assert answer(metadata, 1.0).topics == []
+    assert metadata.time_to_next_update(1.0) > 100
