@@ -4,3 +4,7 @@
 ``messages`` builds those classes independent of their version, ``produce`` and ``metadata`` write the two requests that
 are worth writing by hand. No asyncio, no clock, no logging.
 """
+
+from ._kio_types import import_types
+
+import_types()

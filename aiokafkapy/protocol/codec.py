@@ -94,14 +94,16 @@ def decode_response(api_key: int, version: int, frame: bytes) -> tuple[int, Any]
     return read_response(api_key, version, frame, entity_reader(entity))
 
 
-def read_response(api_key: int, version: int, frame: bytes, read_body: FieldReader) -> tuple[int, Any]:
-    """As ``decode_response``, with a reader of the body that need not be kio's."""
+def read_response(
+    api_key: int, version: int, frame: bytes, read_body: FieldReader, *, may_be_longer: bool = False
+) -> tuple[int, Any]:
+    """As ``decode_response``, with a reader of the body that need not be kio's, and perhaps with bytes after it."""
     correlation_id = decode_correlation_id(frame)
     cursor = Cursor(frame, 4)
     if response_header_size(api_key, version) > 4:
         _skip_tags(cursor)
     body = read_body(cursor)
-    if cursor.position != cursor.end:
+    if cursor.position != cursor.end and not may_be_longer:
         raise MalformedFrameError(f"{cursor.end - cursor.position} bytes are left after {type(body).__name__}")
     return correlation_id, body
 

@@ -76,7 +76,8 @@ def read_metadata_response(version: int, frame: bytes, read_topic: Callable[[Fie
     response = response_class(ApiKey.METADATA, version)
     read_message = _topic_reader(version)
     read = entity_reader_with(response, "topics", lambda cursor: read_topic(read_message, cursor))
-    return read_response(ApiKey.METADATA, version, frame, read)[1]
+    # Bytes after it are ignored, as other clients do: librdkafka's mock cluster sends one.
+    return read_response(ApiKey.METADATA, version, frame, read, may_be_longer=True)[1]
 
 
 def peek_topic_name(version: int, cursor: Cursor) -> str | None:

@@ -20,10 +20,10 @@ from importlib import metadata
 from types import MappingProxyType
 from typing import Any, Final
 
-from ...errors import UnsupportedVersionError
+from ...errors import MalformedFrameError, UnsupportedVersionError
 from ...protocol.api import ApiKey, client_versions
 from ...protocol.codec import decode_response
-from ...protocol.messages import build_request
+from ...protocol.messages import build_request, build_response
 
 __all__ = [
     "ApiVersions",
@@ -171,11 +171,17 @@ def build_api_versions_request(version: int) -> Any:
 
 
 def decode_api_versions_response(version: int, frame: bytes) -> Any:
-    """Read an answer, which has version 0 when the broker does not know the request's version (KIP-511)."""
+    """Read an answer. One that refuses the request's version should have version 0 (KIP-511), but not all have: of such
+    a one the error is read alone.
+    """
     error_code = int.from_bytes(frame[4:6], "big", signed=True)
-    if error_code == UnsupportedVersionError.code:
-        version = 0
-    return decode_response(ApiKey.API_VERSIONS, version, frame)[1]
+    if error_code != UnsupportedVersionError.code:
+        return decode_response(ApiKey.API_VERSIONS, version, frame)[1]
+    try:
+        return decode_response(ApiKey.API_VERSIONS, 0, frame)[1]
+    except MalformedFrameError:
+        # librdkafka's mock cluster and Azure Event Hubs each have a form of their own.
+        return build_response(ApiKey.API_VERSIONS, 0, error_code=error_code)
 
 
 def fallback_version(response: Any) -> int:

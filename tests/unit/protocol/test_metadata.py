@@ -71,5 +71,10 @@ class TestAnswers:
         for size in range(len(frame)):
             with pytest.raises(MalformedFrameError):
                 read_metadata_response(version, frame[:size], lambda read_message, cursor: read_message(cursor))
-        with pytest.raises(MalformedFrameError):
-            read_metadata_response(version, frame + b"\0", lambda read_message, cursor: read_message(cursor))
+
+    @pytest.mark.parametrize("version", VERSIONS)
+    def test_bytes_after_it_are_ignored(self, version: int):
+        """librdkafka's mock cluster sends one."""
+        frame = encode_response(message(version), 7)[4:]
+        answer = read_metadata_response(version, frame + b"\0", lambda read_message, cursor: read_message(cursor))
+        assert answer == message(version)

@@ -104,6 +104,24 @@ def test_a_refusal_is_decoded_as_version_0_whatever_was_asked():
     assert fallback_version(decoded) == 2
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        "0023 0100120000000200000000",  # librdkafka 2.16's mock cluster, asked in version 3 or 4
+        "0023",
+        "0023 00",
+        "0023 00000001 0012 0000",  # torn
+        "0023 00000001 0012 0000 0003 00000000 00",  # with what follows in later versions
+        "0023 ffffffffffffffff",
+    ],
+)
+@pytest.mark.parametrize("version", [3, 4])
+def test_a_refusal_of_any_form_leads_to_version_0(version: int, body: str):
+    decoded = decode_api_versions_response(version, bytes.fromhex("00000007") + bytes.fromhex(body))
+    assert decoded.error_code == 35
+    assert fallback_version(decoded) == 0
+
+
 def test_without_a_hint_the_fallback_is_version_0():
     assert fallback_version(build_response(ApiKey.API_VERSIONS, 0, error_code=35)) == 0
     keys = [{"api_key": 18, "min_version": 0, "max_version": 99}]

@@ -6,6 +6,7 @@ import asyncio
 import decimal
 import gc
 import os
+import subprocess
 import sys
 import threading
 import time
@@ -14,6 +15,7 @@ from unittest import mock
 import pytest
 
 from aiokafkapy import RecordMetadata
+from aiokafkapy._form import INTERPRETED_VARIABLE
 from aiokafkapy.producer.deliveries.shortcuts import now_ms, record_metadata, running_loop
 
 
@@ -97,3 +99,23 @@ def test_now_ms_goes_by_a_clock_put_in_its_place() -> None:
     with mock.patch(f"{now_ms.__module__}.time", return_value=12.3456):
         assert now_ms() == 12_345
     assert now_ms() > 1_700_000_000_000
+
+
+IMPORTED_WHILE_FROZEN = """
+import time
+import freezegun
+
+with freezegun.freeze_time("2024-01-02 03:04:05"):
+    from aiokafkapy.producer.deliveries.shortcuts import now_ms
+    from aiokafkapy import KafkaProducer
+    assert now_ms() == 1_704_164_645_000, now_ms()
+assert abs(now_ms() - time.time() * 1000) < 1_000, now_ms()
+with freezegun.freeze_time("2024-01-02 03:04:06"):
+    assert now_ms() == 1_704_164_646_000, now_ms()
+"""
+
+
+@pytest.mark.parametrize("form", ["", "1"], ids=["as it is", "interpreted"])
+def test_a_first_import_while_time_is_frozen_stamps_as_any_other(form: str) -> None:
+    environment = os.environ | {INTERPRETED_VARIABLE: form}
+    subprocess.run([sys.executable, "-c", IMPORTED_WHILE_FROZEN], check=True, env=environment, timeout=60)
