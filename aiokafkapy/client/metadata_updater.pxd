@@ -15,5 +15,6 @@ cdef class MetadataUpdater:
     cdef Py_ssize_t _failed_requests
     cdef object _attempt_started
     cdef readonly bint is_waiting_for_node
+    cdef readonly double silence_at
 
     cpdef bint is_update_due(self, double now) except -1

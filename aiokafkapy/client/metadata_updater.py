@@ -16,6 +16,7 @@ Rules:
   (KIP-899); after metadata_recovery_rebootstrap_trigger_ms without metadata, or on REBOOTSTRAP_REQUIRED, all is
   forgotten (KIP-1102). The same when another cluster answers at a node's address: what it says is not taken, since its
   topics are not ours (KIP-1242; brokers that could tell a misrouted connection themselves are not out yet).
+- That no broker has answered yet is told after a moment, once, with the addresses and their errors; then seldom.
 - A failed connection is no failed update: each node has its own back-off. A failed request is one; when the broker
   closed the connection on it, its new topics are asked for apart.
 """
@@ -40,6 +41,7 @@ from ..errors import (
 )
 from ..observability import RateLimitedLogger, get_logger
 from .config import ClientConfig
+from .nodes.connection_states import format_address
 from .nodes.least_loaded_node import LeastLoadedNode, NodeChooser
 
 __all__ = ["MetadataClient", "MetadataUpdater"]
@@ -51,6 +53,9 @@ _FIRST_REQUEST_TIMEOUT: Final = 5.0
 _MAX_TOPIC_ERRORS_SHOWN: Final = 10
 # How long a single connection attempt may keep us from trying another node.
 _CONNECT_PATIENCE: Final = 1.0
+# Whoever starts a program waits for a word from it.
+_SILENCE: Final = 1.5
+_SILENCE_AGAIN: Final = 30.0
 
 
 class MetadataClient(NodeChooser, Protocol):
@@ -88,6 +93,7 @@ class MetadataUpdater:
         "_rebootstraps",
         "_timeouts",
         "is_waiting_for_node",
+        "silence_at",
     )
 
     def __init__(self, config: ClientConfig, metadata: Metadata, client: MetadataClient) -> None:
@@ -104,6 +110,8 @@ class MetadataUpdater:
         self._attempt_started: float | None = None
         self.is_waiting_for_node = False
         """True when an update is due and only an event on a connection can let it go."""
+        self.silence_at = math.inf
+        """When to ``tell_silence``."""
 
     @property
     def has_fetch_in_progress(self) -> bool:
@@ -128,6 +136,8 @@ class MetadataUpdater:
             return delay
         if self._attempt_started is None:
             self._attempt_started = now
+            if self._metadata.cluster.is_bootstrap:
+                self.silence_at = now + _SILENCE
         elif self._rebootstraps and now - self._attempt_started >= self._rebootstrap_trigger:
             self._rebootstrap(now, "no metadata for metadata_recovery_rebootstrap_trigger_ms")
         nodes: Sequence[Node] = self._metadata.cluster.nodes
@@ -139,6 +149,21 @@ class MetadataUpdater:
             return self._update_from(choice.node, nodes, now)
         self.is_waiting_for_node = True
         return self._until_some_node_can_be_tried(now)
+
+    def tell_silence(self, now: float) -> None:
+        """Tell operators that no broker has answered yet, when it is time to."""
+        if now < self.silence_at or self._attempt_started is None:
+            return
+        self.silence_at = now + _SILENCE_AGAIN
+        self._log.log(
+            "metadata.no_answer",
+            now,
+            logging.WARNING,
+            "metadata.no_answer",
+            addresses=[format_address(node.host, node.port) for node in self._metadata.bootstrap_nodes],
+            seconds=round(now - self._attempt_started, 1),
+            error=self._metadata.describe_failure(),
+        )
 
     def handle_completed_response(self, response: Any, now: float) -> None:
         """An answer came: take it, or count it as failed."""
@@ -160,6 +185,7 @@ class MetadataUpdater:
         else:
             self._failed_requests = 0
             self._attempt_started = None
+            self.silence_at = math.inf
             self._metadata.update(in_progress.request_version, answer, in_progress.is_partial, now)
             _logger.debug(
                 "metadata.updated",
@@ -244,7 +270,7 @@ class MetadataUpdater:
         self._attempt_started = now
         if self._metadata.cluster.is_bootstrap:
             return  # nothing is known that could be forgotten
-        addresses = [f"{node.host}:{node.port}" for node in self._metadata.bootstrap_nodes]
+        addresses = [format_address(node.host, node.port) for node in self._metadata.bootstrap_nodes]
         self._log.log(
             "metadata.rebootstrap", now, logging.WARNING, "metadata.rebootstrap", reason=reason, addresses=addresses
         )

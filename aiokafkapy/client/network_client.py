@@ -319,6 +319,7 @@ class NetworkClient(NodeReadiness):
             self._notify()
         if self._metadata_at <= now:
             self._maybe_update_metadata(now)
+        self._updater.tell_silence(now)
         self._rearm()
 
     def _on_metadata_requested(self) -> None:
@@ -501,11 +502,12 @@ class NetworkClient(NodeReadiness):
         self._metadata_at = math.inf
         delay = self._updater.maybe_update(now)
         self._metadata_at = min(self._metadata_at, now + delay)
-        self._timer.arm(self._metadata_at)
+        self._timer.arm(min(self._metadata_at, self._updater.silence_at))
 
     def _rearm(self) -> None:
         """Arm the timer for the earliest of all deadlines."""
         busy = frozenset(self._in_flight.nodes())
         idle_at = self._sockets.idle_since(busy, self._loop.time()) + self._max_idle
         setup_at = self._states.next_setup_deadline()
-        self._timer.arm(min(self._metadata_at, self._notify_at, setup_at, self._in_flight.next_deadline(), idle_at))
+        told_at = min(self._metadata_at, self._updater.silence_at, self._notify_at)
+        self._timer.arm(min(told_at, setup_at, self._in_flight.next_deadline(), idle_at))

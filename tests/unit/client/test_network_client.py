@@ -849,3 +849,40 @@ class TestSendAndWait:
         with contextlib.suppress(asyncio.CancelledError):
             await task
         assert under_test.client._changed._waiters == set()
+
+
+class TestSilence:
+    """No broker has answered since the start."""
+
+    @pytest.mark.parametrize("behaviour", ["refuse", "hang"])
+    async def test_it_is_told_after_a_moment_with_every_address_and_then_seldom(
+        self, make_client: MakeClient, cluster: FakeCluster, caplog: pytest.LogCaptureFixture, behaviour: str
+    ):
+        for broker in cluster.brokers.values():
+            broker.behaviour = behaviour
+        under_test = make_client(bootstrap="one:1,two:2")
+        await under_test.loop.advance(1.4)
+        assert not told(caplog)
+        await under_test.loop.advance(0.6)
+        (line,) = told(caplog)
+        assert line["addresses"] == ["one:1", "two:2"]
+        assert ("refused" if behaviour == "refuse" else "one:1") in line["error"]
+        await under_test.loop.advance(120)
+        assert len(told(caplog)) == 5
+
+    async def test_it_ends_with_the_first_answer_and_arms_nothing_after_it(
+        self, make_client: MakeClient, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+    ):
+        cluster.go_down()
+        under_test = make_client()
+        await under_test.loop.advance(1)
+        cluster.come_back()
+        await under_test.loop.advance(1)
+        assert not under_test.metadata.cluster.is_bootstrap
+        await under_test.loop.advance(100)
+        assert not told(caplog)
+
+
+def told(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    """The fields of each line that says so."""
+    return [line.fields for line in caplog.records if "metadata.no_answer" in line.getMessage()]  # type: ignore[attr-defined]
