@@ -12,6 +12,7 @@ from aiohttp import web
 from aiokafkapy import ProducerConfig
 from aiokafkapy.errors import KafkaError
 from aiokafkapy.integrations.aiohttp import PRODUCER, add_health_routes, setup_kafka
+from aiokafkapy.observability.programs import configure_logging
 
 
 async def place(request: web.Request) -> web.Response:
@@ -41,4 +42,5 @@ def create_app() -> web.Application:
 
 
 if __name__ == "__main__":
+    configure_logging(os.environ.get("LOG_FORMAT", "console"), level=os.environ.get("LOG_LEVEL", "info"))
     web.run_app(create_app(), host="127.0.0.1", port=int(os.environ.get("PORT", "8080")))

@@ -5,6 +5,8 @@ AIOKAFKAPY_BOOTSTRAP_SERVERS=localhost:9092 uvicorn fastapi_service:app
 curl -d '{"customer": "ann", "item": "tea"}' -H 'content-type: application/json' localhost:8000/orders
 """
 
+import os
+
 from fastapi import FastAPI, status
 from fastapi.requests import Request
 from fastapi.responses import JSONResponse
@@ -13,6 +15,9 @@ from pydantic import BaseModel
 from aiokafkapy import ProducerConfig
 from aiokafkapy.errors import KafkaError
 from aiokafkapy.integrations.fastapi import ProducerDep, health_router, kafka_lifespan
+from aiokafkapy.observability.programs import configure_logging
+
+configure_logging(os.environ.get("LOG_FORMAT", "console"), level=os.environ.get("LOG_LEVEL", "info"))
 
 app = FastAPI(lifespan=kafka_lifespan(config=ProducerConfig.from_env(), drain_timeout=10))
 app.include_router(health_router())

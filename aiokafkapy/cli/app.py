@@ -1,6 +1,7 @@
 """The program's commands, put together.
 
-Owns the names of the commands, `--version` and the text above the list; each command's options are in its own file.
+Owns the names of the commands, the options before them (`--version`, `--log-level`, `--log-format`) and the text above
+the list; each command's options are in its own file.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from ..observability.programs import LogFormat, LogLevel, configure_logging
 from .broker import broker
 from .demo import demo
 from .perf import perf
@@ -37,11 +39,19 @@ def _show_version(is_asked: bool) -> None:
 
 @app.callback()
 def common(
+    context: typer.Context,
+    log_level: Annotated[
+        LogLevel, typer.Option("--log-level", help="From which level on events are shown, on stderr.")
+    ] = LogLevel.WARNING,
+    log_format: Annotated[
+        LogFormat, typer.Option("--log-format", help="Lines for people, coloured on a terminal, or JSON.")
+    ] = LogFormat.CONSOLE,
     version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Kafka from the command line: a broker for your laptop, producing, reading, topics, and a speed test."""
+    context.call_on_close(configure_logging(log_format, log_level))
 
 
 app.command()(broker)

@@ -28,6 +28,7 @@ from pydantic import BaseModel
 
 from ..errors import KafkaError
 from ..integrations.fastapi import ProducerDep, health_router, kafka_lifespan
+from ..observability.programs import LogLevel, configure_logging
 from .flights import scheduled_departure_ms
 
 __all__ = ["Accepted", "FlightBody", "create_app", "serve"]
@@ -100,6 +101,7 @@ def create_app(bootstrap_servers: str, topic: str) -> FastAPI:
 
 def serve(bootstrap_servers: str, topic: str) -> None:
     """Run the service until SIGTERM or the end of stdin; prints `{"port": N}` before it starts."""
+    configure_logging(level=LogLevel.WARNING)
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
         create_app(bootstrap_servers, topic), loop=_loop(), log_level="warning", access_log=False, lifespan="on"

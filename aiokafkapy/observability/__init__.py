@@ -1,0 +1,45 @@
+"""Events for people and machines: structured, and rate-limited in outages.
+
+In comes an event's name with its fields, out goes a line of a log. ``events`` has the loggers, ``rate_limit`` keeps an
+outage from filling a log, ``rendering`` is structlog's part and is imported with the first event that anyone sees, and
+``programs`` configures logging for programs of our own. Callers know what happened; nothing here does. Kafka's
+counterpart is slf4j with the ``LogContext`` of a client.
+
+Rules:
+
+- The package configures neither structlog nor logging. Where the application configured structlog, events go through
+  its processors. Otherwise structlog renders them as one line of text, ``event key=value …``, with the variables of
+  ``structlog.contextvars``, for the standard loggers ``aiokafkapy.*``; ``fields`` of the log record has the values.
+- There is no NullHandler: where nobody configured anything, logging's last resort writes warnings and errors to stderr.
+- Event names are stable; they are in the table below. Nothing is logged per record or per request.
+- A value whose name says that it is a secret is never shown.
+- An error while an event is written, in a processor of the application or in a value's ``__str__``, ends here.
+
+============================  =======  =================================================================================
+event                         level    when; fields
+============================  =======  =================================================================================
+connection.ready              debug    a broker can be used; info after a failure was logged; node_id, address,
+                                       suppressed
+connection.closed             debug    a connection ended with nothing in flight, or by us; node_id, address, reason
+connection.failed             warning  an attempt to connect failed; node_id, address, error
+connection.lost               warning  a connection ended with requests in flight; node_id, address, error, in_flight
+connection.authentication     error    the broker refused the credentials; node_id, error
+connection.api_versions       warning  the broker did not say what it speaks; node_id, error
+protocol.violation            error    bytes that are not what the protocol says; node_id, address, error
+request.timed_out             warning  no answer in time, the connection is closed; node_id, address, api, seconds
+request.callback_failed       error    a callback raised: a bug; api
+metadata.updated              debug    an answer was taken; nodes, topics, partial
+metadata.failed               warning  an answer did not come or could not be used; error
+metadata.topic_errors         warning  an answer has errors for topics, info when they may pass; count, errors
+metadata.rebootstrap          warning  start again from the bootstrap addresses; reason, addresses
+============================  =======  =================================================================================
+
+A limited event has ``suppressed`` when some were kept back before it. The producer's events are listed in ``producer``.
+"""
+
+from __future__ import annotations
+
+from .events import EventLogger, get_logger, is_secret_name
+from .rate_limit import RateLimitedLogger
+
+__all__ = ["EventLogger", "RateLimitedLogger", "get_logger", "is_secret_name"]
