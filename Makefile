@@ -24,9 +24,9 @@ FLIGHTS := $(VENV)/.flights
 BENCH := $(VENV)/.bench
 LOG := $(VENV)/install.log
 
-# The compiled core: every .pyx, and every .py that begins with a directive for Cython (setup.py finds the same).
-CORE := $(shell find aiokafkapy -name '*.pyx' -o -name '*.pxd') \
-        $(shell find aiokafkapy -name '*.py' -exec awk 'FNR == 1 && /^\# cython:/ {print FILENAME}' {} +)
+# The compiled core: every .pyx and .pxd, and each .py beside one of them (setup.py finds the same).
+TYPED := $(shell find aiokafkapy -name '*.pyx' -o -name '*.pxd')
+CORE := $(TYPED) $(wildcard $(sort $(addsuffix .py,$(basename $(TYPED)))))
 
 .DEFAULT_GOAL := help
 .PHONY: help set-up demo test test-quick test-leg test-all fuzz soak chaos bench bench-check lint clean

@@ -1,9 +1,9 @@
 """The build of the compiled core; everything else about the package is in pyproject.toml.
 
-The core is every `.pyx` in the package and every plain `.py` whose first line is a `# cython:` directive; most of them
-have a `.pxd` with their types beside them. It is wanted, never needed: each module also runs interpreted, so without
-Cython, without a compiler (`CC=/bin/false`), or when any one module does not compile, the install still succeeds, and
-says so loudly on standard error (`pip -v` shows it; `aiokafkapy.compiled` tells afterwards).
+The core is every `.pyx` in the package, and every `.py` with a `.pxd` beside it, which has its types. It is wanted,
+never needed: each module also runs interpreted, from its `.py`. So without Cython, without a compiler
+(`CC=/bin/false`), or when a module does not compile, the install still succeeds, and says so loudly on standard error
+(`pip -v` shows it; `aiokafkapy.compiled` tells afterwards).
 
 Rule: all or nothing. The compiled modules cimport one another, so a half-built core would fail at import; when one
 module fails, those already built are withdrawn, and so are older ones beside the sources of an editable install.
@@ -29,10 +29,19 @@ MAPPED = {"aiokafkapy/spark/_register/__init__.py": "pyspark_aiokafkapy/__init__
 """Modules that are installed at the top level too: source → its place beside the package."""
 
 
+DIRECTIVES = {
+    "language_level": 3,
+    # Types are in the `.pxd` alone: an annotation that says `int` means Python's, of any size.
+    "annotation_typing": False,
+}
+"""What Cython is told of every module; a byte kernel says in its `.pyx` what it leaves unchecked beside that."""
+
+
 def core_sources() -> list[Path]:
     """Paths, relative to the project, of the modules that are compiled where possible."""
-    found = set((ROOT / PACKAGE).rglob("*.pyx"))
-    found.update(path for path in (ROOT / PACKAGE).rglob("*.py") if path.read_bytes().startswith(b"# cython:"))
+    kernels = set((ROOT / PACKAGE).rglob("*.pyx"))
+    typed = {path.with_suffix(".py") for path in (ROOT / PACKAGE).rglob("*.pxd")}
+    found = kernels | {path for path in typed if path.exists() and path.with_suffix(".pyx") not in kernels}
     return sorted(path.relative_to(ROOT) for path in found)
 
 
@@ -73,7 +82,10 @@ class BuildCore(build_ext):
         originals = {extension.name: extension for extension in self.extensions}
         plain = [Extension(name, list(extension.sources)) for name, extension in originals.items()]
         for translated in cythonize(
-            plain, build_dir=str(ROOT / "build" / "cython"), language_level=3, nthreads=os.cpu_count() or 1
+            plain,
+            build_dir=str(ROOT / "build" / "cython"),
+            compiler_directives=DIRECTIVES,
+            nthreads=os.cpu_count() or 1,
         ):
             originals[translated.name].sources = translated.sources
 

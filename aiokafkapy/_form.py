@@ -5,8 +5,9 @@ The hot modules are compiled where a compiler was at hand when the package was b
 for debugging, for measuring, and so that both forms pass the same tests. It is all or nothing: compiled modules know
 each other's memory layout, so a mixture could not work.
 
-`compiled` says which form runs. Nothing here knows what the modules do, and nothing else decides between the forms;
-`record/builder.py` asks for the byte kernel, whose twin has a name of its own. Java has no counterpart.
+Most modules have one source, a `.py` with a `.pxd` beside it; a kernel has two, a `.py` and a `.pyx` of the same name.
+`compiled` says which form runs. Nothing here knows what the modules do, and nothing else decides between the forms.
+Java has no counterpart.
 """
 
 from __future__ import annotations
@@ -66,7 +67,12 @@ def install(environment: dict[str, str] | os._Environ[str]) -> bool:
     return True
 
 
-compiled: Final[bool] = not install(os.environ) and find_spec(f"{_PACKAGE}.record._kernel") is not None
+def _is_compiled(module: str) -> bool:
+    spec = find_spec(module)
+    return spec is not None and str(spec.origin).endswith(tuple(EXTENSION_SUFFIXES))
+
+
+compiled: Final[bool] = not install(os.environ) and _is_compiled(f"{_PACKAGE}.record.builder")
 """True when the core runs compiled, False when interpreted (asked for, or not compiled at all)."""
 
 

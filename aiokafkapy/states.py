@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """State machines as tables: which state may follow which, and one place where a change is checked.
 
 Knows nothing of what the states mean. Each machine of the product (connection, batch, group, socket server) exports one

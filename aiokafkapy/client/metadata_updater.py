@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """Decides when to fetch metadata, from which node, and what to do with the outcome.
 
 Owns the one metadata request in progress, the hunt for a node that can answer, and the return to the bootstrap

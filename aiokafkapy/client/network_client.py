@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """Sends requests to brokers and gives their answers back: connections, in-flight requests, metadata, time-outs.
 
 Owns the connection states, the requests in flight, the API versions, the metadata updater, one correlation-id counter,

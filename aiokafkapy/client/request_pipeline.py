@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """From a request to bytes on a connection, and from a completed request to whoever waits for it.
 
 Owns the requests in flight, what each node speaks, the correlation-id counter, and the queue of responses that are on

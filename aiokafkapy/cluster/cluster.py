@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """The immutable view of a cluster: nodes, topics, partitions and their leaders.
 
 Owns the look-ups. Knows neither how answers are read (``metadata_answer``) and merged (``metadata_cache``) nor when to

@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """What the producer measures: Kafka's metric names, and the numbers behind them.
 
 Kafka's counterparts are ``SenderMetricsRegistry``, ``Sensor``, ``Rate`` and ``Avg``. It knows no clock: ``now`` is an

@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """Cuts a byte stream into size-prefixed frames.
 
 Shared by the client and the dev broker. The declared size is checked before anything is kept for it, and memory

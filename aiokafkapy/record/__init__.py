@@ -1,5 +1,5 @@
 """Record batches (message format 2): encoded, decoded, compressed, checked.
 
-Bytes in, values out: no asyncio, no clock, no log, no broker, no topic. The loops over bytes live in the byte kernel,
-compiled (`_kernel.pyx`) with a Python twin (`_kernel_py.py`); `builder` chooses between them.
+Bytes in, values out: no asyncio, no clock, no log, no broker, no topic. The loops over bytes are kernels:
+`builder`, `arrow_rows` and `record_columns`, each a `.pyx` with a twin in plain Python of the same name.
 """

@@ -1,19 +1,417 @@
-"""Chooses the form of the kernel that reads rows out of columns: compiled, or its Python twin.
+"""The kernel that reads rows out of columns, in plain Python: the twin of `arrow_rows.pyx`, byte for byte.
 
-Owns the choice only, as `builder` does for the byte kernel; both forms have the same names and give the same bytes.
+Owns the way from a table's buffers into a `RecordBatchBuilder`: which lane a row goes to (murmur2 of its key, or its
+partition), the order of the rows by lane, and their encoding. It knows no pyarrow, no clock and no topic's name: rows,
+lanes and topics are numbers. Java has no counterpart.
+
+Rules:
+- Whatever is changed here is changed in `arrow_rows.pyx` too; tests/unit/record/test_arrow_rows.py compares them.
+- Within a lane rows keep their order. Lane 0 is for rows that cannot be sent anywhere; they are never encoded.
+- No offset, index or length of a buffer is believed before it has been checked against the bytes that are there.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from array import array
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import accumulate
+from typing import Any, Final
 
-from .. import _form
-
-if TYPE_CHECKING:
-    from ._arrow_kernel_py import PLANNED_ROWS, SLICE_BYTES, ArrowRows, order_of
-elif _form.compiled:
-    from ._arrow_kernel import PLANNED_ROWS, SLICE_BYTES, ArrowRows, order_of
-else:
-    from ._arrow_kernel_py import PLANNED_ROWS, SLICE_BYTES, ArrowRows, order_of
+from ..common import Headers
+from ..errors import SerializationError
+from .builder import RecordBatchBuilder, murmur2
+from .columns import NULL_TOPIC, BytesColumn, Columns, HeadersColumn, Layout, NumberColumn, Route
 
 __all__ = ["PLANNED_ROWS", "SLICE_BYTES", "ArrowRows", "order_of"]
+
+PLANNED_ROWS: Final = 8192
+"""The most rows that should be planned together."""
+STEP_ROWS: Final = 512
+STEP_BYTES: Final = 64 * 1024
+"""The most rows, and bytes of keys but for the last, of one step of a plan: an event loop is not held for long."""
+SLICE_BYTES: Final = 32 * 1024
+"""The bytes of records to encode at a time, for the same reason."""
+RECORD_COST: Final = 8
+"""About what a record has besides its value."""
+
+INT64_MIN: Final = -(2**63)
+INT64_MAX: Final = 2**63 - 1
+
+
+class ArrowRows:
+    """The rows of some columns on their way into batches: `plan()` some of them, then `append_run()` until all are in.
+
+    A plan puts its rows into the order of their lanes; ``position`` is the place in this order of the next row to be
+    encoded, and the refused ones (lane 0) are skipped. ``now_ms`` is the time of rows that have none. ``encoded_bytes``
+    counts what was encoded by ``append_run``, ever; ``sticky_bytes``, by topic, about what a plan has for the sticky
+    partition.
+    """
+
+    __slots__ = (
+        "_divisor",
+        "_hashes_keys",
+        "_headers",
+        "_key",
+        "_lane_ends",
+        "_lanes",
+        "_most_sticky_bytes",
+        "_multiplier",
+        "_order",
+        "_partition",
+        "_routes",
+        "_row_count",
+        "_stop",
+        "_timestamp",
+        "_topic",
+        "_value",
+        "encoded_bytes",
+        "now_ms",
+        "planned",
+        "position",
+        "refused",
+        "start",
+        "sticky_bytes",
+    )
+
+    def __init__(self, columns: Columns, hashes_keys: bool) -> None:
+        # What reads a row out of each column; without a key a reader gives None.
+        self._value = _strings(columns.value, "value")
+        self._key = None if columns.key is None else _strings(columns.key, "key")
+        self._headers = None if columns.headers is None else _headers(columns.headers)
+        self._partition = None if columns.partition is None else _numbers(columns.partition)
+        self._timestamp = None if columns.timestamp is None else _numbers(columns.timestamp)
+        self._topic = None if columns.topics is None else _numbers(columns.topics)
+        self._row_count = columns.row_count
+        self._multiplier = columns.multiplier
+        self._divisor = columns.divisor
+        self._hashes_keys = hashes_keys and columns.key is not None
+        self.now_ms = 0
+        self.encoded_bytes = 0
+        # The plan
+        self.start = self.planned = self.position = self.refused = 0
+        self.sticky_bytes: list[int] = []
+        self._routes: Sequence[Route] = ()
+        self._stop = 0
+        self._most_sticky_bytes = 0
+        self._lanes: list[int] = []
+        self._lane_ends: dict[int, int] = {}
+        self._order: Sequence[int] = ()
+
+    # --- planning ---
+
+    def plan(self, start: int, stop: int, routes: Sequence[Route], most_sticky_bytes: int) -> bool:
+        """Choose a lane for each of the rows from ``start`` on; False: not for all of them yet, ``plan_on()``.
+
+        ``routes`` has a route for each topic's number, or one for all rows. The plan ends early when a topic has got so
+        many bytes for its sticky partition: the next one may have another. ``planned`` tells how many rows it has.
+        """
+        self.start = start
+        self.sticky_bytes = [0] * len(routes)
+        self._stop = max(start, min(stop, self._row_count))
+        self._routes = routes
+        self._most_sticky_bytes = most_sticky_bytes
+        self._lanes = []
+        if self._hashes_keys or self._partition is not None or self._topic is not None:
+            return self.plan_on()
+        lane = routes[0].first_lane if routes[0].partition_count > 0 else 0
+        self._lanes = [lane] * (self._stop - start)
+        self._end_plan()
+        return True
+
+    def plan_on(self) -> bool:
+        """The next step of a plan that was not done in one."""
+        self._choose_lanes()
+        if self.start + len(self._lanes) < self._stop:
+            return False
+        self._end_plan()
+        return True
+
+    def refusals(self) -> tuple[array[int], array[int]]:
+        """Of the refused rows, in order: the topic's number (or NULL_TOPIC), and the partition (-1 for none)."""
+        topics, partitions = array("i"), array("q")
+        for row in (self.row_at(position) for position in range(self.refused)):
+            topics.append(self.topic_of(row))
+            partitions.append(self._partition_of(row))
+        return topics, partitions
+
+    def lanes(self) -> array[int] | None:
+        """The planned rows' lanes, row by row; None when they are all in one."""
+        if len(set(self._lanes)) <= 1:
+            return None
+        most = max(self._lanes)
+        return array("B" if most < 256 else "H" if most < 65536 else "i", self._lanes)
+
+    def row_at(self, position: int) -> int:
+        """The row at a place of the order."""
+        return self.start + self._order[position]
+
+    def lane_at(self, position: int) -> int:
+        """The lane of the row at a place of the order."""
+        return self._lanes[self._order[position]]
+
+    def end_of_lane(self, position: int) -> int:
+        """The place of the first row of another lane behind ``position``."""
+        return self._lane_ends[self.lane_at(position)]
+
+    # --- rows as objects, for those that cannot go the short way ---
+
+    def record(self, row: int) -> tuple[int, bytes | None, bytes | None, Headers | None]:
+        """A row as time stamp, key, value and headers. Raises SerializationError for one that is no record."""
+        timestamp_ms = self._timestamp_of(row)
+        if timestamp_ms is None:
+            raise SerializationError("its timestamp is out of range: expected milliseconds in 64 bits")
+        key = None if self._key is None else self._key(row)
+        value = self._value(row)
+        return timestamp_ms, key, value, None if self._headers is None else self._headers(row)
+
+    def topic_of(self, row: int) -> int:
+        """The number of a row's topic, or NULL_TOPIC."""
+        topic = 0 if self._topic is None else self._topic(row)
+        return NULL_TOPIC if topic is None else topic
+
+    def partition_of(self, row: int) -> int | None:
+        """What a row says of its partition."""
+        return None if self._partition is None else self._partition(row)
+
+    # --- encoding ---
+
+    def append_run(self, builder: RecordBatchBuilder, stop: int, most_bytes: int) -> int:
+        """Encode the rows from ``position`` to ``stop`` for as long as that goes on.
+
+        Returns 0 when it came there, or ``encoded_bytes`` to ``most_bytes``, when the builder is full, and before a row
+        that is no record, of which ``record()`` says why; else the memory that it needs over the builder's allowance.
+        """
+        start, order, is_plain = self.start, self._order, self._headers is None and self._timestamp is None
+        try_append, now_ms = builder.try_append, self.now_ms
+        while self.position < stop and self.encoded_bytes < most_bytes:
+            row = start + order[self.position]
+            try:
+                if is_plain:
+                    size = try_append(now_ms, None if self._key is None else self._key(row), self._value(row), None)
+                else:
+                    size = try_append(*self.record(row))
+            except SerializationError:
+                return 0
+            if size <= 0:
+                return -size
+            self.position += 1
+            self.encoded_bytes += size
+        return 0
+
+    # internals
+
+    def _choose_lanes(self) -> None:
+        routes, lanes = self._routes, self._lanes
+        start = self.start + len(lanes)
+        hashed = 0
+        for row in range(start, min(self._stop, start + STEP_ROWS)):
+            topic = self.topic_of(row)
+            first_lane, partition_count, sticky_partition = routes[topic] if 0 <= topic < len(routes) else (0, 0, -1)
+            partition = self.partition_of(row) if partition_count > 0 else -1
+            if partition is not None:
+                lanes.append(first_lane + 1 + partition if 0 <= partition < partition_count else 0)
+                continue
+            key = self._hashed_key_of(row)
+            if key is not None:
+                lanes.append(first_lane + 1 + (murmur2(key) & 0x7FFFFFFF) % partition_count)
+                hashed += len(key)
+                if hashed >= STEP_BYTES:
+                    break
+            else:
+                lanes.append(first_lane + 1 + sticky_partition)
+                self.sticky_bytes[topic] += RECORD_COST + self._value_size_of(row)
+                if self.sticky_bytes[topic] >= self._most_sticky_bytes:
+                    self._stop = row + 1
+                    break
+
+    def _end_plan(self) -> None:
+        lanes = self._lanes
+        counts = Counter(lanes)
+        used = sorted(counts)
+        self._order = sorted(range(len(lanes)), key=lanes.__getitem__)
+        self._lane_ends = dict(zip(used, accumulate(counts[lane] for lane in used), strict=True))
+        self.planned = len(lanes)
+        self.position = self.refused = counts[0]
+
+    def _hashed_key_of(self, row: int) -> bytes | None:
+        if not self._hashes_keys or self._key is None:
+            return None
+        try:
+            return self._key(row)
+        except SerializationError:
+            return None  # it is told when the row is encoded
+
+    def _value_size_of(self, row: int) -> int:
+        try:
+            return len(self._value(row) or b"")
+        except SerializationError:
+            return 0
+
+    def _partition_of(self, row: int) -> int:
+        partition = self.partition_of(row)
+        return -1 if partition is None else partition
+
+    def _timestamp_of(self, row: int) -> int | None:
+        number = None if self._timestamp is None else self._timestamp(row)
+        if number is None:
+            return self.now_ms
+        timestamp_ms = number * self._multiplier // self._divisor
+        return timestamp_ms if INT64_MIN <= timestamp_ms <= INT64_MAX else None
+
+
+def order_of(lanes: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
+    """Of rows with these lanes: the row at each place of their order, and the place of each row."""
+    order = sorted(range(len(lanes)), key=lanes.__getitem__)
+    places = array("i", bytes(4 * len(lanes)))
+    for place, row in enumerate(order):
+        places[row] = place
+    return array("i", order), places
+
+
+# --- readers: row → what it has in a column; they raise ValueError when made, for buffers shorter than the column ---
+
+
+def _numbers(column: NumberColumn) -> Callable[[int], int | None]:
+    rows = column.offset + column.length
+    is_null = _nulls(column.validity, column.offset, rows)
+    numbers = _integers(column.data, column.width, rows if column.length else 0)
+    offset = column.offset
+    if is_null is None:
+        return lambda row: numbers[offset + row]
+    return lambda row: None if is_null(row) else numbers[offset + row]
+
+
+def _strings(column: BytesColumn, name: str) -> Callable[[int], bytes | None]:
+    """As ``_plain_strings``, for those with indices too. Readers raise SerializationError for what is not there."""
+    read = _plain_strings(column, name)
+    if column.indices is None:
+        return read
+    index_of, length = _numbers(column.indices), column.length
+
+    def read_indexed(row: int) -> bytes | None:
+        index = index_of(row)
+        if index is None:
+            return None
+        if not 0 <= index < length:
+            raise _outside(name)
+        return read(index)
+
+    return read_indexed
+
+
+def _plain_strings(column: BytesColumn, name: str) -> Callable[[int], bytes | None]:
+    offset, rows = column.offset, column.offset + column.length
+    is_null = _nulls(column.validity, offset, rows)
+    if column.layout == Layout.NULLS or not column.length:
+        return lambda row: None
+    if column.layout == Layout.FIXED:
+        read = _fixed(column, rows)
+    elif column.layout == Layout.VIEWS:
+        read = _views(column, rows, name)
+    else:
+        read = _pieces(column, rows, name)
+    if is_null is None:
+        return read
+    return lambda row: None if is_null(row) else read(row)
+
+
+def _fixed(column: BytesColumn, rows: int) -> Callable[[int], bytes]:
+    offset, width = column.offset, column.width
+    data = _checked(column.data, rows * width)
+    return lambda row: data[(offset + row) * width : (offset + row + 1) * width].tobytes()
+
+
+def _pieces(column: BytesColumn, rows: int, name: str) -> Callable[[int], bytes]:
+    offset = column.offset
+    ends = _integers(column.offsets, 4 if column.layout == Layout.SMALL else 8, rows + 1)
+    data = _checked(column.data, 0)
+    size = len(data)
+
+    def read(row: int) -> bytes:
+        start, stop = ends[offset + row], ends[offset + row + 1]
+        if not 0 <= start <= stop <= size:
+            raise _outside(name)
+        return data[start:stop].tobytes()
+
+    return read
+
+
+def _views(column: BytesColumn, rows: int, name: str) -> Callable[[int], bytes]:
+    offset = column.offset
+    views = _checked(column.offsets, rows * 16)
+    numbers = _integers(column.offsets, 4, rows * 4)
+    buffers = [_checked(buffer, 0) for buffer in column.buffers]
+
+    def read(row: int) -> bytes:
+        place = 4 * (offset + row)
+        size = numbers[place]
+        if 0 <= size <= 12:
+            return views[4 * place + 4 : 4 * place + 4 + size].tobytes()
+        index, start = numbers[place + 2], numbers[place + 3]
+        if size < 0 or start < 0 or not 0 <= index < len(buffers) or start + size > len(buffers[index]):
+            raise _outside(name)
+        return buffers[index][start : start + size].tobytes()
+
+    return read
+
+
+def _headers(column: HeadersColumn) -> Callable[[int], Headers | None]:
+    offset, rows, entries = column.offset, column.offset + column.length, column.entries
+    is_null = _nulls(column.validity, offset, rows)
+    ends = _integers(column.offsets, 4 if column.layout == Layout.SMALL else 8, rows + 1 if column.length else 0)
+    names, values = _strings(column.names, "header key"), _strings(column.values, "header value")
+    is_entry_null = _nulls(entries.validity, entries.offset, entries.offset + entries.length)
+    if not _length_of(column.names) == _length_of(column.values) == entries.length:
+        raise ValueError("a table's headers have names and values of different numbers")
+
+    def read(row: int) -> Headers | None:
+        if is_null is not None and is_null(row):
+            return None
+        start, stop = ends[offset + row], ends[offset + row + 1]
+        if not 0 <= start <= stop <= entries.length:
+            raise SerializationError(f"its headers are {start} to {stop} of {entries.length}")
+        found = []
+        for entry in range(start, stop):
+            if is_entry_null is not None and is_entry_null(entry):
+                raise SerializationError(f"header {entry - start} is null: expected a key and a value")
+            name = names(entry)
+            if name is None:
+                raise SerializationError(f"the key of header {entry - start} is null: expected a string")
+            try:
+                text = name.decode()
+            except UnicodeDecodeError:
+                raise SerializationError(f"the key of header {entry - start} is not UTF-8") from None
+            found.append((text, values(entry)))
+        return found
+
+    return read
+
+
+def _nulls(validity: Any, offset: int, rows: int) -> Callable[[int], bool] | None:
+    if validity is None:
+        return None
+    bits = _checked(validity, (rows + 7) // 8)
+    return lambda row: not bits[(offset + row) >> 3] >> ((offset + row) & 7) & 1
+
+
+def _integers(buffer: Any, width: int, count: int) -> memoryview:
+    data = _checked(buffer, count * width)
+    return data[: len(data) // width * width].cast("i" if width == 4 else "q") if width else data
+
+
+def _checked(buffer: Any, least: int) -> memoryview:
+    """A buffer's bytes; raises ValueError when they are fewer than ``least``."""
+    data = memoryview(b"" if buffer is None else buffer).cast("B")
+    if len(data) < least:
+        raise ValueError(f"a table's buffer has {len(data)} bytes where its rows need {least}")
+    return data
+
+
+def _outside(name: str) -> SerializationError:
+    return SerializationError(f"its {name} does not lie within the buffers of its column")
+
+
+def _length_of(column: BytesColumn) -> int:
+    """The rows of a column: those of its indices, if it has any."""
+    return column.length if column.indices is None else column.indices.length

@@ -26,8 +26,9 @@ from crc32c import crc32c
 
 from ..common import ConsumedRecord
 from ..errors import CorruptMessageError, UnsupportedForMessageFormatError
-from .builder import BATCH_HEADER_SIZE, Buffer, RecordBatchBuilder, decode_records
+from .builder import RecordBatchBuilder, decode_records
 from .compression import Compression, decompress
+from .encoding import BATCH_HEADER_SIZE, Buffer
 from .record_columns import RecordColumns
 
 __all__ = [

@@ -1,33 +1,486 @@
-"""Chooses the form of the byte kernel: compiled, or its Python twin; everybody else imports the kernel from here.
+"""The byte kernel in plain Python: the twin of `builder.pyx`, byte for byte.
 
-Owns the choice only. Both forms have the same names and give the same bytes. Compiled modules may also
-`cimport RecordBatchBuilder` from `aiokafkapy.record._kernel`, which is the class that is found here when they run.
+Owns the innermost loops over bytes: encoding records into a batch, decoding a batch's records, murmur2. It knows no
+clock, no network and no topic; sizes and offsets are ints, timestamps are milliseconds since the epoch.
 
-Kafka's counterpart of the builder is `MemoryRecordsBuilder`.
+Kafka counterparts: `MemoryRecordsBuilder`, `DefaultRecord`, `DefaultRecordBatch.writeHeader`, `Utils.murmur2`.
+
+Rules:
+- Whatever is changed here is changed in `builder.pyx` too; tests/unit/record/test_kernel.py compares their bytes.
+- Records are encoded once, as they come, into one buffer; nothing is encoded again when the batch is sealed.
+- A batch's header is a new `bytes` at each stamp, so what a transport still holds never changes under it.
+- A decoder believes no length and no count before it has checked it against the bytes that are there.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from array import array
+from collections.abc import Iterator, Sequence
+from struct import Struct
+from typing import Any, Final, TypeAlias
 
-from .. import _form
-from ._encoding_py import Buffer
-from ._kernel_py import BATCH_HEADER_SIZE, RecordTuple
+from crc32c import crc32c
 
-if TYPE_CHECKING:
-    from ._kernel_py import RecordBatchBuilder, decode_records, murmur2, plain_sizes, record_size_upper_bound
-elif _form.compiled:
-    from ._kernel import RecordBatchBuilder, decode_records, murmur2, plain_sizes, record_size_upper_bound
-else:
-    from ._kernel_py import RecordBatchBuilder, decode_records, murmur2, plain_sizes, record_size_upper_bound
+from ..common import NO_TIMESTAMP, Headers
+from ..errors import CorruptMessageError, IllegalStateError, RecordTooLargeError
+from .compression import decompress
+from .encoding import (
+    BATCH_HEADER_SIZE,
+    HEADS,
+    KEPT_VARINTS,
+    NO_HEADERS,
+    NO_KEY,
+    SHORT,
+    VARINTS,
+    Buffer,
+    encode_body,
+    varint,
+)
 
 __all__ = [
-    "BATCH_HEADER_SIZE",
-    "Buffer",
     "RecordBatchBuilder",
-    "RecordTuple",
     "decode_records",
     "murmur2",
     "plain_sizes",
     "record_size_upper_bound",
 ]
+
+RecordTuple: TypeAlias = tuple[
+    int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...], int, str, int, int
+]
+"""A decoded record, in the order of ConsumedRecord's fields."""
+
+MAX_RECORD_OVERHEAD: Final = 21
+"""Java's `DefaultRecord.MAX_RECORD_OVERHEAD`: length 5, attributes 1, timestamp delta 10, offset delta 5."""
+MAX_BATCH_SIZE: Final = 2**31 - 1
+"""Sizes on the wire are signed 32-bit."""
+MIN_RECORD_SIZE: Final = 7
+"""A record of nothing: length, attributes, two deltas, key and value of null, no headers; a byte each."""
+
+TRANSACTIONAL: Final = 0x10
+MAGIC: Final = 2
+UNKNOWN_LEADER_EPOCH: Final = -1
+NO_PRODUCER: Final = -1
+
+FIRST_STORAGE: Final = 511
+"""What a batch with a small record has, but for the byte that a bytearray adds."""
+SMALL_STORAGE: Final = 2048
+"""Up to here it doubles, then it grows by a quarter."""
+
+UNLIMITED: Final = 1 << 62
+"""An allowance that no batch reaches."""
+
+# base offset, length, leader epoch, magic, crc
+_PREAMBLE: Final = Struct(">qiibI")
+# attributes, last offset delta, base timestamp, max timestamp, producer id, producer epoch, base sequence, count
+_CHECKED_HEADER: Final = Struct(">hiqqqhii")
+
+
+class RecordBatchBuilder:
+    """Encodes records into one batch (magic 2): append, then seal once, then stamp and put `buffers()` on the wire.
+
+    `limit` is the size in bytes, header included, past which no further record is taken; an empty builder takes any
+    record. `size` counts the bytes of the batch so far, `count` its records, `records_size` the bytes of its records
+    before compression; `capacity` is the memory really held, which is what counts against `buffer_memory`. It never
+    grows over `allowance`, which is unlimited unless it is set. `expected` is how many bytes of records should come, as
+    far as anybody knows. A builder is for one thread at a time, but what
+    `records_view()` and `buffers()` give may be read in any thread.
+    """
+
+    __slots__ = (
+        "_header",
+        "_is_closed",
+        "_payload",
+        "_records_size",
+        "_room",
+        "_storage",
+        "allowance",
+        "base_sequence",
+        "base_timestamp",
+        "capacity",
+        "compression",
+        "count",
+        "expected",
+        "is_sealed",
+        "is_transactional",
+        "limit",
+        "max_timestamp",
+        "producer_epoch",
+        "producer_id",
+        "size",
+    )
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self.allowance = UNLIMITED
+        self.expected = 0  # bytes of records; a hint for the compiled form, a bytearray gives back what it does not use
+        self.size = BATCH_HEADER_SIZE
+        self.count = 0
+        self.capacity = 0
+        self.base_timestamp = NO_TIMESTAMP
+        self.max_timestamp = NO_TIMESTAMP
+        self.compression = 0
+        self.is_sealed = False
+        # the size up to which a record needs neither memory nor a look at the limit; none before the first record
+        self._room = 0
+        # what stamp() wrote last
+        self.producer_id = NO_PRODUCER
+        self.producer_epoch = NO_PRODUCER
+        self.base_sequence = NO_PRODUCER
+        self.is_transactional = False
+        # bytes
+        self._storage = bytearray()
+        self._is_closed = False
+        self._payload: Buffer | None = None
+        self._header: bytes | None = None
+        self._records_size = 0  # once the records themselves are gone
+
+    def try_append(self, timestamp_ms: int, key: Buffer | None, value: Buffer | None, headers: Headers | None) -> int:
+        """Encode a record and return its size in bytes; 0 when it does not fit and the batch is not empty.
+
+        When it fits, but not without more memory than `allowance`, the negative of the capacity that is needed.
+        Raises TypeError when key or value is no bytes-like object, and IllegalStateError once the records were viewed
+        or the batch sealed. Whatever is raised, the batch is as it was.
+        """
+        count = self.count
+        delta = timestamp_ms - self.base_timestamp
+        # What a record almost always is, without a call for each of its parts. `_room` is 0 where more must be looked
+        # at: a batch that is empty or closed, a record that needs more memory or is the first that does not fit.
+        if (
+            0 <= delta < KEPT_VARINTS
+            and count < KEPT_VARINTS
+            and type(value) is bytes
+            and (value_size := len(value)) < SHORT
+            and (key is None or (type(key) is bytes and len(key) < SHORT))
+            and not headers
+        ):
+            if key is None:
+                body = b"".join((HEADS[delta], VARINTS[count], NO_KEY[value_size], value, NO_HEADERS))
+            else:
+                key_size = VARINTS[len(key)]
+                body = b"".join((HEADS[delta], VARINTS[count], key_size, key, VARINTS[value_size], value, NO_HEADERS))
+            record = VARINTS[len(body)] + body
+            record_size = len(record)
+            size = self.size + record_size
+            if size <= self._room:
+                self._storage += record
+                self.count = count + 1
+                self.size = size
+                if timestamp_ms > self.max_timestamp:
+                    self.max_timestamp = timestamp_ms
+                return record_size
+        return self._append_any(timestamp_ms, key, value, headers)
+
+    @property
+    def records_size(self) -> int:
+        """The bytes of the records before compression."""
+        return self.size - BATCH_HEADER_SIZE if self._payload is None else self._records_size
+
+    def append_run(self, timestamp_ms: int, values: Sequence[Buffer | None], start: int, stop: int) -> int:
+        """Encode `values[start:stop]`, without keys and headers, up to one for `try_append` to look at: its position.
+
+        That one may fit, or not, or be no record: `try_append` tells.
+        """
+        position = start
+        while position < stop and type(values[position]) in _PLAIN:
+            if self.try_append(timestamp_ms, None, values[position], None) <= 0:
+                break
+            position += 1
+        return position
+
+    def records_view(self) -> memoryview:
+        """The records as encoded, in one piece (a copy, when they lie in several); no record can be appended after.
+
+        For the compressor, in this thread or another. Raises IllegalStateError once the batch is sealed with a
+        compressed payload, for the raw bytes are gone then.
+        """
+        if self._payload is not None:
+            raise IllegalStateError("the batch is compressed: its raw records are gone")
+        self._is_closed, self._room = True, 0
+        return memoryview(self._storage).toreadonly()
+
+    def seal(self, compression: int, compressed_payload: Buffer | None = None) -> None:
+        """End appending, once; with a codec, `compressed_payload` replaces the raw records, which are freed."""
+        if self.is_sealed:
+            raise IllegalStateError("the batch is sealed already")
+        if (compression == 0) != (compressed_payload is None):
+            raise ValueError("a compressed payload goes with a codec, and a codec with a payload")
+        if compressed_payload is not None:
+            payload_size = len(memoryview(compressed_payload).cast("B"))
+            if payload_size > MAX_BATCH_SIZE - BATCH_HEADER_SIZE:
+                raise ValueError(f"a compressed payload of {payload_size} bytes does not fit into a batch")
+            self._records_size = self.records_size
+            self._payload = compressed_payload
+            self._storage = bytearray()  # not cleared: a view of it may still be held
+            self.size = BATCH_HEADER_SIZE + payload_size
+            self.capacity = payload_size
+        self.compression = compression
+        self.is_sealed = self._is_closed = True
+        self._room = 0
+
+    def stamp(self, producer_id: int, epoch: int, base_sequence: int, is_transactional: bool = False) -> None:
+        """Write the header for this producer id, epoch and sequence; the same values again give the same bytes.
+
+        May be called again with other values (KIP-360); buffers given out before keep the old header.
+        """
+        if not self.is_sealed:
+            raise IllegalStateError("seal the batch before it is stamped")
+        unchanged = (
+            self.producer_id == producer_id
+            and self.producer_epoch == epoch
+            and self.base_sequence == base_sequence
+            and self.is_transactional == is_transactional
+        )
+        if self._header is not None and unchanged:
+            return
+        attributes = self.compression | (TRANSACTIONAL if is_transactional else 0)
+        checked = _CHECKED_HEADER.pack(
+            attributes,
+            self.count - 1,
+            self.base_timestamp,
+            self.max_timestamp,
+            producer_id,
+            epoch,
+            base_sequence,
+            self.count,
+        )
+        crc = crc32c(self._storage if self._payload is None else self._payload, crc32c(checked))
+        self._header = _PREAMBLE.pack(0, self.size - 12, UNKNOWN_LEADER_EPOCH, MAGIC, crc) + checked
+        self.producer_id = producer_id
+        self.producer_epoch = epoch
+        self.base_sequence = base_sequence
+        self.is_transactional = is_transactional
+
+    def buffers(self) -> tuple[Buffer, ...]:
+        """Header and records as they go on the wire, without a copy: two buffers or more, never to be changed.
+
+        Stamps the batch as nobody's when it was not. Raises IllegalStateError before the batch is sealed.
+        """
+        if self._header is None:
+            self.stamp(NO_PRODUCER, NO_PRODUCER, NO_PRODUCER)
+        assert self._header is not None
+        return self._header, self.records_view() if self._payload is None else self._payload
+
+    def records(self) -> Iterator[tuple[int, bytes | None, bytes | None, Headers]]:
+        """Decode what was appended, in order, as (timestamp_ms, key, value, headers); for splitting a batch."""
+        if self._payload is None:
+            data: Buffer = self._storage
+        else:
+            data = decompress(self.compression, self._payload, self.records_size)
+        for _, key, value, headers, timestamp_ms, *_ in decode_records(data, self.count, 0, self.base_timestamp):
+            yield timestamp_ms, key, value, headers
+
+    # internals
+
+    def _append_any(self, timestamp_ms: int, key: Buffer | None, value: Buffer | None, headers: Headers | None) -> int:
+        """``try_append`` of whatever record, into a batch in whatever state."""
+        if self._is_closed:
+            raise IllegalStateError("the batch is closed and takes no more records")
+        count = self.count
+        body = encode_body(self._timestamp_delta(timestamp_ms), count, key, value, headers)
+        record = varint(len(body)) + body
+        record_size = len(record)
+        size = self.size + record_size
+        if size > self.limit and count:
+            return 0
+        if size > MAX_BATCH_SIZE:
+            text = f"a record of {record_size} bytes does not fit into a batch, which may have {MAX_BATCH_SIZE}"
+            raise RecordTooLargeError(text, size=record_size, limit=MAX_BATCH_SIZE)
+        needed = size - BATCH_HEADER_SIZE
+        if needed < self.capacity:
+            self._storage += record
+        else:
+            capacity = self._next_capacity(needed)
+            if capacity > self.allowance:
+                return -capacity
+            self._grow(capacity, record)
+        if not count:
+            self.base_timestamp = self.max_timestamp = timestamp_ms
+        elif timestamp_ms > self.max_timestamp:
+            self.max_timestamp = timestamp_ms
+        self.count = count + 1
+        self.size = size
+        # A bytearray ends with a byte that nobody sees. Where the largest timestamp is near, each is looked at.
+        if self.base_timestamp < 2**63 - KEPT_VARINTS:
+            self._room = min(self.limit, BATCH_HEADER_SIZE + self.capacity - 1)
+        return record_size
+
+    def _next_capacity(self, needed: int) -> int:
+        """What the storage is to hold next: few steps, each of which is paid for, and little for nothing."""
+        wanted = max(FIRST_STORAGE, 2 * needed)
+        if needed >= SMALL_STORAGE:
+            wanted = needed + needed // 4 if self.count else needed  # a large record is often alone
+        return max(needed, min(wanted, self.limit - BATCH_HEADER_SIZE)) + 1
+
+    def _grow(self, capacity: int, record: bytes) -> None:
+        """Add a record, and have the storage hold ``capacity`` bytes: by itself it would grow by an eighth, as counted
+        nowhere.
+        """
+        used = len(self._storage)
+        storage = bytearray(capacity - 1)
+        storage[:used] = self._storage
+        storage[used : used + len(record)] = record
+        del storage[used + len(record) :]  # it keeps the memory as long as half of it is used
+        self._storage = storage
+        self.capacity = storage.__alloc__()
+
+    def _timestamp_delta(self, timestamp_ms: int) -> int:
+        if not -(2**63) <= timestamp_ms < 2**63:
+            raise OverflowError(f"timestamp_ms {timestamp_ms} does not fit into 64 bits")
+        if not self.count:
+            return 0
+        # Wraps around as Java's long does.
+        return (timestamp_ms - self.base_timestamp + 2**63) % 2**64 - 2**63
+
+
+def record_size_upper_bound(key: Buffer | None, value: Buffer | None, headers: Headers | None) -> int:
+    """The most bytes that a batch with only this record can have, its header included.
+
+    Java's `AbstractRecords.estimateSizeInBytesUpperBound`, but for a few bytes: what it compares with
+    `max.request.size` and `buffer.memory`.
+    """
+    size = BATCH_HEADER_SIZE + MAX_RECORD_OVERHEAD + 15
+    if key is not None:
+        size += _size_of(key)
+    if value is not None:
+        size += _size_of(value)
+    for name, content in headers or ():
+        size += 10 + len(name.encode()) + (0 if content is None else _size_of(content))
+    return size
+
+
+def plain_sizes(values: list[Any]) -> tuple[array[int], int] | None:
+    """The sizes of values that are all bytes or None, -1 for None, and their sum; None when one is something else, or
+    too long for any batch.
+    """
+    if not _PLAIN.issuperset(map(type, values)):
+        return None
+    try:
+        if None in values:
+            sizes = array("i", [-1 if value is None else len(value) for value in values])
+            return sizes, sum(size for size in sizes if size > 0)
+        sizes = array("i", map(len, values))
+    except OverflowError:
+        return None
+    return sizes, sum(sizes)
+
+
+_PLAIN: Final = frozenset((bytes, type(None)))
+
+
+def decode_records(
+    data: Buffer,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    append_time: int | None = None,
+    topic: str = "",
+    partition: int = -1,
+) -> list[RecordTuple]:
+    """Decode the `count` records of an uncompressed records section, which they must fill exactly.
+
+    With `append_time` every record has this timestamp (a topic of LogAppendTime). Header names that are no UTF-8 are
+    decoded with replacement, as Java does. Raises CorruptMessageError for anything that is not so; never reads past
+    the end, and what it allocates is bounded by the bytes that are there.
+    """
+    view = memoryview(data).cast("B")
+    end = len(view)
+    if count < 0 or count * MIN_RECORD_SIZE > end:
+        raise CorruptMessageError(f"a batch says it has {count} records, its {end} bytes cannot hold them")
+    records: list[RecordTuple] = []
+    timestamp_type = int(append_time is not None)
+    position = 0
+    for _ in range(count):
+        size, position = _read_varint(view, position, end)
+        if size < MIN_RECORD_SIZE - 1 or size > end - position:
+            raise CorruptMessageError(f"a record says it has {size} bytes, {end - position} are left in its batch")
+        end_of_record = position + size
+        timestamp_delta, offset_delta, key, value, headers = _decode_record(view, position, end_of_record)
+        timestamp_ms = _wrapped(base_timestamp + timestamp_delta) if append_time is None else append_time
+        offset = _wrapped(base_offset + offset_delta)
+        records.append((offset, key, value, headers, timestamp_ms, topic, partition, timestamp_type))
+        position = end_of_record
+    if position != end:
+        raise CorruptMessageError(f"{end - position} bytes are left over after the {count} records of a batch")
+    return records
+
+
+def murmur2(data: Buffer) -> int:
+    """Kafka's 32-bit murmur2 hash, signed as Java's int (`Utils.murmur2`)."""
+    data = data if type(data) is bytes else memoryview(data).tobytes()
+    length = len(data)
+    hashed = 0x9747B28C ^ length
+    for (word,) in _LITTLE_ENDIAN_WORD.iter_unpack(data[: length & ~3]):
+        word = word * _MURMUR_M & 0xFFFFFFFF
+        word = (word ^ word >> 24) * _MURMUR_M & 0xFFFFFFFF
+        hashed = (hashed * _MURMUR_M & 0xFFFFFFFF) ^ word
+    tail = data[length & ~3 :]
+    if tail:
+        hashed = (hashed ^ int.from_bytes(tail, "little")) * _MURMUR_M & 0xFFFFFFFF
+    hashed = (hashed ^ hashed >> 13) * _MURMUR_M & 0xFFFFFFFF
+    hashed ^= hashed >> 15
+    return hashed - 2**32 if hashed & 2**31 else hashed
+
+
+_LITTLE_ENDIAN_WORD: Final = Struct("<I")
+_MURMUR_M: Final = 0x5BD1E995
+
+
+def _size_of(data: Buffer) -> int:
+    return len(data) if type(data) is bytes else memoryview(data).nbytes
+
+
+def _decode_record(
+    view: memoryview, position: int, end: int
+) -> tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]:
+    position += 1  # attributes: none is in use
+    timestamp_delta, position = _read_varint(view, position, end, 10)
+    offset_delta, position = _read_varint(view, position, end)
+    key, position = _read_bytes(view, position, end)
+    value, position = _read_bytes(view, position, end)
+    header_count, position = _read_varint(view, position, end)
+    if header_count < 0 or header_count * 2 > end - position:
+        raise CorruptMessageError(f"a record says it has {header_count} headers, {end - position} bytes are left of it")
+    headers = []
+    for _ in range(header_count):
+        name, position = _read_bytes(view, position, end)
+        if name is None:
+            raise CorruptMessageError("a record has a header without a name")
+        content, position = _read_bytes(view, position, end)
+        headers.append((name.decode("utf-8", "replace"), content))
+    if position != end:
+        raise CorruptMessageError(f"{end - position} bytes are left over after a record's headers")
+    return timestamp_delta, offset_delta, key, value, tuple(headers)
+
+
+def _wrapped(number: int) -> int:
+    """As a signed 64-bit integer wraps around, in C and in Java."""
+    return (number + 2**63) % 2**64 - 2**63
+
+
+def _read_bytes(view: memoryview, position: int, end: int) -> tuple[bytes | None, int]:
+    size, position = _read_varint(view, position, end)
+    if size == -1:
+        return None, position
+    if size < 0 or size > end - position:
+        raise CorruptMessageError(f"a field says it has {size} bytes, {end - position} are left of its record")
+    return bytes(view[position : position + size]), position + size
+
+
+def _read_varint(view: memoryview, position: int, end: int, most_bytes: int = 5) -> tuple[int, int]:
+    """Value and next position; 32-bit numbers take up to 5 bytes, 64-bit ones up to 10."""
+    zigzag = shift = 0
+    for _ in range(most_bytes):
+        if position >= end:
+            raise CorruptMessageError("a record ends within a number")
+        byte = view[position]
+        position += 1
+        zigzag |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            break
+        shift += 7
+    else:
+        raise CorruptMessageError(f"a number of a record is longer than {most_bytes} bytes")
+    # Bits past the width are dropped, as Java drops them.
+    zigzag &= 0xFFFFFFFF if most_bytes == 5 else 0xFFFFFFFFFFFFFFFF
+    return zigzag >> 1 ^ -(zigzag & 1), position

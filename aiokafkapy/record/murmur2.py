@@ -6,7 +6,8 @@ from the next. Kafka's counterparts: `Utils.murmur2`, `Utils.toPositive`, `Built
 
 from __future__ import annotations
 
-from .builder import Buffer, murmur2
+from .builder import murmur2
+from .encoding import Buffer
 
 __all__ = ["murmur2", "partition_for_key"]
 

@@ -1,19 +1,175 @@
-"""Chooses the form of the kernel that reads batches into columns: compiled, or its Python twin.
+"""The kernel that reads batches into columns, in plain Python: the twin of `record_columns.pyx`, byte for byte.
 
-Owns the choice only, as `builder` does for the byte kernel; both forms have the same names and give the same bytes.
+Owns the way from the records of batches into buffers as Arrow lays them out. It knows no pyarrow, no connection and no
+topic's name. Java has no counterpart.
+
+Rules:
+- Whatever is changed here is changed in `record_columns.pyx` too; tests/unit/record/test_record_columns.py compares
+  them.
+- A batch is read as a whole or not at all: when its bytes are wrong, nothing of it stays.
+- The bytes are a stranger's: no length and no count is believed before it is checked against the bytes that are there.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from array import array
+from typing import Any, Final
 
-from .. import _form
-
-if TYPE_CHECKING:
-    from ._columns_kernel_py import OFFSET_MAX, RecordColumns
-elif _form.compiled:
-    from ._columns_kernel import OFFSET_MAX, RecordColumns
-else:
-    from ._columns_kernel_py import OFFSET_MAX, RecordColumns
+from .builder import decode_records
+from .columns import ReadHeaders, ReadRecords, ReadStrings
 
 __all__ = ["OFFSET_MAX", "RecordColumns"]
+
+MOST_COLUMN_BYTES: Final = 2**31 - 1
+"""What the offsets of a column of strings can count."""
+OFFSET_MAX: Final = 2**63 - 1
+MICROSECONDS: Final = 1000
+"""In a millisecond."""
+
+
+class RecordColumns:
+    """Gathers the records of many batches; `take` gives their columns and begins anew.
+
+    ``row_count`` and ``data_bytes`` (of keys, values and headers) say how much there is.
+    """
+
+    __slots__ = (
+        "_has_headers",
+        "_header_names",
+        "_header_starts",
+        "_header_values",
+        "_headerless",
+        "_keys",
+        "_offsets",
+        "_timestamp_types",
+        "_timestamps",
+        "_values",
+        "data_bytes",
+        "row_count",
+    )
+
+    def __init__(self, with_headers: bool = False) -> None:
+        self._has_headers = with_headers
+        self._begin()
+
+    def append(
+        self,
+        data: Any,
+        count: int,
+        base_offset: int,
+        base_timestamp: int,
+        append_time: int | None = None,
+        first_offset: int = 0,
+        end_offset: int = OFFSET_MAX,
+    ) -> int:
+        """Read the ``count`` records of an uncompressed records section, which they must fill exactly, but for those
+        before ``first_offset`` and those from ``end_offset`` on; returns how many rows came.
+
+        Raises CorruptMessageError, and OverflowError when a column could have 2 GiB: `take` what is there first.
+        """
+        self._check_room(len(data))
+        records = decode_records(data, count, base_offset, base_timestamp, append_time)
+        records = [record for record in records if first_offset <= record[0] < end_offset]
+        for offset, key, value, headers, timestamp_ms, _, _, timestamp_type in records:
+            self._offsets.append(offset)
+            self._timestamps.append(_wrapped(timestamp_ms * MICROSECONDS))
+            self._timestamp_types.append(timestamp_type)
+            self._keys.append(key)
+            self._values.append(value)
+            self.data_bytes += len(key or b"") + len(value or b"")
+            if self._has_headers:
+                self._append_headers(headers)
+        self.row_count += len(records)
+        return len(records)
+
+    def take(self) -> ReadRecords:
+        """The columns of all rows since the last time."""
+        headers = None
+        if self._has_headers:
+            headers = ReadHeaders(
+                self._headerless.validity(), self._headerless.null_count, self._header_starts.tobytes(),
+                self._header_names.take(), self._header_values.take(),
+            )  # fmt: skip
+        taken = ReadRecords(
+            self.row_count, self._offsets.tobytes(), self._timestamps.tobytes(), self._timestamp_types.tobytes(),
+            self._keys.take(), self._values.take(), headers,
+        )  # fmt: skip
+        self._begin()
+        return taken
+
+    # internals
+
+    def _begin(self) -> None:
+        self.row_count = self.data_bytes = 0
+        self._offsets = array("q")
+        self._timestamps = array("q")
+        self._timestamp_types = array("i")
+        self._keys = _Strings()
+        self._values = _Strings()
+        # A row without headers has a null for them, as in Spark's connector.
+        self._headerless = _Validity()
+        self._header_starts = array("i", [0])
+        self._header_names = _Strings()
+        self._header_values = _Strings()
+
+    def _check_room(self, size: int) -> None:
+        """For a section of ``size`` bytes. A name's bytes that are no UTF-8 become three each."""
+        strings = max(len(self._keys.data), len(self._values.data), len(self._header_values.data))
+        if max(strings + size, len(self._header_names.data) + 3 * size) > MOST_COLUMN_BYTES:
+            raise OverflowError(f"{size} bytes of records do not fit into columns that have {self.data_bytes} bytes")
+
+    def _append_headers(self, headers: tuple[tuple[str, bytes | None], ...]) -> None:
+        self._headerless.append(bool(headers))
+        for name, value in headers:
+            encoded = name.encode()
+            self._header_names.append(encoded)
+            self._header_values.append(value)
+            self.data_bytes += len(encoded) + len(value or b"")
+        self._header_starts.append(self._header_values.count)
+
+
+class _Validity:
+    """A bit for each row, the lowest first; 0 is null."""
+
+    __slots__ = ("_bits", "count", "null_count")
+
+    def __init__(self) -> None:
+        self._bits = bytearray()
+        self.count = 0
+        self.null_count = 0
+
+    def append(self, is_there: bool) -> None:
+        if self.count % 8 == 0:
+            self._bits.append(0)
+        if is_there:
+            self._bits[-1] |= 1 << self.count % 8
+        else:
+            self.null_count += 1
+        self.count += 1
+
+    def validity(self) -> bytes | None:
+        return bytes(self._bits) if self.null_count else None
+
+
+class _Strings(_Validity):
+    """Byte strings one after the other, and where each begins."""
+
+    __slots__ = ("_starts", "data")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._starts = array("i", [0])
+        self.data = bytearray()
+
+    def append(self, item: bytes | None) -> None:  # type: ignore[override]
+        super().append(item is not None)
+        self.data += item or b""
+        self._starts.append(len(self.data))
+
+    def take(self) -> ReadStrings:
+        return ReadStrings(self.validity(), self.null_count, self._starts.tobytes(), bytes(self.data))
+
+
+def _wrapped(number: int) -> int:
+    """As 64 bits hold it."""
+    return (number + 2**63) % 2**64 - 2**63

@@ -37,6 +37,7 @@ from aiokafkapy.protocol.messages import build_request
 from aiokafkapy.protocol.produce import decode_produce_response
 from aiokafkapy.record.batch import iter_batches
 from aiokafkapy.record.compression import Compression, compress, decompress
+from tests.forms import plain_form
 
 from ..unit.broker.socketless import SocketlessNode, socketless_node
 from ..unit.client.fakes import ClientUnderTest, FakeCluster
@@ -236,7 +237,7 @@ class Batches(Target):
     _MOST_DECOMPRESSED: Final = 64 * KIBIBYTE
 
     def __init__(self) -> None:
-        self._records, self._columns = _forms("_kernel"), _forms("_columns_kernel")
+        self._records, self._columns = _forms("aiokafkapy.record.builder"), _forms("aiokafkapy.record.record_columns")
 
     def valid(self, chance: random.Random) -> bytes:
         return b"".join(batch(chance) for _ in range(chance.randrange(1, 3)))
@@ -343,8 +344,8 @@ _VERSIONS: Final = frozenset(EVERY_VERSION)
 
 
 def _forms(name: str) -> list[ModuleType]:
-    twin = importlib.import_module(f"aiokafkapy.record.{name}_py")
-    return [importlib.import_module(f"aiokafkapy.record.{name}"), twin] if _form.compiled else [twin]
+    plain = plain_form(name)
+    return [importlib.import_module(name), plain] if _form.compiled else [plain]
 
 
 def _outcome(read: Any) -> Any:

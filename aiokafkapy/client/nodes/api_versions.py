@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """What a broker speaks, and which version of an API to use with it.
 
 Owns the ranges of one broker (``NodeApiVersions``) and of all connected ones (``ApiVersions``). Sends nothing: the

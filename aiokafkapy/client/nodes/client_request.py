@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """What is handed to the network client, and what comes back.
 
 Plain data, used by everything above the client. Kafka's counterparts are ``ClientRequest`` and ``ClientResponse``.

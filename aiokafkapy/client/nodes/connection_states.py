@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """The state of the connection to each node, and when the next attempt may be made.
 
 Owns the state machine, the back-off between attempts, set-up time-outs, throttling, and the walk over a host's

@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """The requests that were written to a node, or are being written, and have no answer yet.
 
 Owns one deque per node. Knows no socket and reads no clock. Kafka's counterpart is ``InFlightRequests``.

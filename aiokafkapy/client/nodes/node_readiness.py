@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """Which nodes can take a request now: the questions about connections, throttling and requests in flight.
 
 Owns the per-node state that the answers depend on. Pure: ``now`` is an argument, nothing here connects, writes or

@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """Lets coroutines wait until something about the client has changed, and look again.
 
 Owns the waiting futures. Knows nothing of what changed. Stands for ``Object.wait`` and ``notifyAll`` in Java's clients.

@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """One connection to one broker: an asyncio protocol that cuts frames and says when it can be written to.
 
 Owns the transport and the frame decoder. Knows neither requests nor states: every event goes to its

@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """One ``call_at`` handle, armed for the earliest deadline that anybody named.
 
 Owns the handle. Knows nothing of what is due: its callback looks. Replaces the time-out of Java's ``poll(timeout)``.

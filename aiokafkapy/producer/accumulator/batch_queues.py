@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """``BatchQueues``: every batch that is not in a request, by topic and partition.
 
 Owns the queues of all partitions, which of them have batches and whose turn it is, the sticky partition of each topic,

@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """``BatchSealer``: makes closed batches' bytes final, compressing small ones at once and leaving large ones to threads.
 
 Owns which batches are with a thread, and the memory that this takes. It starts no thread: the Sender takes batches

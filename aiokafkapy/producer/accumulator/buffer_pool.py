@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """``BufferPool``: how many bytes of ``buffer_memory`` are held.
 
 It counts and hands out no buffers: a batch's memory grows as it fills and is freed when the batch is done. It knows no

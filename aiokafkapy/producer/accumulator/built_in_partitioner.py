@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """``BuiltInPartitioner``: the partition that records without a key stay with for a while (KIP-480, KIP-794).
 
 Owns one topic's sticky partition and when to leave it. It knows no batches: queue lengths are asked for through a

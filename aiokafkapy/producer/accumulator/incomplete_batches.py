@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """Which batches have no outcome yet, and the count of records that do.
 
 Owns the producer's accounting: a record is *accepted* when the accumulator has appended it, then *pending*, and at the

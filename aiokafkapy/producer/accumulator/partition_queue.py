@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """The batches of one partition in their order, and what the accumulator knows of one topic.
 
 Owns the order within a partition: batches are sent as they were filled, and those that come back find their old

@@ -4,8 +4,8 @@ cimport cython
 
 from aiokafkapy.producer.deliveries.delivery cimport Delivery, ProduceRequestResult
 from aiokafkapy.producer.accumulator.incomplete_batches cimport IncompleteBatches as CompiledAccount
-from aiokafkapy.record._arrow_kernel cimport ArrowRows as KernelRows
-from aiokafkapy.record._kernel cimport RecordBatchBuilder as KernelBuilder
+from aiokafkapy.record.arrow_rows cimport ArrowRows as KernelRows
+from aiokafkapy.record.builder cimport RecordBatchBuilder as KernelBuilder
 
 
 @cython.final

@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """``ProducerBatch``: the records of one partition that travel and are answered together.
 
 Owns a batch's bytes (in a ``RecordBatchBuilder``), its state, its attempts, and its producer id, epoch and sequence. It

@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """``ReadyBatches``: which batches are ready, to which nodes, and their way into requests.
 
 Owns linger, back-off, hurry and the round of partitions; and stamps a batch's identity and sequence when it leaves. It

@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """``RecordAccumulator``: all records that are accepted and have no outcome yet.
 
 Owns the parts: the way in (``record_appender``), the queues between (``batch_queues``), the way out
@@ -24,8 +23,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...common import ExponentialBackoff, TopicPartition
 from ...errors import IllegalStateError
-from ...record.builder import BATCH_HEADER_SIZE
 from ...record.compression import Compression
+from ...record.encoding import BATCH_HEADER_SIZE
 from .batch_queues import BatchQueues
 from .batch_sealer import BatchSealer
 from .buffer_pool import BufferPool

@@ -10,8 +10,8 @@ from aiokafkapy.producer.accumulator.incomplete_batches cimport IncompleteBatche
 from aiokafkapy.producer.accumulator.partition_queue cimport PartitionQueue, TopicInfo
 from aiokafkapy.producer.accumulator.producer_batch cimport ProducerBatch
 from aiokafkapy.producer.deliveries.row_places cimport RowPlaces as CompiledPlaces
-from aiokafkapy.record._arrow_kernel cimport ArrowRows as KernelRows
-from aiokafkapy.record._kernel cimport RecordBatchBuilder as KernelBuilder, record_size_upper_bound
+from aiokafkapy.record.arrow_rows cimport ArrowRows as KernelRows
+from aiokafkapy.record.builder cimport RecordBatchBuilder as KernelBuilder, record_size_upper_bound
 
 
 @cython.final

@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """``RecordAppender``: a record's way into a batch, and the line of those for which there is no room.
 
 Owns the append path, the memory that open batches may grow into, and the waiting records. It knows neither when batches

@@ -2,8 +2,8 @@
 
 cimport cython
 
-from aiokafkapy.producer.deliveries._shortcuts cimport record_metadata, running_loop
-from aiokafkapy.producer.deliveries._waiter cimport new_waiter, wake
+from aiokafkapy.producer.deliveries.shortcuts cimport record_metadata, running_loop
+from aiokafkapy.producer.deliveries.waiter cimport new_waiter, wake
 
 cdef int PENDING, SUCCEEDED, FAILED, MOVED
 

@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """A record's answer: ``Delivery``, the light awaitable that ``send_nowait`` and ``enqueue`` return.
 
 Owns who waits for which record and how they are told. It knows neither bytes nor brokers: the batch says once what

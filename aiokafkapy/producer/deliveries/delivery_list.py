@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """``DeliveryList``: the outcomes of many records that were called in at once.
 
 Owns the alignment of a bulk call's records with the batches they went into, a span for each batch. It knows no batches,

@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """``OutcomeTeller``: tells those who wait what became of their records, a slice at each turn of the loop.
 
 A broker that was away for a moment answers for tens of thousands of awaited records at once, and a close or an expiry

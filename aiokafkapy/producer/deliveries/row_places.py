@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """``RowPlaces``: where the rows of a table went, and what became of them, without an object for each row.
 
 Owns the way from a row's number to its place in a batch and back. It knows no batches, only their results, and neither

@@ -8,7 +8,7 @@
   that this function is from.
 - ``record_metadata(topic, partition, offset, timestamp_ms, key_size, value_size)``: a ``RecordMetadata`` of these.
 
-The compiled twin is ``_shortcuts.pyx``.
+The compiled twin is ``shortcuts.pyx``.
 """
 
 from __future__ import annotations
@@ -18,46 +18,45 @@ from asyncio import AbstractEventLoop, _get_running_loop
 from collections.abc import Callable
 from threading import get_ident
 from time import time
-from typing import TYPE_CHECKING
 
-from ... import _form
 from ..records import RecordMetadata
 
-if _form.compiled and not TYPE_CHECKING:
-    from ._shortcuts import now_ms, record_metadata, running_loop
-else:
-    # Thread, loop, and whether it runs; in one object, for threads may come in between.
-    _last: tuple[int, AbstractEventLoop | None, Callable[[], bool]] = (0, None, bool)
-
-    def running_loop() -> AbstractEventLoop | None:
-        """Described above."""
-        global _last
-        thread, loop, is_running = _last
-        if thread == get_ident() and is_running():
-            return loop
-        loop = _get_running_loop()
-        if loop is not None:
-            _last = (get_ident(), loop, loop.is_running)
-        return loop
-
-    def forget() -> None:
-        """Ask asyncio the next time: a forked child has the memory of a loop, but runs none."""
-        global _last
-        _last = (0, None, bool)
-
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=forget)
-
-    def now_ms() -> int:
-        """Described above."""
-        return int(time() * 1000)
-
-    def record_metadata(
-        topic: str, partition: int, offset: int, timestamp_ms: int, key_size: int, value_size: int
-    ) -> RecordMetadata:
-        """Described above."""
-        # The tuple's own constructor: the generated one costs twice as much, once a record.
-        return tuple.__new__(RecordMetadata, (topic, partition, offset, timestamp_ms, key_size, value_size))
-
-
 __all__ = ["now_ms", "record_metadata", "running_loop"]
+
+# Thread, loop, and whether it runs; in one object, for threads may come in between.
+_last: tuple[int, AbstractEventLoop | None, Callable[[], bool]] = (0, None, bool)
+
+
+def running_loop() -> AbstractEventLoop | None:
+    """Described above."""
+    global _last
+    thread, loop, is_running = _last
+    if thread == get_ident() and is_running():
+        return loop
+    loop = _get_running_loop()
+    if loop is not None:
+        _last = (get_ident(), loop, loop.is_running)
+    return loop
+
+
+def forget() -> None:
+    """Ask asyncio the next time: a forked child has the memory of a loop, but runs none."""
+    global _last
+    _last = (0, None, bool)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=forget)
+
+
+def now_ms() -> int:
+    """Described above."""
+    return int(time() * 1000)
+
+
+def record_metadata(
+    topic: str, partition: int, offset: int, timestamp_ms: int, key_size: int, value_size: int
+) -> RecordMetadata:
+    """Described above."""
+    # The tuple's own constructor: the generated one costs twice as much, once a record.
+    return tuple.__new__(RecordMetadata, (topic, partition, offset, timestamp_ms, key_size, value_size))

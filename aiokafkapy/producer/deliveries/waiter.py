@@ -4,33 +4,28 @@
 - ``wake(waiter)``: let the task go on, on its loop; nothing happens when it gave up or its loop is closed.
 
 Java has no counterpart: there a thread sleeps. Interpreted it is an ``asyncio.Future``; the compiled twin,
-``_waiter.pyx``, is lighter, and nothing to the cyclic collector, which walks over each future and the iterator that
+``waiter.pyx``, is lighter, and nothing to the cyclic collector, which walks over each future and the iterator that
 awaits it: with tens of thousands of tasks waiting that is most of what waiting costs.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
-from ... import _form
+__all__ = ["Waiter", "new_waiter", "wake"]
 
 Waiter: TypeAlias = asyncio.Future[None]
 
-if _form.compiled and not TYPE_CHECKING:
-    from ._waiter import new_waiter, wake
-else:
 
-    def new_waiter(loop: asyncio.AbstractEventLoop) -> Waiter:
-        """Described above."""
-        return loop.create_future()
-
-    def wake(waiter: Waiter) -> None:
-        """Described above."""
-        try:
-            waiter.set_result(None)
-        except (asyncio.InvalidStateError, RuntimeError):  # who waited gave up, or the loop is closed
-            pass
+def new_waiter(loop: asyncio.AbstractEventLoop) -> Waiter:
+    """Described above."""
+    return loop.create_future()
 
 
-__all__ = ["Waiter", "new_waiter", "wake"]
+def wake(waiter: Waiter) -> None:
+    """Described above."""
+    try:
+        waiter.set_result(None)
+    except (asyncio.InvalidStateError, RuntimeError):  # who waited gave up, or the loop is closed
+        pass

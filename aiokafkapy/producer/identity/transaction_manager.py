@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """Who we are to the brokers, and which sequence comes next: the idempotent half of Kafka's ``TransactionManager``.
 
 It owns the producer id and epoch, and per partition (Kafka's ``TxnPartitionMap`` and ``TxnPartitionEntry``) the next

@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """Which partition a record goes to: by its key, by a partitioner of the user's, or left to the sticky partition.
 
 Owns the choice for records that name no partition. ``None`` leaves it to the accumulator's ``BuiltInPartitioner``.

@@ -2,11 +2,11 @@
 
 cimport cython
 
-from aiokafkapy.producer.deliveries._shortcuts cimport now_ms, running_loop
+from aiokafkapy.producer.deliveries.shortcuts cimport now_ms, running_loop
 from aiokafkapy.producer.deliveries.delivery cimport Delivery
 from aiokafkapy.producer.accumulator.record_appender cimport RecordAppender
 from aiokafkapy.producer.intake.topic_state cimport TopicState
-from aiokafkapy.record._kernel cimport murmur2
+from aiokafkapy.record.builder cimport murmur2
 
 cdef Py_ssize_t RECORD_COST
 cdef int STICKY

@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """``RecordIntake``: the fast path from a call to the accumulator.
 
 Owns what is done to every record in its caller's step: interceptors, serializers, the choice of a partition, the

@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """``RecordSender``: the producer's calls that do not wait for an answer, ``enqueue`` and ``send_nowait``.
 
 It knows the producer's intake, and not what becomes of a record. It is a class of its own because it is compiled: from

@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """``TopicState``: what a call must know of its topic, found with one look-up.
 
 ``Admission`` keeps the states and brings them up to date; ``RecordIntake`` reads them at every record. Java looks the

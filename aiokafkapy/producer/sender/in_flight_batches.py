@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """The batches in Produce requests, and what becomes of them when they are answered, or are not.
 
 Owns what is on the wire, when it expires, which attempts ended in doubt, and what went wrong last for a partition.

@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """``ProduceRequests``: from batches that are ready to Produce requests, and from the answers to the batches' outcomes.
 
 Owns how many Produce requests each node has. What to send is the accumulator's to say, what an answer means
@@ -29,8 +28,8 @@ from ...protocol.produce import (
     decode_produce_response,
     encode_produce_request,
 )
-from ...record.builder import BATCH_HEADER_SIZE
 from ...record.compression import Compression
+from ...record.encoding import BATCH_HEADER_SIZE
 from ..accumulator.producer_batch import ProducerBatch
 from ..accumulator.record_accumulator import RecordAccumulator
 from ..config import ProducerConfig

@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """What follows from a partition's answer to a Produce request: every outcome, as one pure function.
 
 ``decide`` looks at an answer and a batch and says what the Sender must do; it does none of it. Kafka's counterpart is

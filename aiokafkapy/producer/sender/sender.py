@@ -1,4 +1,3 @@
-# cython: annotation_typing=False
 """``Sender``: the one task that turns ready batches into Produce requests.
 
 Owns the task, its sleep, and the threads that compress. The requests are made and their answers taken by

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tests.forms import compiled_form, plain_form
 
 GOLDEN = Path(__file__).resolve().parents[2] / "golden"
 BASE = 1_700_000_000_000
@@ -37,6 +38,7 @@ def random() -> list[Item]:
     return [(BASE, None, hashlib.sha256(b"random-%d" % i).digest(), ()) for i in range(5)]
 
 
+KERNEL = "aiokafkapy.record.builder"
 RECORDS = {"plain": plain, "mixed": mixed, "large": large, "random": random}
 
 
@@ -57,27 +59,16 @@ def our_batches() -> dict[str, bytes]:
 
 @pytest.fixture(scope="session", params=["compiled", "interpreted"])
 def kernel(request: pytest.FixtureRequest) -> ModuleType:
-    if request.param == "interpreted":
-        return importlib.import_module("aiokafkapy.record._kernel_py")
-    return _compiled()
+    return (plain_form if request.param == "interpreted" else compiled_form)(KERNEL)
 
 
 @pytest.fixture(scope="session")
 def kernels() -> tuple[ModuleType, ModuleType]:
     """The compiled form and its twin, to be compared."""
-    return _compiled(), importlib.import_module("aiokafkapy.record._kernel_py")
+    return compiled_form(KERNEL), plain_form(KERNEL)
 
 
 @pytest.fixture(scope="session")
 def records_of() -> dict[str, list[Item]]:
     """Name of a set of records → the records, as in GoldenBytes.java."""
     return {name: make() for name, make in RECORDS.items()}
-
-
-def _compiled() -> ModuleType:
-    try:
-        return importlib.import_module("aiokafkapy.record._kernel")
-    except ModuleNotFoundError as error:
-        if error.name != "aiokafkapy.record._kernel":
-            raise
-        pytest.skip("THE BYTE KERNEL IS NOT COMPILED HERE: its compiled form goes untested, and is compared to nothing")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 from array import array
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from aiokafkapy.errors import IllegalStateError, SerializationError
 from aiokafkapy.record import columns as words
 from aiokafkapy.record.columns import BytesColumn, Columns, HeadersColumn, Layout, NumberColumn, Route
+from tests.forms import compiled_form, plain_form
 
 from .tables import array_of, columns_of, tables
 
@@ -26,26 +27,19 @@ Form = tuple[ModuleType, ModuleType]
 """The kernel of rows, and the byte kernel that goes with it."""
 
 
-def _form(suffix: str) -> Form:
-    try:
-        return tuple(
-            importlib.import_module(f"aiokafkapy.record.{name}{suffix}") for name in ("_arrow_kernel", "_kernel")
-        )  # type: ignore[return-value]
-    except ModuleNotFoundError as error:
-        if error.name != "aiokafkapy.record._arrow_kernel":
-            raise
-        pytest.skip("THE KERNEL OF ROWS IS NOT COMPILED HERE: its compiled form goes untested")
+def _form(load: Callable[[str], ModuleType]) -> Form:
+    return load("aiokafkapy.record.arrow_rows"), load("aiokafkapy.record.builder")
 
 
 @pytest.fixture(scope="session")
 def forms() -> tuple[Form, Form]:
     """Compiled and interpreted."""
-    return _form(""), _form("_py")
+    return _form(compiled_form), _form(plain_form)
 
 
 @pytest.fixture(params=["compiled", "interpreted"])
 def form(request: pytest.FixtureRequest) -> Form:
-    return _form("" if request.param == "compiled" else "_py")
+    return _form(compiled_form if request.param == "compiled" else plain_form)
 
 
 def encoded(builder: Any) -> bytes:
@@ -187,7 +181,7 @@ class TestEncoding:
         assert builder.capacity <= builder.allowance
 
     def test_long_runs_take_large_pieces_of_memory_and_short_ones_small(self) -> None:
-        form = _form("")
+        form = _form(compiled_form)
         for count, most in ((1000, 10), (3, 2)):
             columns, _ = columns_of(pa.record_batch({"value": [b"x" * 100] * count}))
             rows = form[0].ArrowRows(columns, False)

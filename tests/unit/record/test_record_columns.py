@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from itertools import pairwise
 from types import ModuleType
 from typing import Any
@@ -13,32 +12,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiokafkapy.errors import CorruptMessageError
-from aiokafkapy.record._kernel_py import RecordBatchBuilder, decode_records
+from aiokafkapy.record.builder import RecordBatchBuilder, decode_records
 from aiokafkapy.record.columns import ReadRecords, ReadStrings
+from tests.forms import compiled_form, plain_form
 
 from .conftest import RECORDS, Item
 
+COLUMNS = "aiokafkapy.record.record_columns"
 BASE = 1_700_000_000_000
-
-
-def _form(suffix: str) -> ModuleType:
-    try:
-        return importlib.import_module(f"aiokafkapy.record._columns_kernel{suffix}")
-    except ModuleNotFoundError as error:
-        if error.name != "aiokafkapy.record._columns_kernel":
-            raise
-        pytest.skip("THE KERNEL OF COLUMNS IS NOT COMPILED HERE: its compiled form goes untested")
 
 
 @pytest.fixture(scope="session")
 def forms() -> tuple[ModuleType, ModuleType]:
     """Compiled and interpreted."""
-    return _form(""), _form("_py")
+    return compiled_form(COLUMNS), plain_form(COLUMNS)
 
 
 @pytest.fixture(params=["compiled", "interpreted"])
 def form(request: pytest.FixtureRequest) -> ModuleType:
-    return _form("" if request.param == "compiled" else "_py")
+    return (compiled_form if request.param == "compiled" else plain_form)(COLUMNS)
 
 
 def section(items: list[Item]) -> tuple[bytes, int]:

@@ -17,8 +17,9 @@ from aiokafkapy.producer.accumulator.producer_batch import (
 )
 from aiokafkapy.producer.deliveries.delivery import Delivery
 from aiokafkapy.record.batch import RecordBatch
-from aiokafkapy.record.builder import BATCH_HEADER_SIZE, RecordBatchBuilder
+from aiokafkapy.record.builder import RecordBatchBuilder
 from aiokafkapy.record.compression import Compression, inline_limit
+from aiokafkapy.record.encoding import BATCH_HEADER_SIZE
 
 from ..accumulator_harness import KIB, T0, values_of, wire_bytes
 

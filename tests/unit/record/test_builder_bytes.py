@@ -1,4 +1,4 @@
-"""aiokafkapy.record._kernel and its twin _kernel_py: each alone, and both against each other, byte for byte."""
+"""aiokafkapy.record.builder in both its forms: each alone, and both against each other, byte for byte."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""How a record is encoded, part by part, in plain Python: what `_kernel_py.py` has beside its loops.
+"""How a record is encoded, part by part, in plain Python: what `builder.py` has beside its loops.
 
 Owns the varints of Kafka's records, those of small numbers made once, and the encoding of whatever record. Knows no
 batch. Kafka counterparts: `DefaultRecord.writeTo`, `ByteUtils.writeVarint`.
 
-Rule: the compiled kernel has the same in `_kernel.pxd`, byte for byte.
+Rule: the compiled kernel has the same in `builder.pxd`, byte for byte.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Final, TypeAlias
 from ..common import Headers
 
 __all__ = [
+    "BATCH_HEADER_SIZE",
     "HEADS",
     "KEPT_VARINTS",
     "NO_HEADERS",
@@ -25,6 +26,9 @@ __all__ = [
 ]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
+
+BATCH_HEADER_SIZE: Final = 61
+"""Bytes before the first record of a batch."""
 
 
 def encode_body(

@@ -1,4 +1,4 @@
-# C interface of _shortcuts.pyx, for the other compiled modules.
+# C interface of shortcuts.pyx, for the other compiled modules.
 
 cpdef object running_loop()
 cpdef long long now_ms()

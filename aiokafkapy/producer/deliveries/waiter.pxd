@@ -1,4 +1,4 @@
-# C interface of _waiter.pyx, for the other compiled modules.
+# C interface of waiter.pyx, for the other compiled modules.
 
 cpdef object new_waiter(object loop)
 cpdef object wake(object waiter)

@@ -1,10 +1,10 @@
-# C interface of the kernel that reads rows out of columns, for record_appender. See _arrow_kernel_py.py for what the
+# C interface of the kernel that reads rows out of columns, for record_appender. See arrow_rows.py for what the
 # names mean, and keep it in step.
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t
 
-from aiokafkapy.record._kernel cimport RecordBatchBuilder
+from aiokafkapy.record.builder cimport RecordBatchBuilder
 
 
 # Integers, or with width 0 only which rows are null.

@@ -1,5 +1,5 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The kernel that reads batches into columns, compiled: the twin of `_columns_kernel_py.py`, byte for byte.
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""The kernel that reads batches into columns, compiled: the twin of `record_columns.py`, byte for byte.
 
 Owns the way from the records of batches into buffers as Arrow lays them out. It knows no pyarrow, no connection and no
 topic's name. Java has no counterpart.
@@ -19,10 +19,10 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy
 
-from aiokafkapy.record._kernel cimport READ_WHOLE, Reader, try_varint, try_varlong
+from aiokafkapy.record.builder cimport READ_WHOLE, Reader, try_varint, try_varlong
 
 from aiokafkapy.errors import CorruptMessageError
-from aiokafkapy.record._kernel import decode_records
+from aiokafkapy.record.builder import decode_records
 from aiokafkapy.record.columns import ReadHeaders, ReadRecords, ReadStrings
 
 __all__ = ["OFFSET_MAX", "RecordColumns"]

@@ -1,4 +1,3 @@
-# cython: language_level=3
 """What every record asks for, compiled: the twin of ``shortcuts.py``.
 
 Rule: ``running_loop()`` is asyncio's own answer, always. What asyncio keeps for each thread (an object of its own for

@@ -1,5 +1,5 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The kernel that reads rows out of columns, compiled: the twin of `_arrow_kernel_py.py`, byte for byte.
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""The kernel that reads rows out of columns, compiled: the twin of `arrow_rows.py`, byte for byte.
 
 Owns the way from a table's buffers into a `RecordBatchBuilder`: which lane a row goes to (murmur2 of its key, or its
 partition), the order of the rows by lane, and their encoding. It knows no pyarrow, no clock and no topic's name: rows,
@@ -19,7 +19,7 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
-from aiokafkapy.record._kernel cimport (
+from aiokafkapy.record.builder cimport (
     RecordBatchBuilder, hash_bytes, size_body, size_field, varint_size, write_body, write_field, zigzag_of,
 )
 

@@ -1,7 +1,7 @@
 # C interface of the byte kernel, for the other compiled modules (producer_batch, record_appender, _arrow_kernel).
 #
 # `cimport` RecordBatchBuilder to call `try_append` without a Python call and to read its counters as C fields.
-# The fields are readonly for everybody but the kernel itself. Keep the Python twin, _kernel_py.py, in step.
+# The fields are readonly for everybody but the kernel itself. Keep the Python twin, builder.py, in step.
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t

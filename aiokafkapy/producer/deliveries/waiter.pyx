@@ -1,4 +1,4 @@
-# cython: language_level=3, binding=False
+# cython: binding=False
 """What a task awaits while its record has no answer yet, compiled: the twin of ``waiter.py``.
 
 A ``Waiter`` has what asyncio's tasks ask of the futures that they await, and no more (``Task.__step`` and

@@ -1,5 +1,5 @@
-# cython: language_level=3, boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The byte kernel, compiled: the twin of `_kernel_py.py`, byte for byte.
+# cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
+"""The byte kernel, compiled: the twin of `builder.py`, byte for byte.
 
 Owns the innermost loops over bytes: encoding records into a batch, decoding a batch's records, murmur2. It knows no
 clock, no network and no topic; sizes and offsets are ints, timestamps are milliseconds since the epoch.

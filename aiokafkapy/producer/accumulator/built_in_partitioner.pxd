@@ -1,0 +1,1 @@
+# built_in_partitioner.py is compiled as it is: it has no class whose fields need types.

@@ -1,0 +1,1 @@
+# produce_responses.py is compiled as it is: it has no class whose fields need types.
