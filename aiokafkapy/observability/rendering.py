@@ -55,5 +55,7 @@ def _as_log_record(logger: WrappedLogger, method: str, event: EventDict) -> Proc
     """The arguments of a method of ``logging.Logger``."""
     arguments: dict[str, Any] = {name: event.pop(name) for name in _MEANT_FOR_LOGGING if name in event}
     name = event.pop("event")
-    text = _render_fields(logger, method, event)
+    # logfmt would leave None out, and a reader wonder what is missing.
+    shown = {name: "None" if value is None else value for name, value in event.items()}
+    text = _render_fields(logger, method, shown)
     return {"msg": f"{name} {text}" if text else name, "extra": {"event": name, "fields": event}, **arguments}

