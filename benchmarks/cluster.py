@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from aiokafkapy.testing import ApacheKafka
 
@@ -117,7 +117,8 @@ class BenchmarkCluster:
         deadline = time.monotonic() + READY_TIMEOUT
         while len(found) < partitions:
             missing = (TopicPartition(topic, p) for p in range(partitions) if p not in found)
-            answers = self._admin.list_offsets({place: OffsetSpec.latest() for place in missing}, request_timeout=30)
+            ends = {place: OffsetSpec.latest() for place in missing}  # type: ignore[no-untyped-call]
+            answers = self._admin.list_offsets(ends, request_timeout=30)
             for place, answer in answers.items():
                 try:
                     found[place.partition] = answer.result().offset

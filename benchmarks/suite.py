@@ -18,10 +18,10 @@ __all__ = ["CODECS", "OUR_LEVELS", "THEIR_LEVELS", "everything", "phases", "quic
 
 DEFAULT_BATCH: Final = "16 KiB batches"
 LARGE_BATCH: Final = "128 KiB batches"
-_LARGE: Final = {"producer": {"max_batch_size": 131_072}}
-_NO_LINGER: Final = {"producer": {"linger_ms": 0}}
-_NO_LINGER_RDKAFKA: Final = {"producer": {"linger.ms": 0}}
-_SYSTEMS_BUFFER: Final = {"producer": {"send_buffer_bytes": -1}}
+_LARGE: Final[dict[str, Any]] = {"producer": {"max_batch_size": 131_072}}
+_NO_LINGER: Final[dict[str, Any]] = {"producer": {"linger_ms": 0}}
+_NO_LINGER_RDKAFKA: Final[dict[str, Any]] = {"producer": {"linger.ms": 0}}
+_SYSTEMS_BUFFER: Final[dict[str, Any]] = {"producer": {"send_buffer_bytes": -1}}
 """The socket's buffer as the system makes it, which is librdkafka's default; ours is Kafka's, of 128 KiB."""
 
 APART: Final = {"keyed partitions": "many partitions"}

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from .ledger import Check, render_checks
-from .pipeline.runner import PipelineReport
+from .pipeline.report import PipelineReport
 from .pipeline.runner import render as render_pipeline
 
 __all__ = ["Load", "Report", "percentile_ms", "render"]

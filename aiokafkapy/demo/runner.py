@@ -32,7 +32,8 @@ from ..errors import KafkaError, TopicAlreadyExistsError
 from ..spark.source.offsets import offsets_to_json
 from .flights import DataFileMissingError, Flight, find_data_file, load_flights
 from .ledger import Ledger
-from .pipeline.runner import PipelineOptions, PipelineReport, run_pipeline
+from .pipeline.report import PipelineReport
+from .pipeline.runner import PipelineOptions, run_pipeline
 from .pipeline.runner import check_packages as check_pipeline_packages
 from .replay import Bar, StopSignal, replay_directly, replay_over_http
 from .report import Load, Report, percentile_ms

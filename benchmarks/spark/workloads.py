@@ -208,7 +208,7 @@ class SparkWorkloads:
         query = writer.trigger(processingTime="0 seconds").start()
         try:
             while len(query.recentProgress) < UNCOUNTED_TRIGGERS + TRIGGERS:
-                if query.awaitTermination(0.2):
+                if query.awaitTermination(0.2):  # type: ignore[arg-type]  # fractions are fine
                     raise MeasurementError("the stream ended by itself")
             seconds, busy = time.perf_counter() - began, _machine_cpu_seconds() - cpu
         finally:

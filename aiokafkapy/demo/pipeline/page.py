@@ -9,12 +9,10 @@ import base64
 import html
 from pathlib import Path
 from string import Template
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from .report import PipelineReport
 from .results import RESULTS
-
-if TYPE_CHECKING:
-    from .runner import PipelineReport
 
 __all__ = ["write_page"]
 

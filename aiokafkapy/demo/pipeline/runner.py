@@ -23,20 +23,21 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from ...common import TopicPartition
 from ...errors import KafkaError
 from ...spark.source.offsets import offsets_to_json
-from ..ledger import Check, render_checks
+from ..ledger import render_checks
 from ..replay import Bar, StopSignal
 from .comparison import check_results
 from .job import Job, Outcome
 from .page import write_page
 from .pictures import draw
+from .report import PipelineReport
 from .results import RESULTS
 
-__all__ = ["PipelineError", "PipelineOptions", "PipelineReport", "check_packages", "render", "run_pipeline"]
+__all__ = ["PipelineError", "PipelineOptions", "check_packages", "render", "run_pipeline"]
 
 NEEDED: Final = ("pyspark", "pyarrow", "pandas", "matplotlib")
 STOP_TIMEOUT: Final = 15.0
@@ -64,53 +65,6 @@ class PipelineOptions:
     starting_offsets: str = "earliest"
     conf: dict[str, str] = field(default_factory=dict)
     """Settings of Spark, over the pipeline's."""
-
-
-@dataclass(slots=True)
-class PipelineReport:
-    """All that the pipeline has to say."""
-
-    cluster: str
-    topic: str
-    out: Path
-    outcome: Outcome
-    rows: dict[str, int]
-    checks: list[Check]
-    seconds: float
-
-    @property
-    def has_passed(self) -> bool:
-        """True when every check holds."""
-        return all(check.passed for check in self.checks)
-
-    @property
-    def page(self) -> Path:
-        """The HTML report."""
-        return self.out / "report.html"
-
-    def facts(self) -> dict[str, str]:
-        """What a reader wants to know first, name by value."""
-        outcome = self.outcome
-        return {
-            "Flights": f"{outcome.flights:,} records of topic {self.topic}, {self.cluster}",
-            "Spark": f"{outcome.spark_version}, {outcome.master}",
-            "aiokafkapy on the executors": ", ".join(outcome.executor_packages),
-            "Micro-batches of the stream": f"{outcome.micro_batches:,}",
-            "Records that a sink wrote twice": f"{sum(outcome.repeated.values()):,}",
-            "Time": f"{self.seconds:.0f} s",
-        }
-
-    def as_json(self) -> dict[str, Any]:
-        """The report for programs."""
-        return {
-            "topic": self.topic,
-            "report": str(self.page),
-            "rows": self.rows,
-            "seconds": round(self.seconds, 3),
-            "spark": asdict(self.outcome),
-            "checks": [asdict(check) for check in self.checks],
-            "passed": self.has_passed,
-        }
 
 
 def check_packages() -> None:

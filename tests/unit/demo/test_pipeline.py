@@ -14,8 +14,9 @@ from aiokafkapy.demo.pipeline.expected import expected_rolling, expected_summary
 from aiokafkapy.demo.pipeline.job import Outcome
 from aiokafkapy.demo.pipeline.page import write_page
 from aiokafkapy.demo.pipeline.pictures import draw
+from aiokafkapy.demo.pipeline.report import PipelineReport
 from aiokafkapy.demo.pipeline.results import BATCH_RESULTS, RESULTS, ROLLING
-from aiokafkapy.demo.pipeline.runner import PipelineReport, render
+from aiokafkapy.demo.pipeline.runner import render
 
 CARRIER, HOUR, ROUTE = BATCH_RESULTS
 HEADER = "carrier,origin,dest,hour,dep_delay,minute,time_hour\n"
