@@ -1,7 +1,6 @@
 """What every test here runs under: which event loop, which form of the core, which process, and the Hypothesis profile.
 
-Under pytest-xdist the tests that share something dear, a cluster or a Spark session, go to one process as a chain (an
-`xdist_group`), and the chains come first, in the order of how long they take: the other tests fill what they leave.
+Several processes may run the tests: see `chains`.
 
 Also real Apache Kafka, one node and three, each started once, when first asked for. Without Java the tests that ask are
 skipped with the reason, or fail where AIOKAFKAPY_REQUIRE_KAFKA=1 says that CI must not pass without them.
@@ -10,6 +9,7 @@ skipped with the reason, or fail where AIOKAFKAPY_REQUIRE_KAFKA=1 says that CI m
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -18,15 +18,13 @@ import hypothesis
 import pytest
 
 from aiokafkapy.testing import ApacheKafka, KafkaUnavailableError
+from tests.chains import make_scheduler, place_of
 
 # A shared two-core machine: a slow example is not a failing example.
 hypothesis.settings.register_profile("aiokafkapy", deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "aiokafkapy"))
 
 pytest_plugins = ["pytester", "tests.times"]
-
-CHAINS = ("spark", "kafka3", "spark programs", "simulation", "kafka")
-"""What tests share, the longest chain first."""
 
 LoopFactory = Callable[[], asyncio.AbstractEventLoop]
 
@@ -59,33 +57,21 @@ def pytest_report_header(config: pytest.Config) -> str:
     return f"aiokafkapy: {core} core, loop {config.getoption('--loop')}, asyncio debug {debug}"
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> Iterator[None]:
-    # Around all others: the groups must be there before xdist looks, and the order last after it is made random.
-    for item in items:
-        chain = _chain_of(item)
-        if chain is not None:
-            item.add_marker(pytest.mark.xdist_group(chain))
-    yield
-    items.sort(key=_place_of)
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Last: after the order is made random, which it stays within a chain and among the other tests.
+    items.sort(key=place_of)
 
 
-def _chain_of(item: pytest.Item) -> str | None:
-    """What the test shares, by the fixtures that it asks for, itself or for the kind of cluster it is tried on."""
-    names = set(getattr(item, "fixturenames", ()))
-    parameters = getattr(getattr(item, "callspec", None), "params", {})
-    if "spark" in names:
-        return "spark"
-    if "_three_nodes" in names or parameters.get("cluster3") == "kafka":
-        return "kafka3"
-    if "_one_node" in names or "kafka" in (parameters.get("cluster"), parameters.get("outside")):
-        return "kafka"
-    return None
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    return make_scheduler(config, log)
 
 
-def _place_of(item: pytest.Item) -> int:
-    group = item.get_closest_marker("xdist_group")
-    return CHAINS.index(group.args[0]) if group else len(CHAINS)
+def pytest_collection_finish() -> None:
+    # Five thousand collected tests are no garbage: to look through them takes a quarter of a second each time.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")

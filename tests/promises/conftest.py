@@ -21,6 +21,7 @@ SECONDS = 90
 """For one test: a broken promise is often one that hangs."""
 
 BOTH = ["dev", pytest.param("kafka", marks=pytest.mark.kafka)]
+BOTH_WITH_THREE_NODES = ["dev", pytest.param("kafka", marks=pytest.mark.kafka, id="kafka3")]
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -37,7 +38,7 @@ async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
         yield found
 
 
-@pytest.fixture(params=BOTH)
+@pytest.fixture(params=BOTH_WITH_THREE_NODES)
 async def cluster3(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
     """Three nodes; topics do not come into being by themselves."""
     if request.param == "dev":

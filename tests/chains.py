@@ -1,0 +1,51 @@
+"""Which tests go to one process, one after the other, when several processes run them: those that share what is dear.
+
+A chain shares a Spark session or a cluster of Apache Kafka, which the first test that needs it starts. Chains come
+first, in the order of how long they take; all other tests go singly to whichever process has nothing to do.
+
+Rule: the chain is told from the test's id alone, because the process that gives the tests out has nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+__all__ = ["CHAINS", "chain_of", "make_scheduler", "place_of"]
+
+CHAINS = {
+    # Starts Sparks of its own, each of several processes.
+    "spark programs": re.compile(r"tests/spark/(test_pipeline\.py|test_write\.py::test_a_task_that_is_run_twice)"),
+    "spark": re.compile(r"tests/spark/"),
+    "three nodes": re.compile(r"tests/(kafka|chaos/test_chaos\.py)|.*[[-]kafka3[]-]"),
+    "one node": re.compile(r".*[[-]kafka[]-]"),
+    # These share nothing: a few are long, and would be the last otherwise.
+    "simulation": re.compile(r"tests/simulation/"),
+    "project": re.compile(r"tests/unit/test_project\.py"),
+}
+"""What is shared, and the ids of those who do; the first that fits counts."""
+
+
+def chain_of(nodeid: str) -> str | None:
+    """The chain that a test belongs to, if any."""
+    return next((name for name, ids in CHAINS.items() if ids.match(nodeid)), None)
+
+
+def place_of(item: pytest.Item) -> int:
+    """Where in a run the test comes: a sort key."""
+    chain = chain_of(item.nodeid)
+    return len(CHAINS) if chain is None else list(CHAINS).index(chain)
+
+
+def make_scheduler(config: pytest.Config, log: object) -> object:
+    """pytest-xdist's scheduler of scopes, where a scope is a chain or a single test."""
+    # Here: without pytest-xdist the tests run, too.
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ChainScheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return chain_of(nodeid) or nodeid
+
+    config.option.loadscopereorder = False
+    return ChainScheduling(config, log)
