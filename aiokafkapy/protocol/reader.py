@@ -102,8 +102,8 @@ class Cursor:
 
 
 class RequestCursor(Cursor):
-    """A place in a request's frame. Kafka's brokers read no longer string in a flexible version than the int16 of the
-    older versions could measure; in their responses there are such strings.
+    """A place in a request's frame: Kafka's brokers read no string, in the flexible versions either, that is longer
+    than the int16 of the older ones can say.
     """
 
     __slots__ = ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import struct
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import product
 from typing import Any
 
 import pytest
@@ -271,6 +272,66 @@ async def topics(client: RawClient, topic: str) -> Any:
     return told
 
 
+NAMES = {
+    "empty": "",
+    "dot": ".",
+    "two dots": "..",
+    "dots in it": "a..b",
+    "249": "x" * 249,
+    "250": "x" * 250,
+    "32,767": "x" * 32_767,
+    "32,768": "x" * 32_768,
+    "40,000": "x" * 40_000,
+    "space": "a b",
+    "slash": "a/b",
+    "NUL": "a\0b",
+    "newline": "a\n",
+    "not ASCII": "caf\u00e9",
+    "not in the BMP": "\U0001f600",
+    "16,383 of two bytes": "\u00e9" * 16_383,
+    "16,384 of two bytes": "\u00e9" * 16_384,
+}
+
+
+def of_all_names(ask: Callable[[RawClient, int, str], Awaitable[Any]], *versions: int) -> Scenario:
+    """Each name on a connection of its own: what was told, or that the connection was closed.
+
+    The first version is the last one before the flexible ones.
+    """
+
+    async def scenario(client: RawClient, topic: str) -> Any:
+        told: dict[tuple[int, str], Any] = {}
+        for version, (kind, name) in product(versions, NAMES.items()):
+            if len(name.encode()) > 0x7FFF and version == versions[0]:
+                continue  # its int16 cannot say that
+            async with RawClient(client.node) as another:
+                try:
+                    told[version, kind] = await ask(another, version, name)
+                except (ConnectionError, asyncio.IncompleteReadError):
+                    told[version, kind] = "closed"
+        return told
+
+    scenario.__name__ = ask.__name__
+    return scenario
+
+
+async def names_in_metadata(client: RawClient, version: int, name: str) -> Any:
+    # Real Kafka would make those that may be made, which the other scenarios would then find.
+    may_create = name not in (NAMES["249"], NAMES["dots in it"])
+    body = await client.call(ApiKey.METADATA, version, topics=[{"name": name}], allow_auto_topic_creation=may_create)
+    return [(int(each.error_code), each.name == name) for each in body.topics]
+
+
+async def names_in_create_topics(client: RawClient, version: int, name: str) -> Any:
+    wanted = {"name": name, "num_partitions": 1, "replication_factor": 1}
+    body = await client.call(ApiKey.CREATE_TOPICS, version, topics=[wanted], timeout=10_000, validate_only=True)
+    return [(int(each.error_code), each.name == name) for each in body.topics]
+
+
+async def names_in_produce(client: RawClient, version: int, name: str) -> Any:
+    return (await produce(client, name, batch(), version=version))[0]
+
+
 # groups
 
 
@@ -417,6 +478,9 @@ SCENARIOS: list[Scenario] = [
     leader_epochs,
     producer_ids,
     topics,
+    of_all_names(names_in_metadata, 8, 12),
+    of_all_names(names_in_create_topics, 4, 7),
+    of_all_names(names_in_produce, 8, 12),
     one_member,
     a_static_member,
     committed_offsets,

@@ -31,12 +31,12 @@ class RawClient:
     """`async with RawClient(node) as client: body = await client.call(ApiKey.METADATA, 13, topics=None)`."""
 
     def __init__(self, node: Node, client_id: str = "raw") -> None:
-        self._node = node
+        self.node = node
         self._client_id = client_id
         self._correlation_id = 0
 
     async def __aenter__(self) -> Self:
-        self.reader, self.writer = await asyncio.open_connection(self._node.host, self._node.port)
+        self.reader, self.writer = await asyncio.open_connection(self.node.host, self.node.port)
         return self
 
     async def __aexit__(

@@ -4,7 +4,7 @@ A handler is `handle(context, body) -> response body`, synchronous. It may inste
 - a future: the request is parked (fetch waiting for bytes, a member waiting for its group), the KafkaRequestHandler
   is free at once, and the response goes out when the future resolves;
 - `NO_RESPONSE`: nothing is written (Produce with acks=0) and the connection goes on;
-- `CLOSE_CONNECTION`: the only way to report trouble to somebody who expects no answer.
+- `CLOSE_CONNECTION`: the only way to report an error to a client that expects no response.
 
 An exception of a handler becomes that API's own error response: `error(context, body, exception)` puts the code where
 the schema has a place for it; the default is a top-level `error_code`, so an API without one must register its own.
@@ -24,6 +24,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from ...errors import UnknownServerError
 from ...protocol.api import ApiKey
 
 if TYPE_CHECKING:
@@ -38,12 +39,16 @@ __all__ = [
     "ErrorResponse",
     "Handler",
     "dispatch_table",
+    "error_message",
     "register",
 ]
 
+MAX_STRING_SIZE: Final = 0x7FFF
+"""Bytes of a string in any version of any message: Kafka refuses to read or write more."""
+
 
 class _Sentinel:
-    """A value that says what to do instead of what to write."""
+    """An instruction in place of a response body."""
 
     __slots__ = ("name",)
 
@@ -66,7 +71,7 @@ ErrorResponse = Callable[["RequestContext", Body, "KafkaError"], Body]
 
 @dataclass(slots=True, frozen=True)
 class Handler:
-    """What is known of one API: its code and the versions it understands."""
+    """One API: its key, its functions and the versions that they handle."""
 
     api_key: int
     min_version: int
@@ -106,6 +111,17 @@ def dispatch_table() -> Mapping[int, Handler]:
     for module in pkgutil.iter_modules(__path__):
         import_module(f"{__name__}.{module.name}")
     return MappingProxyType(_REGISTERED)
+
+
+def error_message(error: KafkaError) -> str:
+    """The error's text for a response.
+
+    A text with a long name in it may not fit; UnknownServerError then, for the whole request, as in Kafka.
+    """
+    text = str(error)
+    if len(text.encode()) > MAX_STRING_SIZE:
+        raise UnknownServerError(f"An error message of {len(text.encode())} bytes, which no response can have.")
+    return text
 
 
 def _top_level_error(context: RequestContext, body: Any, error: KafkaError) -> Body:

@@ -1,4 +1,4 @@
-"""ApiVersions (18): what this broker understands.
+"""ApiVersions (18): the APIs and versions that this broker serves.
 
 versions: 0-4
 kept: the version ranges of exactly the APIs that have a handler; the check of the client's software name (v3+)
@@ -35,7 +35,7 @@ def handle(context: RequestContext, body: Any) -> Body:
 
 
 def unsupported_version_response() -> Body:
-    """The answer to an ApiVersions request of a version that is yet to come: v0, with what we have of this one API."""
+    """The answer to an ApiVersions request of an unknown version: in version 0, with the versions of this one API."""
     api_keys = [entry for entry in _api_keys() if entry["api_key"] == ApiKey.API_VERSIONS]
     return build_response(ApiKey.API_VERSIONS, 0, error_code=UnsupportedVersionError.code, api_keys=api_keys)
 

@@ -14,7 +14,7 @@ from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..storage.replica_placer import check_new_partitions
-from . import Body, register
+from . import Body, error_message, register
 
 __all__ = ["handle"]
 
@@ -51,4 +51,8 @@ def _grow(context: RequestContext, requested: Any, validate_only: bool) -> dict[
 
 
 def _result(name: str, error: KafkaError | None) -> dict[str, Any]:
-    return {"name": name, "error_code": error.code if error else 0, "error_message": str(error) if error else None}
+    return {
+        "name": name,
+        "error_code": error.code if error else 0,
+        "error_message": error_message(error) if error else None,
+    }

@@ -17,7 +17,7 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..storage.replica_placer import check_new_partitions
 from ..storage.topics import Topic
-from . import Body, register
+from . import Body, error_message, register
 from .describe_configs import topic_configs
 
 __all__ = ["handle"]
@@ -84,4 +84,4 @@ def _created(topic: Topic) -> dict[str, Any]:
 
 
 def _failed(name: str, error: KafkaError) -> dict[str, Any]:
-    return {"name": name, "error_code": error.code, "error_message": str(error), "configs": ()}
+    return {"name": name, "error_code": error.code, "error_message": error_message(error), "configs": ()}

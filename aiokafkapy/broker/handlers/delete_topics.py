@@ -1,4 +1,4 @@
-"""DeleteTopics (20): delete topics and what is in them.
+"""DeleteTopics (20): delete topics and their records.
 
 versions: 1-6
 kept: by name, by id (v6), `delete_topic_enable`
@@ -14,7 +14,7 @@ from uuid import UUID
 from ...errors import KafkaError, TopicDeletionDisabledError, UnknownTopicIdError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from . import Body, register
+from . import Body, error_message, register
 
 __all__ = ["handle"]
 
@@ -62,5 +62,5 @@ def _result(name: str | None, topic_id: UUID | None, error: KafkaError | None) -
         "name": name,
         "topic_id": topic_id,
         "error_code": error.code if error else 0,
-        "error_message": str(error) if error else None,
+        "error_message": error_message(error) if error else None,
     }

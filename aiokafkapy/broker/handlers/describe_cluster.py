@@ -22,7 +22,7 @@ _BROKERS = 1
 
 @register(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2))
 def handle(context: RequestContext, body: Any) -> Body:
-    """What is running."""
+    """The running nodes."""
     state = context.state
     if getattr(body, "endpoint_type", _BROKERS) != _BROKERS:
         raise MismatchedEndpointTypeError("This is a broker, no controller.")

@@ -15,7 +15,7 @@ from ...protocol.api import ApiKey
 from ..config import BrokerConfig
 from ..context import RequestContext
 from ..storage.topic_config import TOPIC_OPTIONS, TopicConfig
-from . import Body, register
+from . import Body, error_message, register
 
 __all__ = ["BROKER", "TOPIC", "handle", "topic_configs"]
 
@@ -98,7 +98,7 @@ def _entry(name: str, value: str | None, source: int, type_code: int, *, is_read
 def _result(resource: Any, error: KafkaError | None, configs: Any) -> dict[str, Any]:
     return {
         "error_code": error.code if error else 0,
-        "error_message": str(error) if error else None,
+        "error_message": error_message(error) if error else None,
         "resource_type": resource.resource_type,
         "resource_name": resource.resource_name,
         "configs": configs,

@@ -14,14 +14,14 @@ from ...errors import GroupIdNotFoundError, KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.group import Group, GroupState, Member
-from . import Body, register
+from . import Body, error_message, register
 from .coordination import check_coordinator
 
 __all__ = ["handle"]
 
 NOT_FOUND_FROM_VERSION: Final = 6
 ALL_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: bits are ``AclOperation`` codes."""
+"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: bits are `AclOperation` codes."""
 NOT_ASKED: Final = -(2**31)
 
 
@@ -74,6 +74,6 @@ def _failed(group_id: str, error: KafkaError) -> dict[str, Any]:
     return {
         "group_id": group_id,
         "error_code": error.code,
-        "error_message": str(error),
+        "error_message": error_message(error),
         "group_state": GroupState.DEAD.value,
     }

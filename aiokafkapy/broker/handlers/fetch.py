@@ -4,7 +4,7 @@ versions: 4-18
 kept: min_bytes and max_wait (parked in the purgatory), max_bytes of the request and of each partition with the rule
     that the first batch always comes (KIP-74), leader epochs (v9+), topic ids (v13+), leader hints (v12+) with
     addresses (v16+)
-dropped: fetch sessions: every request names all its partitions, which is what session id 0 in an answer asks for
+dropped: fetch sessions: session id 0 in an answer asks the client to name all its partitions each time
     (KIP-227); fetching from followers and racks; diverging epochs (logs never diverge here); the replica's fields
 notes: batches come whole, so the first may begin below the offset asked for. Nothing is transactional yet, so the last
     stable offset is the high watermark under both isolation levels. v13+ name topics by id only.
@@ -52,7 +52,7 @@ def error_response(context: RequestContext, body: Any, error: KafkaError) -> Bod
 
 @register(ApiKey.FETCH, versions=(4, 18), error=error_response)
 def handle(context: RequestContext, body: Any) -> Body:
-    """What there is, if that is enough; else a future for it."""
+    """The records, if there are `min_bytes` of them; else a future of the response."""
     if getattr(body, "session_id", 0) and body.session_epoch not in SESSION_EPOCHS_WITHOUT_SESSION:
         raise FetchSessionIdNotFoundError
     fetch = _Fetch(context, body, _wanted(context, body))
@@ -64,7 +64,7 @@ def handle(context: RequestContext, body: Any) -> Body:
 
 @dataclass(slots=True)
 class _Wanted:
-    """One partition that is asked for; ``error`` is what there is to say instead of data."""
+    """One requested partition; with an `error` it has no records."""
 
     name: str | None
     topic_id: UUID | None
@@ -110,7 +110,7 @@ class _Fetch:
         self.wanted = wanted
 
     def partitions(self) -> list[Partition]:
-        """What to watch."""
+        """The partitions to watch, as keys of the purgatory."""
         return [each.partition for each in self.wanted if each.partition is not None]
 
     def try_complete(self, is_over: bool) -> Body | None:

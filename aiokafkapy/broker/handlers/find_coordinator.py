@@ -13,7 +13,7 @@ from typing import Any, Final
 from ...errors import CoordinatorNotAvailableError, InvalidRequestError, KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from . import Body, register
+from . import Body, error_message, register
 
 __all__ = ["handle"]
 
@@ -52,7 +52,7 @@ def _failed(key: str, error: KafkaError) -> dict[str, Any]:
         "host": "",
         "port": -1,
         "error_code": error.code,
-        "error_message": str(error),
+        "error_message": error_message(error),
     }
 
 

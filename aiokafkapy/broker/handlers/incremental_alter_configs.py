@@ -14,7 +14,7 @@ from ...errors import InvalidConfigError, InvalidRequestError, KafkaError, Unkno
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..storage.topic_config import TOPIC_OPTIONS, TopicConfig
-from . import Body, register
+from . import Body, error_message, register
 from .describe_configs import BROKER, TOPIC
 
 __all__ = ["handle"]
@@ -84,7 +84,7 @@ def _changed_list(config: TopicConfig, entry: Any) -> str:
 def _result(resource: Any, error: KafkaError | None) -> dict[str, Any]:
     return {
         "error_code": error.code if error else 0,
-        "error_message": str(error) if error else None,
+        "error_message": error_message(error) if error else None,
         "resource_type": resource.resource_type,
         "resource_name": resource.resource_name,
     }

@@ -1,4 +1,4 @@
-"""Metadata (3): the nodes that run, and who leads which partition.
+"""Metadata (3): the running nodes, the topics and the leader of each partition.
 
 versions: 0-13
 kept: topics by name or (v12+) by id, auto creation, ids, leader epochs, offline replicas, only running nodes

@@ -1,7 +1,7 @@
 """OffsetCommit (8): remember how far a group has come.
 
 versions: 2-9
-kept: commits of members and of nobody in particular (generation -1), leader epochs (v6+), metadata up to
+kept: commits of members and from outside of a generation (-1), leader epochs (v6+), metadata up to
     offset.metadata.max.bytes; kept on disk with a data_dir
 dropped: the retention time (v2-4): offsets are kept until the group is deleted
 notes: partitions that do not exist are refused one by one, the member's standing for all.
@@ -31,7 +31,7 @@ def error_response(context: RequestContext, body: Any, error: KafkaError) -> Bod
 
 @register(ApiKey.OFFSET_COMMIT, versions=(2, 9), error=error_response)
 def handle(context: RequestContext, body: Any) -> Body:
-    """Commit what can be committed, in one go."""
+    """Commit the offsets that pass the checks, all at once."""
     check_coordinator(context, body.group_id)
     offsets: dict[TopicPartition, CommittedOffset] = {}
     codes: dict[TopicPartition, int] = {}

@@ -4,7 +4,7 @@ versions: 0-0
 kept: all of it but the check below
 dropped: members' subscriptions are not looked into: a group that has members keeps all its offsets
     (GROUP_SUBSCRIBED_TO_TOPIC), where Kafka keeps those of the topics that they subscribe to
-notes: what was never committed is deleted without an error, as in Kafka.
+notes: deleting an offset that was never committed is no error, as in Kafka.
 """
 
 from __future__ import annotations

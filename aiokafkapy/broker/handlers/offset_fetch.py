@@ -3,7 +3,7 @@
 versions: 1-9
 kept: one group (v1-7) or many (v8+), chosen partitions or all (null, v2+), leader epochs (v5+)
 dropped: require_stable (v7+): no offset is ever in a transaction yet; the member's epoch (v9), which is KIP-848's
-notes: what was never committed, or belongs to a topic deleted since, has offset -1 and no error.
+notes: a partition without a commit, or of a topic deleted since, has offset -1 and no error.
 """
 
 from __future__ import annotations

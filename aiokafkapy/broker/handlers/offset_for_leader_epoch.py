@@ -2,7 +2,7 @@
 
 versions: 2-4
 kept: all of it for consumers (KIP-320)
-dropped: the replica id: nobody replicates
+dropped: the replica id: there is no replication
 notes: a log here is only ever cut by the death of the machine, never by a leader that moved.
 """
 

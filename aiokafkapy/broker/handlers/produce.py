@@ -4,7 +4,7 @@ versions: 3-13 (0-2 are advertised for old librdkafkas by ApiVersions, and refus
 kept: one batch per partition, acks 0/1/all with min.insync.replicas, idempotence, record errors (v8+), leader hints
     with addresses (v10+), topic ids (v13), zstd from v7 on, log append time
 dropped: transactions (their batches are refused with INVALID_TXN_STATE and a message), the time-out: replicas share
-    the log, so acks=all waits for nobody
+    the log, so acks=all waits for no replica
 notes: with acks=0 nothing is answered, and an error closes the connection, which is all a client can be told. v3-4
     have no log start offset. An error message goes with every error but the routing ones; Kafka has one with record
     errors only.
@@ -29,7 +29,7 @@ from ...record.compression import Compression
 from ..context import RequestContext
 from ..storage.log import the_batch
 from ..storage.topics import Partition
-from . import CLOSE_CONNECTION, NO_RESPONSE, Body, register
+from . import CLOSE_CONNECTION, NO_RESPONSE, Body, error_message, register
 from .leadership import check_leader, current_leader, find_partition, find_topic, node_endpoints
 
 __all__ = ["handle"]
@@ -131,7 +131,7 @@ def _failed(index: int, error: KafkaError) -> dict[str, Any]:
             {"batch_index": batch_index, "batch_index_error_message": message}
             for batch_index, message in getattr(error, "record_errors", ())
         ],
-        "error_message": None if isinstance(error, InvalidMetadataError) else str(error),
+        "error_message": None if isinstance(error, InvalidMetadataError) else error_message(error),
     }
 
 

@@ -1,4 +1,4 @@
-"""SyncGroup (14): the leader hands in who gets what, everybody learns what it got.
+"""SyncGroup (14): the leader sends all assignments, each member gets its own.
 
 versions: 0-5
 kept: all of it

@@ -128,3 +128,10 @@ async def test_a_request_adds_ten_thousand_partitions_at_most() -> None:
         assert "a" not in node.state.topics
         assert create(a=4, b=-5) == {0, 37}
         assert grow(10) == 0
+
+
+@pytest.mark.parametrize(("size", "code"), [(32_686, 17), (32_687, -1)])
+@pytest.mark.parametrize("version", [4, 7])
+async def test_an_error_whose_text_no_response_can_have_is_an_unknown_one(version: int, size: int, code: int) -> None:
+    async with socketless_node() as node:
+        assert codes(create(node, {"name": "x" * size}, version=version)) == [code]
