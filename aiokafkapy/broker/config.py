@@ -1,11 +1,11 @@
 """The dev broker's options: Kafka's names with dots as underscores, and Kafka's defaults unless a line says why not.
 
-Owns names, defaults and their checks; knows nothing of what they do. Kafka's counterparts are `SocketServerConfigs`,
-`ServerLogConfigs`, `GroupCoordinatorConfig` and `QuotaConfig`.
+Owns names, defaults and their checks; must not know any effect of an option. Kafka's counterparts are
+`SocketServerConfigs`, `ServerLogConfigs`, `GroupCoordinatorConfig` and `QuotaConfig`.
 
 Rules:
-- an option nobody knows is an error that names the nearest one that exists;
-- where a default differs from Kafka's it is because a test or a laptop is served better, and the line says so.
+- an unknown option is an error that names the nearest known one;
+- a default differs from Kafka's only where that serves a test or a laptop better, and its line says so.
 """
 
 from __future__ import annotations

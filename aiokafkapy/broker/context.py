@@ -1,4 +1,4 @@
-"""What a request handler is given: the request's surroundings and the cluster's state.
+"""The arguments of a request handler: the request's surroundings and the cluster's state.
 
 `BrokerState` is the whole cluster of one `DevBroker`, shared by all its nodes: replicas are shared storage, so a
 leader is only an id and an epoch. `RequestContext` is one request on one connection of one node. Handlers reach
@@ -9,8 +9,8 @@ what `KafkaApis` holds (`MetadataCache`, `ReplicaManager`, `GroupCoordinator`).
 
 Rules:
 - `now` is loop time and is passed down; `timestamp_ms()` is wall time and only ever ends up inside records.
-- A handler is synchronous. One that must wait returns a future and is forgotten until the future resolves; when the
-  connection goes away first, that future is cancelled, so whoever resolves it looks at `done()` before.
+- A handler is synchronous. A handler that must wait returns a future, and the request waits for it; when the
+  connection ends first, that future is cancelled: check `done()` before resolving it.
 - Faults of a whole request are applied around the handler, which never sees them; those narrowed to a topic or
   partition are the handler's to apply, by asking `topic_error` for each partition it serves.
 """
@@ -41,7 +41,7 @@ __all__ = ["BrokerState", "ConnectionInfo", "RequestContext"]
 
 @dataclass(slots=True, frozen=True)
 class ConnectionInfo:
-    """Who is at the other end: enough for quotas, member host names and log lines."""
+    """The other end of a connection: enough for quotas, member host names and log lines."""
 
     connection_id: str
     listener: str
@@ -51,7 +51,7 @@ class ConnectionInfo:
 
 @dataclass(slots=True)
 class BrokerState:
-    """The cluster: what outlives a request and is the same whichever node is asked."""
+    """The cluster's state, which outlives requests and is the same on every node."""
 
     config: BrokerConfig
     cluster_id: str
@@ -93,13 +93,13 @@ class BrokerState:
         return self.running_nodes[node_ids[sum(key.encode()) % len(node_ids)]]
 
     def in_sync_replicas(self, partition: Partition) -> list[int]:
-        """The partition's replicas that run; what `min.insync.replicas` is compared with."""
+        """The partition's replicas that run; `min.insync.replicas` is compared with their number."""
         return [node_id for node_id in partition.replicas if node_id in self.running_nodes]
 
 
 @dataclass(slots=True)
 class RequestContext:
-    """One request: where it came from, what it is, and how to answer it."""
+    """One request: its origin, its header and the way to build its response."""
 
     node_id: int
     header: RequestHeader
@@ -130,11 +130,11 @@ class RequestContext:
         return self.state.now()
 
     def respond(self, **fields: Any) -> Any:
-        """The response body of this request's API and version; what the version does not know is dropped."""
+        """The response body of this request's API and version; fields that the version does not have are dropped."""
         return build_response(ApiKey(self.api_key), self.api_version, **fields)
 
     def topic_error(self, topic: str, partition: int | None = None, *, after: bool = False) -> int:
-        """The error code `controls.fail_next` has in store for this partition, 0 when none.
+        """The error code that `controls.fail_next` has set for this partition, 0 for none.
 
         To be asked once per partition and before anything is changed; with `after=True` (Produce: after the batch was
         appended) for those that are to fail although the work was done.
@@ -142,7 +142,7 @@ class RequestContext:
         return self.state.faults.topic_error(self, topic, partition, after=after)
 
     def check_topic(self, topic: str, partition: int | None = None) -> None:
-        """Raise what `topic_error` says, for handlers whose errors per topic are exceptions anyway."""
+        """Raise the error of `topic_error`, for handlers whose errors per topic are exceptions."""
         code = self.topic_error(topic, partition)
         if code:
             raise broker_error(code)

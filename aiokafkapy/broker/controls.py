@@ -1,4 +1,4 @@
-"""Faults on demand: what a test says to a `DevBroker` to see how a client takes it.
+"""Faults on demand: the calls by which a test makes a `DevBroker` fail.
 
 Owns nothing: it arms the `faults` that the request handlers ask for, and changes leaders, nodes and connections
 through the cluster it belongs to. It must not know what is in a request. Kafka has no counterpart; the idea, control by
@@ -30,7 +30,7 @@ OnRequest = Callable[[RequestContext, Any], Any]
 
 
 class Cluster(Protocol):
-    """What the controls need of the `DevBroker`."""
+    """The `DevBroker` as the controls see it."""
 
     def drop_connections(self, node_id: int | None) -> int: ...
 
@@ -92,7 +92,7 @@ class Controls:
         self.faults.delays[int(api)] = seconds
 
     def throttle(self, client_id: str | None, ms: int) -> None:
-        """Tell this client id (None: every client) in each response to be quiet for `ms`, and be deaf for as long.
+        """Tell this client id (None: every client) in each response to wait `ms`, and read nothing from it for as long.
 
         0 ends it. As with a quota the response comes at once and the connection is muted after it (KIP-219).
         """
@@ -105,7 +105,7 @@ class Controls:
     # connections, leaders, nodes
 
     def drop_connections(self, node_id: int | None = None) -> int:
-        """Abort every connection, of all nodes or of one; how many they were. New ones are welcome."""
+        """Abort every connection, of all nodes or of one, and return their number. New connections are accepted."""
         return self._cluster.drop_connections(node_id)
 
     def set_leader(self, topic: str, partition: int, node_id: int | None) -> None:
@@ -113,14 +113,14 @@ class Controls:
         self._cluster.set_leader(topic, partition, node_id)
 
     def stop_node(self, node_id: int) -> None:
-        """Close a node's port and connections; what it led is led by another running node with a higher epoch."""
+        """Close a node's port and connections; other running nodes lead its partitions then, with a higher epoch."""
         self._cluster.stop_node(node_id)
 
     def start_node(self, node_id: int) -> None:
         """Open a stopped node again on the same port."""
         self._cluster.start_node(node_id)
 
-    # what happened, and the end of it
+    # counting and clearing
 
     def request_count(self, api: int, node_id: int | None = None) -> int:
         """Requests of this API that reached a handler since the start or the last `clear`, on all nodes or on one."""

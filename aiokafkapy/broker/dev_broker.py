@@ -1,6 +1,6 @@
 """`DevBroker`: a Kafka cluster inside this process, for tests and laptops.
 
-Owns the nodes and the cluster's state, and is what `controls` acts upon. Each node is a listener with its own
+Owns the nodes and the cluster's state, on which `controls` acts. Each node is a listener with its own
 SocketServer, RequestChannel and handlers; topics, logs and groups are shared, so a leader is only an id and an epoch.
 It must not know any API. Kafka's counterpart is `KafkaRaftServer`, or `KafkaClusterTestKit` of its tests.
 
@@ -39,7 +39,7 @@ class DevBroker:
     """An embedded broker of one or more nodes, ids 1 to `nodes`; ready when `start` (or `async with`) returns.
 
     `port=0` takes free ports, another one is node 1's and the others follow. With `data_dir` topics, records, offsets
-    and the cluster id survive, else everything is in memory. `advertised_host` is what clients are told to connect to
+    and the cluster id survive, else everything is in memory. Clients are told to connect to `advertised_host`
     when it is not `host`. `config` has Kafka's broker options with underscores (`auto_create_topics_enable=False`).
     """
 
@@ -71,7 +71,7 @@ class DevBroker:
         self._state: BrokerState | None = None
         self._lock = DataDirLock(self._data_dir)
 
-    # life
+    # starting and stopping
 
     async def start(self) -> None:
         """Open the data and every port.
@@ -119,7 +119,7 @@ class DevBroker:
     async def __aexit__(self, *exception: object) -> None:
         await self.stop()
 
-    # what clients need
+    # the cluster, for clients
 
     @property
     def bootstrap_servers(self) -> str:
@@ -173,9 +173,9 @@ class DevBroker:
         self.state.topics.delete(name)
 
     def records(self, topic: str, partition: int | None = 0) -> list[ConsumedRecord]:
-        """What is in a partition's log, decoded; with `partition=None` in the whole topic, partition by partition.
+        """The records of a partition, decoded; with `partition=None` of the whole topic, partition by partition.
 
-        UnknownTopicOrPartitionError when there is no such thing.
+        Raises UnknownTopicOrPartitionError.
         """
         if partition is not None:
             return self._log_records(topic, partition)
@@ -258,7 +258,7 @@ class DevBroker:
         node.stop()
         self._stopping = [*(each for each in self._stopping if not each.is_stopped), node]
         del state.running_nodes[node_id]
-        if self._state is not None:  # else the whole cluster stops: nobody takes over
+        if self._state is not None:  # else the whole cluster stops: no node takes over
             state.topics.node_stopped(node_id)
 
     def _chosen(self, node_id: int | None) -> list[_BrokerNode]:

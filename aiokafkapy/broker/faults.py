@@ -1,11 +1,11 @@
-"""The faults that are armed: which request each hits, how often, and what its answer becomes.
+"""The armed faults: which requests they hit, how often, and with what error.
 
 Owns errors, drops, delays, throttles, interceptors and the count of requests. It knows a request by API key, topic and
 partition, never its contents; neither sockets nor nodes. `controls` arms the faults, the request handlers ask for them.
 Kafka has no counterpart; the idea, control by API key, is franz-go's kfake.
 
 Rules:
-- a fault counts once per request it hit, however many partitions of it;
+- a fault counts once per request, however many partitions of the request it hits;
 - a fault without topic and partition fails the whole request; one that names them fails those partitions only;
 - a fault ends when its number of times is used up, or with `clear`.
 """
@@ -23,7 +23,7 @@ __all__ = ["Fault", "FaultyRequest", "Faults", "broker_error", "checked_times", 
 
 
 class FaultyRequest(Protocol):
-    """What the faults need of a request. `used_faults` has those that it has used already."""
+    """A request as the faults see it. `used_faults` has the faults that it has used already."""
 
     @property
     def api_key(self) -> int: ...

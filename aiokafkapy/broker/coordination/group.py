@@ -1,6 +1,6 @@
 """One consumer group of the classic protocol: its members, its generation, its state.
 
-Owns what is true of a group at this moment and the questions about it; it starts no timer, sends no answer and
+Owns the present state of a group and the questions about it; it starts no timer, sends no answer and
 decides no rebalance: that is `rebalance.GroupRebalancer`. Kafka's counterparts are `ClassicGroup`,
 `ClassicGroupMember` and `ClassicGroupState`.
 
@@ -81,7 +81,7 @@ class JoinRequest:
 
 @dataclass(slots=True)
 class MemberIdentity:
-    """Who a request says it is from; a generation of -1 is "outside of any"."""
+    """The sender of a request as the request names it; a generation of -1 is outside of any."""
 
     group_id: str
     member_id: str
@@ -100,7 +100,7 @@ class SyncRequest:
 
 
 class MemberInfo(NamedTuple):
-    """What the leader is told of each member; `metadata` is of the chosen protocol."""
+    """A member as the leader is told of it; `metadata` is that of the chosen protocol."""
 
     member_id: str
     group_instance_id: str | None
@@ -157,12 +157,12 @@ class Member:
         rebalance_timeout: float,
         protocols: Sequence[tuple[str, bytes]],
     ) -> None:
-        # who it is
+        # identity
         self.member_id = member_id
         self.group_instance_id = group_instance_id
         self.client_id = client_id
         self.client_host = client_host
-        # what it asks for
+        # settings
         self.session_timeout = session_timeout
         self.rebalance_timeout = rebalance_timeout
         self.protocols = tuple(protocols)
@@ -293,7 +293,7 @@ class Group:
         return member
 
     def elect_joined_leader(self) -> bool:
-        """Have a member lead whose JoinGroup is here; False when there is none."""
+        """Make a member the leader whose JoinGroup waits; False when there is none."""
         if self.leader in self.members and self.members[self.leader].join_response is not None:
             return True
         joined = next((m for m in self.members.values() if m.join_response is not None), None)

@@ -1,12 +1,12 @@
 """The offsets that groups have committed.
 
-Owns group → topic-partition → offset, and the file that remembers it; checks nothing of who may commit, which is
-`groups`' business. Kafka's counterparts are `OffsetMetadataManager` and the topic `__consumer_offsets`.
+Owns group → topic-partition → offset, and the file that remembers it; does not check whether a member may commit,
+which `groups` does. Kafka's counterparts are `OffsetMetadataManager` and the topic `__consumer_offsets`.
 
 Rules:
 - a commit is in the file before `commit` returns; a line of the file is a checksum (CRC-32C) and a JSON document, and
   the last word wins;
-- a last line that was cut short by a crash is moved into a file beside it, for nobody was told that it was there; any
+- a last line that was cut short by a crash is moved into a file beside it, for no client was told of it; any
   other line that does not fit its checksum is damage, and the broker does not start on it;
 - the topic's id is part of a commit, so a topic made again under its old name starts without offsets, as in Kafka;
 - the file is rewritten when most of its lines say nothing any more.
@@ -59,7 +59,7 @@ class OffsetStore:
     """All groups' offsets; in memory only without a `data_dir`."""
 
     def __init__(self, data_dir: Path | str | None = None) -> None:
-        """Reads what is there. Raises DamagedFileError, and OSError when the file cannot be read."""
+        """Reads the file. Raises DamagedFileError, and OSError when the file cannot be read."""
         self._groups: dict[str, dict[TopicPartition, CommittedOffset]] = {}
         self._path = None if data_dir is None else Path(data_dir) / "group-offsets.jsonl"
         self._descriptor = -1
@@ -120,7 +120,7 @@ class OffsetStore:
             if self._descriptor < 0:
                 self._path.parent.mkdir(parents=True, exist_ok=True)
                 self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            # At a position, so that the next line goes over what a failed write may have left.
+            # At a position, so that the next line goes over the rest of a failed write.
             write_all(self._descriptor, (line,), self._size)
         except OSError as error:
             raise KafkaStorageError(f"cannot write to {self._path}: {error}") from error

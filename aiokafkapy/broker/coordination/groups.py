@@ -1,11 +1,11 @@
 """The group coordinator: consumer groups of the classic protocol, and their committed offsets.
 
-Owns all groups and decides every join, sync, heartbeat, leave and commit; what follows for the group is `rebalance`'s.
+Owns all groups and decides every join, sync, heartbeat, leave and commit; `rebalance` has the consequences for a group.
 It knows no message class, no socket and no node: answers go to a callback, times come from a `Scheduler`. Kafka's
 counterparts are `GroupCoordinator` and `GroupMetadataManager` (its classic half).
 
 How a group lives: the first JoinGroup moves it to PREPARING_REBALANCE, where all members' JoinGroups are gathered
-(those who do not come in their rebalance time-out are dropped); then COMPLETING_REBALANCE with a new generation,
+(members that do not join within the rebalance time-out are dropped); then COMPLETING_REBALANCE with a new generation,
 where all wait for the leader's SyncGroup; then STABLE, until someone joins, leaves, is not heard of for its session
 time-out, or the leader joins again.
 
@@ -75,7 +75,7 @@ class GroupCoordinator:
         for group_id in self.offsets.groups():
             self._groups[group_id] = Group(group_id)
 
-    # looking
+    # looking up
 
     def get(self, group_id: str) -> Group | None:
         """The group, or None."""
@@ -149,9 +149,9 @@ class GroupCoordinator:
     # offsets
 
     def commit(self, identity: MemberIdentity, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Commit offsets of a group, or of nobody in particular (generation -1, while the group is empty).
+        """Commit offsets for a member, or from outside of any generation (-1) while the group is empty.
 
-        Raises what the member must be told, or KafkaStorageError; then nothing was committed.
+        Raises the error for the member's response, or KafkaStorageError; then nothing was committed.
         """
         group = self._groups.get(identity.group_id)
         if group is None:
@@ -174,7 +174,7 @@ class GroupCoordinator:
         self.offsets.delete(group_id)
 
     def close(self) -> None:
-        """Stop all timers and close the file. Whoever waits is not answered: their connections end too."""
+        """Stop all timers and close the file. Waiting members get no answer: their connections end too."""
         for group in self._groups.values():
             for member in group.members.values():
                 member.stop_timer()
@@ -184,7 +184,7 @@ class GroupCoordinator:
         self._groups.clear()
         self.offsets.close()
 
-    # internals: who may do what
+    # internals: checks
 
     def _group_to_join(self, request: JoinRequest) -> Group:
         _check_group_id(request.group_id)
@@ -334,7 +334,7 @@ def _update(member: Member, request: JoinRequest) -> None:
 
 
 def _rejoined(group: Group, member: Member, request: JoinRequest, old_leader: str) -> JoinResult:
-    # Whoever cannot skip assigning must not learn that it leads, or it would assign anew: it is told of its old id.
+    # A member that cannot skip assigning must not learn that it leads, or it would assign anew: it gets the old id.
     is_leader = member.member_id == group.leader and request.supports_skipping_assignment
     return JoinResult(
         member_id=member.member_id,

@@ -1,12 +1,12 @@
-"""How a group rebalances: who has joined, who leads, who has its assignment, and who is not heard of any more.
+"""The rebalance of a group: its members join, one leads, each gets its assignment, and silent ones are dropped.
 
-Owns the timers of groups and members and every change of a group's state but its end. It must not know what a request
-may ask for, which is `groups`' business, nor committed offsets. Kafka's counterparts are the rebalance half of
+Owns the timers of groups and members and every change of a group's state but its end. It must not know the
+checks of a request, which `groups` has, nor committed offsets. Kafka's counterparts are the rebalance half of
 `GroupMetadataManager` (classic groups), `DelayedJoin`, `InitialDelayedJoin` and `DelayedHeartbeat`.
 
 Rules:
 - a rebalance ends when all members have joined or its time-out is over, and then drops the members that did not join;
-- a member whose JoinGroup or SyncGroup waits with us is alive, whatever its session timer says;
+- a member whose JoinGroup or SyncGroup waits here is alive, whatever its session timer says;
 - the members of an empty group are waited for `group.initial.rebalance.delay.ms` at least, each of them anew.
 """
 
@@ -92,7 +92,7 @@ class GroupRebalancer:
         member.timer = self._scheduler.call_at(when, partial(self._session_over, group, member))
 
     def drop_member(self, group: Group, member_id: str) -> None:
-        """Remove a member, and rebalance what is left of the group."""
+        """Remove a member, and rebalance the others."""
         member = group.members[member_id]
         group.remove(member_id)
         group.pending_sync.discard(member_id)
@@ -103,7 +103,7 @@ class GroupRebalancer:
             self.prepare(group)
 
     def drop_pending(self, group: Group, member_id: str) -> None:
-        """Forget a member id that was given out and never used."""
+        """Forget a member id that was handed out and not used yet."""
         group.pending_members.pop(member_id).cancel()
         if group.state is GroupState.PREPARING_REBALANCE:
             self._maybe_complete_join(group)

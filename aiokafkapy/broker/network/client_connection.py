@@ -1,14 +1,14 @@
 """One connection of one client: bytes in, one request at a time, one response out, and when it may read.
 
-Owns the transport, the frame decoder and the muting of a single connection. It must not know what a request means nor
-which handler takes it: it gives whole frames to its Processor and is told what to write. Kafka's counterpart is
+Owns the transport, the frame decoder and the muting of a single connection. It must not know the meaning of a request
+nor its handler: it gives whole frames to its Processor and gets responses to write. Kafka's counterpart is
 `KafkaChannel` with its `ChannelMuteState`.
 
 Rules:
 - one request at a time: from a whole frame until its response has left our buffer the connection is muted; frames that
   came along in the same read wait here;
-- reading is paused as soon as something arrives that cannot be handed on, so what a client can make us hold is one
-  read of the event loop (256 KiB) besides the frame in progress, whatever it sends and whether or not it reads;
+- reading is paused as soon as bytes arrive that cannot be handed on, so a client that sends much and reads nothing
+  occupies one read of the event loop (256 KiB) besides the frame in progress;
 - a size that is negative or over `socket_request_max_bytes` closes the connection before anything is allocated for it.
 """
 
@@ -53,7 +53,7 @@ MUTE_STATES = StateTable(
 
 
 class ConnectionOwner(Protocol):
-    """What a connection needs of its Processor."""
+    """A Processor as its connections see it."""
 
     @property
     def may_read(self) -> bool: ...
@@ -136,7 +136,7 @@ class ClientConnection(asyncio.Protocol):
             self._hand_on()
 
     def update_reading(self) -> None:
-        """Hand on what waits if that is possible, and read exactly when what arrives can be handed on."""
+        """Hand on the waiting frame if possible, and read exactly while frames can be handed on."""
         if self._transport is None or self.is_closed:
             return
         if self._is_ready:
@@ -151,7 +151,7 @@ class ClientConnection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def close(self) -> None:
-        """Close at once; what is unsent is dropped, as Kafka does with a connection it gives up."""
+        """Close at once; unsent bytes are dropped, as Kafka does when it closes a connection."""
         if self._transport is not None:
             self._transport.abort()
         self._settle(None)
@@ -164,7 +164,7 @@ class ClientConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=0)
         self._owner.on_connected(self)
-        # Not at once: uvloop starts to read after this call, whatever was said during it.
+        # Not at once: uvloop starts to read after this call, even if reading was paused in it.
         asyncio.get_running_loop().call_soon(self.update_reading)
 
     def data_received(self, data: bytes) -> None:

@@ -1,14 +1,14 @@
 """Quotas of clients: how fast a client id may produce, fetch and use the broker, and how long it is held back.
 
 `ClientQuotaManager` measures one kind of use per client id with `SampledRate`, Kafka's sliding window of samples;
-`ClientQuotas` holds the three kinds a broker has. Pure: `now` is passed in, nothing waits here. Who is over the limit
-gets its answer at once with the throttle time in it, and its connection is muted for that long (KIP-219): that is the
-Processor's work, not this module's.
+`ClientQuotas` holds the three kinds a broker has. Pure: `now` is passed in, nothing waits here. A client over
+the limit gets its answer at once with the throttle time in it, and its connection is muted for that long (KIP-219):
+that is the Processor's work, not this module's.
 
 Kafka's counterparts are `ClientQuotaManager`, `ClientRequestQuotaManager` and `Rate`.
 
 Rules:
-- throttle time is what brings the average over the window back to the limit: (rate - limit) / limit * window;
+- the throttle time brings the average over the window back to the limit: (rate - limit) / limit * window;
 - a client that rests for a whole window is forgotten, so memory is bounded by the clients active in one window.
 """
 

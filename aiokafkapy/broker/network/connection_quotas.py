@@ -1,4 +1,4 @@
-"""Who may connect: limits on the number of connections and on how fast they are made.
+"""Limits on the number of connections and on the rate at which they are made.
 
 Counts connections of one node, in total, per listener and per remote address, and the rate at which they are created.
 Pure: `now` is passed in, no socket is seen. Kafka's counterpart is `ConnectionQuotas` in `SocketServer.scala`.

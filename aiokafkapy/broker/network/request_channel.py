@@ -1,7 +1,7 @@
 """Between the Processors and the KafkaRequestHandlers: a bounded queue of requests, and the way back for responses.
 
-Owns `Request`, `Response`, the queue between them and the times a request spends in each stage. It must not know what
-is in a request: bytes in, bytes out. Kafka's counterpart is `RequestChannel`.
+Owns `Request`, `Response`, the queue between them and the times a request spends in each stage. It must not know the
+content of a request: bytes in, bytes out. Kafka's counterpart is `RequestChannel`.
 
 Rules:
 - the request queue never holds more than `queued_max_requests`; `send_request` refuses, and the Processor that was
@@ -26,7 +26,7 @@ __all__ = ["Connection", "Request", "RequestChannel", "RequestMetrics", "Respons
 
 
 class ResponseAction(Enum):
-    """What the Processor is to do."""
+    """An order to the Processor."""
 
     SEND = "send"
     NO_OPERATION = "no operation"  # Produce with acks=0: unmute and go on
@@ -34,7 +34,7 @@ class ResponseAction(Enum):
 
 
 class Connection(Protocol):
-    """What is needed of a connection here and in the handlers."""
+    """A connection as the queue and the handlers see it."""
 
     info: ConnectionInfo
 
@@ -75,7 +75,7 @@ class Request:
 
 @dataclass(slots=True, eq=False)
 class Response:
-    """What goes back to the connection, and for how long the connection is muted after it."""
+    """The bytes for a connection, and how long it is muted after them."""
 
     request: Request
     action: ResponseAction
@@ -86,7 +86,7 @@ class Response:
 
 
 class RequestChannel:
-    """The bounded request queue and the metrics of what went through it."""
+    """The bounded request queue and the metrics of its requests."""
 
     __slots__ = ("_capacity", "_refused", "_requests", "_waiters", "metrics")
 
@@ -118,14 +118,14 @@ class RequestChannel:
                 await waiter
             except asyncio.CancelledError:
                 if not waiter.cancelled():
-                    self._wake_one()  # the wake-up was for whoever is next
+                    self._wake_one()  # the wake-up goes to the next waiter
                 raise
         request = self._requests.popleft()
         self._call_back_refused()
         return request
 
     def drop_requests(self) -> None:
-        """Forget what is queued: the node is stopping and its connections are being closed."""
+        """Drop all queued requests: the node stops and closes their connections."""
         self._requests.clear()
         self._refused.clear()
 
@@ -162,7 +162,7 @@ class StageTimes:
 
 @dataclass(slots=True)
 class RequestMetrics:
-    """Kafka's six times per request, summed per API key, and what became of connections."""
+    """Kafka's six times per request, summed per API key."""
 
     by_api: dict[int, StageTimes] = field(default_factory=dict)
 

@@ -1,12 +1,12 @@
 """The KafkaRequestHandlers: take a request off the queue, find its handler, and see that the answer goes back.
 
-Owns decoding, dispatch by API key, what an exception becomes, and the faults of whole requests. It must not know any
-API's meaning nor a socket; the way back is `response_sender`'s. Kafka's counterparts are `KafkaRequestHandlerPool` and
+Owns decoding, dispatch by API key, the answer to an exception, and the faults of whole requests. It must not know any
+API's meaning nor a socket; `response_sender` has the way back. Kafka's counterparts are `KafkaRequestHandlerPool` and
 the outer half of `KafkaApis`.
 
 Rules:
 - an unknown API key, a version that is not served, or a body that does not parse closes the connection; only
-  ApiVersions of an unknown version is answered, in version 0 with UNSUPPORTED_VERSION and what there is (KIP-511);
+  ApiVersions of an unknown version is answered, in version 0 with UNSUPPORTED_VERSION and those served (KIP-511);
 - any exception of a handler becomes that API's own error response: a KafkaError its code, another one
   UNKNOWN_SERVER_ERROR and a line in the log;
 - a handler that returned a future is done with; the response goes out when the future resolves, and a cancelled
@@ -14,8 +14,8 @@ Rules:
 - faults are applied in this order: counted, `on_request`, `drop_next(after=False)`, `fail_next`, the handler,
   `fail_next(after_append=True)`, `drop_next(after=True)`, `throttle`, `delay`.
 
-Events: `broker.malformed_request` and `broker.unsupported_request` (warnings, what a client did wrong, about ten lines
-a minute), `broker.handler_failed`, `broker.unwritable_response` and `broker.request_failed` (errors, bugs of ours).
+Events: `broker.malformed_request` and `broker.unsupported_request` (warnings, mistakes of a client, about ten lines a
+minute), `broker.handler_failed`, `broker.unwritable_response` and `broker.request_failed` (errors, bugs of ours).
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class KafkaRequestHandlerPool:
         ]
 
     def stop(self) -> None:
-        """End the tasks, and give up what is parked or delayed."""
+        """End the tasks, and cancel all parked requests and delayed responses."""
         for task in self._tasks:
             task.cancel()
         self.responses.stop()
@@ -77,7 +77,7 @@ class KafkaRequestHandlerPool:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def handle(self, request: Request) -> None:
-        """Answer one request, now or by parking it. Raises nothing: whatever is wrong concerns its connection only."""
+        """Answer one request, now or by parking it. Raises nothing: an error concerns its connection only."""
         request.dequeued = time.monotonic()
         try:
             header, position = decode_request_header(request.buffer)
@@ -165,7 +165,7 @@ class _Exchange:
             if code:
                 raise broker_error(code)
             return self.handler.handle(self.context, self.body)
-        except Exception as error:  # whatever a handler raises is the answer to this one request
+        except Exception as error:  # a handler's exception is the answer to this one request
             return self._error_response(error)
 
     def _finish(self, answer: Answer) -> None:

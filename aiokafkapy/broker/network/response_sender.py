@@ -1,12 +1,12 @@
 """The way of a response from its handler back to the Processor: parked, throttled, delayed, and given up at the end.
 
-Owns the requests of one node that are parked, the responses that `controls` delays, and the quotas that say how long a
-client is held back. It must not know any API's meaning. Kafka's counterparts are `RequestChannel.sendResponse` and the
+Owns the parked requests of one node, the responses that `controls` delays, and the quotas, which say how long a client
+is throttled. It must not know any API's meaning. Kafka's counterparts are `RequestChannel.sendResponse` and the
 `quotas` of `KafkaApis`.
 
 Rules:
-- a response goes out once; after `stop` at once, whatever its delay, since nobody waits for it any more;
-- a parked request whose connection has gone is cancelled.
+- a response goes out once; after `stop` without its delay, since its connection is closed by then;
+- a parked request is cancelled when its connection ends.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ResponseSender:
             future.cancel()
 
     def throttle_time(self, context: RequestContext, request: Request, response_size: int) -> float:
-        """Seconds: the longest of what the quotas and the controls say."""
+        """Seconds to throttle the client: the longest time of all quotas and of the controls."""
         quotas, client_id, now = self._quotas, context.client_id, request.handled
         throttle = self._state.faults.throttle_time(client_id)
         if context.api_key == ApiKey.PRODUCE:
@@ -81,7 +81,7 @@ class ResponseSender:
 
     @contextmanager
     def closing_on_error(self, request: Request) -> Iterator[None]:
-        """The root of whatever is done for one request: a bug costs its connection, and no task."""
+        """The root of all work for one request: an unexpected exception closes its connection, and ends no task."""
         try:
             yield
         except Exception as error:
@@ -89,7 +89,7 @@ class ResponseSender:
             self.send(request, ResponseAction.CLOSE)
 
     def stop(self) -> None:
-        """Give up what is parked or delayed."""
+        """Cancel all parked requests and delayed responses."""
         self._is_stopped = True
         for handle in self.delayed:
             handle.cancel()

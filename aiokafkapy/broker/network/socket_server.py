@@ -1,16 +1,16 @@
 """The network half of one node: an Acceptor, Processors, and the queues between them and the request handlers.
 
-`SocketServer` owns the listening socket (Acceptor), N Processors and the RequestChannel. It must not know what is in a
-request: it moves frames. Kafka's counterparts are `SocketServer`, `Acceptor` and `Processor`; what are threads and
-selectors there are one reader callback, N tasks and one `asyncio.Protocol` per connection here. The names, the bounds,
-the round robin and the muting are Kafka's.
+`SocketServer` owns the listening socket (Acceptor), N Processors and the RequestChannel. It must not know the content
+of a request: it moves frames. Kafka's counterparts are `SocketServer`, `Acceptor` and `Processor`; in place of threads and
+selectors there are one reader callback, N tasks and one `asyncio.Protocol` per connection. The names, the bounds, the
+round robin and the muting are Kafka's.
 
 Rules:
-- everything between two parts is a bounded queue, and whoever finds one full stops taking: the Acceptor stops
+- everything between two parts is a bounded queue, and a part that finds one full takes no more: the Acceptor stops
   accepting, a Processor stops reading;
 - starting and stopping are synchronous, so a test can stop a node between two lines; only waiting for the tasks to be
   gone (`wait_stopped`) is not;
-- nothing polls: every task waits for an event that somebody sets.
+- nothing polls: every task waits for an event that another part sets.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ LISTENER = "PLAINTEXT"
 
 @dataclass(slots=True)
 class ConnectionMetrics:
-    """What became of the connections of one node."""
+    """Counts of one node's connections, by how they began and ended."""
 
     accepted: int = 0
     refused: int = 0  # over a per-address quota
-    disconnected: int = 0  # ended for whatever reason
+    disconnected: int = 0  # ended for any reason
     expired: int = 0  # closed by us because they were idle
     invalid: int = 0  # closed by us because of a frame's size
 
@@ -99,7 +99,7 @@ class SocketServer:
         return [connection for processor in self.processors for connection in processor.connections]
 
     def drop_connections(self) -> int:
-        """Abort every connection; how many they were."""
+        """Abort every connection and return their number."""
         connections = self.connections
         for connection in connections:
             connection.close()
@@ -139,7 +139,7 @@ class Acceptor:
         self._loop.add_reader(self._listener, self._on_acceptable)
 
     def stop(self) -> None:
-        """Accept no more and close the socket; what waits in the kernel's backlog is reset."""
+        """Accept no more and close the socket; the connections in the kernel's backlog are reset."""
         self._is_stopped = True
         self._loop.remove_reader(self._listener)
         if self._retry is not None:
@@ -224,7 +224,7 @@ class Processor:
         self._server = server
         self._max_idle = server.config.connections_max_idle_ms / 1000
 
-        # Queues in, and what wakes the task
+        # The queues, and the event that wakes the task
         self._new_connections: deque[tuple[socket.socket, ConnectionInfo]] = deque()
         self._responses: deque[Response] = deque()
         self._wakeup = asyncio.Event()
@@ -257,7 +257,7 @@ class Processor:
         self._wakeup.set()
 
     def resume_requests(self) -> None:
-        """There is room in the request queue again: hand on what had to wait, then read on."""
+        """The request queue has room again: hand on the waiting requests, then read on."""
         self._is_refused = False
         for connection in self.connections:
             if self._is_refused:
@@ -273,7 +273,7 @@ class Processor:
         return list(self._last_used)
 
     async def run(self) -> None:
-        """The task: until stopped, write what there is to write and set up whom there is to set up."""
+        """The task: until stopped, write responses and set up new connections."""
         while not self._is_stopped:
             await self._wakeup.wait()
             self._wakeup.clear()
@@ -283,7 +283,7 @@ class Processor:
                 self._process_new_responses()
 
     def update(self) -> None:
-        """Apply a change of `may_read`, and write what a stall held back."""
+        """Apply a change of `may_read`, and write the responses that a stall held back."""
         for connection in self.connections:
             connection.update_reading()
         self._wakeup.set()

@@ -28,7 +28,7 @@ class DamagedFileError(KafkaStorageError):
     """A file of the data folder is not as the broker wrote it; the broker does not start on it."""
 
     def __init__(self, path: Path, damage: str, remedy: str) -> None:
-        """`remedy` says how to start without what the file had, for a user who has no copy of it."""
+        """`remedy` says how to start without the file's content, for a user who has no copy of it."""
         super().__init__(f"{path} is damaged: {damage}. Restore the file from a copy, or {remedy}.")
         self.path = path
 
@@ -65,7 +65,7 @@ def write_atomically(path: Path, data: bytes) -> None:
 def set_aside(path: Path, torn: bytes) -> Path:
     """Keep the end of a file that is about to be cut off, and return the new file's path. Raises OSError.
 
-    The broker told nobody that it had these bytes; but should they be damaged rather than torn, they are not lost.
+    No client was told that the broker has these bytes; but if they are damaged rather than torn, they are not lost.
     """
     kept_in = next(new for number in count(1) if not (new := path.with_name(f"{path.stem}.torn-{number}")).exists())
     kept_in.write_bytes(torn)

@@ -1,11 +1,11 @@
 """One partition's log: record batches as the producer sent them, with offset and leader epoch stamped in.
 
 Owns offsets, the look-ups by offset, time and epoch, the checks a batch must pass, and the partition's producer
-state. It knows neither who leads nor who asks. Kafka's counterparts are `UnifiedLog`, `LogValidator` and
+state. It must not know leaders nor clients. Kafka's counterparts are `UnifiedLog`, `LogValidator` and
 `LeaderEpochFileCache`; replicas share the log here, so the high watermark is the end.
 
 Rules:
-- a batch is copied at most once, into what is stored; the stamp (offset, epoch) lies outside its CRC, so nothing is
+- a batch is copied at most once, into the storage; the stamp (offset, epoch) lies outside its CRC, so nothing is
   computed again but on a LogAppendTime topic; no record is decoded on append, unless one of them is to be refused;
 - `append` either has the batch with the storage and remembers its sequences, or raises and changes nothing;
 - `read` gives whole batches, so the first may begin below the offset asked for, as clients expect;
@@ -46,7 +46,7 @@ logger = get_logger()
 
 LATEST: Final = -1
 STAMP_SIZE: Final = 16
-"""Base offset, length and leader epoch: what comes before the magic byte and is outside of the CRC."""
+"""Base offset, length and leader epoch: the bytes before the magic byte, which are outside of the CRC."""
 KEEP_FROM: Final = 64 * 1024
 """Bytes from which a batch is kept in two pieces; below, a view of its own would cost more than the copy."""
 UNDEFINED_EPOCH: Final = -1
@@ -69,7 +69,7 @@ class AppendInfo(NamedTuple):
 
 
 class TimestampOffset(NamedTuple):
-    """What a look-up by time found."""
+    """The result of a look-up by time."""
 
     timestamp_ms: int
     offset: int
@@ -274,7 +274,7 @@ class PartitionLog:
             del column[:]
         self.end_offset = self.start_offset
 
-    # internals: what a batch must be
+    # internals: checks of a batch
 
     def _check(self, batch: RecordBatch) -> None:
         if batch.size > self.config.max_message_bytes:
@@ -320,7 +320,7 @@ class PartitionLog:
                 errors,
             )
 
-    # internals: what is known of the batches that are there
+    # internals: the index of the batches, and recovery
 
     def _note(
         self,
@@ -349,7 +349,7 @@ class PartitionLog:
     def _forget_before(self, offset: int) -> None:
         keep = bisect_right(self._base_offsets, offset) - 1 if offset < self.end_offset else len(self._base_offsets)
         position = self._positions[keep] if keep < len(self._positions) else self._storage.size
-        # The storage may have to keep more than that; nobody can see it.
+        # The storage may have to keep more than that, out of every reader's sight.
         self._storage.discard_before(position)
         del self._base_offsets[:keep], self._positions[:keep], self._max_timestamps[:keep]
         self._running_max = array("q", accumulate(self._max_timestamps, max))
@@ -405,13 +405,13 @@ class PartitionLog:
             else:
                 damage = _length_problem(segment[sound:])
         except KafkaError as error:
-            # Zeros are what a file system leaves of a write that the machine did not survive.
+            # A file system leaves zeros of a write that the machine did not survive.
             damage = str(error) if bytes(segment[sound:]).strip(b"\0") else None
         where = f"at byte {sound}, where offset {self.end_offset} should be: "
         return SegmentScan(sound, self.end_offset, damage and where + damage)
 
     def _misplaced(self, base_offset: int) -> str | None:
-        """What is wrong with a segment that begins at `base_offset`, given those before it."""
+        """Why a segment that begins at `base_offset` does not fit those before it; None when it does."""
         if base_offset != self.end_offset:
             return f"the segments before it end at offset {self.end_offset}, and not where this one begins"
         if not self._base_offsets and base_offset > self.start_offset:
@@ -419,7 +419,7 @@ class PartitionLog:
         return None
 
     def _out_of_order(self, batch: RecordBatch, newest_epoch: int) -> str | None:
-        """What is wrong with the parts of a batch that its CRC leaves out, given those before it."""
+        """Why a batch does not fit those before it, by the fields that its CRC leaves out; None when it does."""
         if batch.base_offset != self.end_offset:
             return f"a batch says that it begins at offset {batch.base_offset}"
         latest = self._epochs[-1][0] if self._epochs else 0
@@ -445,7 +445,7 @@ class RejectedTimestamps(InvalidTimestampError):
 
 
 def the_batch(records: Buffer) -> RecordBatch:
-    """The one batch that a Produce request has for a partition; what is behind it and no whole batch is left out.
+    """The one batch that a Produce request has for a partition; a part of a batch behind it is ignored.
 
     Raises CorruptMessageError, and InvalidRecordError when there is none, more than one, or one of an old format.
     """
@@ -459,10 +459,10 @@ def the_batch(records: Buffer) -> RecordBatch:
 
 
 def _length_problem(tail: memoryview) -> str | None:
-    """Why what lies behind the last whole batch is not the beginning of one whose write was cut short.
+    """Why the bytes behind the last whole batch are damaged; None when they are a write that was cut short.
 
-    A batch whose length was damaged looks like that; but with another length it has the right CRC, and it ends with the
-    segment or before the next batch.
+    A batch with a damaged length looks like such a write; but it has the right CRC with another length, with which it
+    ends at the end of the segment or before the next batch.
     """
     if len(tail) < BATCH_HEADER_SIZE:
         return None
@@ -496,7 +496,7 @@ def _stamped(batch: RecordBatch, base_offset: int, leader_epoch: int) -> Sequenc
 
 
 def _problem(batch: RecordBatch) -> str | None:
-    """What is wrong with a producer's batch whose bytes are sound; Java's `LogValidator.validateBatch`."""
+    """Why a producer's batch is refused though its bytes are sound; Java's `LogValidator.validateBatch`."""
     if batch.base_offset != 0:
         return f"The baseOffset of the record batch should be 0, but it is {batch.base_offset}"
     if batch.is_control:

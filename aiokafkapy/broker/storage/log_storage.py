@@ -8,7 +8,7 @@ Rules:
 - an append is with the operating system before `append` returns: that is enough to survive the death of the process;
   only `sync` (topic option `flush.messages=1`) survives the death of the machine;
 - an append either is there as a whole or raises KafkaStorageError and leaves nothing that a reader could see;
-- nothing is created on disk for a partition that nobody has written to, and no more than `MAX_OPEN_FILES` descriptors
+- nothing is created on disk for a partition without records, and no more than `MAX_OPEN_FILES` descriptors
   are held, so that 10,000 partitions cost neither inodes nor descriptors;
 - recovery trusts nothing: the log says how much of each segment is sound. A write that was cut short, which is only
   ever at the end of the last segment, is moved into a file beside it; any other damage is refused and left as it is.
@@ -48,7 +48,7 @@ MAX_OPEN_FILES: Final = 128
 
 
 class SegmentScan(NamedTuple):
-    """What the log finds in a segment. Without `damage`, what follows the sound bytes is a write that was cut short."""
+    """The log's judgement of a segment. Without `damage`, a write that was cut short follows the sound bytes."""
 
     sound_bytes: int
     next_offset: int
@@ -68,7 +68,7 @@ Scan = Callable[[memoryview, int, int], SegmentScan]
 
 
 class LogStorage(Protocol):
-    """What a `PartitionLog` needs. `size` is the position behind the last byte."""
+    """The storage of a `PartitionLog`. `size` is the position behind the last byte."""
 
     size: int
 
@@ -82,7 +82,7 @@ class LogStorage(Protocol):
         """The batches from `position`, in order, in any number of pieces; `size` is that of whole batches."""
 
     def discard_before(self, position: int) -> None:
-        """Free what lies before `position`, as far as whole segments allow."""
+        """Free the segments that lie before `position` as a whole."""
 
     def recover(self, scan: Scan) -> TornWrite | None:
         """Show all segments to `scan`; cut off a write that was cut short, and say so.
@@ -176,7 +176,7 @@ class FileStorage:
         self._folder = folder
         self._open_files = open_files
         self._segments: list[_Segment] = []
-        # Missing is the rule for a partition nobody has written to.
+        # A partition without records has no folder.
         for path in sorted(folder.glob("*.log")) if folder.is_dir() else ():
             if not path.stem.isdecimal():
                 continue
@@ -240,7 +240,8 @@ class FileStorage:
     def load_start_offset(self) -> int:
         """From the checkpoint, else from the first segment's name. Raises DamagedFileError."""
         path = self._folder / "log-start-offset"
-        content = read_checkpoint(path, "delete it: what is left of the deleted records is then in the log again")
+        remedy = "delete it: deleted records whose segments are still there are then in the log again"
+        content = read_checkpoint(path, remedy)
         if content is not None:
             return int(content)
         return int(self._segments[0].path.stem) if self._segments else 0
@@ -294,7 +295,7 @@ class FileStorage:
             os.ftruncate(self._open_files.descriptor(segment.path), size)
         except OSError:
             # The bytes behind `size` are out of every reader's sight, the next append overwrites them, and recovery
-            # checks what it finds; there is nothing more to be done on a disk that fails.
+            # checks all of them; nothing more can be done on a disk that fails.
             self._open_files.forget(segment.path)
 
     def _remove(self, segment: _Segment) -> None:

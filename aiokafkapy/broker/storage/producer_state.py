@@ -1,4 +1,4 @@
-"""What a partition remembers of idempotent producers, and where producer ids come from.
+"""A partition's memory of idempotent producers, and the source of producer ids.
 
 Owns, per producer id, the epoch and the last five batches (sequences and offsets); decides whether a batch is new, a
 duplicate or out of order. Knows no bytes, no topic configuration and no disk beyond the block of ids. Kafka's
@@ -28,7 +28,7 @@ BATCHES_TO_RETAIN: Final = 5
 """Java's `ProducerStateEntry.NUM_BATCHES_TO_RETAIN`: as many as a producer may have in flight."""
 MAX_SEQUENCE: Final = 2**31 - 1
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
-"""Ids are written to disk a block at a time, as Kafka does; a restart skips what is left of a block."""
+"""Ids are written to disk a block at a time, as Kafka does; a restart skips the rest of a block."""
 FIRST_EXPIRY_CHECK: Final = 1000
 
 

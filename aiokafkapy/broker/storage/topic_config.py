@@ -1,12 +1,12 @@
 """A topic's configuration: Kafka's names, types, defaults and checks, and the few values that the log acts upon.
 
-Knows no topic and no file. Kafka's counterparts are ``TopicConfig`` and ``LogConfig``.
+Knows no topic and no file. Kafka's counterparts are `TopicConfig` and `LogConfig`.
 
 Rules:
 - every topic option of Kafka 4.1 is known by name, so that any tool can set and read it; those that a dev broker has no
   use for (retention, segments, tiers) are checked, kept and shown, and change nothing;
 - a value that the broker cannot honour is refused instead of ignored: batches are kept as the producer compressed them,
-  so ``compression.type`` is ``producer``, and there are no remote tiers.
+  so `compression.type` is `producer`, and there are no remote tiers.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_LONG: Final = 2**63 - 1
 
 
 class TopicOption(NamedTuple):
-    """What is known of one option: its default, how a value is checked, and its type as DescribeConfigs numbers it."""
+    """One option: its default, the check of a value, and its type as DescribeConfigs numbers it."""
 
     name: str
     default: str
@@ -34,7 +34,7 @@ class TopicOption(NamedTuple):
 
 
 class TopicConfig:
-    """One topic's options: the broker's defaults, and over them what was set. Replaced as a whole when altered.
+    """One topic's options: the broker's defaults, and over them the topic's own. Replaced as a whole when altered.
 
     Options the log looks at for each batch are plain attributes, read once here.
     """
@@ -66,7 +66,7 @@ class TopicConfig:
         self.is_compacted = "compact" in self.value("cleanup.policy")
 
     def value(self, name: str) -> str:
-        """The option's value as text: what was set, else the broker's default. KeyError for an unknown name."""
+        """The option's value as text: the topic's own, else the broker's default. KeyError for an unknown name."""
         if name in self.overrides:
             return self.overrides[name]
         option = TOPIC_OPTIONS[name]

@@ -1,12 +1,12 @@
 """Where the topics of a cluster lie: a folder each, with its description and a folder for each partition's log.
 
 Owns the names of the folders, `topic.json` in them, and the descriptors of all segments; without a data folder topics
-are in memory only. It must not know what leads where or what a topic may be called. Kafka's counterparts are the folder
+are in memory only. It must not know leaders, nor the rules for names. Kafka's counterparts are the folder
 half of `LogManager`, and `TopicRecord` and `PartitionRecord` of the cluster's metadata.
 
 On disk: `topics/<name>.<id>/topic.json` (replaced as a whole, atomically) and `topics/<name>.<id>/<partition>/`. The
-folder of a topic that is deleted is first renamed to `<name>.<id>-delete`, as in Kafka, and what is left of it goes at
-the next start; so does what a creation that was cut short left, a folder with neither `topic.json` nor a segment.
+folder of a topic that is deleted is first renamed to `<name>.<id>-delete`, as in Kafka, and its rest is removed at the
+next start; so is a folder with neither `topic.json` nor a segment, which a creation that was cut short has left.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _saved_topic(content: bytes) -> SavedTopic:
 
 
 def _remove_garbage(folder: Path) -> None:
-    """Remove what is left of a topic's creation or deletion. DamagedFileError for a topic that has records."""
+    """Remove the rest of a creation or deletion that was cut short. DamagedFileError for a topic that has records."""
     if not folder.name.endswith(DELETED) and any(folder.glob("*/*.log")):
         raise DamagedFileError(folder / "topic.json", "it is missing, and the topic has records", _remedy(folder))
     shutil.rmtree(folder)

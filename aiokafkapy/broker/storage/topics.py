@@ -1,6 +1,6 @@
 """The topics of the cluster: names, ids, configurations, and each partition's leader, epoch, replicas and log.
 
-Owns which topics there are and which node leads what; `topic_folders` keeps that on disk. It knows neither sockets nor
+Owns the topics and the leaders of their partitions; `topic_folders` keeps them on disk. It must not know sockets nor
 requests. Replicas share one log, so a replica is only an id: the leader moves by a new id and a higher
 epoch. Kafka's counterparts are `ReplicationControlManager` and `MetadataCache`.
 
@@ -98,7 +98,7 @@ class TopicRegistry:
         *,
         data_dir: Path | str | None = None,
     ) -> None:
-        """`node_ids` are all nodes, and all run. With `data_dir` what is there is recovered at once (`PartitionLog`).
+        """`node_ids` are all nodes, and all run. With `data_dir` its topics are recovered at once (`PartitionLog`).
 
         Raises DamagedFileError, and OSError when the folder cannot be read or written.
         """
@@ -106,10 +106,10 @@ class TopicRegistry:
         self._by_name: dict[str, Topic] = {}
         self._by_id: dict[uuid.UUID, Topic] = {}
         self._by_metric_name: dict[str, str] = {}
-        # who could lead
+        # nodes
         self.node_ids = tuple(sorted(node_ids))
         self.running_node_ids = set(node_ids)
-        # whom to tell
+        # changes
         self.on_change: Callable[[Partition], object] = _nobody_listens
         # disk
         self._folders = TopicFolders(None if data_dir is None else Path(data_dir))
@@ -179,7 +179,7 @@ class TopicRegistry:
     def delete(self, name: str) -> None:
         """Delete a topic and its data. Raises UnknownTopicOrPartitionError."""
         topic = self._existing(name)
-        # First of all: now the folder is garbage, whatever happens to this process while it is being removed.
+        # First of all: if this process dies now, the next start removes the folder.
         topic.folder = self._folders.discard(topic.folder)
         del self._by_name[name], self._by_id[topic.topic_id], self._by_metric_name[_metric_name(name)]
         for partition in topic.partitions:
@@ -252,7 +252,7 @@ class TopicRegistry:
     # leaders
 
     def set_leader(self, name: str, index: int, node_id: int | None) -> Partition:
-        """Make a node lead a partition (it becomes a replica if it was none), or nobody. The epoch rises by one.
+        """Make a node lead a partition (it becomes a replica if it was none), or no node. The epoch rises by one.
 
         Raises UnknownTopicOrPartitionError, or InvalidReplicaAssignmentError for a node that does not exist.
         """
@@ -416,4 +416,4 @@ def _new_topic_id() -> uuid.UUID:
 
 
 def _nobody_listens(partition: Partition) -> None:
-    """Until somebody does."""
+    """The default of `on_change`."""

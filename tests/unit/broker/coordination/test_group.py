@@ -1,4 +1,4 @@
-"""A group's members, protocols and states; what is done with them is tested with ``groups``."""
+"""A group's members, protocols and states; what is done with them is tested with `groups`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files and memory under the logs; what a log makes of them is tested with ``log``."""
+"""Files and memory under the logs; what a log makes of them is tested with `log`."""
 
 from __future__ import annotations
 
