@@ -1,9 +1,9 @@
 """The network half of one node: an Acceptor, Processors, and the queues between them and the request handlers.
 
 `SocketServer` owns the listening socket (Acceptor), N Processors and the RequestChannel. It must not know the content
-of a request: it moves frames. Kafka's counterparts are `SocketServer`, `Acceptor` and `Processor`; in place of threads and
-selectors there are one reader callback, N tasks and one `asyncio.Protocol` per connection. The names, the bounds, the
-round robin and the muting are Kafka's.
+of a request: it moves frames. Kafka's counterparts are `SocketServer`, `Acceptor` and `Processor`; in place of threads
+and selectors there are one reader callback, N tasks and one `asyncio.Protocol` per connection. The names, the bounds,
+the round robin and the muting are Kafka's.
 
 Rules:
 - everything between two parts is a bounded queue, and a part that finds one full takes no more: the Acceptor stops
