@@ -9,7 +9,7 @@ from typing import Any
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.broker.context import RequestContext
 from aiokafkapy.broker.handlers.leadership import find_partition, find_topic
-from aiokafkapy.broker.storage.log import the_batch
+from aiokafkapy.broker.storage.log_validator import the_batch
 from aiokafkapy.broker.storage.topics import Partition
 from aiokafkapy.errors import KafkaError
 from aiokafkapy.protocol.api import ApiKey

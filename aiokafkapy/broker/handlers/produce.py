@@ -27,7 +27,7 @@ from ...errors import (
 from ...protocol.api import ApiKey
 from ...record.compression import Compression
 from ..context import RequestContext
-from ..storage.log import the_batch
+from ..storage.log_validator import the_batch
 from ..storage.topics import Partition
 from . import CLOSE_CONNECTION, NO_RESPONSE, Body, error_message, register
 from .leadership import check_leader, current_leader, find_partition, find_topic, node_endpoints

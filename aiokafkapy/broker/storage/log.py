@@ -1,8 +1,8 @@
 """One partition's log: record batches as the producer sent them, with offset and leader epoch stamped in.
 
-Owns offsets, the look-ups by offset, time and epoch, the checks a batch must pass, and the partition's producer
-state. It must not know leaders nor clients. Kafka's counterparts are `UnifiedLog`, `LogValidator` and
-`LeaderEpochFileCache`; replicas share the log here, so the high watermark is the end.
+Owns offsets, the look-ups by offset, time and epoch, and the partition's producer state; `log_validator` has the checks
+of a batch. It must not know leaders nor clients. Kafka's counterparts are `UnifiedLog` and `LeaderEpochFileCache`;
+replicas share the log here, so the high watermark is the end.
 
 Rules:
 - a batch is copied at most once, into the storage; the stamp (offset, epoch) lies outside its CRC, so nothing is
@@ -19,28 +19,25 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from functools import partial
-from itertools import accumulate, islice
+from itertools import accumulate
 from struct import Struct
 from typing import Final, NamedTuple
 
 from ...common import NO_TIMESTAMP, ConsumedRecord
 from ...errors import (
     CorruptMessageError,
-    InvalidRecordError,
-    InvalidTimestampError,
     KafkaError,
-    MessageTooLargeError,
     OffsetOutOfRangeError,
     PolicyViolationError,
-    UnsupportedForMessageFormatError,
 )
 from ...observability import get_logger
 from ...record.batch import BATCH_HEADER_SIZE, RecordBatch, assign_offset, iter_batches, set_append_time
 from .log_storage import Buffer, LogStorage, SegmentScan
+from .log_validator import the_batch, validate_batch, validate_records
 from .producer_state import BatchMetadata, ProducerStateManager
 from .topic_config import TopicConfig
 
-__all__ = ["AppendInfo", "PartitionLog", "RejectedRecords", "RejectedTimestamps", "TimestampOffset", "the_batch"]
+__all__ = ["AppendInfo", "PartitionLog", "TimestampOffset"]
 
 logger = get_logger()
 
@@ -84,6 +81,7 @@ class PartitionLog:
         "_epochs",
         "_index",
         "_max_timestamps",
+        "_name",
         "_positions",
         "_running_max",
         "_storage",
@@ -110,9 +108,10 @@ class PartitionLog:
         """
         self._topic = topic
         self._index = index
+        self._name = f"{topic}-{index}"
         self._storage = storage
         self.config = config
-        self.producers = ProducerStateManager(f"{topic}-{index}", producer_id_expiration_ms)
+        self.producers = ProducerStateManager(self._name, producer_id_expiration_ms)
         # one entry per batch, oldest first; the running maximum makes the look-up by time a bisection
         self._base_offsets = array("q")
         self._positions = array("q")
@@ -150,7 +149,7 @@ class PartitionLog:
         OutOfOrderSequenceNumberError, InvalidProducerEpochError or KafkaStorageError; then nothing has changed.
         """
         batch = records if isinstance(records, RecordBatch) else the_batch(records)
-        self._check(batch)
+        validate_batch(batch, self.config, self._name)
         sequences = _sequences(batch)
         if sequences is not None:
             duplicate = self.producers.check(batch.producer_id, batch.producer_epoch, *sequences)
@@ -158,9 +157,7 @@ class PartitionLog:
                 time_ms = duplicate.timestamp_ms if self.config.uses_log_append_time else NO_TIMESTAMP
                 return AppendInfo(duplicate.first_offset, duplicate.last_offset, time_ms, True)
         max_timestamp = batch.max_timestamp
-        self._check_timestamps(batch, timestamp_ms)
-        if self.config.is_compacted:
-            self._check_keys(batch)
+        validate_records(batch, self.config, self._name, timestamp_ms)
         base_offset, position = self.end_offset, self._storage.size
         if self.config.uses_log_append_time:
             max_timestamp = timestamp_ms
@@ -183,7 +180,7 @@ class PartitionLog:
         """
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRangeError(
-                f"Received request for offset {offset} for partition {self._topic}-{self._index}, but we only have log "
+                f"Received request for offset {offset} for partition {self._name}, but we only have log "
                 f"segments from offset {self.start_offset} up to {self.end_offset}."
             )
         if offset == self.end_offset:
@@ -273,52 +270,6 @@ class PartitionLog:
         for column in (self._base_offsets, self._positions, self._max_timestamps, self._running_max):
             del column[:]
         self.end_offset = self.start_offset
-
-    # internals: checks of a batch
-
-    def _check(self, batch: RecordBatch) -> None:
-        if batch.size > self.config.max_message_bytes:
-            raise MessageTooLargeError(
-                f"The record batch size in the append to {self._topic}-{self._index} is {batch.size} bytes which "
-                f"exceeds the maximum configured value of {self.config.max_message_bytes}."
-            )
-        batch.validate()
-        problem = _problem(batch)
-        if problem:
-            raise InvalidRecordError(f"{problem} in topic partition {self._topic}-{self._index}.")
-
-    def _check_timestamps(self, batch: RecordBatch, now_ms: int) -> None:
-        if self.config.uses_log_append_time:
-            return
-        if batch.has_append_time:
-            raise InvalidTimestampError(
-                f"Invalid timestamp type in message of {self._topic}-{self._index}: LogAppendTime is the broker's."
-            )
-        oldest, newest = now_ms - self.config.timestamp_before_max_ms, now_ms + self.config.timestamp_after_max_ms
-        # The header says whether it is worth decoding anything: a batch out of range is rare.
-        if batch.max_timestamp <= newest and (oldest <= 0 or batch.base_timestamp >= oldest):
-            return
-        errors = [
-            (index, f"Timestamp {record.timestamp_ms} of message {index} should be within [{oldest}, {newest}]")
-            for index, record in enumerate(self._decoded(batch))
-            if record.timestamp_ms != NO_TIMESTAMP and not oldest <= record.timestamp_ms <= newest
-        ]
-        if errors:
-            raise RejectedTimestamps("One or more records have been rejected due to invalid timestamp", errors)
-
-    def _check_keys(self, batch: RecordBatch) -> None:
-        where = f"{self._topic}-{self._index}"
-        errors = [
-            (index, f"Compacted topic cannot accept message without key in topic partition {where}.")
-            for index, record in enumerate(self._decoded(batch))
-            if record.key is None
-        ]
-        if errors:
-            raise RejectedRecords(
-                f"One or more records have been rejected due to {len(errors)} record errors in total, and only showing "
-                f"the first three errors at most: {[message for _, message in errors[:3]]}",
-                errors,
-            )
 
     # internals: the index of the batches, and recovery
 
@@ -428,36 +379,6 @@ class PartitionLog:
         return None
 
 
-class RejectedRecords(InvalidRecordError):
-    """Some records of a batch are refused, so all are; `record_errors` has (index, message) of each (KIP-467)."""
-
-    def __init__(self, message: str, record_errors: list[tuple[int, str]]) -> None:
-        super().__init__(message)
-        self.record_errors = record_errors
-
-
-class RejectedTimestamps(InvalidTimestampError):
-    """As `RejectedRecords`, because of the records' times."""
-
-    def __init__(self, message: str, record_errors: list[tuple[int, str]]) -> None:
-        super().__init__(message)
-        self.record_errors = record_errors
-
-
-def the_batch(records: Buffer) -> RecordBatch:
-    """The one batch that a Produce request has for a partition; a part of a batch behind it is ignored.
-
-    Raises CorruptMessageError, and InvalidRecordError when there is none, more than one, or one of an old format.
-    """
-    try:
-        batches = list(islice(iter_batches(records), 2))
-    except UnsupportedForMessageFormatError as error:
-        raise InvalidRecordError(str(error)) from None
-    if len(batches) != 1:
-        raise InvalidRecordError("Produce requests must have exactly one whole record batch per partition")
-    return batches[0]
-
-
 def _length_problem(tail: memoryview) -> str | None:
     """Why the bytes behind the last whole batch are damaged; None when they are a write that was cut short.
 
@@ -493,21 +414,6 @@ def _stamped(batch: RecordBatch, base_offset: int, leader_epoch: int) -> Sequenc
     data = bytearray(batch.buffer)
     assign_offset(data, base_offset, leader_epoch)
     return (data,)
-
-
-def _problem(batch: RecordBatch) -> str | None:
-    """Why a producer's batch is refused though its bytes are sound; Java's `LogValidator.validateBatch`."""
-    if batch.base_offset != 0:
-        return f"The baseOffset of the record batch should be 0, but it is {batch.base_offset}"
-    if batch.is_control:
-        return "Clients are not allowed to write control records"
-    if batch.record_count <= 0:
-        return f"Invalid reported count {batch.record_count} for record batch"
-    if batch.record_count != batch.last_offset_delta + 1:
-        return f"Inconsistent batch offset range [0, {batch.last_offset_delta}] and count {batch.record_count}"
-    if batch.has_producer_id and batch.base_sequence < 0:
-        return f"Invalid sequence number {batch.base_sequence} in record batch with producerId {batch.producer_id}"
-    return None
 
 
 def _sequences(batch: RecordBatch) -> tuple[int, int] | None:

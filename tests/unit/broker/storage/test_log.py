@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -12,15 +10,12 @@ from hypothesis import strategies as st
 
 from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.storage.checkpoint_file import DamagedFileError
-from aiokafkapy.broker.storage.log import KEEP_FROM, PartitionLog, RejectedRecords, RejectedTimestamps
-from aiokafkapy.broker.storage.log_storage import FileStorage, MemoryStorage, OpenFiles
+from aiokafkapy.broker.storage.log import KEEP_FROM, PartitionLog
+from aiokafkapy.broker.storage.log_storage import MemoryStorage
 from aiokafkapy.broker.storage.topic_config import TopicConfig
 from aiokafkapy.errors import (
     CorruptMessageError,
-    InvalidRecordError,
-    InvalidTimestampError,
     KafkaStorageError,
-    MessageTooLargeError,
     OffsetOutOfRangeError,
     OutOfOrderSequenceNumberError,
     PolicyViolationError,
@@ -29,45 +24,7 @@ from aiokafkapy.record.batch import RecordBatch, iter_batches
 from aiokafkapy.record.compression import Compression
 
 from ..support import make_batch
-
-NOW_MS = 1_700_000_000_000
-
-OpenLog = Callable[..., PartitionLog]
-
-
-@pytest.fixture(params=["memory", "files"])
-def open_log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenLog]:
-    """Opens a log with these topic options; a second call opens the same files again."""
-    files = OpenFiles()
-
-    def open_log(**options: str) -> PartitionLog:
-        config = TopicConfig(BrokerConfig(), {name.replace("_", "."): value for name, value in options.items()})
-        is_memory = request.param == "memory"
-        return PartitionLog("t", 0, config, MemoryStorage() if is_memory else FileStorage(tmp_path / "0", files))
-
-    yield open_log
-    files.close()
-
-
-@pytest.fixture
-def reopen(tmp_path: Path) -> Iterator[Callable[..., PartitionLog]]:
-    files = OpenFiles()
-
-    def reopen(newest_epoch: int = 100, **options: str) -> PartitionLog:
-        config = TopicConfig(BrokerConfig(), {name.replace("_", "."): value for name, value in options.items()})
-        return PartitionLog("t", 0, config, FileStorage(tmp_path / "0", files), newest_epoch=newest_epoch)
-
-    yield reopen
-    files.close()
-
-
-def append(log: PartitionLog, batch: bytes, epoch: int = 0) -> int:
-    return log.append(batch, epoch, NOW_MS).base_offset
-
-
-def values(log: PartitionLog, offset: int | None = None) -> list[bytes | None]:
-    return [record.value for record in log.records(offset)]
-
+from .logs import NOW_MS, OpenLog, append, values
 
 # appending
 
@@ -121,62 +78,6 @@ def test_a_flipped_bit_is_a_corrupt_message(open_log: OpenLog) -> None:
     assert log.end_offset == 0
 
 
-def test_a_batch_over_the_limit_names_size_and_limit(open_log: OpenLog) -> None:
-    log = open_log(max_message_bytes="200")
-    batch = make_batch([b"x" * 200])
-    with pytest.raises(
-        MessageTooLargeError, match=rf"{len(batch)} bytes which exceeds the maximum configured value of 200"
-    ):
-        append(log, batch)
-
-
-def with_header(batch: bytes, offset: int, form: str, value: int) -> bytes:
-    """The batch with one header field changed, and its CRC made right again."""
-    from crc32c import crc32c
-
-    changed = bytearray(batch)
-    struct.pack_into(form, changed, offset, value)
-    struct.pack_into(">I", changed, 17, crc32c(changed[21:]))
-    return bytes(changed)
-
-
-@pytest.mark.parametrize(
-    ("batch", "problem"),
-    [
-        (make_batch() + make_batch(), "exactly one whole record batch"),
-        (make_batch()[:40], "exactly one whole record batch"),
-        (make_batch()[:-1], "exactly one whole record batch"),
-        (b"", "exactly one whole record batch"),
-        (with_header(make_batch(), 16, ">b", 1), "message format 1"),
-        (with_header(make_batch(), 0, ">q", 5), "baseOffset .* should be 0"),
-        (with_header(make_batch(), 21, ">h", 0x20), "control records"),
-        (with_header(make_batch(), 57, ">i", 0), "Invalid reported count 0"),
-        (with_header(make_batch(), 23, ">i", 4), r"Inconsistent batch offset range \[0, 4\] and count 1"),
-        (make_batch(producer=(5, 0, -1)), "Invalid sequence number -1 in record batch with producerId 5"),
-    ],
-)
-def test_a_batch_that_is_not_what_it_says_is_refused(open_log: OpenLog, batch: bytes, problem: str) -> None:
-    log = open_log()
-    with pytest.raises(InvalidRecordError, match=problem):
-        append(log, batch)
-    assert log.end_offset == 0
-
-
-@pytest.mark.parametrize("garbage", [b"x" * 100, bytes(100), with_header(make_batch(), 16, ">b", 3)])
-def test_what_is_no_batch_is_corrupt_or_of_an_old_format(open_log: OpenLog, garbage: bytes) -> None:
-    log = open_log()
-    with pytest.raises((CorruptMessageError, InvalidRecordError)):
-        append(log, garbage)
-    assert log.end_offset == 0
-
-
-def test_a_piece_behind_the_batch_is_left_out(open_log: OpenLog) -> None:
-    log = open_log()
-    batch = make_batch()
-    append(log, batch + batch[:30])
-    assert log.size == len(batch)
-
-
 # timestamps
 
 
@@ -190,30 +91,6 @@ def test_log_append_time_becomes_the_time_of_every_record(open_log: OpenLog) -> 
     found = log.max_timestamp()
     assert found is not None
     assert (found.timestamp_ms, found.offset) == (NOW_MS, 0)
-
-
-def test_records_from_the_future_are_named_one_by_one(open_log: OpenLog) -> None:
-    log = open_log(message_timestamp_after_max_ms="1000")
-    with pytest.raises(RejectedTimestamps) as caught:
-        append(log, make_batch([b"a", b"b", b"c"], timestamps=[NOW_MS, NOW_MS + 1_001, NOW_MS + 1_000]))
-    assert [index for index, _ in caught.value.record_errors] == [1]
-    assert isinstance(caught.value, InvalidTimestampError)
-    assert log.end_offset == 0
-
-
-def test_records_that_are_too_old_are_named_one_by_one(open_log: OpenLog) -> None:
-    log = open_log(message_timestamp_before_max_ms="1000")
-    with pytest.raises(RejectedTimestamps) as caught:
-        append(log, make_batch([b"a", b"b"], timestamps=[NOW_MS - 1_001, NOW_MS]))
-    assert [index for index, _ in caught.value.record_errors] == [0]
-
-
-def test_a_compacted_topic_names_the_records_without_a_key(open_log: OpenLog) -> None:
-    log = open_log(cleanup_policy="compact")
-    append(log, make_batch())
-    with pytest.raises(RejectedRecords, match="Compacted topic cannot accept message without key") as caught:
-        append(log, make_batch([b"a", b"b"], key=None))
-    assert [index for index, _ in caught.value.record_errors] == [0, 1]
 
 
 # idempotence
