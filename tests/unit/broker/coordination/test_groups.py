@@ -8,109 +8,23 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.coordination.group import (
     GroupState,
-    JoinRequest,
-    JoinResult,
     MemberIdentity,
     SyncRequest,
     SyncResult,
 )
 from aiokafkapy.broker.coordination.group_offsets import CommittedOffset
-from aiokafkapy.broker.coordination.groups import GroupCoordinator
-from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import (
     FencedInstanceIdError,
     GroupIdNotFoundError,
     IllegalGenerationError,
-    InvalidGroupIdError,
     NonEmptyGroupError,
     RebalanceInProgressError,
     UnknownMemberIdError,
-    for_code,
 )
 
-from ..support import VirtualScheduler
-
-SESSION, REBALANCE = 10.0, 60.0
-RANGE: list[tuple[str, bytes]] = [("range", b"meta")]
-A = TopicPartition("t", 0)
-
-
-class Groups:
-    """A coordinator and what its callers were answered."""
-
-    def __init__(self, data_dir: Path | None = None, **config: object) -> None:
-        self.scheduler = VirtualScheduler()
-        self.coordinator = GroupCoordinator(BrokerConfig.of(**config), data_dir=data_dir, scheduler=self.scheduler)
-
-    @property
-    def group(self) -> Any:
-        return self.coordinator.get("g")
-
-    def join(self, member_id: str = "", **changes: Any) -> list[JoinResult]:
-        """The list gets the answer when there is one."""
-        fields: dict[str, Any] = {
-            "group_id": "g",
-            "member_id": member_id,
-            "group_instance_id": None,
-            "client_id": "client",
-            "client_host": "/127.0.0.1",
-            "session_timeout": SESSION,
-            "rebalance_timeout": REBALANCE,
-            "protocol_type": "consumer",
-            "protocols": RANGE,
-        }
-        answers: list[JoinResult] = []
-        self.coordinator.join(JoinRequest(**{**fields, **changes}), answers.append)
-        return answers
-
-    def sync(self, joined: JoinResult, assignments: dict[str, bytes] | None = None, **changes: Any) -> list[SyncResult]:
-        fields = {"group_id": "g", "member_id": joined.member_id, "generation_id": joined.generation_id}
-        identity = MemberIdentity(**{**fields, **changes})
-        answers: list[SyncResult] = []
-        self.coordinator.sync(SyncRequest(identity, assignments or {}), answers.append)
-        return answers
-
-    def heartbeat(self, joined: JoinResult) -> None:
-        self.coordinator.heartbeat(MemberIdentity("g", joined.member_id, None, joined.generation_id))
-
-    def commit(self, offset: int = 5, **identity: Any) -> None:
-        fields: dict[str, Any] = {"group_id": "g", "member_id": "", "generation_id": -1}
-        self.coordinator.commit(MemberIdentity(**{**fields, **identity}), {A: CommittedOffset(offset)})
-
-    def alone(self, **changes: Any) -> JoinResult:
-        """A group of one member, stable."""
-        (joined,) = self.join(**changes)
-        assert self.sync(joined, {joined.member_id: b"all"}) == [SyncResult(0, b"all", "consumer", "range")]
-        return joined
-
-    def pair(self) -> tuple[JoinResult, JoinResult]:
-        """A group of two, stable; the first leads."""
-        first = self.alone()
-        second = self.join()
-        assert not second
-        (first,) = self.join(first.member_id)
-        assert len(second) == 1
-        waiting = self.sync(second[0])
-        assert not waiting
-        self.sync(first, {first.member_id: b"1", second[0].member_id: b"2"})
-        assert waiting[0].assignment == b"2"
-        assert self.group.state is GroupState.STABLE
-        return first, second[0]
-
-
-def error(answers: list[Any]) -> str:
-    """The name of the error of the one answer."""
-    (answer,) = answers
-    return for_code(answer.error_code).__name__
-
-
-@pytest.fixture
-def groups() -> Groups:
-    return Groups()
-
+from .callers import SESSION, A, Groups, error
 
 # joining
 
@@ -125,69 +39,12 @@ def test_the_first_member_leads_and_gets_its_generation_at_once(groups: Groups) 
     assert groups.group.state is GroupState.STABLE
 
 
-def test_a_second_member_waits_until_the_first_has_joined_again(groups: Groups) -> None:
-    first = groups.alone()
-    second = groups.join()
-    assert not second
-    with pytest.raises(RebalanceInProgressError):
-        groups.heartbeat(first)
-    (again,) = groups.join(first.member_id)
-    assert again.generation_id == second[0].generation_id == 2
-    assert {each.member_id for each in again.members} == {first.member_id, second[0].member_id}
-    assert second[0].members == ()
-    assert second[0].leader == first.member_id
-
-
 def test_from_version_4_on_a_member_gets_its_id_first(groups: Groups) -> None:
     answers = groups.join(requires_known_member_id=True)
     assert error(answers) == "MemberIdRequiredError"
     assert groups.group.is_empty
     (joined,) = groups.join(answers[0].member_id, requires_known_member_id=True)
     assert (joined.error_code, joined.member_id) == (0, answers[0].member_id)
-
-
-def test_an_id_given_out_holds_the_group_up_until_it_is_used_or_its_time_is_over(groups: Groups) -> None:
-    groups.join(requires_known_member_id=True)
-    waiting = groups.join()
-    assert not waiting
-    groups.scheduler.advance(SESSION)
-    assert waiting[0].error_code == 0
-    assert not groups.group.pending_members
-
-
-def test_the_initial_delay_gathers_all_who_come(groups: Groups) -> None:
-    groups = Groups(group_initial_rebalance_delay_ms=3_000)
-    first = groups.join()
-    groups.scheduler.advance(2)
-    second = groups.join()
-    groups.scheduler.advance(2.9)
-    assert not first
-    groups.scheduler.advance(3.1)
-    assert first[0].generation_id == second[0].generation_id == 1
-    assert len(first[0].members) == 2
-
-
-def test_the_initial_delay_ends_with_the_rebalance_timeout() -> None:
-    groups = Groups(group_initial_rebalance_delay_ms=3_000)
-    first = groups.join(rebalance_timeout=10.0)
-    for _ in range(4):
-        groups.scheduler.advance(2.5)
-        groups.join(rebalance_timeout=10.0)
-    assert len(first) == 1
-
-
-def test_who_does_not_join_again_in_time_is_dropped(groups: Groups) -> None:
-    first = groups.alone()
-    second = groups.join()
-    for _ in range(11):
-        groups.scheduler.advance(5)
-        with pytest.raises(RebalanceInProgressError):
-            groups.heartbeat(first)
-    assert not second
-    groups.scheduler.advance(5)
-    assert second[0].leader == second[0].member_id
-    with pytest.raises(UnknownMemberIdError):
-        groups.heartbeat(first)
 
 
 def test_a_leader_that_joins_again_starts_a_rebalance_and_a_follower_does_not(groups: Groups) -> None:
@@ -247,10 +104,6 @@ def test_a_full_group_takes_nobody() -> None:
 # syncing
 
 
-def test_members_wait_for_the_leaders_assignment(groups: Groups) -> None:
-    groups.pair()
-
-
 def test_a_sync_of_another_generation_or_state_is_refused(groups: Groups) -> None:
     leader, follower = groups.pair()
     assert error(groups.sync(leader, generation_id=1)) == "IllegalGenerationError"
@@ -270,72 +123,7 @@ def test_a_sync_for_another_protocol_is_refused(groups: Groups) -> None:
     assert error(answers) == "InconsistentGroupProtocolError"
 
 
-def test_who_waits_for_a_sync_is_told_when_another_one_joins(groups: Groups) -> None:
-    leader, follower = groups.pair()
-    joins = [groups.join(leader.member_id), groups.join(follower.member_id)]
-    waiting = groups.sync(joins[1][0])
-    groups.join()
-    assert error(waiting) == "RebalanceInProgressError"
-
-
-def test_who_does_not_sync_in_time_is_dropped(groups: Groups) -> None:
-    leader, follower = groups.pair()
-    (joined,) = [*groups.join(leader.member_id), *groups.join(follower.member_id)][-1:]
-    waiting = groups.sync(joined)
-    for _ in range(int(REBALANCE // 5)):
-        assert not waiting
-        try:
-            groups.coordinator.heartbeat(MemberIdentity("g", leader.member_id, None, joined.generation_id))
-        except UnknownMemberIdError:
-            break
-        groups.scheduler.advance(5)
-    assert error(waiting) == "RebalanceInProgressError"
-    assert list(groups.group.members) == [follower.member_id]
-
-
 # living and leaving
-
-
-def test_who_is_not_heard_of_for_its_session_is_dropped(groups: Groups) -> None:
-    leader, follower = groups.pair()
-    groups.scheduler.advance(SESSION - 1)
-    groups.heartbeat(leader)
-    groups.scheduler.advance(1)
-    assert list(groups.group.members) == [leader.member_id]
-    with pytest.raises(RebalanceInProgressError):
-        groups.heartbeat(leader)
-    with pytest.raises(UnknownMemberIdError):
-        groups.heartbeat(follower)
-
-
-def test_who_waits_for_an_answer_lives(groups: Groups) -> None:
-    first = groups.alone()
-    second = groups.join()
-    groups.scheduler.advance(SESSION * 2)
-    assert second[0].error_code == 0
-    assert first.member_id not in groups.group.members
-
-
-def test_when_all_are_gone_the_group_is_empty_and_keeps_its_generation(groups: Groups) -> None:
-    groups.alone()
-    groups.scheduler.advance(SESSION)
-    assert (groups.group.state, groups.group.generation_id, groups.group.is_empty) == (GroupState.EMPTY, 2, True)
-    assert groups.join()[0].generation_id == 3
-
-
-def test_leaving_hands_the_group_to_the_others_at_once(groups: Groups) -> None:
-    leader, follower = groups.pair()
-    groups.coordinator.leave("g", leader.member_id)
-    with pytest.raises(RebalanceInProgressError):
-        groups.heartbeat(follower)
-    (again,) = groups.join(follower.member_id)
-    assert (again.generation_id, again.leader) == (3, follower.member_id)
-    with pytest.raises(UnknownMemberIdError):
-        groups.coordinator.leave("g", leader.member_id)
-    with pytest.raises(UnknownMemberIdError):
-        groups.coordinator.leave("no such group", leader.member_id)
-    with pytest.raises(InvalidGroupIdError):
-        groups.coordinator.leave("", leader.member_id)
 
 
 def test_leaving_before_having_joined_gives_the_id_back(groups: Groups) -> None:
@@ -388,19 +176,6 @@ def test_a_static_member_with_other_protocols_starts_a_rebalance(groups: Groups)
     groups.alone(group_instance_id="i", protocols=[("range", b""), ("sticky", b"")])
     (again,) = groups.join(group_instance_id="i", protocols=[("sticky", b"")])
     assert (again.generation_id, again.protocol_name) == (2, "sticky")
-
-
-def test_a_static_member_survives_a_rebalance_it_misses_until_its_session_ends(groups: Groups) -> None:
-    static = groups.alone(group_instance_id="i", session_timeout=100.0)
-    other = groups.join()
-    groups.scheduler.advance(REBALANCE)
-    assert other[0].error_code == 0
-    assert static.member_id in groups.group.members
-    groups.sync(other[0])
-    for _ in range(5):
-        groups.heartbeat(other[0])
-        groups.scheduler.advance(8)
-    assert static.member_id not in groups.group.members
 
 
 def test_leaving_by_instance_id(groups: Groups) -> None:

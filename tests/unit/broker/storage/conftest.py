@@ -11,8 +11,9 @@ from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.storage.log import PartitionLog
 from aiokafkapy.broker.storage.log_storage import FileStorage, MemoryStorage, OpenFiles
 from aiokafkapy.broker.storage.topic_config import TopicConfig
+from aiokafkapy.broker.storage.topics import TopicRegistry
 
-from .logs import OpenLog
+from .logs import OpenLog, OpenRegistry
 
 
 @pytest.fixture(params=["memory", "files"])
@@ -39,3 +40,19 @@ def reopen(tmp_path: Path) -> Iterator[Callable[..., PartitionLog]]:
 
     yield reopen
     files.close()
+
+
+@pytest.fixture
+def open_registry(tmp_path: Path) -> Iterator[OpenRegistry]:
+    """Opens the same folder each time; with `nodes` nodes."""
+    opened: list[TopicRegistry] = []
+
+    def open_registry(nodes: int = 3, *, in_memory: bool = False, **config: object) -> TopicRegistry:
+        data_dir = None if in_memory else tmp_path
+        registry = TopicRegistry(BrokerConfig.of(**config), range(1, nodes + 1), data_dir=data_dir)
+        opened.append(registry)
+        return registry
+
+    yield open_registry
+    for registry in opened:
+        registry.close()

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 import uuid
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.storage.checkpoint_file import DamagedFileError
 from aiokafkapy.broker.storage.replica_placer import MAX_PARTITIONS_PER_TOPIC
 from aiokafkapy.broker.storage.topics import Partition, TopicRegistry
@@ -24,24 +21,7 @@ from aiokafkapy.errors import (
 )
 
 from ..support import make_batch
-
-OpenRegistry = Callable[..., TopicRegistry]
-
-
-@pytest.fixture
-def open_registry(tmp_path: Path) -> Iterator[OpenRegistry]:
-    """Opens the same folder each time; with `nodes` nodes."""
-    opened: list[TopicRegistry] = []
-
-    def open_registry(nodes: int = 3, *, in_memory: bool = False, **config: object) -> TopicRegistry:
-        data_dir = None if in_memory else tmp_path
-        registry = TopicRegistry(BrokerConfig.of(**config), range(1, nodes + 1), data_dir=data_dir)
-        opened.append(registry)
-        return registry
-
-    yield open_registry
-    for registry in opened:
-        registry.close()
+from .logs import OpenRegistry
 
 
 @pytest.fixture
@@ -259,43 +239,6 @@ def test_a_restart_with_fewer_nodes_leads_with_those_there_are(open_registry: Op
     assert [(p.leader, p.replicas) for p in topic.partitions] == [(1, (1,))] * 3
 
 
-def test_what_was_left_half_made_is_removed(open_registry: OpenRegistry) -> None:
-    topic = open_registry().create("t", 1)
-    assert topic.folder is not None
-    (topic.folder / "topic.json").unlink()
-    assert len(open_registry()) == 0
-    assert not topic.folder.exists()
-
-
-def test_what_was_left_half_deleted_is_removed(
-    open_registry: OpenRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    registry = open_registry()
-    registry.create("t", 1).partitions[0].log.append(make_batch(), 0, 0)
-    with monkeypatch.context() as patched:
-        patched.setattr(shutil, "rmtree", lambda *_, **__: None)
-        registry.delete("t")
-    (left,) = (tmp_path / "topics").iterdir()
-    assert len(open_registry()) == 0
-    assert not left.exists()
-
-
-def test_a_topic_whose_description_is_missing_or_damaged_is_refused_and_kept(open_registry: OpenRegistry) -> None:
-    topic = open_registry().create("t", 1)
-    topic.partitions[0].log.append(make_batch([b"kept"]), 0, 0)
-    assert topic.folder is not None
-    path = topic.folder / "topic.json"
-    whole = path.read_bytes()
-    path.write_bytes(whole.replace(b'"t"', b'"u"'))
-    with pytest.raises(DamagedFileError, match=rf"topic.json is damaged: .*remove .*{topic.folder.name} to start"):
-        open_registry()
-    path.unlink()
-    with pytest.raises(DamagedFileError, match=r"topic.json is damaged: it is missing"):
-        open_registry()
-    path.write_bytes(whole)
-    assert [record.value for record in open_registry().get("t").partitions[0].log.records()] == [b"kept"]  # type: ignore[union-attr]
-
-
 def test_a_record_of_an_epoch_that_never_was_is_damage(open_registry: OpenRegistry) -> None:
     registry = open_registry()
     registry.create("t", 1).partitions[0].log.append(make_batch(), 1, 0)
@@ -328,17 +271,3 @@ def test_producer_ids_go_on_after_those_in_the_logs(open_registry: OpenRegistry)
     topic.partitions[0].log.append(make_batch(producer=(41, 0, 0)), 0, 0)
     topic.partitions[1].log.append(make_batch(), 0, 0)
     assert registry.next_producer_id() == open_registry().next_producer_id() == 42
-
-
-def test_a_partition_nobody_wrote_to_costs_no_file(open_registry: OpenRegistry, tmp_path: Path) -> None:
-    open_registry().create("t", 50)
-    files = [path for path in (tmp_path / "topics").rglob("*") if path.is_file()]
-    assert [path.name for path in files] == ["topic.json"]
-
-
-def test_the_longest_name_has_a_folder(open_registry: OpenRegistry) -> None:
-    name = "x" * 249
-    open_registry().create(name, 1).partitions[0].log.append(make_batch(), 0, 0)
-    topic = open_registry().get(name)
-    assert topic is not None
-    assert topic.partitions[0].log.end_offset == 1

@@ -1,0 +1,156 @@
+"""Rebalances: who is waited for, for how long, and who is dropped."""
+
+from __future__ import annotations
+
+import pytest
+
+from aiokafkapy.broker.coordination.group import (
+    GroupState,
+    MemberIdentity,
+)
+from aiokafkapy.errors import (
+    InvalidGroupIdError,
+    RebalanceInProgressError,
+    UnknownMemberIdError,
+)
+
+from .callers import REBALANCE, SESSION, Groups, error
+
+
+def test_a_second_member_waits_until_the_first_has_joined_again(groups: Groups) -> None:
+    first = groups.alone()
+    second = groups.join()
+    assert not second
+    with pytest.raises(RebalanceInProgressError):
+        groups.heartbeat(first)
+    (again,) = groups.join(first.member_id)
+    assert again.generation_id == second[0].generation_id == 2
+    assert {each.member_id for each in again.members} == {first.member_id, second[0].member_id}
+    assert second[0].members == ()
+    assert second[0].leader == first.member_id
+
+
+def test_an_id_given_out_holds_the_group_up_until_it_is_used_or_its_time_is_over(groups: Groups) -> None:
+    groups.join(requires_known_member_id=True)
+    waiting = groups.join()
+    assert not waiting
+    groups.scheduler.advance(SESSION)
+    assert waiting[0].error_code == 0
+    assert not groups.group.pending_members
+
+
+def test_the_initial_delay_gathers_all_who_come(groups: Groups) -> None:
+    groups = Groups(group_initial_rebalance_delay_ms=3_000)
+    first = groups.join()
+    groups.scheduler.advance(2)
+    second = groups.join()
+    groups.scheduler.advance(2.9)
+    assert not first
+    groups.scheduler.advance(3.1)
+    assert first[0].generation_id == second[0].generation_id == 1
+    assert len(first[0].members) == 2
+
+
+def test_the_initial_delay_ends_with_the_rebalance_timeout() -> None:
+    groups = Groups(group_initial_rebalance_delay_ms=3_000)
+    first = groups.join(rebalance_timeout=10.0)
+    for _ in range(4):
+        groups.scheduler.advance(2.5)
+        groups.join(rebalance_timeout=10.0)
+    assert len(first) == 1
+
+
+def test_who_does_not_join_again_in_time_is_dropped(groups: Groups) -> None:
+    first = groups.alone()
+    second = groups.join()
+    for _ in range(11):
+        groups.scheduler.advance(5)
+        with pytest.raises(RebalanceInProgressError):
+            groups.heartbeat(first)
+    assert not second
+    groups.scheduler.advance(5)
+    assert second[0].leader == second[0].member_id
+    with pytest.raises(UnknownMemberIdError):
+        groups.heartbeat(first)
+
+
+def test_members_wait_for_the_leaders_assignment(groups: Groups) -> None:
+    groups.pair()
+
+
+def test_who_waits_for_a_sync_is_told_when_another_one_joins(groups: Groups) -> None:
+    leader, follower = groups.pair()
+    joins = [groups.join(leader.member_id), groups.join(follower.member_id)]
+    waiting = groups.sync(joins[1][0])
+    groups.join()
+    assert error(waiting) == "RebalanceInProgressError"
+
+
+def test_who_does_not_sync_in_time_is_dropped(groups: Groups) -> None:
+    leader, follower = groups.pair()
+    (joined,) = [*groups.join(leader.member_id), *groups.join(follower.member_id)][-1:]
+    waiting = groups.sync(joined)
+    for _ in range(int(REBALANCE // 5)):
+        assert not waiting
+        try:
+            groups.coordinator.heartbeat(MemberIdentity("g", leader.member_id, None, joined.generation_id))
+        except UnknownMemberIdError:
+            break
+        groups.scheduler.advance(5)
+    assert error(waiting) == "RebalanceInProgressError"
+    assert list(groups.group.members) == [follower.member_id]
+
+
+def test_who_is_not_heard_of_for_its_session_is_dropped(groups: Groups) -> None:
+    leader, follower = groups.pair()
+    groups.scheduler.advance(SESSION - 1)
+    groups.heartbeat(leader)
+    groups.scheduler.advance(1)
+    assert list(groups.group.members) == [leader.member_id]
+    with pytest.raises(RebalanceInProgressError):
+        groups.heartbeat(leader)
+    with pytest.raises(UnknownMemberIdError):
+        groups.heartbeat(follower)
+
+
+def test_who_waits_for_an_answer_lives(groups: Groups) -> None:
+    first = groups.alone()
+    second = groups.join()
+    groups.scheduler.advance(SESSION * 2)
+    assert second[0].error_code == 0
+    assert first.member_id not in groups.group.members
+
+
+def test_when_all_are_gone_the_group_is_empty_and_keeps_its_generation(groups: Groups) -> None:
+    groups.alone()
+    groups.scheduler.advance(SESSION)
+    assert (groups.group.state, groups.group.generation_id, groups.group.is_empty) == (GroupState.EMPTY, 2, True)
+    assert groups.join()[0].generation_id == 3
+
+
+def test_leaving_hands_the_group_to_the_others_at_once(groups: Groups) -> None:
+    leader, follower = groups.pair()
+    groups.coordinator.leave("g", leader.member_id)
+    with pytest.raises(RebalanceInProgressError):
+        groups.heartbeat(follower)
+    (again,) = groups.join(follower.member_id)
+    assert (again.generation_id, again.leader) == (3, follower.member_id)
+    with pytest.raises(UnknownMemberIdError):
+        groups.coordinator.leave("g", leader.member_id)
+    with pytest.raises(UnknownMemberIdError):
+        groups.coordinator.leave("no such group", leader.member_id)
+    with pytest.raises(InvalidGroupIdError):
+        groups.coordinator.leave("", leader.member_id)
+
+
+def test_a_static_member_survives_a_rebalance_it_misses_until_its_session_ends(groups: Groups) -> None:
+    static = groups.alone(group_instance_id="i", session_timeout=100.0)
+    other = groups.join()
+    groups.scheduler.advance(REBALANCE)
+    assert other[0].error_code == 0
+    assert static.member_id in groups.group.members
+    groups.sync(other[0])
+    for _ in range(5):
+        groups.heartbeat(other[0])
+        groups.scheduler.advance(8)
+    assert static.member_id not in groups.group.members
