@@ -1,6 +1,6 @@
 """The network client: connections to brokers, requests in flight on them, API versions, fresh metadata.
 
-The deciding half (``connection_states``, ``in_flight_requests``, ``api_versions``, ``least_loaded_node``, ``config``)
-is pure; the asyncio half (``connection``, ``connector``, ``metadata_updater``, ``network_client``) is thin. Import
-from the modules.
+``nodes`` decides and is pure, ``transport`` moves bytes; between them ``request_pipeline`` (a request's way out and its
+answer's way back), ``api_versions_handshake`` (a connection's first exchange), ``metadata_updater``, and above all
+``network_client``. Import from the modules.
 """

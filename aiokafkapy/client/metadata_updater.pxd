@@ -6,6 +6,7 @@ cimport cython
 @cython.final
 cdef class MetadataUpdater:
     cdef object _metadata
+    cdef object _nodes
     cdef object _client
     cdef bint _rebootstraps
     cdef double _rebootstrap_trigger

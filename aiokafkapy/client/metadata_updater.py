@@ -43,7 +43,7 @@ from .config import ClientConfig
 from .nodes.connection_states import format_address
 from .nodes.least_loaded_node import LeastLoadedNode, NodeChooser
 
-__all__ = ["MetadataClient", "MetadataUpdater"]
+__all__ = ["MetadataClient", "MetadataNodes", "MetadataUpdater"]
 
 _logger = get_logger(__name__)
 
@@ -57,17 +57,21 @@ _SILENCE: Final = 1.5
 _SILENCE_AGAIN: Final = 30.0
 
 
-class MetadataClient(NodeChooser, Protocol):
-    """What the updater needs of the network client."""
+class MetadataNodes(NodeChooser, Protocol):
+    """What the updater asks about nodes: of ``NodeReadiness``."""
 
     def choose_node(self, nodes: Sequence[Node], now: float) -> LeastLoadedNode:
         """The least loaded of ``nodes``."""
 
-    def initiate_connect(self, node: Node, now: float) -> None:
-        """Begin to connect."""
-
     def connection_delay(self, node: Node, now: float) -> float:
         """Seconds until another attempt can be of use."""
+
+
+class MetadataClient(Protocol):
+    """What the updater has done: by the network client."""
+
+    def initiate_connect(self, node: Node, now: float) -> None:
+        """Begin to connect."""
 
     def send_internal_metadata_request(
         self, node: Node, request: MetadataRequestAndVersion, timeout: float, now: float
@@ -88,6 +92,7 @@ class MetadataUpdater:
         "_in_progress",
         "_log",
         "_metadata",
+        "_nodes",
         "_rebootstrap_trigger",
         "_rebootstraps",
         "_timeouts",
@@ -95,8 +100,9 @@ class MetadataUpdater:
         "silence_at",
     )
 
-    def __init__(self, config: ClientConfig, metadata: Metadata, client: MetadataClient) -> None:
+    def __init__(self, config: ClientConfig, metadata: Metadata, nodes: MetadataNodes, client: MetadataClient) -> None:
         self._metadata = metadata
+        self._nodes = nodes
         self._client = client
         self._rebootstraps = config.metadata_recovery_strategy == "rebootstrap"
         self._rebootstrap_trigger = config.metadata_recovery_rebootstrap_trigger_ms / 1000
@@ -140,10 +146,10 @@ class MetadataUpdater:
         elif self._rebootstraps and now - self._attempt_started >= self._rebootstrap_trigger:
             self._rebootstrap(now, "no metadata for metadata_recovery_rebootstrap_trigger_ms")
         nodes: Sequence[Node] = self._metadata.cluster.nodes
-        choice = self._client.choose_node(nodes, now)
+        choice = self._nodes.choose_node(nodes, now)
         if self._rebootstraps and not choice.has_node_available_or_connection_ready:
             nodes = self._metadata.bootstrap_nodes
-            choice = self._client.choose_node(nodes, now)
+            choice = self._nodes.choose_node(nodes, now)
         if choice.node is not None:
             return self._update_from(choice.node, nodes, now)
         self.is_waiting_for_node = True
@@ -216,21 +222,21 @@ class MetadataUpdater:
         return theirs is not None and ours is not None and theirs != ours
 
     def _update_from(self, node: Node, nodes: Sequence[Node], now: float) -> float:
-        client = self._client
-        if client.can_send_request(node.node_id, now):
+        known = self._nodes
+        if known.can_send_request(node.node_id, now):
             return self._send_request(node, now)
-        if client.is_preparing_connection(node.node_id):
+        if known.is_preparing_connection(node.node_id):
             newest = max(
-                client.last_attempt(other.node_id) for other in nodes if client.is_preparing_connection(other.node_id)
+                known.last_attempt(other.node_id) for other in nodes if known.is_preparing_connection(other.node_id)
             )
             patience = newest + _CONNECT_PATIENCE - now
-            others = [other for other in nodes if client.can_connect(other.node_id, now)]
+            others = [other for other in nodes if known.can_connect(other.node_id, now)]
             self.is_waiting_for_node = True
             if patience > 0 or not others:
                 return patience if patience > 0 else self._until_some_node_can_be_tried(now)
-            node = min(others, key=lambda other: client.last_attempt(other.node_id))
-        if client.can_connect(node.node_id, now):
-            client.initiate_connect(node, now)
+            node = min(others, key=lambda other: known.last_attempt(other.node_id))
+        if known.can_connect(node.node_id, now):
+            self._client.initiate_connect(node, now)
             self.is_waiting_for_node = True
             return _CONNECT_PATIENCE
         self.is_waiting_for_node = True
@@ -249,7 +255,7 @@ class MetadataUpdater:
     def _until_some_node_can_be_tried(self, now: float) -> float:
         nodes = [*self._metadata.cluster.nodes, *(self._metadata.bootstrap_nodes if self._rebootstraps else ())]
         return min(
-            (delay for node in nodes if (delay := self._client.connection_delay(node, now)) > 0), default=math.inf
+            (delay for node in nodes if (delay := self._nodes.connection_delay(node, now)) > 0), default=math.inf
         )
 
     def _log_topic_errors(self, answer: MetadataAnswer, now: float) -> None:

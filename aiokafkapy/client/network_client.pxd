@@ -5,20 +5,24 @@ cimport cython
 from aiokafkapy.client.transport.change_signal cimport ChangeSignal
 from aiokafkapy.client.nodes.client_request cimport ClientRequest
 from aiokafkapy.client.transport.deadline_timer cimport DeadlineTimer
-from aiokafkapy.client.nodes.in_flight_requests cimport InFlightRequest
+from aiokafkapy.client.nodes.connection_states cimport ClusterConnectionStates
+from aiokafkapy.client.nodes.in_flight_requests cimport InFlightRequest, InFlightRequests
 from aiokafkapy.client.metadata_updater cimport MetadataUpdater
 from aiokafkapy.client.nodes.node_readiness cimport NodeReadiness
 from aiokafkapy.client.request_pipeline cimport RequestPipeline
 
 
 @cython.final
-cdef class NetworkClient(NodeReadiness):
+cdef class NetworkClient:
+    cdef readonly NodeReadiness nodes
+    cdef ClusterConnectionStates _states
+    cdef InFlightRequests _in_flight
+    cdef dict _connections
     cdef object _loop
     cdef object _metadata
     cdef object _wakeup
     cdef double _request_timeout
     cdef double _max_idle
-    cdef bint _discovers_api_versions
     cdef object _state
     cdef object _sockets
     cdef DeadlineTimer _timer
@@ -27,13 +31,14 @@ cdef class NetworkClient(NodeReadiness):
     cdef readonly ChangeSignal _changed
     cdef object _log
     cdef RequestPipeline _pipeline
+    cdef object _handshake
     cdef MetadataUpdater _updater
 
     cpdef bint ready(self, object node, double now) except -1
     cpdef bint is_ready(self, object node, double now) except -1
     cpdef post(self, ClientRequest request, double now, object future=*)
     @cython.locals(now=double)
-    cpdef _on_frames(self, object connection, list frames)
+    cpdef on_frames(self, object connection, list frames)
     @cython.locals(entry=InFlightRequest)
     cdef _handle_completed_receive(self, object connection, bytes frame, double now)
     cdef _maybe_throttle(self, InFlightRequest entry, object body, double now)

@@ -6,7 +6,7 @@ counterpart is ``NetworkClient`` together with ``Selector``.
 
 Java's ``poll()`` asks a selector; asyncio calls us. Each of its steps is one method here, with one caller:
 1 ``MetadataUpdater.maybe_update``; 2 the event loop; 3 ``RequestPipeline.handle_completed_send``; 4
-``_handle_completed_receive``; 5 ``_handle_disconnection``; 6 ``_handle_connection``; 7 ``_initiate_api_versions``; 8
+``_handle_completed_receive``; 5 ``_handle_disconnection``; 6 and 7 ``ApiVersionsHandshake.begin``; 8
 ``_handle_timed_out_connections``; 9 ``_handle_timed_out_requests``; 10 ``RequestPipeline.complete_responses``.
 
 Rules:
@@ -38,15 +38,15 @@ from ..errors import (
     ProtocolError,
     SerializationError,
     UnsupportedVersionError,
-    make,
 )
-from ..protocol.api import ApiKey, client_versions
+from ..protocol.api import ApiKey
 from ..protocol.codec import decode_correlation_id
+from .api_versions_handshake import ApiVersionsHandshake
 from .config import ClientConfig
 from .metadata_updater import MetadataUpdater
 from .network_client_state import ACTIVE, NETWORK_CLIENT_STATES, NetworkClientState
 from .network_client_utils import send_and_receive
-from .nodes.api_versions import NodeApiVersions, build_api_versions_request, fallback_version, throttle_seconds
+from .nodes.api_versions import throttle_seconds
 from .nodes.client_request import ClientRequest, ClientResponse
 from .nodes.connection_states import format_address
 from .nodes.in_flight_requests import InFlightRequest
@@ -62,11 +62,12 @@ from .transport.deadline_timer import DeadlineTimer
 __all__ = ["NetworkClient"]
 
 
-class NetworkClient(NodeReadiness):
+class NetworkClient:
     """Requests to nodes and their answers, on one event loop.
 
     ``wakeup`` is called, on the loop, after anything that a sender may wait for: a node became ready, writable or
     unmuted, its back-off is over, a connection went, metadata came, responses were completed. It must not raise.
+    ``nodes`` is what is known of each node.
     """
 
     def __init__(
@@ -79,14 +80,17 @@ class NetworkClient(NodeReadiness):
         connector: ConnectorProtocol | None = None,
         discover_api_versions: bool = True,
     ) -> None:
-        super().__init__(config)
         self._loop = loop
         self._metadata = metadata
         self._wakeup = wakeup
         self._request_timeout = config.request_timeout_ms / 1000
         self._max_idle = config.connections_max_idle_ms / 1000 if config.connections_max_idle_ms >= 0 else math.inf
-        self._discovers_api_versions = discover_api_versions
         self._state = NETWORK_CLIENT_STATES.initial
+        # What is known of each node. The parts that are asked for at every request have a name here.
+        self._connections: dict[int, BrokerConnection] = {}
+        self.nodes = NodeReadiness(config, self._connections)
+        self._states = self.nodes.states
+        self._in_flight = self.nodes.in_flight
         self._sockets = BrokerConnections(
             connector if connector is not None else Connector(config, loop),
             self,
@@ -102,7 +106,7 @@ class NetworkClient(NodeReadiness):
         self._log = ConnectionLog()
         self._pipeline = RequestPipeline(
             self._in_flight,
-            self._api_versions,
+            self.nodes.api_versions,
             client_id=config.client_id,
             request_timeout=self._request_timeout,
             loop=loop,
@@ -110,7 +114,16 @@ class NetworkClient(NodeReadiness):
             log=self._log,
             on_completed=self._notify,
         )
-        self._updater = MetadataUpdater(config, metadata, self)
+        self._handshake = ApiVersionsHandshake(
+            self.nodes,
+            self._pipeline,
+            self._log,
+            request_timeout=self._request_timeout,
+            is_asked=discover_api_versions,
+            on_ready=self._handle_ready,
+            on_failed=self._on_handshake_failed,
+        )
+        self._updater = MetadataUpdater(config, metadata, self.nodes, self)
         if not metadata.cluster.nodes:
             metadata.bootstrap(config.bootstrap_addresses)
         metadata.on_update_requested = self._on_metadata_requested
@@ -142,11 +155,15 @@ class NetworkClient(NodeReadiness):
 
     def is_ready(self, node: Node, now: float) -> bool:
         """True when no metadata update is due and a request may be sent to the node."""
-        return self.can_send_request(node.node_id, now) and not self._updater.is_update_due(now)
+        return self.nodes.can_send_request(node.node_id, now) and not self._updater.is_update_due(now)
 
     def least_loaded_node(self, now: float) -> Node | None:
         """The node to send a request to that any node can answer, or None; see the module of that name."""
-        return self.choose_node(self._metadata.cluster.nodes, now).node
+        return self.nodes.choose_node(self._metadata.cluster.nodes, now).node
+
+    def connection_delay(self, node: Node, now: float) -> float:
+        """Seconds until another attempt to connect can be of use; infinite while connected."""
+        return self.nodes.connection_delay(node, now)
 
     def send(self, request: ClientRequest, now: float) -> asyncio.Future[ClientResponse]:
         """Write a request to its node. The future resolves with the response, never with an exception.
@@ -162,7 +179,7 @@ class NetworkClient(NodeReadiness):
         if self._state is not ACTIVE:
             self._pipeline.abort_send(request, future, DisconnectedError("the network client is closed"))
             return
-        if not self.can_send_request(request.node_id, now):
+        if not self.nodes.can_send_request(request.node_id, now):
             raise IllegalStateError(f"a request for node {request.node_id}, which is not ready")
         try:
             version = self._pipeline.usable_version(request)
@@ -254,15 +271,15 @@ class NetworkClient(NodeReadiness):
 
     # asyncio callbacks: of connections, the timer and metadata
 
-    def _on_connection_made(self, connection: BrokerConnection) -> None:
+    def on_connection_made(self, connection: BrokerConnection) -> None:
         if self._sockets.adopt(connection):
-            self._handle_connection(connection, self._loop.time())
+            self._handshake.begin(connection, self._loop.time())
 
     def _on_connect_failed(self, node_id: int, error: KafkaError) -> None:
         self._handle_disconnection(node_id, self._loop.time(), error)
         self._pipeline.complete_responses()
 
-    def _on_frames(self, connection: BrokerConnection, frames: list[bytes]) -> None:
+    def on_frames(self, connection: BrokerConnection, frames: list[bytes]) -> None:
         now = self._loop.time()
         connection.last_received = now
         try:
@@ -274,18 +291,18 @@ class NetworkClient(NodeReadiness):
             self._handle_protocol_violation(connection, error, now)
         self._pipeline.complete_responses()
 
-    def _on_malformed_data(self, connection: BrokerConnection, error: ProtocolError) -> None:
+    def on_malformed_data(self, connection: BrokerConnection, error: ProtocolError) -> None:
         if self._sockets.is_current(connection):
             self._handle_protocol_violation(connection, error, self._loop.time())
             self._pipeline.complete_responses()
 
-    def _on_writable(self, connection: BrokerConnection) -> None:
+    def on_writable(self, connection: BrokerConnection) -> None:
         if self._sockets.is_current(connection):
             self._pipeline.handle_completed_send(connection.node_id, self._loop.time())
             self._pipeline.complete_responses()
             self._notify()
 
-    def _on_connection_lost(self, connection: BrokerConnection, error: BaseException | None) -> None:
+    def on_connection_lost(self, connection: BrokerConnection, error: BaseException | None) -> None:
         self._sockets.lost(connection)
         if self._sockets.is_current(connection):
             reason = str(error) if error is not None else "it was closed by the broker"
@@ -293,16 +310,25 @@ class NetworkClient(NodeReadiness):
                 f"the connection to node {connection.node_id} at {connection.address} was lost: {reason}"
             )
             lost.__cause__ = error
-            if self.is_preparing_connection(connection.node_id):
+            if self.nodes.is_preparing_connection(connection.node_id):
                 self._metadata.note_address_failure(connection.address, lost)
             self._handle_disconnection(connection.node_id, self._loop.time(), lost)
             self._pipeline.complete_responses()
+
+    def _on_handshake_failed(self, connection: BrokerConnection, error: KafkaError) -> None:
+        # In the next turn: uvloop never tells of the end of a connection that is aborted while it is made.
+        self._loop.call_soon(self._give_up_connection, connection, error)
+
+    def _give_up_connection(self, connection: BrokerConnection, error: KafkaError) -> None:
+        if self._sockets.is_current(connection):
+            self._metadata.note_address_failure(connection.address, error)
+            self.disconnect(connection.node_id, self._loop.time(), str(error))
 
     def _on_metadata_decoded(self, connection: BrokerConnection, entry: InFlightRequest, body: Any) -> None:
         now = self._loop.time()
         if isinstance(body, ProtocolError):
             self._updater.handle_failed_request(now, body)
-            self._on_malformed_data(connection, body)
+            self.on_malformed_data(connection, body)
         elif self._state is ACTIVE:
             self._maybe_throttle(entry, body, now)
             self._handle_metadata_response(body, now)
@@ -354,16 +380,16 @@ class NetworkClient(NodeReadiness):
         elif entry.request.api_key == ApiKey.METADATA:
             self._handle_metadata_response(body, now)
         else:
-            self._handle_api_versions_response(connection, entry, body, now)
+            self._handshake.handle_response(connection, entry, body, now)
 
     def _handle_disconnection(self, node_id: int, now: float, error: KafkaError, is_idle: bool = False) -> None:
         """Step 5: forget the connection or attempt; what is in flight on it completes, in order, as disconnected.
 
         The metadata updater is told, since what is known may be stale; but not of a connection closed as idle.
         """
-        was_ready = not self.is_preparing_connection(node_id)
+        was_ready = not self.nodes.is_preparing_connection(node_id)
         connection = self._sockets.drop(node_id)
-        self._api_versions.remove(node_id)
+        self.nodes.api_versions.remove(node_id)
         self._states.disconnected(node_id, now)
         entries = self._in_flight.clear_all(node_id)
         address = connection.address if connection is not None else self._states.address(node_id)
@@ -381,31 +407,6 @@ class NetworkClient(NodeReadiness):
             self._updater.handle_server_disconnect(now, error)
             self._notify_when_usable(node_id, now)
             self._notify()
-
-    def _handle_connection(self, connection: BrokerConnection, now: float) -> None:
-        """Step 6: the socket is there (TLS and SASL will come before this); ask what the broker speaks."""
-        if self._discovers_api_versions:
-            self._states.checking_api_versions(connection.node_id)
-            self._initiate_api_versions(connection, client_versions(ApiKey.API_VERSIONS)[1], now)
-        else:
-            self._api_versions.update(connection.node_id, NodeApiVersions.assumed())
-            self._handle_ready(connection, now)
-
-    def _initiate_api_versions(self, connection: BrokerConnection, version: int, now: float) -> None:
-        """Step 7: ask what the broker speaks; the time-out is that of setting a connection up."""
-        timeout = min(self._request_timeout, self._states.setup_timeout(connection.node_id))
-        request = ClientRequest(connection.node_id, ApiKey.API_VERSIONS, build_api_versions_request)
-        try:
-            self._pipeline.write(connection, request, version, now, timeout, None, True)
-        except SerializationError as error:
-            # Nothing else would end the connection: it is not connecting any more, with nothing in flight on it. In the
-            # next turn, for uvloop never tells of the end of a connection that is aborted while it is made.
-            self._loop.call_soon(self._give_up_connection, connection, error)
-
-    def _give_up_connection(self, connection: BrokerConnection, error: KafkaError) -> None:
-        if self._sockets.is_current(connection):
-            self._metadata.note_address_failure(connection.address, error)
-            self.disconnect(connection.node_id, self._loop.time(), str(error))
 
     def _handle_timed_out_connections(self, now: float) -> None:
         """Step 8: give up the attempts that took too long."""
@@ -434,21 +435,6 @@ class NetworkClient(NodeReadiness):
             if self._in_flight.is_empty(node.node_id):
                 self.disconnect(node.node_id, now, f"it is at {format_address(node.host, node.port)} now")
                 self._states.remove(node.node_id)
-
-    def _handle_api_versions_response(
-        self, connection: BrokerConnection, entry: InFlightRequest, body: Any, now: float
-    ) -> None:
-        node_id = connection.node_id
-        if body.error_code == UnsupportedVersionError.code and entry.version > 0:
-            self._initiate_api_versions(connection, min(fallback_version(body), entry.version - 1), now)
-        elif body.error_code:
-            error = make(body.error_code)
-            self._log.refused_api_versions(node_id, error, now)
-            self.disconnect(node_id, now, f"it did not say what it speaks: {error}")
-        else:
-            self._api_versions.update(node_id, NodeApiVersions.from_response(body))
-            if self.is_preparing_connection(node_id):
-                self._handle_ready(connection, now)
 
     def _handle_ready(self, connection: BrokerConnection, now: float) -> None:
         node_id = connection.node_id

@@ -94,8 +94,10 @@ def statistics_of(runtime: ProducerRuntime | None) -> ProducerStatistics:
         buffer_memory=runtime.config.buffer_memory,
         batches=accumulator.batch_count,
         nodes=nodes,
-        connected_nodes=tuple(node.node_id for node in nodes if runtime.client.is_connection_ready(node.node_id, now)),
-        in_flight={node.node_id: runtime.client.in_flight_count(node.node_id) for node in nodes},
+        connected_nodes=tuple(
+            node.node_id for node in nodes if runtime.client.nodes.is_connection_ready(node.node_id, now)
+        ),
+        in_flight={node.node_id: runtime.client.nodes.in_flight_count(node.node_id) for node in nodes},
         in_flight_batches=len(runtime.sender.in_flight_batches),
         loop_lag=runtime.metrics.longest_loop_lag(now),
         wake_ups=runtime.metrics.wake_ups,
@@ -120,8 +122,8 @@ def metrics_of(runtime: ProducerRuntime | None) -> dict[str, float]:
             "buffer-total-bytes": runtime.config.buffer_memory,
             "buffer-available-bytes": accumulator.available_bytes,
             "waiting-threads": runtime.admission.waiting,
-            "requests-in-flight": runtime.client.in_flight_count(),
-            "connection-count": sum(runtime.client.is_connection_ready(node.node_id, now) for node in nodes),
+            "requests-in-flight": runtime.client.nodes.in_flight_count(),
+            "connection-count": sum(runtime.client.nodes.is_connection_ready(node.node_id, now) for node in nodes),
             "metadata-age": max(0.0, now - runtime.metadata.last_successful_refresh),
         }
     )
@@ -134,7 +136,7 @@ def health_of(state: ProducerState, runtime: ProducerRuntime | None) -> Producer
         return ProducerHealth(is_healthy=False, state=state.value)
     now = runtime.now()
     nodes = runtime.metadata.cluster.nodes
-    connected = sum(runtime.client.is_connection_ready(node.node_id, now) for node in nodes)
+    connected = sum(runtime.client.nodes.is_connection_ready(node.node_id, now) for node in nodes)
     oldest = max((now - batch.created for batch in runtime.accumulator.incomplete), default=0.0)
     last_success = runtime.metrics.last_success
     is_running = state is ProducerState.RUNNING

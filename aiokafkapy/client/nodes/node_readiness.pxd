@@ -1,14 +1,17 @@
 # Types of node_readiness.py for its compiled form. See there for what they mean.
 
+cimport cython
+
 from aiokafkapy.client.nodes.api_versions cimport ApiVersions
 from aiokafkapy.client.nodes.connection_states cimport ClusterConnectionStates
 from aiokafkapy.client.nodes.in_flight_requests cimport InFlightRequests
 
 
+@cython.final
 cdef class NodeReadiness:
-    cdef readonly ClusterConnectionStates _states
-    cdef readonly InFlightRequests _in_flight
-    cdef readonly ApiVersions _api_versions
-    cdef readonly dict _connections
+    cdef readonly ClusterConnectionStates states
+    cdef readonly InFlightRequests in_flight
+    cdef readonly ApiVersions api_versions
+    cdef readonly dict connections
 
     cpdef bint can_send_request(self, int node_id, double now) except -1

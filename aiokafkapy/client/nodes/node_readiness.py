@@ -1,7 +1,8 @@
 """Which nodes can take a request now: the questions about connections, throttling and requests in flight.
 
-Owns the per-node state that the answers depend on. Pure: ``now`` is an argument, nothing here connects, writes or
-waits; the network client, which does, is a subclass. In Java these are methods of ``NetworkClient`` itself.
+Owns the per-node state that the answers depend on, but for the connections, which it only looks at. Pure: ``now`` is an
+argument, nothing here connects, writes or waits: the network client does. In Java these are methods of
+``NetworkClient`` itself.
 
 Rule: a node takes a request when it is READY, does not throttle us, its connection is writable (the last request is
 completely written), and fewer than ``max_in_flight_requests_per_connection`` wait for an answer.
@@ -10,8 +11,8 @@ completely written), and fewer than ``max_in_flight_requests_per_connection`` wa
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 from ...common import Node
 from ...errors import AuthenticationFailedError
@@ -27,76 +28,77 @@ __all__ = ["NodeReadiness", "WritableConnection"]
 class WritableConnection(Protocol):
     """What is asked of a connection here."""
 
-    is_writable: bool
+    @property
+    def is_writable(self) -> bool:
+        """True when the last request is completely written."""
 
 
 class NodeReadiness:
     """Connection states, connections, requests in flight and API versions by node, and the questions about them."""
 
-    __slots__ = ("_api_versions", "_connections", "_in_flight", "_states")
+    __slots__ = ("api_versions", "connections", "in_flight", "states")
 
-    def __init__(self, config: ClientConfig) -> None:
-        self._states = ClusterConnectionStates(config.reconnect_backoff, config.connection_setup_timeout)
-        self._in_flight = InFlightRequests(config.max_in_flight_requests_per_connection)
-        self._api_versions = ApiVersions()
-        # Each a WritableConnection; which kind is the subclass's to know.
-        self._connections: dict[int, Any] = {}
+    def __init__(self, config: ClientConfig, connections: Mapping[int, WritableConnection]) -> None:
+        self.states = ClusterConnectionStates(config.reconnect_backoff, config.connection_setup_timeout)
+        self.in_flight = InFlightRequests(config.max_in_flight_requests_per_connection)
+        self.api_versions = ApiVersions()
+        self.connections = connections
 
     def can_send_request(self, node_id: int, now: float) -> bool:
         """True when a request may be written to the node now; see the module's rule."""
-        connection = self._connections.get(node_id)
+        connection = self.connections.get(node_id)
         return (
             connection is not None
             and connection.is_writable
-            and self._states.is_ready(node_id, now)
-            and self._in_flight.can_send_more(node_id)
+            and self.states.is_ready(node_id, now)
+            and self.in_flight.can_send_more(node_id)
         )
 
     def is_connection_ready(self, node_id: int, now: float) -> bool:
         """True when the node is READY and does not throttle us, whatever is in flight."""
-        return self._states.is_ready(node_id, now)
+        return self.states.is_ready(node_id, now)
 
     def is_preparing_connection(self, node_id: int) -> bool:
         """True while the node is being connected to."""
-        return self._states.is_preparing_connection(node_id)
+        return self.states.is_preparing_connection(node_id)
 
     def can_connect(self, node_id: int, now: float) -> bool:
         """True when there is no connection to the node and its back-off is over."""
-        return self._states.can_connect(node_id, now)
+        return self.states.can_connect(node_id, now)
 
     def last_attempt(self, node_id: int) -> float:
         """When a connection to the node was last attempted, or lost."""
-        return self._states.last_attempt(node_id)
+        return self.states.last_attempt(node_id)
 
     def connection_delay(self, node: Node, now: float) -> float:
         """Seconds until another attempt to connect can be of use; infinite while connected."""
-        return self._states.connection_delay(node.node_id, now)
+        return self.states.connection_delay(node.node_id, now)
 
     def throttle_delay(self, node_id: int, now: float) -> float:
         """Seconds until the node, which throttled us, takes requests again; 0 when it does."""
-        return self._states.throttle_delay(node_id, now)
+        return self.states.throttle_delay(node_id, now)
 
     def connection_failed(self, node: Node) -> bool:
         """True when there is neither a connection to the node nor an attempt at one, but there was."""
-        state = self._states.get(node.node_id)
+        state = self.states.get(node.node_id)
         return state is not None and state.is_disconnected
 
     def authentication_error(self, node: Node) -> AuthenticationFailedError | None:
         """Why the node refused us, or None."""
-        return self._states.authentication_error(node.node_id)
+        return self.states.authentication_error(node.node_id)
 
     def in_flight_count(self, node_id: int | None = None) -> int:
         """How many requests are in flight on the node, or on all."""
-        return self._in_flight.count(node_id)
+        return self.in_flight.count(node_id)
 
     def node_api_versions(self, node_id: int) -> NodeApiVersions | None:
         """What the node speaks, or None while it is not connected."""
-        return self._api_versions.get(node_id)
+        return self.api_versions.get(node_id)
 
     @property
     def connected_nodes(self) -> frozenset[int]:
         """Ids of the nodes that there is a connection to; bootstrap addresses have negative ids."""
-        return frozenset(self._connections)
+        return frozenset(self.connections)
 
     def choose_node(self, nodes: Sequence[Node], now: float) -> LeastLoadedNode:
         """The least loaded of ``nodes``; see the module of that name."""

@@ -34,19 +34,19 @@ MAX_RESPONSE_SIZE: Final = 100 * 1024 * 1024
 class ConnectionOwner(Protocol):
     """Who is told of a connection's events. The methods must not raise."""
 
-    def _on_connection_made(self, connection: BrokerConnection) -> None:
+    def on_connection_made(self, connection: BrokerConnection) -> None:
         """The socket is connected."""
 
-    def _on_frames(self, connection: BrokerConnection, frames: list[bytes]) -> None:
+    def on_frames(self, connection: BrokerConnection, frames: list[bytes]) -> None:
         """Whole frames came, in order."""
 
-    def _on_malformed_data(self, connection: BrokerConnection, error: MalformedFrameError) -> None:
+    def on_malformed_data(self, connection: BrokerConnection, error: MalformedFrameError) -> None:
         """What came is not a frame; the connection is of no more use."""
 
-    def _on_writable(self, connection: BrokerConnection) -> None:
+    def on_writable(self, connection: BrokerConnection) -> None:
         """All that was written has left."""
 
-    def _on_connection_lost(self, connection: BrokerConnection, error: BaseException | None) -> None:
+    def on_connection_lost(self, connection: BrokerConnection, error: BaseException | None) -> None:
         """The connection is closed, by whomever."""
 
 
@@ -114,16 +114,16 @@ class BrokerConnection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=0)
         self.is_writable = True
-        self._owner._on_connection_made(self)
+        self._owner.on_connection_made(self)
 
     def data_received(self, data: bytes) -> None:
         try:
             frames = self._decoder.feed(data)
         except MalformedFrameError as error:
-            self._owner._on_malformed_data(self, error)
+            self._owner.on_malformed_data(self, error)
             return
         if frames:
-            self._owner._on_frames(self, frames)
+            self._owner.on_frames(self, frames)
 
     def pause_writing(self) -> None:
         self.is_writable = False
@@ -131,10 +131,10 @@ class BrokerConnection(asyncio.Protocol):
     def resume_writing(self) -> None:
         if not self.is_closed:
             self.is_writable = True
-            self._owner._on_writable(self)
+            self._owner.on_writable(self)
 
     def connection_lost(self, exc: BaseException | None) -> None:
         # Where every waiter of this connection is settled, once: nothing comes after it.
         self.is_closed = True
         self.is_writable = False
-        self._owner._on_connection_lost(self, exc if self._write_error is None else self._write_error)
+        self._owner.on_connection_lost(self, exc if self._write_error is None else self._write_error)

@@ -80,7 +80,7 @@ class Situation:
         self.metadata = Metadata()
         self.config = ClientConfig(bootstrap_servers="a:1,b:2", **options)
         self.metadata.bootstrap(self.config.bootstrap_addresses)
-        self.updater = MetadataUpdater(self.config, self.metadata, self.client)
+        self.updater = MetadataUpdater(self.config, self.metadata, self.client, self.client)
 
     def maybe_update(self) -> float:
         return self.updater.maybe_update(self.clock.time())

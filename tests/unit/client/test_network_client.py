@@ -38,7 +38,7 @@ def send(under_test: ClientUnderTest, node_id: int = 1, **options: Any) -> async
 
 
 def state_of(under_test: ClientUnderTest, node_id: int) -> ConnectionState | None:
-    state = under_test.client._states.get(node_id)
+    state = under_test.client.nodes.states.get(node_id)
     return None if state is None else state.state
 
 
@@ -87,7 +87,7 @@ class TestLargeMetadata:
         assert under_test.loop.elsewhere == 1
         assert under_test.metadata.cluster.partition_count("t") == 5_000
         assert not under_test.metadata.is_update_requested
-        assert under_test.client.in_flight_count() == 0
+        assert under_test.client.nodes.in_flight_count() == 0
 
     async def test_one_that_cannot_be_read_costs_the_connection_and_is_asked_for_again(
         self,
@@ -159,22 +159,22 @@ class TestReadiness:
         for _ in range(5):
             assert under_test.client.ready(under_test.node(1), under_test.now)
             send(under_test)
-        assert under_test.client.in_flight_count(1) == 5
-        assert not under_test.client.can_send_request(1, under_test.now)
+        assert under_test.client.nodes.in_flight_count(1) == 5
+        assert not under_test.client.nodes.can_send_request(1, under_test.now)
         with pytest.raises(IllegalStateError, match="not ready"):
             send(under_test)
         cluster[1].pending[0].respond()
-        assert under_test.client.can_send_request(1, under_test.now)
+        assert under_test.client.nodes.can_send_request(1, under_test.now)
 
     async def test_one_request_at_a_time_is_being_written(self, make_client: MakeClient, cluster: FakeCluster):
         under_test = await make_client().connected(1)
         transport = cluster[1].transports[-1]
         transport.is_stalled = True
         send(under_test)
-        assert not under_test.client.can_send_request(1, under_test.now)
+        assert not under_test.client.nodes.can_send_request(1, under_test.now)
         before = under_test.wakeups
         transport.resume()
-        assert under_test.client.can_send_request(1, under_test.now)
+        assert under_test.client.nodes.can_send_request(1, under_test.now)
         assert under_test.wakeups > before
 
     async def test_a_throttled_node_is_muted_until_then_and_the_sender_woken(
@@ -184,11 +184,11 @@ class TestReadiness:
         future = send(under_test)
         cluster[1].pending[0].respond(throttle_time=750)
         assert (await future).body is not None
-        assert under_test.client.throttle_delay(1, under_test.now) == pytest.approx(0.75)
+        assert under_test.client.nodes.throttle_delay(1, under_test.now) == pytest.approx(0.75)
         assert not under_test.client.ready(under_test.node(1), under_test.now)
         await under_test.loop.advance(0.7)
         before = under_test.wakeups
-        assert not under_test.client.can_send_request(1, under_test.now)
+        assert not under_test.client.nodes.can_send_request(1, under_test.now)
         await under_test.loop.advance(0.06)
         assert under_test.wakeups > before
         assert under_test.client.ready(under_test.node(1), under_test.now)
@@ -294,7 +294,7 @@ class TestResponses:
         assert not future.done()
         transport.resume()
         assert future.result().error is None
-        assert under_test.client.in_flight_count(1) == 0
+        assert under_test.client.nodes.in_flight_count(1) == 0
 
 
 class TestHostileBytes:
@@ -390,7 +390,7 @@ class TestDisconnections:
             assert response.disconnected
             assert not response.timed_out
             assert "reset by peer" in str(response.error)
-        assert under_test.client.in_flight_count() == 0
+        assert under_test.client.nodes.in_flight_count() == 0
 
     async def test_metadata_is_asked_for_again(self, make_client: MakeClient, cluster: FakeCluster):
         under_test = await make_client().connected(1, 2)
@@ -409,7 +409,7 @@ class TestDisconnections:
         for _ in range(9):
             assert not under_test.client.ready(under_test.node(2), under_test.now)
             await under_test.loop.settle()
-            assert under_test.client.connection_failed(under_test.node(2))
+            assert under_test.client.nodes.connection_failed(under_test.node(2))
             delay = under_test.client.connection_delay(under_test.node(2), under_test.now)
             delays.append(delay)
             before = under_test.wakeups
@@ -458,7 +458,7 @@ class TestTimeouts:
         assert "one:1" in str(first.result().error)
         assert second.result().disconnected
         assert not second.result().timed_out
-        assert under_test.client.connection_failed(under_test.node(1))
+        assert under_test.client.nodes.connection_failed(under_test.node(1))
 
     async def test_a_request_may_have_a_time_out_of_its_own(self, make_client: MakeClient, cluster: FakeCluster):
         under_test = await make_client().connected(1)
@@ -517,7 +517,7 @@ class TestApiVersions:
         under_test = await make_client().connected(2)
         asked = [r.header.api_version for r in cluster[2].requests if r.api_key == ApiKey.API_VERSIONS]
         assert asked == [4, 2]
-        versions = under_test.client.node_api_versions(2)
+        versions = under_test.client.nodes.node_api_versions(2)
         assert versions is not None
         assert versions.latest_usable_version(ApiKey.API_VERSIONS) == 2
 
@@ -542,6 +542,7 @@ class TestApiVersions:
         under_test.client.ready(under_test.node(2), under_test.now)
         await under_test.loop.settle()
         cluster[2].pending[0].respond(error_code=42)
+        await under_test.loop.settle()
         assert state_of(under_test, 2) is ConnectionState.DISCONNECTED
 
     async def test_no_version_in_common_completes_before_any_write(self, make_client: MakeClient, cluster: FakeCluster):
@@ -597,14 +598,14 @@ class TestIdle:
         assert under_test.loop.fired == before
         assert under_test.wakeups == wakeups
         await under_test.loop.advance(3)
-        assert under_test.client.connected_nodes == frozenset()
+        assert under_test.client.nodes.connected_nodes == frozenset()
         assert under_test.loop.fired - before <= 4
 
     async def test_idle_close_asks_for_no_metadata(self, make_client: MakeClient, cluster: FakeCluster):
         under_test = await make_client(connections_max_idle_ms=1_000).connected(1)
         requests = sum(len(broker.requests) for broker in cluster.brokers.values())
         await under_test.loop.advance(5)
-        assert under_test.client.connected_nodes == frozenset()
+        assert under_test.client.nodes.connected_nodes == frozenset()
         assert sum(len(broker.requests) for broker in cluster.brokers.values()) == requests
 
     async def test_a_connection_with_something_in_flight_is_not_idle(
@@ -656,7 +657,7 @@ class TestRebootstrap:
         cluster.brokers = other.brokers
         for broker in [*cluster.brokers.values()]:
             broker.cluster = other
-        for connection in list(under_test.client._connections.values()):
+        for connection in list(under_test.client.nodes.connections.values()):
             connection._transport.lose()  # type: ignore[union-attr]
         await under_test.loop.advance(3)
         assert [node.node_id for node in under_test.metadata.cluster.nodes] == [11]
@@ -875,7 +876,7 @@ class TestSilence:
     ):
         cluster.go_down()
         under_test = make_client()
-        await under_test.loop.advance(0.3)
+        await under_test.loop.advance(0.2)
         cluster.come_back()
         await under_test.loop.advance(1)
         assert not under_test.metadata.cluster.is_bootstrap

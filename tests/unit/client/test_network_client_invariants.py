@@ -148,7 +148,7 @@ async def test_every_future_resolves_once_and_in_order(
     assert {node_id: numbers for node_id, numbers in history.resolved.items() if numbers} == {
         node_id: numbers for node_id, numbers in history.sent.items() if numbers
     }
-    assert under_test.client.in_flight_count() == 0
+    assert under_test.client.nodes.in_flight_count() == 0
 
 
 async def test_after_any_history_a_healthy_cluster_serves_again(
@@ -260,9 +260,9 @@ class TestAnEncoderThatFails:
         cluster[2].takes_nothing = False
         encoders.broken = {ApiKey.METADATA}
         under_test.metadata.request_update()
-        in_flight = under_test.client.in_flight_count()
+        in_flight = under_test.client.nodes.in_flight_count()
         await under_test.loop.advance(3)
-        assert under_test.client.in_flight_count() <= in_flight
+        assert under_test.client.nodes.in_flight_count() <= in_flight
         assert 2 <= encoders.failures <= 10, "once per back-off"
         assert "METADATA" in under_test.metadata.describe_failure()
         assert under_test.client.ready(under_test.node(1), under_test.now), "other requests go meanwhile"
@@ -281,13 +281,13 @@ class TestAnEncoderThatFails:
         under_test.client.ready(under_test.node(3), under_test.now)
         await under_test.loop.settle()
         assert not cluster[3].transports
-        assert under_test.client.connection_failed(under_test.node(3))
+        assert under_test.client.nodes.connection_failed(under_test.node(3))
         encoders.broken.clear()
         cluster[2].takes_nothing = False
         await under_test.loop.advance(2)
         under_test.client.ready(under_test.node(3), under_test.now)
         await under_test.loop.settle()
-        assert under_test.client.is_connection_ready(3, under_test.now)
+        assert under_test.client.nodes.is_connection_ready(3, under_test.now)
 
 
 def state_of(under_test: ClientUnderTest) -> Any:
@@ -295,10 +295,10 @@ def state_of(under_test: ClientUnderTest) -> Any:
     client = under_test.client
     nodes = [1, 2, 3]
     return (
-        client.connected_nodes,
-        [client.in_flight_count(node_id) for node_id in nodes],
-        [client.can_send_request(node_id, under_test.now) for node_id in nodes],
-        [client.is_preparing_connection(node_id) for node_id in nodes],
+        client.nodes.connected_nodes,
+        [client.nodes.in_flight_count(node_id) for node_id in nodes],
+        [client.nodes.can_send_request(node_id, under_test.now) for node_id in nodes],
+        [client.nodes.is_preparing_connection(node_id) for node_id in nodes],
         under_test.metadata.is_update_requested,
         under_test.loop.armed,
     )

@@ -23,10 +23,10 @@ class Connection:
 @pytest.fixture
 def readiness() -> NodeReadiness:
     """Node 1 is READY and has nothing in flight."""
-    made: NodeReadiness = NodeReadiness(ClientConfig(bootstrap_servers="one:1"))
-    made._states.connecting(NODE, 10.0)
-    made._states.ready(1)
-    made._connections[1] = Connection()
+    made: NodeReadiness = NodeReadiness(ClientConfig(bootstrap_servers="one:1"), {})
+    made.states.connecting(NODE, 10.0)
+    made.states.ready(1)
+    made.connections[1] = Connection()
     return made
 
 
@@ -42,17 +42,17 @@ def test_a_ready_node_takes_a_request(readiness: NodeReadiness):
 
 
 def test_each_condition_alone_says_no(readiness: NodeReadiness):
-    readiness._connections[1].is_writable = False
+    readiness.connections[1].is_writable = False
     assert not readiness.can_send_request(1, 10.0)
-    readiness._connections[1].is_writable = True
+    readiness.connections[1].is_writable = True
 
-    readiness._states.throttle(1, 11.0)
+    readiness.states.throttle(1, 11.0)
     assert not readiness.can_send_request(1, 10.0)
     assert readiness.throttle_delay(1, 10.0) == 1.0
     assert readiness.can_send_request(1, 11.0)
 
     entry = InFlightRequest(ClientRequest(1, ApiKey.METADATA), 1, 1, None, 11.0, 20.0)
-    readiness._in_flight.add(entry)
+    readiness.in_flight.add(entry)
     assert not readiness.can_send_request(1, 11.0), "it is being written"
     entry.is_written = True
     assert readiness.can_send_request(1, 11.0)
@@ -60,8 +60,8 @@ def test_each_condition_alone_says_no(readiness: NodeReadiness):
 
 
 def test_a_node_that_is_gone_may_be_connected_to_after_its_back_off(readiness: NodeReadiness):
-    del readiness._connections[1]
-    readiness._states.disconnected(1, 12.0)
+    del readiness.connections[1]
+    readiness.states.disconnected(1, 12.0)
     assert not readiness.can_send_request(1, 12.0)
     assert readiness.connection_failed(NODE)
     assert not readiness.can_connect(1, 12.0)

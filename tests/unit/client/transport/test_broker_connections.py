@@ -50,11 +50,11 @@ class Setting:
         connection = protocol_factory("one:1")
         connection.connection_made(Transport(connection))
 
-    def _on_connection_made(self, connection: BrokerConnection) -> None:
+    def on_connection_made(self, connection: BrokerConnection) -> None:
         self.made.append(connection)
         self.sockets.adopt(connection)
 
-    def _on_connection_lost(self, connection: BrokerConnection, error: BaseException | None) -> None:
+    def on_connection_lost(self, connection: BrokerConnection, error: BaseException | None) -> None:
         self.sockets.lost(connection)
 
     async def begin(self) -> None:

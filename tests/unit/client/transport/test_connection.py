@@ -13,19 +13,19 @@ class Owner:
     def __init__(self) -> None:
         self.events: list[Any] = []
 
-    def _on_connection_made(self, connection: BrokerConnection) -> None:
+    def on_connection_made(self, connection: BrokerConnection) -> None:
         self.events.append("made")
 
-    def _on_frames(self, connection: BrokerConnection, frames: list[bytes]) -> None:
+    def on_frames(self, connection: BrokerConnection, frames: list[bytes]) -> None:
         self.events.append(frames)
 
-    def _on_malformed_data(self, connection: BrokerConnection, error: MalformedFrameError) -> None:
+    def on_malformed_data(self, connection: BrokerConnection, error: MalformedFrameError) -> None:
         self.events.append(error)
 
-    def _on_writable(self, connection: BrokerConnection) -> None:
+    def on_writable(self, connection: BrokerConnection) -> None:
         self.events.append("writable")
 
-    def _on_connection_lost(self, connection: BrokerConnection, error: BaseException | None) -> None:
+    def on_connection_lost(self, connection: BrokerConnection, error: BaseException | None) -> None:
         self.events.append(("lost", error))
 
 
