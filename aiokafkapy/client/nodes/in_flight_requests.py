@@ -11,15 +11,22 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ...errors import DisconnectedError, KafkaError, KafkaTimeoutError
 from .client_request import ClientRequest, ClientResponse, answered
 
-__all__ = ["InFlightRequest", "InFlightRequests"]
+__all__ = ["InFlightRequest", "InFlightRequests", "ResponseFuture"]
 
-if TYPE_CHECKING:
-    from asyncio import Future
+
+class ResponseFuture(Protocol):
+    """Who waits for the response: an ``asyncio.Future``, which is only carried here."""
+
+    def done(self) -> bool:
+        """True when nobody waits any more."""
+
+    def set_result(self, result: ClientResponse, /) -> None:
+        """Give the response."""
 
 
 class InFlightRequests:
@@ -123,7 +130,7 @@ class InFlightRequest:
         request: ClientRequest,
         version: int,
         correlation_id: int,
-        future: Future[ClientResponse] | None,
+        future: ResponseFuture | None,
         sent_at: float,
         deadline: float,
         is_internal: bool = False,
