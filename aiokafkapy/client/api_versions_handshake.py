@@ -13,11 +13,10 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ..errors import KafkaError, SerializationError, UnsupportedVersionError, make
 from ..protocol.api import ApiKey, client_versions
-from .nodes.api_versions import NodeApiVersions, build_api_versions_request, fallback_version
+from .nodes.api_versions import ApiVersionsAnswer, NodeApiVersions, build_api_versions_request, fallback_version
 from .nodes.client_request import ClientRequest
 from .nodes.in_flight_requests import InFlightRequest
 from .nodes.node_readiness import NodeReadiness
@@ -59,7 +58,9 @@ class ApiVersionsHandshake:
             self._nodes.api_versions.update(connection.node_id, NodeApiVersions.assumed())
             self._on_ready(connection, now)
 
-    def handle_response(self, connection: BrokerConnection, entry: InFlightRequest, body: Any, now: float) -> None:
+    def handle_response(
+        self, connection: BrokerConnection, entry: InFlightRequest, body: ApiVersionsAnswer, now: float
+    ) -> None:
         """An answer came: to the question, or to a probe of a connection that was silent."""
         node_id = connection.node_id
         if body.error_code == UnsupportedVersionError.code and entry.version > 0:

@@ -40,7 +40,7 @@ from ..errors import (
     UnsupportedVersionError,
 )
 from ..protocol.api import ApiKey
-from ..protocol.codec import decode_correlation_id
+from ..protocol.codec import Message, decode_correlation_id
 from .api_versions_handshake import ApiVersionsHandshake
 from .config import ClientConfig
 from .metadata_updater import MetadataUpdater
@@ -190,7 +190,7 @@ class NetworkClient:
     async def send_and_wait(
         self,
         api_key: int,
-        build: Callable[[int], Any],
+        build: Callable[[int], Message],
         node: Node | None = None,
         timeout: float | None = None,
         **options: Any,

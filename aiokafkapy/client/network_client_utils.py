@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 from ..common import ExponentialBackoff, Node
 from ..errors import DisconnectedError, KafkaError, KafkaTimeoutError
+from ..protocol.codec import Message
 from .nodes.client_request import ClientRequest, ClientResponse
 from .nodes.connection_states import format_address
 from .request_pipeline import api_name
@@ -58,7 +59,7 @@ async def await_ready(client: SendingClient, node: Node | None, clock: Callable[
 async def send_and_receive(
     client: SendingClient,
     api_key: int,
-    build: Callable[[int], Any],
+    build: Callable[[int], Message],
     node: Node | None,
     timeout: float,
     clock: Callable[[], float],

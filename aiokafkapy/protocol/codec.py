@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 import struct
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from kio.serial import entity_writer
 
@@ -20,6 +20,7 @@ from .api import ApiKey, is_flexible, request_class, response_class
 from .reader import Cursor, FieldReader, RequestCursor, entity_reader
 
 __all__ = [
+    "Message",
     "RequestHeader",
     "decode_correlation_id",
     "decode_request",
@@ -35,6 +36,16 @@ __all__ = [
 
 _REQUEST_HEADER = struct.Struct(">hhih")
 _SIZE = struct.Struct(">i")
+
+
+class Message(Protocol):
+    """One of kio's requests or responses, of any API and version."""
+
+    @property
+    def __api_key__(self) -> int: ...
+
+    @property
+    def __version__(self) -> int: ...
 
 
 class RequestHeader(NamedTuple):
@@ -64,13 +75,13 @@ def unsigned_varint(number: int) -> bytes:
     return bytes(written)
 
 
-def encode_request(body: Any, correlation_id: int, client_id: str | None) -> bytes:
+def encode_request(body: Message, correlation_id: int, client_id: str | None) -> bytes:
     """A whole request frame, its size in front."""
     encoded_id = None if client_id is None else client_id.encode()
     return _frame(encode_request_header(body.__api_key__, body.__version__, correlation_id, encoded_id), body)
 
 
-def encode_response(body: Any, correlation_id: int) -> bytes:
+def encode_response(body: Message, correlation_id: int) -> bytes:
     """A whole response frame, its size in front."""
     header = struct.pack(">i", correlation_id)
     return _frame(header + b"\0" if response_header_size(body.__api_key__, body.__version__) > 4 else header, body)

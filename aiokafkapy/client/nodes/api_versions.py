@@ -13,24 +13,25 @@ UnsupportedVersionError, found before any I/O. Where a broker offers something i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import metadata
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from ...errors import MalformedFrameError, UnsupportedVersionError
 from ...protocol.api import ApiKey, client_versions
-from ...protocol.codec import decode_response
+from ...protocol.codec import Message, decode_response
 from ...protocol.messages import build_request, build_response
 
 __all__ = [
     "ApiVersions",
+    "ApiVersionsAnswer",
     "NodeApiVersions",
     "build_api_versions_request",
-    "throttle_seconds",
     "decode_api_versions_response",
     "fallback_version",
+    "throttle_seconds",
 ]
 
 # What brokers show in their metrics for us; the pattern of KIP-511 allows letters, digits, dots and dashes.
@@ -67,6 +68,34 @@ _FIRST_THROTTLED_BY_CLIENT: Final[Mapping[int, int]] = {
 }
 
 
+class OfferedVersions(Protocol):
+    """One API's range in an answer."""
+
+    @property
+    def api_key(self) -> int:
+        """The API's number, perhaps one that we do not know."""
+
+    @property
+    def min_version(self) -> int:
+        """The lowest version that the broker has."""
+
+    @property
+    def max_version(self) -> int:
+        """The highest version that the broker has."""
+
+
+class ApiVersionsAnswer(Protocol):
+    """kio's ApiVersions response, as all versions have it; later ones have features too."""
+
+    @property
+    def error_code(self) -> int:
+        """0, or why there is no answer."""
+
+    @property
+    def api_keys(self) -> Sequence[OfferedVersions]:
+        """What the broker has."""
+
+
 class NodeApiVersions:
     """The ranges that one broker has, and the versions to use with it; immutable but for a cache of answers."""
 
@@ -85,7 +114,7 @@ class NodeApiVersions:
         self._usable: dict[tuple[int, int | None, int | None], int] = {}
 
     @classmethod
-    def from_response(cls, response: Any) -> NodeApiVersions:
+    def from_response(cls, response: ApiVersionsAnswer) -> NodeApiVersions:
         """Read an ApiVersions response of any version. Features count only with a valid epoch (KIP-584)."""
         features_are_valid = getattr(response, "finalized_features_epoch", -1) >= 0
         finalized = getattr(response, "finalized_features", ()) if features_are_valid else ()
@@ -162,28 +191,32 @@ class ApiVersions:
         return self._nodes.get(node_id)
 
 
-def build_api_versions_request(version: int) -> Any:
+def build_api_versions_request(version: int) -> Message:
     """The body that asks a broker what it speaks, and tells it who asks (KIP-511)."""
-    return build_request(
+    request: Message = build_request(
         ApiKey.API_VERSIONS, version, client_software_name=_SOFTWARE_NAME, client_software_version=_software_version()
     )
+    return request
 
 
-def decode_api_versions_response(version: int, frame: bytes) -> Any:
+def decode_api_versions_response(version: int, frame: bytes) -> ApiVersionsAnswer:
     """Read an answer. One that refuses the request's version should have version 0 (KIP-511), but not all have: of such
     a one the error is read alone.
     """
     error_code = int.from_bytes(frame[4:6], "big", signed=True)
-    if error_code != UnsupportedVersionError.code:
-        return decode_response(ApiKey.API_VERSIONS, version, frame)[1]
+    is_refusal = error_code == UnsupportedVersionError.code
+    answer: ApiVersionsAnswer
     try:
-        return decode_response(ApiKey.API_VERSIONS, 0, frame)[1]
+        _, answer = decode_response(ApiKey.API_VERSIONS, 0 if is_refusal else version, frame)
     except MalformedFrameError:
+        if not is_refusal:
+            raise
         # librdkafka's mock cluster and Azure Event Hubs each have a form of their own.
-        return build_response(ApiKey.API_VERSIONS, 0, error_code=error_code)
+        answer = build_response(ApiKey.API_VERSIONS, 0, error_code=error_code)
+    return answer
 
 
-def fallback_version(response: Any) -> int:
+def fallback_version(response: ApiVersionsAnswer) -> int:
     """The version to ask with after a broker refused ours: its highest when it says so, else 0."""
     for entry in response.api_keys:
         if entry.api_key == ApiKey.API_VERSIONS:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from ...errors import DisconnectedError, KafkaError
+from ...protocol.codec import Message
 
 __all__ = ["Buffer", "ClientRequest", "ClientResponse", "answered", "ready_made"]
 
@@ -46,7 +47,7 @@ class ClientRequest:
         self,
         node_id: int,
         api_key: int,
-        build: Callable[[int], Any] | None = None,
+        build: Callable[[int], Message] | None = None,
         *,
         timeout: float | None = None,
         expects_response: bool = True,

@@ -144,3 +144,19 @@ def test_last_active_is_the_later_of_writing_and_receiving(connection: BrokerCon
     assert connection.last_active == 12.0
     connection.last_used = 13.0
     assert connection.last_active == 13.0
+
+
+def test_what_the_transport_cannot_write_ends_the_connection_with_that_reason(
+    connection: BrokerConnection, owner: Owner, transport: Transport
+):
+    error = TypeError("not bytes")
+
+    def refuse(data: Any) -> None:
+        raise error
+
+    transport.write = refuse  # type: ignore[method-assign]
+    connection.write([b"x"])
+    assert not connection.is_writable
+    assert transport.calls[-1] == "abort"
+    connection.connection_lost(None)
+    assert owner.events[-1] == ("lost", error)

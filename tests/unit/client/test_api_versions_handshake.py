@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aiokafkapy.client.api_versions_handshake import ApiVersionsHandshake
+from aiokafkapy.client.config import ClientConfig
+from aiokafkapy.client.nodes.client_request import ClientRequest
+from aiokafkapy.client.nodes.connection_states import ConnectionState
+from aiokafkapy.client.nodes.in_flight_requests import InFlightRequest
+from aiokafkapy.client.nodes.node_readiness import NodeReadiness
+from aiokafkapy.client.transport.connection_log import ConnectionLog
+from aiokafkapy.common import Node
+from aiokafkapy.errors import KafkaError, SerializationError
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.messages import build_response
+
+
+class Connection:
+    node_id = 1
+
+
+class Pipeline:
+    """Keeps the versions and time-outs that were asked with."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[int, float]] = []
+        self.error: KafkaError | None = None
+
+    def write(
+        self, connection: Any, request: Any, version: int, now: float, timeout: float, future: None, is_internal: bool
+    ) -> None:
+        assert (request.node_id, request.api_key, is_internal) == (1, ApiKey.API_VERSIONS, True)
+        if self.error is not None:
+            raise self.error
+        self.asked.append((version, timeout))
+
+
+class Setting:
+    def __init__(self, is_asked: bool = True) -> None:
+        self.nodes = NodeReadiness(ClientConfig(bootstrap_servers="one:1"), {})
+        self.nodes.states.connecting(Node(1, "one", 1), 0.0)
+        self.pipeline: Any = Pipeline()
+        self.connection: Any = Connection()
+        self.ended: list[object] = []
+        self.handshake = ApiVersionsHandshake(
+            self.nodes,
+            self.pipeline,
+            ConnectionLog(),
+            request_timeout=30.0,
+            is_asked=is_asked,
+            on_ready=lambda connection, now: self.ended.append("ready"),
+            on_failed=lambda connection, error: self.ended.append(error),
+        )
+
+    def answer(self, body_version: int = 0, **fields: Any) -> None:
+        """To the last question."""
+        version, _ = self.pipeline.asked[-1]
+        entry = InFlightRequest(ClientRequest(1, ApiKey.API_VERSIONS), version, 0, None, 0.0, 30.0, True)
+        body = build_response(ApiKey.API_VERSIONS, body_version, **fields)
+        self.handshake.handle_response(self.connection, entry, body, 0.0)
+
+
+def test_the_newest_version_is_asked_with_and_an_answer_ends_it():
+    setting = Setting()
+    setting.handshake.begin(setting.connection, 0.0)
+    ((version, timeout),) = setting.pipeline.asked
+    assert version == 4
+    assert 8 <= timeout <= 12, "as long as setting a connection up"
+    state = setting.nodes.states.get(1)
+    assert state is not None
+    assert state.state is ConnectionState.CHECKING_API_VERSIONS
+    setting.answer(4, api_keys=[{"api_key": 3, "min_version": 0, "max_version": 9}])
+    assert setting.ended == ["ready"]
+    versions = setting.nodes.api_versions.get(1)
+    assert versions is not None
+    assert versions.ranges == {3: (0, 9)}
+
+
+@pytest.mark.parametrize(("hint", "version"), [(2, 2), (9, 3), (None, 0)])
+def test_a_refusal_is_followed_by_an_older_version(hint: int | None, version: int):
+    setting = Setting()
+    setting.handshake.begin(setting.connection, 0.0)
+    keys = [] if hint is None else [{"api_key": 18, "min_version": 0, "max_version": hint}]
+    setting.answer(error_code=35, api_keys=keys)
+    assert [asked for asked, _ in setting.pipeline.asked] == [4, version]
+    assert setting.ended == []
+
+
+def test_a_refusal_of_version_0_is_the_end():
+    setting = Setting()
+    setting.handshake.begin(setting.connection, 0.0)
+    setting.answer(error_code=35)
+    setting.answer(error_code=35)
+    (error,) = setting.ended
+    assert "did not say what it speaks" in str(error)
+
+
+def test_an_answer_to_a_probe_of_a_ready_connection_changes_only_what_is_known():
+    setting = Setting()
+    setting.handshake.begin(setting.connection, 0.0)
+    setting.nodes.states.ready(1)
+    setting.answer(4, api_keys=[{"api_key": 3, "min_version": 0, "max_version": 5}])
+    assert setting.ended == []
+
+
+def test_a_question_that_cannot_be_encoded_is_the_end():
+    setting = Setting()
+    setting.pipeline.error = SerializationError("no")
+    setting.handshake.begin(setting.connection, 0.0)
+    assert setting.ended == [setting.pipeline.error]
+
+
+def test_a_broker_that_is_not_asked_is_ready_at_once():
+    setting = Setting(is_asked=False)
+    setting.handshake.begin(setting.connection, 0.0)
+    assert setting.ended == ["ready"]
+    assert setting.nodes.api_versions.get(1) is not None
