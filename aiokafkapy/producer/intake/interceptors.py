@@ -3,10 +3,10 @@
 Kafka's counterparts are ``ProducerInterceptor`` and ``ProducerInterceptors``. An interceptor is any object with one or
 both of the methods of the protocol below; methods are ordinary functions, called on the event loop, and must be quick.
 
-Rules: an interceptor's exception never reaches the caller and never stops the next one; it is logged, rate-limited. The
-record that ``on_send`` gets is a value: a changed one is returned (``dataclasses.replace``), the caller's own objects,
-its headers list among them, are not touched. ``on_acknowledgement`` is called once per record that ``on_send`` saw,
-also for those that were never accepted.
+Rules: an interceptor's exception never reaches the caller and never stops the next one; it is logged, rate-limited.
+Only KeyboardInterrupt and SystemExit pass. The record that ``on_send`` gets is a value: a changed one is returned
+(``dataclasses.replace``), the caller's own objects, its headers list among them, are not touched.
+``on_acknowledgement`` is called once per record that ``on_send`` saw, also for those that were never accepted.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ class ProducerInterceptors:
                 continue
             try:
                 changed = hook(record)
-            except Exception as error:
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:  # a CancelledError too: nobody cancelled the caller
                 self._on_error(f"{type(each).__name__}.on_send", error)
                 continue
             if isinstance(changed, ProducerRecord):
@@ -78,7 +80,9 @@ class ProducerInterceptors:
                 continue
             try:
                 hook(metadata, error, headers)
-            except Exception as failure:
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as failure:  # a CancelledError too: nobody cancelled the caller
                 self._on_error(f"{type(each).__name__}.on_acknowledgement", failure)
 
     def watch(self, accepted: Delivery | asyncio.Future[Delivery], headers: Headers | None) -> None:
@@ -98,7 +102,9 @@ class ProducerInterceptors:
                 continue
             try:
                 hook()
-            except Exception as error:
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:  # a CancelledError too: nobody cancelled the caller
                 self._on_error(f"{type(each).__name__}.close", error)
 
     # asyncio callbacks

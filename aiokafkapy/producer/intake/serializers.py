@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 from ...errors import SerializationError
 
 if TYPE_CHECKING:
-    from .admission import PendingRecord
+    from .pending_record import PendingRecord
 
 __all__ = [
     "Serializer",
@@ -91,7 +91,9 @@ def serialize(part: str, serializer: SyncSerializer, topic: str, data: Any) -> A
     """Call a prepared serializer for ``part``, key or value; may return an awaitable. Raises SerializationError."""
     try:
         return serializer(topic, data)
-    except Exception as error:
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # a CancelledError too: nobody cancelled the caller
         raise serialization_error(part, topic, data, error) from error
 
 
@@ -132,7 +134,12 @@ def discard(*unused: Any) -> None:
 async def _awaited(part: str, topic: str, data: Awaitable[Any]) -> Any:
     try:
         return await data
-    except Exception as error:
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as error:
+        task = asyncio.current_task()
+        if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
+            raise
         raise serialization_error(part, topic, data, error) from error
 
 
