@@ -35,11 +35,11 @@ from ..record.arrow import ColumnNames
 from . import forks
 from .config import ProducerConfig, make_config
 from .deliveries.delivery import Delivery, waiter_for
-from .intake.admission import PendingRecord
 from .intake.bulk import BulkSend
 from .intake.interceptors import ProducerInterceptors
 from .intake.partitioners import partitioner_for
-from .intake.record_intake import RecordIntake, choose_partition
+from .intake.pending_record import PendingRecord
+from .intake.record_intake import RecordIntake
 from .intake.record_sender import K, RecordSender, V
 from .intake.serializers import Serializer, finish_serializing, prepare
 from .records import ProducerRecord, RecordMetadata
@@ -110,8 +110,7 @@ class KafkaProducer(RecordSender[K, V]):
         if self._state is not ProducerState.NEW:
             raise self._why_unusable()
         self._state = PRODUCER_STATES.transition(self._state, ProducerState.STARTING)
-        choose = partial(choose_partition, self._intake.partitioner)
-        runtime = ProducerRuntime(self._config, choose, asyncio.get_running_loop())
+        runtime = ProducerRuntime(self._config, self._intake.partitioner, asyncio.get_running_loop())
         self._runtime_of_last_start = runtime
         forks.watch(self)
         try:

@@ -17,10 +17,9 @@ import asyncio
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from ..client.network_client import NetworkClient
-from ..cluster.cluster import Cluster
 from ..common import PartitionInfo, TopicPartition
 from ..errors import (
     CloseTimeoutError,
@@ -39,6 +38,7 @@ from .config import ProducerConfig
 from .deliveries.outcome_teller import OutcomeTeller
 from .identity.transaction_manager import TransactionManager
 from .intake.admission import Admission
+from .intake.partitioners import Partitioner
 from .metrics import SenderMetrics
 from .producer_metadata import ProducerMetadata
 from .sender.sender import Sender
@@ -62,7 +62,7 @@ class ProducerRuntime:
     def __init__(
         self,
         config: ProducerConfig,
-        choose_partition: Callable[[str, Any, Any, Any, Any, Cluster], int],
+        partitioner: Partitioner,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
         self.config = config
@@ -100,8 +100,9 @@ class ProducerRuntime:
         )
         self.accumulator.wakeup = self.sender.wakeup
         self.admission = Admission(
-            loop, self.metadata, self.accumulator, choose_partition, self.teller, max_block=self.max_block
+            loop, self.metadata, self.accumulator, partitioner, self.teller, max_block=self.max_block
         )
+        self.accumulator.on_room = self.admission.on_room
         self.metadata.add_listener(self._on_metadata_change)
         # For the fast path
         self.topics = self.admission.topics

@@ -23,6 +23,7 @@ class AccumulatorSink:
 
     def __init__(self) -> None:
         self.accumulator = RecordAccumulator(ProducerConfig(bootstrap_servers="h:1", linger_ms=0))
+        self.appender = self.accumulator.appender
         partitions = [PartitionInfo("t", number, 1, 1) for number in range(6)]
         self.cluster = Cluster([Node(1, "h", 1)], {"t": TopicMetadata("t", partitions)})
 
@@ -33,12 +34,12 @@ class AccumulatorSink:
             for batch in accumulator.drain(self.cluster, [1], 1024 * 1024, 1.0)[1]:
                 batch.buffers()
                 batch.complete(0)
-                accumulator.deallocate(batch, 1.0)
+                accumulator.deallocate(batch)
 
 
 def append(sink: AccumulatorSink, value: bytes, count: int, *, key: bytes | None = None, is_kept: bool = False) -> None:
     """One record a call, as ``send_nowait`` does it."""
-    append_one, cluster = sink.accumulator.append, sink.cluster
+    append_one, cluster = sink.appender.append, sink.cluster
     kept = []
     for start in range(0, count, SLICE):
         for _ in range(start, min(count, start + SLICE)):
@@ -54,12 +55,12 @@ def append_many(sink: AccumulatorSink, value: bytes, count: int) -> None:
     for start in range(0, count, SLICE):
         stop = min(SLICE, count - start)
         deliveries = DeliveryList(values, None, 1)
-        sink.accumulator.append_many(deliveries, "t", -1, TIMESTAMP_MS, values, None, 0, stop, 1.0, sink.cluster)
+        sink.appender.append_many(deliveries, "t", -1, TIMESTAMP_MS, values, None, 0, stop, 1.0, sink.cluster)
         sink.send()
 
 
 def lone(sink: AccumulatorSink, value: bytes, count: int) -> None:
     """One record, one batch, one request: the accumulator's part of a lone ``await send()``."""
     for _ in range(count):
-        sink.accumulator.append("t", -1, TIMESTAMP_MS, None, value, None, 1.0, sink.cluster)
+        sink.appender.append("t", -1, TIMESTAMP_MS, None, value, None, 1.0, sink.cluster)
         sink.send()

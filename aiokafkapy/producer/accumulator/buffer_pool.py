@@ -1,7 +1,7 @@
 """``BufferPool``: how many bytes of ``buffer_memory`` are held.
 
 It counts and hands out no buffers: a batch's memory grows as it fills and is freed when the batch is done. It knows no
-batches and no waiters; those are the accumulator's (``append_tickets``). Kafka's counterpart has the same name.
+batches and no waiters; those are the accumulator's (``record_appender``). Kafka's counterpart has the same name.
 
 Rules:
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from ..deliveries.delivery import SettlementCounter
+from .producer_batch import ProducerBatch
 
 if TYPE_CHECKING:
     from ..deliveries.outcome_teller import OutcomeTeller
-    from .producer_batch import ProducerBatch
 
 __all__ = ["Flush", "IncompleteBatches"]
 

@@ -3,7 +3,6 @@
 cimport cython
 
 from aiokafkapy.producer.deliveries.delivery cimport Delivery, ProduceRequestResult
-from aiokafkapy.producer.accumulator.incomplete_batches cimport IncompleteBatches as CompiledAccount
 from aiokafkapy.record.arrow_rows cimport ArrowRows as KernelRows
 from aiokafkapy.record.builder cimport RecordBatchBuilder as KernelBuilder
 
@@ -19,7 +18,7 @@ cdef class ProducerBatch:
     cdef readonly double created
     cdef readonly long long order
     cdef readonly bint is_split_batch
-    cdef CompiledAccount _incomplete
+    cdef object _incomplete
     cdef readonly object state
     cdef readonly Py_ssize_t limit
     cdef public Py_ssize_t wanted

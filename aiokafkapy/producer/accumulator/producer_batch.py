@@ -21,8 +21,8 @@ from __future__ import annotations
 import enum
 import logging
 from collections import deque
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 try:
     import cython
@@ -36,9 +36,11 @@ from ...record.builder import RecordBatchBuilder
 from ...record.compression import Compression, compress, inline_limit
 from ...states import StateTable
 from ..deliveries.delivery import Delivery, ProduceRequestResult
-from .incomplete_batches import IncompleteBatches
 
-__all__ = ["BATCH_STATES", "NO_SEQUENCE", "RECORDS_PER_ORDER", "BatchState", "ProducerBatch"]
+if TYPE_CHECKING:
+    from ..deliveries.outcome_teller import OutcomeTeller
+
+__all__ = ["BATCH_STATES", "NO_SEQUENCE", "RECORDS_PER_ORDER", "BatchAccount", "BatchState", "ProducerBatch"]
 
 NO_SEQUENCE: Final = -1
 RECORDS_PER_ORDER: Final = 1 << 24
@@ -78,6 +80,18 @@ BATCH_STATES: Final = StateTable(
     },
 )
 _change: Final = BATCH_STATES.transition
+
+
+class BatchAccount(Protocol):
+    """Who counts what became of a batch: ``IncompleteBatches``."""
+
+    teller: OutcomeTeller | None
+
+    def settled(self, batch: ProducerBatch, delivered: int, failed: int) -> None:
+        """The batch has its outcome."""
+
+    def replace(self, batch: ProducerBatch, successors: Iterable[ProducerBatch], failed: int) -> None:
+        """The records of the batch live on in others, but for those that failed."""
 
 
 # Not seen by the cyclic collector, see above. Said here and not in the .pxd, for Cython takes it from the source only.
@@ -131,7 +145,7 @@ class ProducerBatch:
         order: int = 0,
         compression: int = Compression.NONE,
         compression_level: int | None = None,
-        incomplete: IncompleteBatches | None = None,
+        incomplete: BatchAccount | None = None,
         is_split_batch: bool = False,
     ) -> None:
         self.topic_partition = topic_partition

@@ -23,15 +23,8 @@ cdef class RecordAccumulator:
     cdef BatchSealer _sealer
     cdef readonly BatchQueues _queues
     cdef ReadyBatches _ready_batches
-    cdef RecordAppender _appender
-    cdef readonly object append
-    cdef readonly object append_later
-    cdef readonly object append_many
-    cdef readonly object append_rows
-    cdef readonly object sticky_partition
-    cdef readonly object expire_waiters
-    cdef readonly object drop_waiters
-    cdef readonly object buffer_exhausted_error
+    cdef readonly RecordAppender appender
+    cdef public object on_room
 
     cpdef ready(self, object cluster, double now, object in_flight)
     cpdef dict drain(self, object cluster, object node_ids, Py_ssize_t max_request_size, double now)
@@ -41,5 +34,6 @@ cdef class RecordAccumulator:
     cpdef list take_compressions(self)
     cpdef list expired_batches(self, double now)
     @cython.locals(memory=Py_ssize_t)
-    cpdef deallocate(self, ProducerBatch batch, double now)
+    cpdef deallocate(self, ProducerBatch batch)
+    cdef _tell_of_room(self)
     cdef bint _is_hurried(self) except -1

@@ -1,16 +1,16 @@
 """``RecordAccumulator``: all records that are accepted and have no outcome yet.
 
-Owns the parts: the way in (``record_appender``), the queues between (``batch_queues``), the way out
-(``ready_batches``), and what comes back. It knows neither sockets nor tasks: ``now`` is an argument, the cluster is a
-view it is given, and ``wakeup`` is all it calls by itself. Kafka's counterpart has the same name; ``append``,
-``ready``, ``drain``, ``reenqueue`` and the others are its methods.
+Owns the parts: the way in (``appender``), the queues between (``batch_queues``), the way out (``ready_batches``), and
+what comes back. It knows neither sockets nor tasks: ``now`` is an argument, the cluster is a view it is given, and
+``wakeup`` and ``on_room`` are all it calls by itself. Kafka's counterpart has the same name; ``ready``, ``drain``,
+``reenqueue`` and the others are its methods, and ``append`` is the appender's.
 
 Rules:
 
 - Order: a partition's batches leave in the order they were filled, one for each visit; one that comes back finds its
   old place. While records wait for memory no other record overtakes them.
 - Memory: ``buffer_memory`` bounds what the batches really hold, from their first record until ``deallocate``. Whenever
-  some comes back, records that wait for it are let in.
+  some comes back while records wait for it, ``on_room`` is called in the same step.
 - Accounts: accepted = delivered + failed + pending, whenever anybody looks.
 - Costs: an append costs the same with ten thousand partitions and waiters; ``ready`` and ``drain`` cost by the
   partitions that have data.
@@ -64,7 +64,6 @@ class RecordAccumulator:
 
     __slots__ = (
         "__weakref__",
-        "_appender",
         "_backoff",
         "_flushes",
         "_incomplete",
@@ -73,14 +72,8 @@ class RecordAccumulator:
         "_ready_batches",
         "_sealer",
         "_transaction_manager",
-        "append",
-        "append_later",
-        "append_many",
-        "append_rows",
-        "buffer_exhausted_error",
-        "drop_waiters",
-        "expire_waiters",
-        "sticky_partition",
+        "appender",
+        "on_room",
     )
 
     def __init__(
@@ -110,7 +103,8 @@ class RecordAccumulator:
         )
         linger = None if config.linger_ms is None else config.linger_ms / 1000
         self._ready_batches = ReadyBatches(self._queues, self._sealer, transaction_manager, linger)
-        self._appender = RecordAppender(
+        # The way in, for whoever appends
+        self.appender = RecordAppender(
             self._queues,
             self._pool,
             self._sealer,
@@ -120,31 +114,17 @@ class RecordAccumulator:
             compression=compression,
             compression_level=compression_level,
         )
-        # The way in, without a step between: see RecordAppender. Through the property: of what the compiled form knows
-        # the type it has no bound methods.
-        appender = self.appender
-        self.append = appender.append
-        self.append_later = appender.append_later
-        self.append_many = appender.append_many
-        self.append_rows = appender.append_rows
-        self.sticky_partition = appender.sticky_partition
-        self.expire_waiters = appender.expire_waiters
-        self.drop_waiters = appender.drop_waiters
-        self.buffer_exhausted_error = appender.buffer_exhausted_error
-
-    @property
-    def appender(self) -> RecordAppender:
-        """The way in, for whoever calls it once a record."""
-        return self._appender
+        # Called when memory came back while records wait for it: they are to be asked for with `appender.grant`
+        self.on_room: Callable[[], object] = _nothing
 
     @property
     def wakeup(self) -> Callable[[], object]:
         """Called when there may be something new to send; does nothing until it is set."""
-        return self._appender.wakeup
+        return self.appender.wakeup
 
     @wakeup.setter
     def wakeup(self, wakeup: Callable[[], object]) -> None:
-        self._appender.wakeup = wakeup
+        self.appender.wakeup = wakeup
 
     # --- ready and drain ---
 
@@ -155,7 +135,6 @@ class RecordAccumulator:
         the time until the first lingering or backing-off batch is ready by itself.
         """
         self._queues.cluster = cluster
-        self._appender.now = now
         return self._ready_batches.ready(cluster, now, in_flight, self._is_hurried())
 
     def drain(
@@ -167,7 +146,7 @@ class RecordAccumulator:
         sealed, stamped with their identity and sequence, and in flight.
         """
         drained = self._ready_batches.drain(cluster, node_ids, max_request_size, now)
-        self._appender.grant(now)  # sealing may have given memory back
+        self._tell_of_room()  # sealing may have given memory back
         return drained
 
     @property
@@ -208,12 +187,12 @@ class RecordAccumulator:
         """Closed batches to compress elsewhere: ``batch.compress()`` in a thread, then ``compressed(batch)`` here."""
         return self._sealer.take()
 
-    def compressed(self, batch: ProducerBatch, now: float) -> None:
+    def compressed(self, batch: ProducerBatch) -> None:
         """``batch.compress()`` has ended, well or not: the batch can be sent. Needed also when the batch is done."""
         self._sealer.ended(batch)
         if batch.is_done:
             self._queues.remove(batch)  # it failed where it stood, perhaps because it could not be compressed
-        self._appender.grant(now)
+        self._tell_of_room()
         self.wakeup()
 
     # --- what came back ---
@@ -224,7 +203,7 @@ class RecordAccumulator:
         self._queues.put_back(batch)
         self.wakeup()
 
-    def split_and_reenqueue(self, batch: ProducerBatch, now: float) -> int:
+    def split_and_reenqueue(self, batch: ProducerBatch) -> int:
         """Queue a drained batch that a broker found too large as two or more of half its size, to be sent at once.
 
         Returns how many there are now. The batch itself is done and its memory given back; raises IllegalStateError for
@@ -234,18 +213,18 @@ class RecordAccumulator:
             raise IllegalStateError(f"{batch!r} has one record and cannot be split")
         limit = (BATCH_HEADER_SIZE + batch.builder.records_size) // 2
         successors = batch.split(limit)
-        self._replace(batch, successors, now)
+        self._replace(batch, successors)
         return len(successors)
 
     def remove_records_and_reenqueue(
-        self, batch: ProducerBatch, errors: Mapping[int, BaseException], now: float
+        self, batch: ProducerBatch, errors: Mapping[int, BaseException]
     ) -> ProducerBatch | None:
         """Fail the records that a broker named (KIP-467) and queue the others again as a new batch, which is returned.
 
         With idempotence the partition is renumbered with a new epoch, for the sequences behind the batch do not follow.
         """
         rest = batch.remove_records(errors)
-        self._replace(batch, [] if rest is None else [rest], now)
+        self._replace(batch, [] if rest is None else [rest])
         if self._transaction_manager is not None:
             self._transaction_manager.request_epoch_bump(batch.topic_partition)
         return rest
@@ -260,16 +239,13 @@ class RecordAccumulator:
             batch.close()
         return expired
 
-    def deallocate(self, batch: ProducerBatch, now: float) -> None:
-        """Give the memory of a batch back, once: it is done, and no transport holds its bytes any more.
-
-        Waiting records that fit now are appended, in order.
-        """
-        self._appender.forget(batch)
+    def deallocate(self, batch: ProducerBatch) -> None:
+        """Give the memory of a batch back, once: it is done, and no transport holds its bytes any more."""
+        self.appender.forget(batch)
         memory, batch.memory = batch.memory, 0
         if memory:
             self._pool.release(memory)
-            self._appender.grant(now)
+            self._tell_of_room()
 
     # --- flush and end ---
 
@@ -295,8 +271,9 @@ class RecordAccumulator:
         return self._flushes > 0
 
     def close(self) -> None:
-        """Accept nothing more, fail the waiting records, and make everything ready."""
-        self._appender.close()
+        """Accept nothing more, refuse the waiting records, and make everything ready."""
+        self.appender.close()
+        self._tell_of_room()
         self.wakeup()
 
     def abort_batches(self, error: BaseException | Callable[[ProducerBatch], BaseException]) -> int:
@@ -326,7 +303,7 @@ class RecordAccumulator:
     @property
     def accepted(self) -> int:
         """Records that were appended; accepted = delivered + failed + pending."""
-        return self._appender.accepted
+        return self.appender.accepted
 
     @property
     def delivered(self) -> int:
@@ -346,12 +323,7 @@ class RecordAccumulator:
     @property
     def waiting(self) -> int:
         """Records that wait for memory; they are not accepted yet."""
-        return self._appender.waiting
-
-    @property
-    def next_waiter_deadline(self) -> float:
-        """When ``expire_waiters`` has something to do, or infinity."""
-        return self._appender.next_waiter_deadline
+        return self.appender.waiting
 
     @property
     def next_expiry_time(self) -> float:
@@ -389,11 +361,11 @@ class RecordAccumulator:
 
     # --- internals ---
 
-    def _replace(self, batch: ProducerBatch, successors: Iterable[ProducerBatch], now: float) -> None:
+    def _replace(self, batch: ProducerBatch, successors: Iterable[ProducerBatch]) -> None:
         manager = self._transaction_manager
         if manager is not None:
             manager.remove_in_flight_batch(batch)
-        self._appender.forget(batch)
+        self.appender.forget(batch)
         self._pool.release(batch.memory)
         batch.memory = 0
         for successor in successors:
@@ -401,7 +373,7 @@ class RecordAccumulator:
             if manager is not None and successor.has_sequence:
                 manager.add_in_flight_batch(successor)
             self._queues.put_back(successor)
-        self._appender.grant(now)
+        self._tell_of_room()
         self.wakeup()
 
     def _abort(
@@ -410,16 +382,20 @@ class RecordAccumulator:
         count = 0
         for batch in batches:
             self._queues.remove(batch)
-            self._appender.forget(batch)
+            self.appender.forget(batch)
             if batch.abort(error if isinstance(error, BaseException) else error(batch)):
                 count += batch.record_count
             memory, batch.memory = batch.memory, 0
             self._pool.release(memory)
-        self._appender.grant(self._appender.now)
+        self._tell_of_room()
         return count
 
+    def _tell_of_room(self) -> None:
+        if self.appender.waiting:
+            self.on_room()
+
     def _is_hurried(self) -> bool:
-        return self._flushes > 0 or self._appender.waiting > 0 or self._appender.is_closed
+        return self._flushes > 0 or self.appender.waiting > 0 or self.appender.is_closed
 
     def _end_flush(self) -> None:
         self._flushes -= 1
@@ -437,4 +413,4 @@ def _make_pool(buffer_memory: int, compression: Compression) -> BufferPool:
 
 
 def _nothing() -> None:
-    """What a flush that waits for nothing would call."""
+    """What is called where nobody listens."""

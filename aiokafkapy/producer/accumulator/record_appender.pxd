@@ -24,11 +24,9 @@ cdef class RecordAppender:
     cdef Py_ssize_t _max_record_size
     cdef int _compression
     cdef object _compression_level
-    cdef object _tickets
+    cdef object _line
     cdef readonly Py_ssize_t waiting
-    cdef bint _is_granting
     cdef bint _is_in_bulk
-    cdef public double now
     cdef public object wakeup
     cdef ProducerBatch _last_batch
     cdef TopicInfo _last_info
@@ -58,7 +56,7 @@ cdef class RecordAppender:
         self, KernelRows rows, CompiledPlaces places, str topic, int first_lane, int last_lane,
         long long most_bytes, double now, object cluster=*,
     ) except -1
-    cpdef grant(self, double now)
+    cpdef list grant(self, double now)
     cpdef forget(self, ProducerBatch batch)
     @cython.locals(wanted=Py_ssize_t, first=Py_ssize_t, size=Py_ssize_t, count=Py_ssize_t)
     cdef bint _append_rows(

@@ -1,13 +1,13 @@
 """``RecordAppender``: a record's way into a batch, and the line of those for which there is no room.
 
 Owns the append path, the memory that open batches may grow into, and the waiting records. It knows neither when batches
-are sent nor what becomes of them. Kafka's counterparts are ``RecordAccumulator.append`` and ``tryAppend``, and the
-waiting in ``BufferPool.allocate``.
+are sent nor what becomes of them, and not how long a record may wait: ``intake.admission`` keeps the deadlines. Kafka's
+counterparts are ``RecordAccumulator.append`` and ``tryAppend``, and the waiting in ``BufferPool.allocate``.
 
 Rules:
 
 - Memory: what the builders really hold is counted; a batch grows only when the growth is paid for. When memory comes
-  back, ``grant`` appends the first waiters that fit, and no others wake.
+  back, ``grant`` appends the waiting records that fit, oldest first, and gives them out with their deliveries.
 - While records wait for memory no other record overtakes them, to whatever partition.
 - Whatever is wrong with a record, the batch and the accounts are as they were before it.
 - An append costs the same with ten thousand partitions and waiters: the path of a record that fits is ``append`` and
@@ -16,6 +16,7 @@ Rules:
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,13 +27,14 @@ from ...record.builder import RecordBatchBuilder, record_size_upper_bound
 from ..deliveries.delivery import Delivery
 from ..deliveries.delivery_list import DeliveryList
 from ..deliveries.row_places import RowPlaces
-from .append_tickets import AppendTicket, AppendTickets
 from .batch_queues import BatchQueues
 from .batch_sealer import BatchSealer
 from .buffer_pool import BufferPool
+from .built_in_partitioner import UNKNOWN_PARTITION
 from .incomplete_batches import IncompleteBatches
 from .partition_queue import PartitionQueue, TopicInfo
 from .producer_batch import RECORDS_PER_ORDER, ProducerBatch
+from .waiting_records import WaitingRecord
 
 if TYPE_CHECKING:
     from ...cluster.cluster import Cluster
@@ -54,18 +56,16 @@ class RecordAppender:
         "_compression",
         "_compression_level",
         "_incomplete",
-        "_is_granting",
         "_is_in_bulk",
         "_last_batch",
         "_last_info",
+        "_line",
         "_max_record_size",
         "_pool",
         "_queues",
         "_sealer",
-        "_tickets",
         "accepted",
         "is_closed",
-        "now",
         "waiting",
         "wakeup",
     )
@@ -91,12 +91,12 @@ class RecordAppender:
         self._max_record_size = max_record_size
         self._compression = compression
         self._compression_level = compression_level
-        # Records that wait for memory. `now` is the time that was told last, for those that come in by a cancellation.
-        self._tickets = AppendTickets(self._ticket_cancelled)
+        # Records that wait for memory, and their number, which each append looks at. An OrderedDict, for its first
+        # entry is found in O(1) also after many removals.
+        self._line: OrderedDict[WaitingRecord, None] = OrderedDict()
         self.waiting = 0
-        self._is_granting = self._is_in_bulk = False
-        self.now = 0.0
         # State
+        self._is_in_bulk = False
         self.wakeup: Callable[[], object] = lambda: None  # nobody listens yet
         self._last_batch: Any = None
         self._last_info: TopicInfo | None = None  # of the topic that the last record was for
@@ -147,44 +147,25 @@ class RecordAppender:
             return None
         return self._append_slowly(info, queue, partition, (timestamp_ms, key, value, headers), now, cluster)
 
-    def append_later(
-        self,
-        topic: str,
-        partition: int,
-        timestamp_ms: int,
-        key: Any,
-        value: Any,
-        headers: Headers | None,
-        now: float,
-        cluster: Cluster | None = None,
-        *,
-        deadline: float,
-        on_granted: Callable[[Delivery], object],
-        on_failed: Callable[[BaseException], object],
-    ) -> AppendTicket:
-        """Queue a record that ``append`` had no room for, behind all that wait already.
+    def append_or_wait(self, record: WaitingRecord, now: float, cluster: Cluster | None = None) -> Delivery | None:
+        """Accept a record as ``append`` does, or put it last into the line for room; None when it waits there.
 
-        ``on_granted`` is called with the delivery once the record is appended (even now, when there is room), or
-        ``on_failed`` with BufferExhaustedError at ``deadline`` (see ``expire_waiters``) or ProducerClosedError. The
-        ticket can be cancelled until then. Raises as ``append`` does.
+        ``grant`` gives it out, or ``leave`` takes it out. Raises as ``append`` does.
         """
+        if not self.waiting:
+            delivery = self._append_record(record, now, cluster)
+            if delivery is not None:
+                return delivery
         self._check_open()
-        size = record_size_upper_bound(key, value, headers)
-        self._check_size(size, topic, partition)
+        size = record_size_upper_bound(record.key, record.value, record.headers)
+        self._check_size(size, record.topic, UNKNOWN_PARTITION if record.partition is None else record.partition)
         if cluster is not None:
-            self._queues.cluster = cluster
-        self.now = now
-        ticket = AppendTicket(
-            self._tickets, topic, partition, timestamp_ms, key, value, headers,
-            size=size, deadline=deadline, on_granted=on_granted, on_failed=on_failed,
-        )  # fmt: skip
-        self._tickets.add(ticket)
-        self.waiting = len(self._tickets)
+            self._queues.cluster = cluster  # for the sticky partition, which is chosen when there is room
+        self._line[record] = None
+        self.waiting += 1
         if self.waiting == 1:
-            self.grant(now)
-            if self.waiting:
-                self.wakeup()  # from now on everything is ready, so that memory comes back
-        return ticket
+            self.wakeup()  # from now on everything is ready, so that memory comes back
+        return None
 
     # --- many records ---
 
@@ -277,52 +258,49 @@ class RecordAppender:
         info.produced_bytes += produced_bytes
         return self._queues.sticky_queue(info, cluster).topic_partition.partition
 
-    # --- waiters ---
+    # --- waiting records ---
 
-    def grant(self, now: float) -> None:
-        """Append the first waiting records that fit: memory came back, or the line is shorter.
-
-        A callback may come back here; then the outer call carries on.
+    def grant(self, now: float) -> list[tuple[WaitingRecord, Delivery | Exception]]:
+        """Append the waiting records that fit, oldest first: those, each with its delivery, or with what is wrong with
+        it. To be asked when memory came back, or when a record left the line.
         """
-        self.now = now
-        if self._is_granting or not self.waiting:
-            return
-        self._is_granting = True
+        granted: list[tuple[WaitingRecord, Delivery | Exception]] = []
+        line = self._line
+        self._is_in_bulk = True  # many batches may fill up in this turn of the loop: threads compress them
         try:
-            while (ticket := self._tickets.first) is not None:
+            while line:
+                record = next(iter(line))
                 self.waiting = 0  # for the one whose turn it is
+                outcome: Delivery | Exception | None
                 try:
-                    delivery = self._append_in_bulk(
-                        ticket.topic, ticket.partition, ticket.timestamp_ms,
-                        ticket.key, ticket.value, ticket.headers, now, None,
-                    )  # fmt: skip
+                    outcome = self._append_record(record, now, None)
                 except Exception as error:  # what is wrong with a record is its own; the next one goes on
-                    self.waiting = len(self._tickets)
-                    ticket.failed(error)
-                    continue
-                self.waiting = len(self._tickets)
-                if delivery is None:
+                    outcome = error
+                if outcome is None:
                     break
-                ticket.granted(delivery)
+                del line[record]
+                granted.append((record, outcome))
         finally:
-            self._is_granting = False
-            self.waiting = len(self._tickets)
+            self._is_in_bulk = False
+            self.waiting = len(line)
+        return granted
 
-    def expire_waiters(self, now: float) -> int:
-        """Fail the waiting records whose deadline has come; returns how many."""
-        count = 0
-        while (ticket := self._tickets.first_expired(now)) is not None:
-            ticket.failed(self.buffer_exhausted_error(ticket.topic, ticket.partition))
-            self.waiting = len(self._tickets)
-            count += 1
-        if count:
-            self.grant(now)  # the one that waits first now may be small enough
-        return count
+    def leave(self, record: WaitingRecord) -> bool:
+        """``record`` waits no longer and will not be appended; False when it is not in the line. The next may fit."""
+        if record not in self._line:
+            return False
+        del self._line[record]
+        self.waiting = len(self._line)
+        return True
 
-    @property
-    def next_waiter_deadline(self) -> float:
-        """When ``expire_waiters`` has something to do, or infinity."""
-        return self._tickets.next_deadline
+    def is_waiting(self, record: WaitingRecord) -> bool:
+        """True while ``record`` is in the line."""
+        return record in self._line
+
+    def clear_line(self) -> None:
+        """Take all waiting records out of the line."""
+        self._line.clear()
+        self.waiting = 0
 
     def buffer_exhausted_error(self, topic: str, partition: int = -1) -> BufferExhaustedError:
         """The error for a record that found no room, saying what is full."""
@@ -334,11 +312,6 @@ class RecordAppender:
             partition=None if partition < 0 else partition,
         )
 
-    def drop_waiters(self) -> None:
-        """Take all waiting records out of the line and tell nobody: who put them there does, and ends the tickets."""
-        self._tickets.clear()
-        self.waiting = 0
-
     # --- end ---
 
     def forget(self, batch: ProducerBatch) -> None:
@@ -347,13 +320,16 @@ class RecordAppender:
             self._last_batch = None
 
     def close(self) -> None:
-        """Accept nothing more, and fail the waiting records."""
+        """Accept nothing more; ``grant`` gives the waiting records out, with a ProducerClosedError for each."""
         self.is_closed = True
-        while (ticket := self._tickets.first) is not None:
-            ticket.failed(ProducerClosedError("the producer was closed before there was room for the record"))
-        self.waiting = 0
 
     # internals
+
+    def _append_record(self, record: WaitingRecord, now: float, cluster: Any) -> Delivery | None:
+        partition = UNKNOWN_PARTITION if record.partition is None else record.partition
+        return self.append(
+            record.topic, partition, record.timestamp_ms, record.key, record.value, record.headers, now, cluster
+        )
 
     def _append_in_bulk(self, *record: Any) -> Delivery | None:
         """As ``append``, where many batches may fill up in one turn of the loop: threads compress them."""
@@ -492,7 +468,3 @@ class RecordAppender:
                 topic=topic,
                 partition=None if partition < 0 else partition,
             )
-
-    def _ticket_cancelled(self) -> None:
-        self.waiting = len(self._tickets)
-        self.grant(self.now)

@@ -9,24 +9,27 @@ Rules:
 
 * Nothing overtakes: while records of a topic wait here, every later record of that topic waits behind them. Records
   for a partition that does not exist (yet) wait by themselves, so that they hold up nobody else.
-* Waiting for room happens in the accumulator's own first-in-first-out line; a record enters it in turn.
+* A record for which there is no room moves on to the accumulator's line, first in, first out for all topics; the
+  accumulator calls ``on_room`` when memory came back.
+* The partition is chosen once for each record, when its turn has come.
 * A record that was cancelled before it was accepted is never sent, and what waited behind it moves up.
 * Every record is gone after ``max_block_ms``, with an error that names the cause. One timer serves all.
+* Whatever is wrong with a record, or raised by the user's partitioner for it, is its own error: the callers are the
+  network's callbacks and the Sender, which must go on.
 * A large queue is let in by slices, so that the event loop is never held long.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
-from typing import Any, Final
+from typing import Final, cast
 
 from ...cluster.cluster import Cluster
-from ...common import Headers, TopicPartition
+from ...common import TopicPartition
 from ...errors import (
     BufferExhaustedError,
     InvalidTopicError,
@@ -35,90 +38,29 @@ from ...errors import (
     MetadataTimeoutError,
     TopicAuthorizationFailedError,
 )
-from ..accumulator.append_tickets import AppendTicket
 from ..accumulator.record_accumulator import RecordAccumulator
 from ..deliveries.delivery import Delivery
 from ..deliveries.outcome_teller import COST_OF_ERROR, OutcomeTeller
 from ..producer_metadata import ProducerMetadata
+from .partitioners import Partitioner, choose_partition
+from .pending_record import PendingRecord
 from .topic_state import TopicState
 
-__all__ = ["Admission", "PendingRecord"]
+__all__ = ["Admission"]
 
 SLICE: Final = 512
 """Records let in before other callbacks of the loop get their turn; about half a millisecond of work."""
 
 
-class PendingRecord(asyncio.Future[Delivery]):
-    """One record on its way in, and the future of its Delivery or of the error that kept it out.
-
-    Cancelling it, as cancelling a task that awaits it does, takes it back in the same step: it can no longer be sent.
-    """
-
-    def __init__(
-        self,
-        admission: Admission,
-        topic: str,
-        key: Any,
-        value: Any,
-        partition: int | None,
-        timestamp_ms: int,
-        headers: Headers | None,
-        *,
-        loop: asyncio.AbstractEventLoop,
-    ) -> None:
-        super().__init__(loop=loop)
-        self.admission = admission
-        # The record; `original` is what was given, before it was serialized
-        self.topic = topic
-        self.key = key
-        self.value = value
-        self.partition = partition
-        self.timestamp_ms = timestamp_ms
-        self.headers = headers
-        self.original: tuple[Any, Any] = (key, value)
-        # Its place
-        self.is_serialized = True
-        self.deadline = 0.0
-        self.state: TopicState | None = None
-        self.ticket: AppendTicket | None = None
-
-    def cancel(self, msg: Any | None = None) -> bool:
-        """Take the record back; False when it was accepted or refused already."""
-        if not super().cancel(msg):
-            return False
-        self.admission.on_cancelled(self)
-        return True
-
-    def accept(self, delivery: Delivery) -> None:
-        """The accumulator took the record."""
-        self._forget_data()
-        if not self.done():
-            self.set_result(delivery)
-
-    def refuse(self, error: BaseException) -> None:
-        """The record will not be sent."""
-        self._forget_data()
-        if not self.done():
-            self.set_exception(error)
-            self.exception()  # its caller may be gone already; then it is nobody's loss
-
-    def _forget_data(self) -> None:
-        self.key = self.value = self.headers = None
-        self.original = (None, None)
-
-
 class Admission:
-    """The queues, one for each topic that has records waiting.
-
-    ``choose_partition`` says where a serialized record that names no partition goes; -1 is the sticky one.
-    """
+    """The queues, one for each topic that has records waiting."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         metadata: ProducerMetadata,
         accumulator: RecordAccumulator,
-        choose_partition: Callable[[str, Any, Any, Any, Any, Cluster], int],
+        partitioner: Partitioner,
         teller: OutcomeTeller | None = None,
         *,
         max_block: float,
@@ -126,8 +68,8 @@ class Admission:
         self._loop = loop
         self._teller = teller if teller is not None else OutcomeTeller(loop)
         self._metadata = metadata
-        self._accumulator = accumulator
-        self._choose_partition = choose_partition
+        self._appender = accumulator.appender
+        self._partitioner = partitioner
         self._max_block = max_block
         # Every topic in use; the fast path looks here first. The view that they are from.
         self.topics: dict[str, TopicState] = {}
@@ -174,7 +116,6 @@ class Admission:
 
     def settled(self, record: PendingRecord) -> None:
         """``record`` waits no longer."""
-        record.ticket = None
         self._by_deadline.pop(record, None)
 
     @property
@@ -201,6 +142,17 @@ class Admission:
             self._look(state)
             self._pump(state, now)
 
+    def on_room(self) -> None:
+        """Memory came back: the records that the accumulator has taken since wait no longer."""
+        for record, outcome in cast(
+            list[tuple[PendingRecord, Delivery | Exception]], self._appender.grant(self._loop.time())
+        ):
+            if isinstance(outcome, Delivery):
+                record.accept(outcome)
+            else:
+                record.refuse(outcome)
+            self.settled(record)
+
     def refuse(self, record: PendingRecord, error: BaseException) -> None:
         """``record`` cannot be sent, for a reason found outside: its place goes to the next."""
         record.refuse(error)
@@ -215,7 +167,6 @@ class Admission:
 
     def on_cancelled(self, record: PendingRecord) -> None:
         """The caller gave up before its record was accepted: its place goes to the next."""
-        record._forget_data()
         self._drop(record)
 
     def close(self, make_error: Callable[[str], BaseException]) -> int:
@@ -224,7 +175,7 @@ class Admission:
         self._by_deadline.clear()
         for state in self._queues:
             state.waiting = None
-        self._accumulator.drop_waiters()  # not one by one, for each would try to let the next one in
+        self._appender.clear_line()  # not one by one, for each would try to let the next one in
         refusals = map(partial(_refuse, make_error), refused)
         if self._teller.may_tell_now(len(refused), COST_OF_ERROR):
             for _ in refusals:
@@ -258,14 +209,6 @@ class Admission:
         for state in list(self._queues):
             self._pump(state, now)
 
-    def _on_granted(self, record: PendingRecord, delivery: Delivery) -> None:
-        record.accept(delivery)
-        self.settled(record)
-
-    def _on_failed(self, record: PendingRecord, error: BaseException) -> None:
-        record.refuse(error)
-        self.settled(record)
-
     # --- internals ---
 
     def _queue_for(self, record: PendingRecord, now: float) -> TopicState:
@@ -288,7 +231,6 @@ class Admission:
             state.partition_count = cluster.partition_count(state.topic)
 
     def _join(self, state: TopicState, record: PendingRecord) -> None:
-        record.state = state
         if state.waiting is None:
             state.waiting = deque()
             self._queues[state] = None
@@ -310,7 +252,8 @@ class Admission:
                 if not self._let_in(state, record, now):
                     return
                 budget -= 1
-            waiting.popleft()
+            if waiting and waiting[0] is record:  # not when a user's partitioner took it back
+                waiting.popleft()
             if record.done():
                 self.settled(record)
         if waiting is not None:
@@ -325,7 +268,9 @@ class Admission:
                 del self._missing_partitions[topic_partition]
 
     def _pump_if_first(self, record: PendingRecord, now: float) -> None:
-        state = record.state
+        state = self.topics.get(record.topic)
+        if record.partition is not None and (state is None or not state.waiting or state.waiting[0] is not record):
+            state = self._missing_partitions.get(TopicPartition(record.topic, record.partition))
         if state is not None and state.waiting and state.waiting[0] is record:
             self._pump(state, now)
 
@@ -341,31 +286,22 @@ class Admission:
             return self._move_aside(state, record, now)
         try:
             self._append(record, now)
-        except Exception as error:  # a user's partitioner may raise anything; it is its record's error
+        except BaseException as error:  # of a user's partitioner; it is raised where the record is awaited
             record.refuse(error)
         return True
 
     def _append(self, record: PendingRecord, now: float) -> None:
         """Append, or put the record into the line for room."""
         cluster = self._metadata.cluster
-        key, value, headers = record.key, record.value, record.headers
-        partition = record.partition
-        if partition is None:
-            original_key, original_value = record.original
-            partition = self._choose_partition(record.topic, key, value, original_key, original_value, cluster)
-        place = (record.topic, partition, record.timestamp_ms, key, value, headers, now, cluster)
-        delivery = self._accumulator.append(*place)
+        if record.partition is None:
+            record.partition = choose_partition(
+                self._partitioner, record.topic, record.key, record.value, *record.original, cluster
+            )
+            if record.done():
+                return  # taken back meanwhile
+        delivery = self._appender.append_or_wait(record, now, cluster)
         if delivery is not None:
             record.accept(delivery)
-            return
-        ticket = self._accumulator.append_later(
-            *place,
-            deadline=math.inf,  # it is kept here, with all others
-            on_granted=partial(self._on_granted, record),
-            on_failed=partial(self._on_failed, record),
-        )
-        if not record.done():
-            record.ticket = ticket
 
     def _move_aside(self, state: TopicState, record: PendingRecord, now: float) -> bool:
         """A record that waited for its topic turns out to be for a partition that is not there."""
@@ -392,9 +328,9 @@ class Admission:
         topic = record.topic
         if not record.is_serialized:
             return KafkaTimeoutError(f"topic {topic!r}: the serializer did not answer within {limit}", topic=topic)
-        if record.ticket is not None:
+        if self._appender.is_waiting(record):
             return BufferExhaustedError(
-                f"no room within {limit}: {self._accumulator.buffer_exhausted_error(topic)}", topic=topic
+                f"no room within {limit}: {self._appender.buffer_exhausted_error(topic)}", topic=topic
             )
         count = self._metadata.cluster.partition_count(topic)
         if count and record.partition is not None and record.partition >= count:
@@ -414,10 +350,9 @@ class Admission:
 
     def _drop(self, record: PendingRecord) -> None:
         """A settled record leaves its queue or the line for room; what stood behind it moves up."""
-        ticket = record.ticket
         self.settled(record)
-        if ticket is not None:
-            ticket.cancel()
+        if self._appender.leave(record):
+            self.on_room()
         else:
             self._pump_if_first(record, self._loop.time())
 
@@ -434,8 +369,5 @@ class Admission:
 
 
 def _refuse(make_error: Callable[[str], BaseException], record: PendingRecord) -> None:
-    ticket, record.ticket = record.ticket, None
-    if ticket is not None:
-        ticket.leave()
     if not record.done():
         record.refuse(make_error(record.topic))

@@ -30,7 +30,7 @@ from ..deliveries.delivery_list import DeliveryList
 from ..deliveries.shortcuts import now_ms
 from ..records import ProducerRecord, RecordMetadata
 from ..runtime import ProducerRuntime
-from .admission import PendingRecord
+from .pending_record import PendingRecord
 
 __all__ = ["BulkSend", "Outcomes"]
 
@@ -114,7 +114,7 @@ class BulkSend:
                 deliveries = DeliveryList(sizes, None, timestamp_ms)
                 self._parts.append(deliveries)
                 try:
-                    position = runtime.accumulator.append_many(
+                    position = runtime.accumulator.appender.append_many(
                         deliveries, topic, UNKNOWN_PARTITION, timestamp_ms, values, None, 0, len(values), now,
                         state.cluster,
                     )  # fmt: skip

@@ -3,8 +3,13 @@
 Owns the choice for records that name no partition. ``None`` leaves it to the accumulator's ``BuiltInPartitioner``.
 Kafka's counterparts are ``Partitioner`` and ``RoundRobinPartitioner``.
 
-Rule: a record with a key goes to ``to_positive(murmur2(key)) % partitions``, bit for bit as in Java, whether its leader
-is there or not.
+Rules:
+
+* A record with a key goes to ``to_positive(murmur2(key)) % partitions``, bit for bit as in Java, whether its leader is
+  there or not.
+* A partitioner is asked once for each record, in call order, with serialized bytes.
+* Whatever a partitioner of the user's raises is the error of its record. One that no future can carry, or that would
+  pass for a cancellation of the caller, is the cause of a KafkaError.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ...errors import ConfigurationError
+from ...errors import ConfigurationError, KafkaError
 from ...record.murmur2 import partition_for_key
 from ..accumulator.built_in_partitioner import UNKNOWN_PARTITION
 
@@ -24,6 +29,7 @@ __all__ = [
     "DefaultPartitioner",
     "Partitioner",
     "RoundRobinPartitioner",
+    "choose_partition",
     "partitioner_for",
 ]
 
@@ -108,3 +114,19 @@ def partitioner_for(partitioner: Any, ignore_keys: bool = False) -> Partitioner:
     if callable(partitioner):
         return CallablePartitioner(partitioner)
     raise ConfigurationError(f"partitioner: {partitioner!r} is neither a function nor has it a method partition()")
+
+
+def choose_partition(
+    partitioner: Partitioner, topic: str, key: Any, value: Any, original_key: Any, original_value: Any, cluster: Cluster
+) -> int:
+    """What a partitioner says of a serialized record that names no partition; -1 is the sticky one."""
+    try:
+        chosen = partitioner.partition(topic, key, value, original_key, original_value, cluster)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        if isinstance(error, Exception) and not isinstance(error, StopIteration):
+            raise
+        text = f"the partitioner failed for a record of topic {topic!r}: {type(error).__name__}: {error}"
+        raise KafkaError(text, topic=topic) from error
+    return UNKNOWN_PARTITION if chosen is None else chosen

@@ -24,9 +24,9 @@ from ..accumulator.record_appender import NO_TIME, RecordAppender
 from ..deliveries.delivery import Delivery
 from ..deliveries.shortcuts import now_ms, running_loop
 from ..records import ProducerRecord
-from .admission import PendingRecord
 from .interceptors import ProducerInterceptors
-from .partitioners import DefaultPartitioner, Partitioner
+from .partitioners import DefaultPartitioner, Partitioner, choose_partition
+from .pending_record import PendingRecord
 from .serializers import SyncSerializer, check_record, discard, serialize
 from .topic_state import TopicState
 
@@ -127,6 +127,8 @@ class RecordIntake:
                 return None
             state = _look_up(self._runtime, topic, self._now())
         timestamp = now_ms() if timestamp_ms is None else timestamp_ms
+        if partition is not None and partition < 0:
+            raise ValueError(f"partition {partition} of topic {topic!r}: write 0 or more, or None to have one chosen")
         original_key, original_value = key, value
         if key is not None and self._key_serializer is not None:
             key = serialize("key", self._key_serializer, topic, key)
@@ -152,6 +154,7 @@ class RecordIntake:
                     delivery = self._append_with_time(state, chosen, timestamp, key, value, headers)
                 if delivery is not None:
                     return delivery
+                partition = chosen  # once for each record: it is not chosen again when there is room
         except (TypeError, ValueError, AttributeError, OverflowError):
             if not (isawaitable(key) or isawaitable(value)):
                 check_record(topic, key, value, headers)  # says what is wrong, if it is that
@@ -173,6 +176,8 @@ class RecordIntake:
     def _partition_for(self, state: TopicState, key: Any, value: Any, original_key: Any, original_value: Any) -> int:
         if self._goes_by_key:
             return (murmur2(key) & 0x7FFFFFFF) % state.partition_count  # as `partition_for_key`, without its call
+        if isawaitable(key) or isawaitable(value):
+            raise TypeError("not serialized yet")  # it is admitted, and asked for when it is
         return choose_partition(
             self.partitioner, state.topic, key, value, original_key, original_value, cast("Cluster", state.cluster)
         )
@@ -203,14 +208,6 @@ class RecordIntake:
         return accepted
 
 
-def choose_partition(
-    partitioner: Partitioner, topic: str, key: Any, value: Any, original_key: Any, original_value: Any, cluster: Cluster
-) -> int:
-    """What a partitioner says of a serialized record that names no partition; -1 is the sticky one."""
-    chosen = partitioner.partition(topic, key, value, original_key, original_value, cluster)
-    return UNKNOWN_PARTITION if chosen is None else chosen
-
-
 def _look_up(runtime: ProducerRuntime, topic: Any, now: float) -> TopicState:
     if not isinstance(topic, str) or not topic:
         raise InvalidTopicError(f"{topic!r} is not a topic: write its name", topic=str(topic))
@@ -231,8 +228,6 @@ def _admit(
     record = PendingRecord(runtime.admission, state.topic, *parts, loop=runtime.loop)
     record.original = original
     topic, partition = record.topic, record.partition
-    if partition is not None and partition < 0:
-        raise ValueError(f"partition {partition} of topic {topic!r}: write 0 or more, or None to have one chosen")
     record.is_serialized = not (isawaitable(record.key) or isawaitable(record.value))
     if record.is_serialized:
         check_record(topic, record.key, record.value, record.headers)
@@ -243,6 +238,8 @@ def _admit(
         discard(record.key, record.value)
         raise IllegalStateError("send_nowait() cannot wait for an async serializer: await enqueue() or send()")
     if state.waiting is None and state.partition_count and (partition or 0) < state.partition_count:
-        raise runtime.accumulator.buffer_exhausted_error(topic, UNKNOWN_PARTITION if partition is None else partition)
+        raise runtime.accumulator.appender.buffer_exhausted_error(
+            topic, UNKNOWN_PARTITION if partition is None else partition
+        )
     text = f"topic {topic!r}: send_nowait() cannot wait for metadata: await producer.partitions_for({topic!r}) first"
     raise MetadataNotReadyError(text, topic=topic)

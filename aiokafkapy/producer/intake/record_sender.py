@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Generic
 from ...common import Headers
 from ...errors import KafkaError
 from ..deliveries.delivery import Delivery
-from .admission import PendingRecord
+from .pending_record import PendingRecord
 from .record_intake import RecordIntake
 
 if TYPE_CHECKING:

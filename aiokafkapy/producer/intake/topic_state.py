@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ...cluster.cluster import Cluster
-    from .admission import PendingRecord
+    from .pending_record import PendingRecord
 
 __all__ = ["TopicState"]
 

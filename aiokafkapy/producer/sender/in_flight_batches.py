@@ -145,7 +145,7 @@ class InFlightBatches:
             self._metrics.record_failure(batch.record_count, error, now)
             self._log_failure(batch, batch.record_count, error, now)
         if is_over:
-            self._accumulator.deallocate(batch, now)
+            self._accumulator.deallocate(batch)
 
     def expire(self, now: float) -> None:
         """Fail what is older than ``delivery_timeout_ms``, whether it waits or is on the wire."""
@@ -207,13 +207,13 @@ class InFlightBatches:
             self._metrics.last_success = now
         if self.last_errors:
             self.last_errors.pop(batch.topic_partition, None)
-        self._accumulator.deallocate(batch, now)
+        self._accumulator.deallocate(batch)
 
     def _split(self, batch: ProducerBatch, now: float) -> None:
         topic, partition = batch.topic_partition
         self._metrics.batch_splits += 1
         _logger.info("produce.split", topic=topic, partition=partition, records=batch.record_count)
-        self._accumulator.split_and_reenqueue(batch, now)
+        self._accumulator.split_and_reenqueue(batch)
 
     def _retry(self, batch: ProducerBatch, decision: Decision, now: float) -> None:
         topic, partition = batch.topic_partition
@@ -234,7 +234,7 @@ class InFlightBatches:
         for error in refused.values():
             self._metrics.record_failure(1, error, now)
         self._log_failure(batch, len(refused), decision.error, now)
-        self._accumulator.remove_records_and_reenqueue(batch, refused, now)
+        self._accumulator.remove_records_and_reenqueue(batch, refused)
 
     def _expire(self, batch: ProducerBatch, now: float, *, is_over: bool) -> None:
         cause: BaseException | str | None = self.last_errors.get(batch.topic_partition)

@@ -164,7 +164,7 @@ class Sender:
         now = self._loop.time()
         if error is not None:
             self.in_flight_batches.fail(batch, error, now)
-        self._accumulator.compressed(batch, now)
+        self._accumulator.compressed(batch)
 
     def _on_timer(self) -> None:
         self._timer = None

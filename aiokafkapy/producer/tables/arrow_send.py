@@ -39,8 +39,8 @@ from ...record.columns import NULL_TOPIC, Route
 from ..deliveries.delivery import Delivery, place_of
 from ..deliveries.row_places import RowPlaces
 from ..deliveries.shortcuts import now_ms
-from ..intake.admission import PendingRecord
 from ..intake.partitioners import DefaultPartitioner
+from ..intake.pending_record import PendingRecord
 from ..intake.record_intake import RecordIntake
 from ..runtime import ProducerRuntime
 from .table_metadata import TableMetadata
@@ -255,7 +255,7 @@ class ArrowSend:
             rows.now_ms = now_ms()
             encoded = rows.encoded_bytes
             try:
-                has_room = runtime.accumulator.append_rows(
+                has_room = runtime.accumulator.appender.append_rows(
                     rows, self._places, topic, route.first_lane, route.first_lane + route.partition_count,
                     encoded + budget, now, state.cluster,
                 )  # fmt: skip
@@ -342,7 +342,8 @@ class ArrowSend:
             return route
         # Rows with and without keys keep their order only if these are planned for a partition too.
         sticky_bytes = self._sticky_bytes.pop(topic, 0)
-        return route._replace(sticky_partition=runtime.accumulator.sticky_partition(topic, sticky_bytes, state.cluster))
+        appender = runtime.accumulator.appender
+        return route._replace(sticky_partition=appender.sticky_partition(topic, sticky_bytes, state.cluster))
 
     def _refuse(self, rows: ArrowRows, topics: Sequence[str | None], routes: Sequence[Route]) -> None:
         """Give the rows of a plan that can be sent nowhere their errors, which are made when somebody looks."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from aiokafkapy.common import ExponentialBackoff, TopicPartition
@@ -26,6 +27,19 @@ def ready_manager() -> TransactionManager:
     manager.handle_init_producer_id_sent()
     manager.handle_init_producer_id(7, 0)
     return manager
+
+
+@dataclass(eq=False)
+class Waiter:
+    """A record in the line for room; the number is its test's."""
+
+    value: Any
+    partition: int | None = 0
+    number: int = 0
+    topic: str = "t"
+    timestamp_ms: int = 1
+    key: Any = None
+    headers: Any = None
 
 
 class Harness:
@@ -65,7 +79,7 @@ class Harness:
         topic: str = "t",
         at: int = 1,
     ) -> Delivery | None:
-        return self.accumulator.append(topic, partition, at, key, value, headers, self.now, self.cluster)
+        return self.accumulator.appender.append(topic, partition, at, key, value, headers, self.now, self.cluster)
 
     def append_ok(self, value: Any = b"x", partition: int = 0, **fields: Any) -> Delivery:
         delivery = self.append(value, partition, **fields)
@@ -102,14 +116,14 @@ class Harness:
         if self.manager is not None:
             self.manager.handle_completed_batch(batch, base_offset)
         batch.complete(base_offset)
-        self.accumulator.deallocate(batch, self.now)
+        self.accumulator.deallocate(batch)
 
     def fail(self, batch: ProducerBatch, error: BaseException | None = None) -> None:
         """``batch`` is given up."""
         if self.manager is not None:
             self.manager.remove_in_flight_batch(batch)
         batch.fail(error or ValueError("refused"))
-        self.accumulator.deallocate(batch, self.now)
+        self.accumulator.deallocate(batch)
 
     def check(self) -> None:
         """What must hold at every moment."""

@@ -156,7 +156,9 @@ class SenderHarness:
         self.respond(request, body)
 
     def append(self, value: bytes = b"x", partition: int = 0, topic: str = "t", key: bytes | None = None) -> Any:
-        delivery = self.accumulator.append(topic, partition, 1, key, value, None, self.now, self.metadata.cluster)
+        delivery = self.accumulator.appender.append(
+            topic, partition, 1, key, value, None, self.now, self.metadata.cluster
+        )
         assert delivery is not None
         return delivery
 

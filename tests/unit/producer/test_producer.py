@@ -20,7 +20,7 @@ from aiokafkapy.errors import (
 )
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.deliveries.delivery import Delivery
-from aiokafkapy.producer.intake.admission import PendingRecord
+from aiokafkapy.producer.intake.pending_record import PendingRecord
 from aiokafkapy.producer.intake.serializers import json_serializer, string_serializer
 from aiokafkapy.producer.producer import KafkaProducer
 from aiokafkapy.producer.records import ProducerRecord

@@ -18,6 +18,7 @@ from aiokafkapy.errors import (
 )
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.deliveries.delivery import Delivery
+from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
 from aiokafkapy.producer.runtime import UNBOUND, ProducerRuntime
 from aiokafkapy.testing.ports import free_port
 
@@ -27,14 +28,14 @@ from .sender_fakes import cluster_of
 @pytest.fixture
 async def runtime() -> AsyncIterator[ProducerRuntime]:
     config = ProducerConfig(bootstrap_servers=f"127.0.0.1:{free_port()}", max_block_ms=100)
-    runtime = ProducerRuntime(config, lambda *_: 0, asyncio.get_running_loop())
+    runtime = ProducerRuntime(config, DefaultPartitioner(), asyncio.get_running_loop())
     yield runtime
     await runtime.close(-math.inf)
 
 
 def append(runtime: ProducerRuntime, partition: int = 0) -> Delivery:
     cluster = cluster_of({"t": [-1, -1]})
-    delivery = runtime.accumulator.append("t", partition, 1, None, b"x", None, runtime.now(), cluster)
+    delivery = runtime.accumulator.appender.append("t", partition, 1, None, b"x", None, runtime.now(), cluster)
     assert delivery is not None
     return delivery
 

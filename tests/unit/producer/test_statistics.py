@@ -9,6 +9,7 @@ import pytest
 
 from aiokafkapy.errors import KafkaError, SenderCrashedError
 from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
 from aiokafkapy.producer.runtime import ProducerRuntime
 from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.producer.statistics import ProducerStatistics, health_of, metrics_of, statistics_of
@@ -20,7 +21,7 @@ from .sender_fakes import cluster_of
 async def runtime() -> AsyncIterator[ProducerRuntime]:
     """A runtime that is connected to nothing (the port is closed) but believes in a cluster."""
     config = ProducerConfig(bootstrap_servers="127.0.0.1:1")
-    runtime = ProducerRuntime(config, lambda *_: 0, asyncio.get_running_loop())
+    runtime = ProducerRuntime(config, DefaultPartitioner(), asyncio.get_running_loop())
     runtime.metadata.cluster = cluster_of({"t": [1]})
     yield runtime
     await runtime.close(0.0)
@@ -35,7 +36,7 @@ def test_without_a_life_there_are_only_zeros() -> None:
 
 
 async def test_numbers_are_read_off_the_parts(runtime: ProducerRuntime) -> None:
-    runtime.accumulator.append("t", 0, 1, None, b"x", None, runtime.now(), runtime.metadata.cluster)
+    runtime.accumulator.appender.append("t", 0, 1, None, b"x", None, runtime.now(), runtime.metadata.cluster)
     found = statistics_of(runtime)
     assert (found.accepted, found.pending, found.batches, found.waiters) == (1, 1, 1, 0)
     assert found.buffered_bytes > 0
@@ -59,7 +60,7 @@ async def test_a_quiet_producer_is_healthy_without_a_connection(runtime: Produce
 
 async def test_old_records_and_errors_show(runtime: ProducerRuntime) -> None:
     runtime.metadata.need_full_update = False
-    runtime.accumulator.append("t", 0, 1, None, b"x", None, runtime.now() - 31, runtime.metadata.cluster)
+    runtime.accumulator.appender.append("t", 0, 1, None, b"x", None, runtime.now() - 31, runtime.metadata.cluster)
     runtime.metadata.last_failure = KafkaError("no answer")
     health = health_of(ProducerState.RUNNING, runtime)
     assert not health.is_healthy

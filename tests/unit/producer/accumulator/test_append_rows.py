@@ -15,7 +15,7 @@ from aiokafkapy.record.arrow import BatchReader, ColumnNames, TableSchema
 from aiokafkapy.record.arrow_rows import ArrowRows
 from aiokafkapy.record.columns import Route
 
-from ..accumulator_harness import KIB, Harness
+from ..accumulator_harness import KIB, Harness, Waiter
 
 PLENTY = 1 << 40
 NOW_MS = 1
@@ -34,7 +34,9 @@ def rows_of(columns: dict[str, Any], hashes_keys: bool = True) -> Any:
 def append_rows(harness: Harness, rows: Any, places: RowPlaces | None = None, most_bytes: int = PLENTY) -> bool:
     if places is None:
         places = RowPlaces()
-    found: bool = harness.accumulator.append_rows(rows, places, "t", 1, 3, most_bytes, harness.now, harness.cluster)
+    found: bool = harness.accumulator.appender.append_rows(
+        rows, places, "t", 1, 3, most_bytes, harness.now, harness.cluster
+    )
     return found
 
 
@@ -97,7 +99,7 @@ def test_it_ends_where_memory_ends_and_goes_on_when_some_is_back() -> None:
         for batch in harness.drain():
             batch.buffers()
             batch.complete(0)
-            harness.accumulator.deallocate(batch, harness.now)
+            harness.accumulator.deallocate(batch)
         rounds += 1
         assert rounds < 200
     assert rows.position == 1000
@@ -109,10 +111,7 @@ def test_nothing_is_appended_while_others_wait() -> None:
     harness.append_ok(b"x" * 900)
     while harness.append(b"y" * 400) is not None:
         pass
-    harness.accumulator.append_later(
-        "t", 0, 1, None, b"z" * 400, None, harness.now, harness.cluster, deadline=PLENTY,
-        on_granted=lambda delivery: None, on_failed=lambda error: None,
-    )  # fmt: skip
+    assert harness.accumulator.appender.append_or_wait(Waiter(b"z" * 400), harness.now, harness.cluster) is None
     rows = rows_of({"value": [b""]})
     assert not append_rows(harness, rows)
     assert rows.position == 0
@@ -133,7 +132,7 @@ def test_a_row_that_is_too_large_raises_in_its_turn_and_those_before_it_are_in()
 def test_the_lanes_of_another_topic_are_left_alone() -> None:
     harness = Harness({"t": [1, 1]})
     rows = rows_of({"value": [b"a", b"b"], "partition": pa.array([0, 1], pa.int32())})
-    assert harness.accumulator.append_rows(rows, RowPlaces(), "t", 1, 2, PLENTY, harness.now, harness.cluster)
+    assert harness.accumulator.appender.append_rows(rows, RowPlaces(), "t", 1, 2, PLENTY, harness.now, harness.cluster)
     assert rows.position == 1
 
 
@@ -155,6 +154,6 @@ def test_a_full_batch_wakes_the_sender() -> None:
 
 def test_the_sticky_partition_is_told_and_changes_when_it_has_its_share() -> None:
     harness = Harness(batch_size=1000)
-    first = harness.accumulator.sticky_partition("t", 0, harness.cluster)
-    assert harness.accumulator.sticky_partition("t", 500, harness.cluster) == first
-    assert harness.accumulator.sticky_partition("t", 500, harness.cluster) == 1 - first
+    first = harness.accumulator.appender.sticky_partition("t", 0, harness.cluster)
+    assert harness.accumulator.appender.sticky_partition("t", 500, harness.cluster) == first
+    assert harness.accumulator.appender.sticky_partition("t", 500, harness.cluster) == 1 - first

@@ -8,7 +8,7 @@ import random
 import weakref
 from collections import deque
 from math import inf
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
@@ -17,13 +17,11 @@ from hypothesis import strategies as st
 from aiokafkapy import _form
 from aiokafkapy.common import NO_LEADER, TopicPartition
 from aiokafkapy.errors import (
-    BufferExhaustedError,
     IllegalStateError,
     KafkaError,
     ProducerClosedError,
     RecordTooLargeError,
 )
-from aiokafkapy.producer.accumulator.append_tickets import AppendTicket
 from aiokafkapy.producer.accumulator.batch_sealer import QUICK_AT_ONCE
 from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
 from aiokafkapy.producer.accumulator.ready_batches import LONGEST_LINGER, TIME_OF_BATCH
@@ -33,7 +31,7 @@ from aiokafkapy.producer.deliveries.delivery_list import DeliveryList
 from aiokafkapy.record.batch import RecordBatch
 from aiokafkapy.record.compression import Compression
 
-from ..accumulator_harness import KIB, T0, T1, Harness, values_of, wire_bytes
+from ..accumulator_harness import KIB, T0, T1, Harness, Waiter, values_of, wire_bytes
 from ..sender_fakes import cluster_of
 
 # More than any codec compresses on the loop
@@ -45,24 +43,33 @@ class Waiters:
 
     def __init__(self, harness: Harness) -> None:
         self.harness = harness
-        self.tickets: dict[int, AppendTicket] = {}
+        self.appender = harness.accumulator.appender
+        self.records: dict[int, Waiter] = {}
         self.granted: list[int] = []
         self.deliveries: dict[int, Delivery] = {}
         self.failed: dict[int, BaseException] = {}
+        harness.accumulator.on_room = self.on_room
 
-    def add(self, number: int, value: Any = b"x", partition: int = 0, deadline: float = inf) -> AppendTicket:
-        harness = self.harness
-
-        def on_granted(delivery: Delivery) -> None:
+    def add(self, number: int, value: Any = b"x", partition: int | None = 0) -> Waiter:
+        record = self.records[number] = Waiter(value, partition, number)
+        delivery = self.appender.append_or_wait(record, self.harness.now, self.harness.cluster)
+        if delivery is not None:
             self.granted.append(number)
             self.deliveries[number] = delivery
+        return record
 
-        ticket = harness.accumulator.append_later(
-            "t", partition, 1, None, value, None, harness.now, harness.cluster,
-            deadline=deadline, on_granted=on_granted, on_failed=lambda error: self.failed.__setitem__(number, error),
-        )  # fmt: skip
-        self.tickets[number] = ticket
-        return ticket
+    def leave(self, record: Waiter) -> bool:
+        found = self.appender.leave(record)
+        self.on_room()
+        return found
+
+    def on_room(self) -> None:
+        for record, outcome in cast(list[tuple[Waiter, Any]], self.appender.grant(self.harness.now)):
+            if isinstance(outcome, Delivery):
+                self.granted.append(record.number)
+                self.deliveries[record.number] = outcome
+            else:
+                self.failed[record.number] = outcome
 
 
 def full_harness(**options: Any) -> Harness:
@@ -174,7 +181,7 @@ class TestAppend:
     def test_a_sticky_record_needs_a_cluster(self) -> None:
         harness = Harness()
         with pytest.raises(IllegalStateError, match="needs a cluster"):
-            harness.accumulator.append("t", -1, 1, None, b"x", None, 0.0)
+            harness.accumulator.appender.append("t", -1, 1, None, b"x", None, 0.0)
 
     def test_nothing_is_accepted_once_closed(self) -> None:
         harness = Harness()
@@ -201,7 +208,7 @@ class TestAppend:
         (batch,) = probe.drain()
         harness = Harness(batch_size=batch.size, linger_ms=1000)
         deliveries = DeliveryList([b"x" * 10] * 2)
-        harness.accumulator.append_many(
+        harness.accumulator.appender.append_many(
             deliveries, "t", 0, 1, [b"x" * 10] * 2, None, 0, 2, harness.now, harness.cluster
         )
         assert harness.wakeups >= 2
@@ -213,7 +220,7 @@ class TestAppendMany:
         self, harness: Harness, values: list[Any], partition: int = 0, keys: Any = None
     ) -> tuple[int, DeliveryList]:
         deliveries = DeliveryList(values, keys, 1)
-        position = harness.accumulator.append_many(
+        position = harness.accumulator.appender.append_many(
             deliveries, "t", partition, 1, values, keys, 0, len(values), harness.now, harness.cluster
         )
         return position, deliveries
@@ -262,13 +269,17 @@ class TestAppendMany:
         values = [b"a", b"b", "text", b"c"]
         deliveries = DeliveryList(values, None, 1)
         with pytest.raises(TypeError):
-            harness.accumulator.append_many(deliveries, "t", 0, 1, values, None, 0, 4, harness.now, harness.cluster)
+            harness.accumulator.appender.append_many(
+                deliveries, "t", 0, 1, values, None, 0, 4, harness.now, harness.cluster
+            )
         assert len(deliveries) == harness.accumulator.accepted == 2
         harness.check()
         values = [b"a", b"x" * (2 * 1024 * KIB)]
         deliveries = DeliveryList(values, None, 1)
         with pytest.raises(RecordTooLargeError):
-            harness.accumulator.append_many(deliveries, "t", 0, 1, values, None, 0, 2, harness.now, harness.cluster)
+            harness.accumulator.appender.append_many(
+                deliveries, "t", 0, 1, values, None, 0, 2, harness.now, harness.cluster
+            )
         assert len(deliveries) == 1
         harness.check()
 
@@ -325,8 +336,8 @@ class TestMemory:
         harness.append_ok()
         (batch,) = harness.drain()
         batch.complete(0)
-        harness.accumulator.deallocate(batch, harness.now)
-        harness.accumulator.deallocate(batch, harness.now)
+        harness.accumulator.deallocate(batch)
+        harness.accumulator.deallocate(batch)
         assert harness.pool.held == 0
 
     def test_the_last_batch_is_not_kept_alive(self) -> None:
@@ -341,7 +352,7 @@ class TestMemory:
 
     def test_a_full_pool_says_what_it_is_full_of(self) -> None:
         harness = full_harness()
-        text = str(harness.accumulator.buffer_exhausted_error("t", 1))
+        text = str(harness.accumulator.appender.buffer_exhausted_error("t", 1))
         assert "'t'" in text
         assert f"{harness.pool.held} of 8192 bytes held by {harness.accumulator.batch_count} batches" in text
 
@@ -393,9 +404,9 @@ class TestWaiters:
     def test_one_that_finds_room_is_granted_at_once(self) -> None:
         harness = Harness()
         waiters = Waiters(harness)
-        ticket = waiters.add(0)
+        record = waiters.add(0)
         assert waiters.granted == [0]
-        assert not ticket.is_waiting
+        assert not waiters.appender.is_waiting(record)
         assert harness.accumulator.waiting == 0
 
     def test_the_first_to_wait_wakes_the_sender(self) -> None:
@@ -407,42 +418,17 @@ class TestWaiters:
         waiters.add(1, b"x" * 1500)
         assert harness.wakeups == 1
 
-    def test_they_expire_at_their_deadline_whoever_is_first(self) -> None:
-        harness = full_harness()
-        waiters = Waiters(harness)
-        waiters.add(0, b"x" * 1500, deadline=harness.now + 3)
-        waiters.add(1, b"x" * 1500, deadline=harness.now + 1)
-        waiters.add(2, b"x" * 1500)
-        assert harness.accumulator.next_waiter_deadline == harness.now + 1
-        assert harness.accumulator.expire_waiters(harness.now + 0.99) == 0
-        assert harness.accumulator.expire_waiters(harness.now + 1) == 1
-        assert list(waiters.failed) == [1]
-        assert isinstance(waiters.failed[1], BufferExhaustedError)
-        assert "buffer_memory is full" in str(waiters.failed[1])
-        assert waiters.failed[1].topic == "t"  # type: ignore[attr-defined]
-        assert harness.accumulator.next_waiter_deadline == harness.now + 3
-        harness.complete(harness.drain()[0])
-        assert waiters.granted == [0]
-
-    def test_when_the_head_expires_the_next_may_fit(self) -> None:
-        harness = full_harness()
-        waiters = Waiters(harness)
-        waiters.add(0, b"x" * 6000, deadline=harness.now + 1)
-        waiters.add(1, b"y", 1)
-        harness.complete(harness.drain()[0])
-        assert waiters.granted == []
-        assert harness.accumulator.expire_waiters(harness.now + 1) == 1
-        assert waiters.granted == [1]
-
-    def test_when_the_head_is_cancelled_the_next_may_fit(self) -> None:
+    def test_when_the_first_leaves_the_next_may_fit(self) -> None:
         harness = full_harness()
         waiters = Waiters(harness)
         head = waiters.add(0, b"x" * 6000)
         waiters.add(1, b"y", 1)
         harness.complete(harness.drain()[0])
-        assert head.cancel()
+        assert waiters.appender.is_waiting(head)
+        assert waiters.leave(head)
         assert waiters.granted == [1]
-        assert not head.cancel()
+        assert not waiters.appender.is_waiting(head)
+        assert not waiters.leave(head)
         assert harness.accumulator.waiting == 0
 
     def test_a_record_that_turns_out_bad_fails_alone(self) -> None:
@@ -459,28 +445,30 @@ class TestWaiters:
         assert waiters.granted == [9, 1]
         harness.check()
 
-    def test_a_callback_may_cancel_and_ask_for_more(self) -> None:
+    def test_nobody_is_told_of_room_when_nobody_waits(self) -> None:
+        harness = full_harness()
+        calls: list[int] = []
+        harness.accumulator.on_room = lambda: calls.append(1)
+        harness.complete(harness.drain()[0])
+        assert calls == []
+
+    def test_too_large_a_record_does_not_get_into_the_line(self) -> None:
         harness = full_harness()
         waiters = Waiters(harness)
-        accumulator = harness.accumulator
+        waiters.add(0, b"x" * 1500)
+        with pytest.raises(RecordTooLargeError):
+            waiters.add(1, b"x" * 9000)
+        assert harness.accumulator.waiting == 1
 
-        def on_granted(_: Delivery) -> None:
-            waiters.granted.append(0)
-            waiters.tickets[1].cancel()
-            assert harness.append(b"z") is None  # somebody waits still
-            waiters.add(3, b"z")
-
-        accumulator.append_later(
-            "t", 0, 1, None, b"x" * 1000, None, harness.now,
-            deadline=inf, on_granted=on_granted, on_failed=lambda _: None,
-        )  # fmt: skip
-        waiters.add(1, b"y")
-        waiters.add(2, b"y")
-        for batch in harness.drain():
-            harness.complete(batch)
-        assert waiters.granted == [0, 2, 3]
-        assert accumulator.waiting == 0
-        harness.check()
+    def test_a_line_that_is_cleared_gives_nobody_out(self) -> None:
+        harness = full_harness()
+        waiters = Waiters(harness)
+        record = waiters.add(0, b"x" * 1500)
+        waiters.appender.clear_line()
+        assert harness.accumulator.waiting == 0
+        assert not waiters.leave(record)
+        harness.complete(harness.drain()[0])
+        assert (waiters.granted, waiters.failed) == ([], {})
 
     def test_a_batch_that_wants_more_memory_is_not_favoured_over_those_who_wait(self) -> None:
         harness = Harness(buffer_memory=8 * KIB, batch_size=8 * KIB)
@@ -509,10 +497,11 @@ class TestWaiters:
             harness.complete(batch)
         assert waiters.granted == []
 
-    def test_the_sticky_partition_is_chosen_when_there_is_room(self) -> None:
+    @pytest.mark.parametrize("partition", [-1, None])
+    def test_the_sticky_partition_is_chosen_when_there_is_room(self, partition: int | None) -> None:
         harness = full_harness()
         waiters = Waiters(harness)
-        waiters.add(0, b"x" * 1500, partition=-1)
+        waiters.add(0, b"x" * 1500, partition)
         harness.complete(harness.drain()[0])
         assert waiters.granted == [0]
 
@@ -575,7 +564,7 @@ class History:
         value = b"%06d" % number + b"." * size
         self.called[partition].append(number)
         if self.harness.append(value, partition) is None:
-            self.waiters.add(number, value, partition, deadline=self.harness.now + size / 100)
+            self.waiters.add(number, value, partition)
 
     def drain(self, _: int) -> None:
         self.in_flight += self.harness.drain()
@@ -594,27 +583,29 @@ class History:
             self.harness.fail(batch)
 
     def cancel(self, argument: int) -> None:
-        waiting = [number for number, ticket in self.waiters.tickets.items() if ticket.is_waiting]
-        if waiting:
-            number = waiting[argument % len(waiting)]
-            assert self.waiters.tickets[number].cancel()
-            self.lost.add(number)
+        self.leave(argument)
 
     def retry(self, argument: int) -> None:
         """As when a connection is lost: all come back; one is found too large, perhaps."""
         for batch in self.in_flight:
             if argument % 3 == 0 and batch.record_count > 1:
-                self.harness.accumulator.split_and_reenqueue(batch, self.harness.now)
+                self.harness.accumulator.split_and_reenqueue(batch)
             else:
                 self.harness.accumulator.reenqueue(batch, self.harness.now)
         self.in_flight.clear()
         self.harness.now += 2
 
     def expire(self, argument: int) -> None:
+        """The one that waits longest gives up."""
         self.harness.now += argument / 300
-        before = set(self.waiters.failed)
-        self.harness.accumulator.expire_waiters(self.harness.now)
-        self.lost.update(set(self.waiters.failed) - before)
+        self.leave(0)
+
+    def leave(self, index: int) -> None:
+        waiting = [record for record in self.waiters.records.values() if self.waiters.appender.is_waiting(record)]
+        if waiting:
+            record = waiting[index % len(waiting)]
+            assert self.waiters.leave(record)
+            self.lost.add(record.number)
 
     def finish(self) -> None:
         accumulator = self.harness.accumulator
@@ -1009,7 +1000,7 @@ class TestComingBack:
         first, second = harness.drain() + harness.drain()
         harness.accumulator.reenqueue(second, harness.now)
         harness.now += 1
-        assert harness.accumulator.split_and_reenqueue(first, harness.now) >= 2
+        assert harness.accumulator.split_and_reenqueue(first) >= 2
         harness.check()
         assert first.memory == 0
         batches: list[ProducerBatch] = []
@@ -1041,10 +1032,10 @@ class TestComingBack:
                 sequence += batch.record_count
                 harness.complete(batch, batch.base_sequence)
             elif batch.record_count > 1:
-                harness.accumulator.split_and_reenqueue(batch, harness.now)
+                harness.accumulator.split_and_reenqueue(batch)
             else:
                 with pytest.raises(IllegalStateError, match="one record"):
-                    harness.accumulator.split_and_reenqueue(batch, harness.now)
+                    harness.accumulator.split_and_reenqueue(batch)
                 sequence += 1
                 harness.fail(batch, RecordTooLargeError("too large"))
             harness.check()
@@ -1057,7 +1048,7 @@ class TestComingBack:
         harness = Harness(idempotent=True)
         deliveries = [harness.append_ok(b"%d" % number) for number in range(4)]
         (batch,) = harness.drain()
-        rest = harness.accumulator.remove_records_and_reenqueue(batch, {2: KafkaError("poison")}, harness.now)
+        rest = harness.accumulator.remove_records_and_reenqueue(batch, {2: KafkaError("poison")})
         assert rest is not None
         harness.check()
         assert harness.drain() == []  # not before the bump
@@ -1076,7 +1067,7 @@ class TestComingBack:
         harness = Harness()
         harness.append_ok()
         (batch,) = harness.drain()
-        assert harness.accumulator.remove_records_and_reenqueue(batch, {0: KafkaError("poison")}, harness.now) is None
+        assert harness.accumulator.remove_records_and_reenqueue(batch, {0: KafkaError("poison")}) is None
         assert harness.pool.held == 0
         assert not harness.accumulator.has_incomplete
 
@@ -1087,7 +1078,7 @@ class TestComingBack:
         waiters = Waiters(harness)
         waiters.add(0, b"y")
         (batch,) = harness.drain()
-        harness.accumulator.split_and_reenqueue(batch, harness.now)
+        harness.accumulator.split_and_reenqueue(batch)
         harness.check()
         for piece in harness.drain_all():
             harness.complete(piece)
@@ -1167,13 +1158,13 @@ class TestCompression:
         assert harness.accumulator.take_compressions() == []
         harness.check()
         second.compress()
-        harness.accumulator.compressed(second, harness.now)
+        harness.accumulator.compressed(second)
         harness.check()
         assert harness.drain() == []  # the second waits for the first
         assert harness.ready().ready_nodes == set()
         first.compress()
         harness.wakeups = 0
-        harness.accumulator.compressed(first, harness.now)
+        harness.accumulator.compressed(first)
         assert harness.wakeups > 0
         assert harness.ready().ready_nodes == {1}
         drained = harness.drain_all()
@@ -1189,7 +1180,7 @@ class TestCompression:
         (batch,) = harness.accumulator.take_compressions()
         harness.append_ok(b"next")
         batch.compress()
-        harness.accumulator.compressed(batch, harness.now)
+        harness.accumulator.compressed(batch)
         assert [values_of(batch) for batch in harness.drain_all()] == [[LARGE], [b"next"]]
 
     def test_other_partitions_are_not_held_up(self) -> None:
@@ -1211,7 +1202,7 @@ class TestCompression:
         harness = Harness(compression_type="lz4", batch_size=64 * KIB)
         accumulator = harness.accumulator
         values = [LARGE] * 5
-        assert accumulator.append_many(DeliveryList(values), "t", 0, 1, values, None, 0, 5, harness.now) == 5
+        assert accumulator.appender.append_many(DeliveryList(values), "t", 0, 1, values, None, 0, 5, harness.now) == 5
         assert len(accumulator.take_compressions()) == 4
         harness.append_ok(LARGE)  # after, single ones are compressed at once again
         assert accumulator.take_compressions() == []
@@ -1266,7 +1257,7 @@ class TestCompression:
             harness.ready()
             assert harness.accumulator.take_compressions() == []
             batch.compress()
-            harness.accumulator.compressed(batch, harness.now)
+            harness.accumulator.compressed(batch)
             assert harness.drain() == [batch]
             harness.complete(batch)
             harness.ready()
@@ -1280,7 +1271,7 @@ class TestCompression:
         (first,) = harness.accumulator.take_compressions()
         assert harness.drain() == []
         first.compress()
-        harness.accumulator.compressed(first, harness.now)
+        harness.accumulator.compressed(first)
         harness.ready()
         assert harness.accumulator.take_compressions()
         harness.check()
@@ -1294,7 +1285,7 @@ class TestCompression:
         assert harness.accumulator.expired_batches(harness.now) == [batch]
         harness.fail(batch)
         batch.compress()
-        harness.accumulator.compressed(batch, harness.now)
+        harness.accumulator.compressed(batch)
         assert harness.pool.held == 0
         assert harness.ready() == (set(), inf, set())
 
@@ -1306,7 +1297,7 @@ class TestCompression:
         harness.append_ok(b"next")
         harness.now += 1
         harness.fail(batch, MemoryError("none"))
-        harness.accumulator.compressed(batch, harness.now)
+        harness.accumulator.compressed(batch)
         assert harness.ready().ready_nodes == {1}
         assert [values_of(batch) for batch in harness.drain_all()] == [[b"next"]]
 
@@ -1323,7 +1314,7 @@ class TestCompression:
         while batches and not waiters.granted:
             batch = batches.popleft()
             batch.compress()
-            harness.accumulator.compressed(batch, harness.now)
+            harness.accumulator.compressed(batch)
         assert waiters.granted == [0]
 
 
@@ -1378,7 +1369,7 @@ class TestAborting:
         assert not harness.accumulator.has_undrained
         for batch in drained:  # an answer that comes after all changes nothing
             assert not batch.complete(0)
-            harness.accumulator.deallocate(batch, harness.now)
+            harness.accumulator.deallocate(batch)
         assert harness.pool.held == 0
 
     def test_each_batch_may_have_an_error_of_its_own(self) -> None:
@@ -1413,7 +1404,7 @@ class TestAborting:
         (batch,) = harness.accumulator.take_compressions()
         harness.accumulator.abort_batches(KafkaError("closed"))
         batch.compress()
-        harness.accumulator.compressed(batch, harness.now)
+        harness.accumulator.compressed(batch)
         assert harness.pool.held == 0
 
 
@@ -1435,7 +1426,7 @@ class TestAccounts:
             look()
         for number, batch in enumerate(harness.drain_all()):
             if number % 4 == 0 and batch.record_count > 1:
-                accumulator.split_and_reenqueue(batch, harness.now)
+                accumulator.split_and_reenqueue(batch)
             elif number % 4 == 1:
                 accumulator.reenqueue(batch, harness.now)
             elif number % 4 == 2:

@@ -20,7 +20,9 @@ from aiokafkapy.errors import (
 from aiokafkapy.producer.accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from aiokafkapy.producer.accumulator.record_accumulator import RecordAccumulator
 from aiokafkapy.producer.config import ProducerConfig
-from aiokafkapy.producer.intake.admission import SLICE, Admission, PendingRecord
+from aiokafkapy.producer.intake.admission import SLICE, Admission
+from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
+from aiokafkapy.producer.intake.pending_record import PendingRecord
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.testing.clock import VirtualClock
 
@@ -39,13 +41,18 @@ class Harness:
         self.metadata.bootstrap([("h", 1)])
         self.accumulator = RecordAccumulator(ProducerConfig(bootstrap_servers="h:1", **options))
         self.chosen: list[Any] = []
-        self.admission = Admission(self.loop, self.metadata, self.accumulator, self.choose, max_block=MAX_BLOCK)
+        self.admission = Admission(self.loop, self.metadata, self.accumulator, self, max_block=MAX_BLOCK)
+        self.accumulator.on_room = self.admission.on_room
         self.metadata.add_listener(self.admission.on_metadata_update)
         if leaders:
             self.learn(leaders)
 
-    def choose(self, topic: str, key: Any, value: Any, original_key: Any, original_value: Any, cluster: Any) -> int:
+    def partition(self, topic: str, key: Any, value: Any, original_key: Any, original_value: Any, cluster: Any) -> int:
+        """Be the partitioner."""
         self.chosen.append((topic, key, value, original_key, original_value))
+        return self.choice()
+
+    def choice(self) -> int:
         return UNKNOWN_PARTITION
 
     def learn(self, leaders: dict[str, Any], **changes: Any) -> None:
@@ -62,6 +69,14 @@ class Harness:
         record = self.record(*args, **fields)
         self.admission.enter(record, self.clock.time())
         return record
+
+    def deliver_oldest(self) -> None:
+        """A broker has the oldest batch; its memory comes back."""
+        oldest = self.accumulator.incomplete[0]
+        oldest.close()
+        oldest.complete(0)
+        self.accumulator._queues.queue(oldest.topic_partition).remove(oldest)
+        self.accumulator.deallocate(oldest)
 
     def appended(self, partition: int = 0, topic: str = "t") -> list[bytes]:
         """The values of the batches, in order."""
@@ -99,13 +114,67 @@ def test_the_partitioner_gets_what_was_given_and_what_is_sent() -> None:
     assert harness.chosen == [("t", b"k", b"bytes", "key", "value")]
 
 
-def test_a_partitioner_that_raises_fails_its_own_record() -> None:
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [
+        (ZeroDivisionError, ZeroDivisionError),
+        (asyncio.CancelledError, KafkaError),
+        (GeneratorExit, KafkaError),
+        (StopIteration, KafkaError),
+        (KeyboardInterrupt, KeyboardInterrupt),
+        (SystemExit, SystemExit),
+    ],
+)
+def test_whatever_a_partitioner_raises_fails_its_own_record(
+    raised: type[BaseException], told: type[BaseException]
+) -> None:
     harness = Harness()
-    harness.admission._choose_partition = lambda *_: 1 // 0
-    broken, fine = harness.enter(partition=None), harness.enter(b"fine")
-    harness.learn({"t": [1]})
-    assert isinstance(broken.exception(), ZeroDivisionError)
+
+    def choice() -> int:
+        raise raised("no")
+
+    harness.choice = choice  # type: ignore[method-assign]
+    broken, fine, other = harness.enter(partition=None), harness.enter(b"fine"), harness.enter(topic="t2")
+    harness.learn({"t": [1], "t2": [1]})
+    error = broken.exception()
+    assert type(error) is told
+    if told is KafkaError:
+        assert str(error) == f"the partitioner failed for a record of topic 't': {raised.__name__}: no"
+        assert isinstance(error.__cause__, raised)
     assert fine.result() is not None
+    assert other.result() is not None
+
+
+def test_the_partition_is_chosen_once_also_when_there_is_no_room() -> None:
+    harness = Harness({"t": [1, 1]}, buffer_memory=3000, max_request_size=2000, batch_size=1000)
+    choices = iter(range(100))
+    harness.choice = lambda: next(choices) % 2  # type: ignore[method-assign]
+    records = [harness.enter(b"%d" % number + b"x" * 800, partition=None) for number in range(8)]
+    assert not records[-1].done()
+    while not all(record.done() for record in records):
+        harness.deliver_oldest()
+    assert len(harness.chosen) == 8
+    assert [record.result().topic_partition.partition for record in records] == [0, 1] * 4
+
+
+def test_a_record_whose_partition_is_chosen_already_is_not_asked_about_again() -> None:
+    harness = Harness({"t": [1, 1]})
+    assert harness.enter(partition=UNKNOWN_PARTITION).result() is not None
+    assert harness.enter(partition=1).result().topic_partition.partition == 1
+    assert harness.chosen == []
+
+
+def test_a_partitioner_that_takes_the_record_back_does_not_disturb_the_queue() -> None:
+    harness = Harness()
+    taken_back = harness.record(b"0", partition=None)
+    harness.choice = lambda: int(not taken_back.cancel())  # type: ignore[method-assign]
+    harness.admission.enter(taken_back, harness.clock.time())
+    later = [harness.enter(b"%d" % number) for number in range(1, 4)]
+    harness.learn({"t": [1]})
+    assert taken_back.cancelled()
+    assert all(record.result() is not None for record in later)
+    assert harness.appended() == [b"1", b"2", b"3"]
+    assert harness.admission.waiting == 0
 
 
 def test_nothing_overtakes_a_record_that_is_still_being_serialized() -> None:
@@ -165,37 +234,61 @@ def test_a_record_that_waited_for_its_topic_moves_aside_when_its_partition_is_mi
 class TestRoom:
     """Waiting for buffer_memory happens in the accumulator's line."""
 
-    def full(self) -> tuple[Harness, Any]:
+    def full(self) -> Harness:
         harness = Harness({"t": [1]}, buffer_memory=3000, max_request_size=2000, batch_size=1000)
         first = harness.enter(b"x" * 1500).result()
         assert first is not None
         while harness.enter(b"x" * 500).done():
             pass
-        return harness, harness.accumulator.incomplete[0]
+        return harness
 
     def test_records_are_let_in_in_order_when_memory_comes_back(self) -> None:
-        harness, oldest = self.full()
+        harness = self.full()
         second, third = harness.enter(b"2" * 100), harness.enter(b"3" * 100)
         assert not second.done()
-        oldest.close()
-        oldest.complete(0)
-        harness.accumulator._queues.queue(oldest.topic_partition).remove(oldest)
-        harness.accumulator.deallocate(oldest, harness.clock.time())
+        harness.deliver_oldest()
         assert second.done()
         assert third.done()
         assert [value[:1] for value in harness.appended()][-2:] == [b"2", b"3"]
         assert harness.admission.waiting == 0
 
     def test_one_that_gives_up_leaves_the_line(self) -> None:
-        harness, _ = self.full()
+        harness = self.full()
         record = harness.enter(b"y" * 500)
         waiting = harness.accumulator.waiting
         assert record.cancel()
         assert harness.accumulator.waiting == waiting - 1
         assert not record.cancel()
 
+    def test_when_the_first_gives_up_the_next_may_fit(self) -> None:
+        harness = Harness({"t": [1]}, buffer_memory=3000, max_request_size=2000, batch_size=1000)
+        harness.enter(b"x" * 1500)
+        large = harness.enter(b"y" * 1900)
+        small = harness.enter(b"z" * 100)
+        assert (large.done(), small.done()) == (False, False)
+        assert large.cancel()
+        assert small.result() is not None
+        assert harness.admission.waiting == 0
+
+    def test_when_the_time_of_the_first_is_over_the_next_may_fit(self) -> None:
+        harness = Harness({"t": [1]}, buffer_memory=3000, max_request_size=2000, batch_size=1000)
+        harness.enter(b"x" * 1500)
+        large = harness.enter(b"y" * 1900)
+        harness.clock.advance(1)
+        small = harness.enter(b"z" * 100)
+        harness.loop.run_until(harness.clock.time() + MAX_BLOCK - 1)
+        assert isinstance(large.exception(), BufferExhaustedError)
+        assert small.result() is not None
+
+    def test_a_closed_accumulator_refuses_those_who_wait(self) -> None:
+        harness = self.full()
+        record = harness.enter(b"y" * 500)
+        harness.accumulator.close()
+        assert isinstance(record.exception(), ProducerClosedError)
+        assert harness.admission.waiting == harness.accumulator.waiting == 0
+
     def test_one_that_waits_too_long_is_told_how_full_it_is(self) -> None:
-        harness, _ = self.full()
+        harness = self.full()
         record = harness.enter(b"y" * 500)
         harness.loop.run_until(harness.clock.time() + MAX_BLOCK)
         error = record.exception()
@@ -205,7 +298,7 @@ class TestRoom:
         assert harness.accumulator.waiting == 0
 
     def test_closing_refuses_those_in_the_line_too(self) -> None:
-        harness, _ = self.full()
+        harness = self.full()
         waiting = harness.admission.waiting
         assert waiting > 0
         assert harness.admission.close(lambda topic: ProducerClosedError(topic)) == waiting
@@ -331,7 +424,7 @@ async def test_a_task_that_is_cancelled_takes_its_record_back_in_the_same_step()
     metadata = ProducerMetadata()
     metadata.bootstrap([("h", 1)])
     accumulator = RecordAccumulator(ProducerConfig(bootstrap_servers="h:1"))
-    admission = Admission(loop, metadata, accumulator, lambda *_: 0, max_block=5.0)
+    admission = Admission(loop, metadata, accumulator, DefaultPartitioner(), max_block=5.0)
     record = PendingRecord(admission, "t", None, b"x", 0, 1, None, loop=loop)
     admission.enter(record, loop.time())
 

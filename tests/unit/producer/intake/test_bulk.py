@@ -13,8 +13,10 @@ from aiokafkapy.errors import KafkaError, RecordTooLargeError
 from aiokafkapy.producer.accumulator.record_accumulator import RecordAccumulator
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.deliveries.delivery_list import DeliveryList
-from aiokafkapy.producer.intake.admission import Admission, PendingRecord
+from aiokafkapy.producer.intake.admission import Admission
 from aiokafkapy.producer.intake.bulk import LONGEST_SLICE, SLICE_BYTES, BulkSend, _taker
+from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
+from aiokafkapy.producer.intake.pending_record import PendingRecord
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.producer.records import ProducerRecord, RecordMetadata
 
@@ -32,7 +34,8 @@ class Runtime:
         self.metadata.bootstrap([("h", 1)])
         self.metadata.cluster = cluster_of({"t": [1], "u": [1]})
         self.accumulator = RecordAccumulator(ProducerConfig(bootstrap_servers="h:1", **options))
-        self.admission = Admission(loop, self.metadata, self.accumulator, lambda *_: 0, max_block=5.0)
+        self.admission = Admission(loop, self.metadata, self.accumulator, DefaultPartitioner(), max_block=5.0)
+        self.accumulator.on_room = self.admission.on_room
         self.next_offset = 0
         self.calls: list[Any] = []
 
@@ -56,7 +59,7 @@ class Runtime:
                 for batch in batches:
                     offset, self.next_offset = self.next_offset, self.next_offset + batch.record_count
                     batch.complete(offset)
-                    self.accumulator.deallocate(batch, now)
+                    self.accumulator.deallocate(batch)
             await asyncio.sleep(0)
 
 

@@ -10,8 +10,8 @@ import pytest
 
 from aiokafkapy.errors import InvalidTopicError
 from aiokafkapy.producer.deliveries.delivery import Delivery
-from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
-from aiokafkapy.producer.intake.record_intake import RecordIntake, choose_partition
+from aiokafkapy.producer.intake.partitioners import DefaultPartitioner, choose_partition
+from aiokafkapy.producer.intake.record_intake import RecordIntake
 from aiokafkapy.producer.runtime import ProducerRuntime
 from aiokafkapy.record.murmur2 import partition_for_key
 

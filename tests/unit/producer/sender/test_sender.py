@@ -292,7 +292,7 @@ class TestTask:
         )  # fmt: skip
         harness.accumulator.wakeup = sender.wakeup
         now = loop.time()
-        harness.accumulator.append("t", 0, 1, None, b"x" * 100_000, None, now, harness.metadata.cluster)
+        harness.accumulator.appender.append("t", 0, 1, None, b"x" * 100_000, None, now, harness.metadata.cluster)
         task = asyncio.create_task(sender.run())
         sent = asyncio.Event()
         send = harness.client.post

@@ -1,0 +1,91 @@
+"""``PendingRecord``: one record on its way in, and the future of its Delivery.
+
+Owns what was called in and the promise of an answer. It knows neither metadata nor memory: ``Admission`` keeps it in
+line. Java has no counterpart: there the calling thread is the one that waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Protocol
+
+from ...common import Headers
+from ..deliveries.delivery import Delivery
+
+__all__ = ["PendingRecord", "WaitingLine"]
+
+
+class WaitingLine(Protocol):
+    """Where a record waits: ``Admission``."""
+
+    def proceed(self, record: PendingRecord, now: float) -> None:
+        """The record has been serialized."""
+
+    def refuse(self, record: PendingRecord, error: BaseException) -> None:
+        """The record cannot be sent."""
+
+    def expire(self, record: PendingRecord) -> None:
+        """The record's time is over."""
+
+    def on_cancelled(self, record: PendingRecord) -> None:
+        """The record was taken back."""
+
+
+class PendingRecord(asyncio.Future[Delivery]):
+    """A record that may have to wait: first in its topic's queue, then in the accumulator's line for room.
+
+    ``partition`` is None until one is chosen, which happens once; -1 is the sticky one. Cancelling the record, as
+    cancelling a task that awaits it does, takes it back in the same step: it can no longer be sent.
+    """
+
+    def __init__(
+        self,
+        admission: WaitingLine,
+        topic: str,
+        key: Any,
+        value: Any,
+        partition: int | None,
+        timestamp_ms: int,
+        headers: Headers | None,
+        *,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        super().__init__(loop=loop)
+        self.admission = admission
+        # The record; `original` is the key and value that were given, before they were serialized
+        self.topic = topic
+        self.key = key
+        self.value = value
+        self.partition = partition
+        self.timestamp_ms = timestamp_ms
+        self.headers = headers
+        self.original: tuple[Any, Any] = (key, value)
+        # Its wait
+        self.is_serialized = True
+        self.deadline = 0.0
+
+    def cancel(self, msg: Any | None = None) -> bool:
+        """Take the record back; False when it was accepted or refused already."""
+        if not super().cancel(msg):
+            return False
+        self.forget_data()
+        self.admission.on_cancelled(self)
+        return True
+
+    def accept(self, delivery: Delivery) -> None:
+        """The accumulator took the record."""
+        self.forget_data()
+        if not self.done():
+            self.set_result(delivery)
+
+    def refuse(self, error: BaseException) -> None:
+        """The record will not be sent."""
+        self.forget_data()
+        if not self.done():
+            self.set_exception(error)
+            self.exception()  # its caller may be gone already; then it is nobody's loss
+
+    def forget_data(self) -> None:
+        """Let go of what the record held: it is in a batch, or will never be."""
+        self.key = self.value = self.headers = None
+        self.original = (None, None)
