@@ -15,10 +15,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from importlib.abc import MetaPathFinder
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
-from importlib.util import find_spec, spec_from_file_location
-from pathlib import Path
 from types import ModuleType
 from typing import Final, TypeVar
 
@@ -42,7 +39,7 @@ F = TypeVar("F", bound=Callable[..., object])
 _PACKAGE: Final = __name__.rpartition(".")[0]
 
 
-class InterpretedFinder(MetaPathFinder):
+class InterpretedFinder:
     """Finds the `.py` of a module of this package where an extension module beside it would be taken first."""
 
     def find_spec(
@@ -54,6 +51,10 @@ class InterpretedFinder(MetaPathFinder):
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or spec.origin is None or not spec.origin.endswith(tuple(EXTENSION_SUFFIXES)):
             return None
+        # Neither is needed where the core is compiled, and importing them takes longer than this package does.
+        from importlib.util import spec_from_file_location
+        from pathlib import Path
+
         source = Path(spec.origin).with_name(fullname.rpartition(".")[2] + ".py")
         return spec_from_file_location(fullname, source) if source.exists() else None
 
@@ -67,12 +68,13 @@ def install(environment: dict[str, str] | os._Environ[str]) -> bool:
     return True
 
 
-def _is_compiled(module: str) -> bool:
-    spec = find_spec(module)
+def _is_compiled(part: str, module: str) -> bool:
+    places = [f"{place}/{part}" for place in sys.modules[_PACKAGE].__path__]
+    spec = PathFinder.find_spec(f"{_PACKAGE}.{part}.{module}", places)
     return spec is not None and str(spec.origin).endswith(tuple(EXTENSION_SUFFIXES))
 
 
-compiled: Final[bool] = not install(os.environ) and _is_compiled(f"{_PACKAGE}.record.builder")
+compiled: Final[bool] = not install(os.environ) and _is_compiled("record", "builder")
 """True when the core runs compiled, False when interpreted (asked for, or not compiled at all)."""
 
 

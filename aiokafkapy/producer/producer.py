@@ -22,20 +22,16 @@ import warnings
 from asyncio import _get_running_loop
 from collections.abc import Iterable, Sequence
 from functools import partial
-from time import perf_counter, time
+from importlib import import_module
+from time import time
 from types import TracebackType
-from typing import Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 from ..common import Headers, PartitionInfo
 from ..errors import KafkaError, ProducerClosedError, WrongEventLoopError
 from ..observability import RateLimitedLogger, get_logger
-from ..protocol.api import ApiKey
-from ..protocol.messages import build_request
-from ..record.arrow import ColumnNames
 from . import forks
-from .config import ProducerConfig, make_config
 from .deliveries.delivery import Delivery, waiter_for
-from .intake.bulk import BulkSend
 from .intake.interceptors import ProducerInterceptors
 from .intake.partitioners import partitioner_for
 from .intake.pending_record import PendingRecord
@@ -43,11 +39,13 @@ from .intake.record_intake import RecordIntake
 from .intake.record_sender import K, RecordSender, V
 from .intake.serializers import Serializer, finish_serializing, prepare
 from .records import ProducerRecord, RecordMetadata
-from .runtime import UNBOUND, ProducerRuntime
-from .state import PRODUCER_STATES, ProducerState, why_unusable
-from .statistics import ProducerHealth, ProducerStatistics, health_of, metrics_of, statistics_of
-from .tables.arrow_send import ArrowSend
-from .tables.table_metadata import TableMetadata
+from .state import PRODUCER_STATES, UNBOUND, ProducerState, why_unusable
+
+if TYPE_CHECKING:
+    from .config import ProducerConfig
+    from .runtime import ProducerRuntime
+    from .statistics import ProducerHealth, ProducerStatistics
+    from .tables.table_metadata import TableMetadata
 
 __all__ = ["KafkaProducer"]
 
@@ -78,6 +76,11 @@ class KafkaProducer(RecordSender[K, V]):
         value_serializer: Serializer[V] | None = None,
         **options: Any,
     ) -> None:
+        # Imported with the first producer and not with the class: pydantic and kio take longer than all the rest. What
+        # only start() needs is imported here too, since here no event loop is kept waiting.
+        from .config import make_config
+
+        import_module(".runtime", __package__)
         self._state = PRODUCER_STATES.initial
         options |= {"key_serializer": key_serializer, "value_serializer": value_serializer}
         self._config = make_config(bootstrap_servers, config, options)
@@ -109,6 +112,8 @@ class KafkaProducer(RecordSender[K, V]):
             return
         if self._state is not ProducerState.NEW:
             raise self._why_unusable()
+        from .runtime import ProducerRuntime
+
         self._state = PRODUCER_STATES.transition(self._state, ProducerState.STARTING)
         runtime = ProducerRuntime(self._config, self._intake.partitioner, asyncio.get_running_loop())
         self._runtime_of_last_start = runtime
@@ -202,6 +207,8 @@ class KafkaProducer(RecordSender[K, V]):
         ``return_exceptions`` its error stands in its place, otherwise the first error is raised once all have an
         outcome, with a note of how many failed. Cancelling stops taking; what was accepted stays on its way.
         """
+        from .intake.bulk import BulkSend
+
         intake = self._intake
         bulk = BulkSend(self._check_usable(), topic, intake.accept, self._admitted, is_plain=intake.takes_plain_values)
         outcomes = await bulk.run(values_or_records)
@@ -232,6 +239,9 @@ class KafkaProducer(RecordSender[K, V]):
         ``topic`` None takes it from its column; a column that is missing is not used, unless it is the value's or its
         name was chosen. Errors and cancellation are as in ``send_many``; the result tells of partitions, and of rows.
         """
+        from ..record.arrow import ColumnNames
+        from .tables.arrow_send import ArrowSend
+
         names = ColumnNames(value_column, key_column, headers_column, topic_column, partition_column, timestamp_column)
         send = ArrowSend(self._check_usable, self._intake, self._admitted)
         send.open(topic, table_or_batch, names)
@@ -259,23 +269,25 @@ class KafkaProducer(RecordSender[K, V]):
 
         Raises KafkaTimeoutError after ``timeout`` seconds (default ``request_timeout_ms``), with the cause.
         """
-        runtime = self._check_usable()
-        started = perf_counter()
-        # No topics: version 0 would mean all of them.
-        await runtime.client.send_and_wait(ApiKey.METADATA, _build_ping, timeout=timeout, min_version=1)
-        return perf_counter() - started
+        return await self._check_usable().ping(timeout)
 
     @property
     def health(self) -> ProducerHealth:
         """Whether the producer can do its work; costs a walk over the batches without an outcome, no I/O."""
+        from .statistics import health_of
+
         return health_of(self.state, self._runtime_of_last_start)
 
     def statistics(self) -> ProducerStatistics:
         """The producer's counters at this moment; of the last life when it is closed."""
+        from .statistics import statistics_of
+
         return statistics_of(self._runtime_of_last_start)
 
     def metrics(self) -> dict[str, float]:
         """Kafka's metric names and their values; empty before ``start()``."""
+        from .statistics import metrics_of
+
         return metrics_of(self._runtime_of_last_start)
 
     @property
@@ -339,10 +351,6 @@ class KafkaProducer(RecordSender[K, V]):
         return runtime
 
 
-def _build_ping(version: int) -> Any:
-    return build_request(ApiKey.METADATA, version, topics=[], allow_auto_topic_creation=False)
-
-
 def _log_interceptor_error(log: RateLimitedLogger, hook: str, error: BaseException) -> None:
     log.log(hook, time(), logging.ERROR, "producer.interceptor_failed", hook=hook, error=repr(error))
 
@@ -353,4 +361,4 @@ class _NoRuntime:
     bound_loop = UNBOUND
 
 
-_NO_RUNTIME: Final = cast(ProducerRuntime, _NoRuntime())
+_NO_RUNTIME: Final = cast("ProducerRuntime", _NoRuntime())

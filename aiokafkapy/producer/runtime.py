@@ -17,7 +17,8 @@ import asyncio
 import math
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final
+from time import perf_counter
+from typing import Any, Final
 
 from ..client.network_client import NetworkClient
 from ..common import PartitionInfo, TopicPartition
@@ -32,6 +33,8 @@ from ..errors import (
     TopicAuthorizationFailedError,
 )
 from ..observability import RateLimitedLogger, get_logger
+from ..protocol.api import ApiKey
+from ..protocol.messages import build_request
 from .accumulator.producer_batch import ProducerBatch
 from .accumulator.record_accumulator import RecordAccumulator
 from .config import ProducerConfig
@@ -42,16 +45,14 @@ from .intake.partitioners import Partitioner
 from .metrics import SenderMetrics
 from .producer_metadata import ProducerMetadata
 from .sender.sender import Sender
+from .state import UNBOUND
 
-__all__ = ["UNBOUND", "ProducerRuntime"]
+__all__ = ["ProducerRuntime"]
 
 _SHOWN_PARTITIONS: Final = 5
 """Partitions named in the message of a time-out; there may be thousands."""
 WAITED_AT_ONCE: Final = 1000
 """Records for which a flush waits in one go: asyncio looks at each when the wait begins, and again when it ends."""
-
-UNBOUND: Final = object()
-"""Stands for the event loop of whoever has none."""
 
 _logger = get_logger(__name__)
 
@@ -213,6 +214,13 @@ class ProducerRuntime:
                 waiter.set_exception(ProducerClosedError("the producer was closed"))
                 waiter.exception()
 
+    async def ping(self, timeout: float | None) -> float:
+        """Ask a broker for a sign of life; returns the seconds it took."""
+        started = perf_counter()
+        # No topics: version 0 would mean all of them.
+        await self.client.send_and_wait(ApiKey.METADATA, _build_ping, timeout=timeout, min_version=1)
+        return perf_counter() - started
+
     def describe_pending(self) -> str:
         """How many records are pending, and of which partitions: for messages."""
         by_partition: dict[TopicPartition, int] = {}
@@ -317,6 +325,10 @@ def _error_of_batch(errors: Mapping[TopicPartition, KafkaError], batch: Producer
         error = error.fresh()
         error.outcome_unknown = True
     return error
+
+
+def _build_ping(version: int) -> Any:
+    return build_request(ApiKey.METADATA, version, topics=[], allow_auto_topic_creation=False)
 
 
 def _dropped_error(place: TopicPartition | str, count: int) -> KafkaError:

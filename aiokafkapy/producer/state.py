@@ -23,7 +23,10 @@ from ..errors import (
 )
 from ..states import StateTable
 
-__all__ = ["PRODUCER_STATES", "ProducerState", "why_unusable"]
+__all__ = ["PRODUCER_STATES", "UNBOUND", "ProducerState", "why_unusable"]
+
+UNBOUND: Final = object()
+"""Stands for the event loop of whoever has none."""
 
 
 class ProducerState(Enum):

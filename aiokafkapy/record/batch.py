@@ -22,12 +22,11 @@ from functools import partial
 from struct import Struct
 from typing import Final
 
-from crc32c import crc32c
-
 from ..common import ConsumedRecord
 from ..errors import CorruptMessageError, UnsupportedForMessageFormatError
 from .builder import RecordBatchBuilder, decode_records
 from .compression import Compression, decompress
+from .crc import crc32c
 from .encoding import BATCH_HEADER_SIZE, Buffer
 from .record_columns import RecordColumns
 

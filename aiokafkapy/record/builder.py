@@ -19,11 +19,10 @@ from collections.abc import Iterator, Sequence
 from struct import Struct
 from typing import Any, Final, TypeAlias
 
-from crc32c import crc32c
-
 from ..common import NO_TIMESTAMP, Headers
 from ..errors import CorruptMessageError, IllegalStateError, RecordTooLargeError
 from .compression import decompress
+from .crc import crc32c
 from .encoding import (
     BATCH_HEADER_SIZE,
     HEADS,

@@ -23,10 +23,9 @@ from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
 
-from crc32c import crc32c
-
 from aiokafkapy.errors import CorruptMessageError, IllegalStateError, RecordTooLargeError
 from aiokafkapy.record.compression import decompress
+from aiokafkapy.record.crc import library_crc32c
 
 __all__ = ["RecordBatchBuilder", "decode_records", "murmur2", "plain_sizes", "record_size_upper_bound"]
 
@@ -69,6 +68,15 @@ cdef uint32_t[32] SQUARES
 SQUARES[0] = ONE >> 8
 for _place in range(1, 32):
     SQUARES[_place] = product(SQUARES[_place - 1], SQUARES[_place - 1])
+
+# The library's function, from the first checksum on.
+cdef object _crc32c = None
+
+cdef object crc32c(object data, object crc=0):
+    global _crc32c
+    if _crc32c is None:
+        _crc32c = library_crc32c()
+    return _crc32c(data, crc)
 
 cdef array.array NO_SIZES = array.array("i")
 

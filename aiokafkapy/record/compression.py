@@ -19,9 +19,8 @@ from __future__ import annotations
 import zlib
 from enum import IntEnum
 from functools import cache
+from types import ModuleType
 from typing import Final, TypeAlias
-
-import cramjam
 
 from ..errors import ConfigurationError, CorruptMessageError
 
@@ -140,7 +139,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
     """
     codec, chosen = _resolved(codec, level)
     if codec is Compression.ZSTD:
-        return bytes(cramjam.zstd.compress(data, level=chosen))
+        return bytes(_cramjam().zstd.compress(data, level=chosen))
     if codec is Compression.LZ4:
         return _compress_lz4(data, chosen)
     if codec is Compression.SNAPPY:
@@ -198,7 +197,7 @@ def decompress(codec: int, data: Buffer, max_size: int) -> bytes | bytearray:
         if codec is Compression.SNAPPY:
             return _decompress_snappy(data, max_size)
         return _decompress_growing(codec, data, max_size)
-    except (cramjam.DecompressionError, zlib.error) as error:
+    except (_cramjam().DecompressionError, zlib.error) as error:
         raise CorruptMessageError(
             f"{len(data)} bytes cannot be decompressed as {codec.codec_name} into at most {max_size}: {error}"
         ) from error
@@ -223,7 +222,7 @@ def _compress_lz4(data: Buffer, level: int) -> bytes:
     for start in range(0, len(view), block_size):
         block = view[start : start + block_size]
         compressed = memoryview(
-            cramjam.lz4.compress_block(block, store_size=False) if fast else _lz4_high(block, level, is_quick)
+            _cramjam().lz4.compress_block(block, store_size=False) if fast else _lz4_high(block, level, is_quick)
         )
         if len(compressed) < len(block):
             parts += (len(compressed).to_bytes(4, "little"), compressed)
@@ -244,11 +243,11 @@ def _lz4_high(block: memoryview, level: int, is_quick: bool) -> memoryview:
     # of the GIL. It links the blocks of a frame, which is why Java's 64 KiB is all that it is given.
     level = min(max(level, LZ4_LOWEST), LZ4_HIGHEST)
     if is_quick:
-        stream = cramjam.lz4.Compressor(level=level, content_checksum=False, block_linked=False)
+        stream = _cramjam().lz4.Compressor(level=level, content_checksum=False, block_linked=False)
         stream.compress(bytes(block))
         frame = memoryview(stream.finish())
     else:
-        frame = memoryview(cramjam.lz4.compress(block, level=level))
+        frame = memoryview(_cramjam().lz4.compress(block, level=level))
     size = int.from_bytes(frame[LZ4_FRAME_BLOCK : LZ4_FRAME_BLOCK + 4], "little")
     start = LZ4_FRAME_BLOCK + 4
     return block if size & LZ4_IS_RAW else frame[start : start + size]
@@ -258,7 +257,7 @@ def _compress_snappy(data: Buffer) -> bytes:
     view = memoryview(data).cast("B")
     parts: list[Buffer] = [XERIAL_HEADER]
     for start in range(0, len(view), XERIAL_BLOCK):
-        block = memoryview(cramjam.snappy.compress_raw(view[start : start + XERIAL_BLOCK]))
+        block = memoryview(_cramjam().snappy.compress_raw(view[start : start + XERIAL_BLOCK]))
         parts += (len(block).to_bytes(4), block)
     return b"".join(parts)
 
@@ -309,18 +308,26 @@ def _is_xerial(view: memoryview, position: int) -> bool:
 
 
 def _decompress_snappy_block(block: memoryview, max_size: int, before: int = 0) -> bytes:
-    size = cramjam.snappy.decompress_raw_len(block)
+    size = _cramjam().snappy.decompress_raw_len(block)
     if before + size > max_size:
         raise _too_large(Compression.SNAPPY, max_size)
     if size > len(block) * SNAPPY_MOST_EXPANSION:
         raise CorruptMessageError(f"{len(block)} bytes of snappy say that they are {size} bytes decompressed")
-    return bytes(cramjam.snappy.decompress_raw(block))
+    return bytes(_cramjam().snappy.decompress_raw(block))
+
+
+@cache
+def _cramjam() -> ModuleType:
+    import cramjam  # with the first batch that needs it: most producers do not compress
+
+    module: ModuleType = cramjam
+    return module
 
 
 def _decompress_growing(codec: Compression, data: Buffer, max_size: int) -> bytearray:
     """Into a buffer that is tried larger and larger: the library stops at a buffer's end, and tells no size before."""
     module, expansion = (
-        (cramjam.lz4, LZ4_MOST_EXPANSION) if codec is Compression.LZ4 else (cramjam.zstd, ZSTD_MOST_EXPANSION)
+        (_cramjam().lz4, LZ4_MOST_EXPANSION) if codec is Compression.LZ4 else (_cramjam().zstd, ZSTD_MOST_EXPANSION)
     )
     # Bytes that are no such stream would otherwise have `max_size` reserved for them, however few they are.
     max_size = min(max_size, max(FIRST_OUTPUT, len(data) * expansion))
@@ -330,7 +337,7 @@ def _decompress_growing(codec: Compression, data: Buffer, max_size: int) -> byte
         try:
             del output[module.decompress_into(data, output) :]
             return output
-        except cramjam.DecompressionError:
+        except _cramjam().DecompressionError:
             # Too small a buffer and bad bytes look alike; the last, largest try tells.
             if capacity >= max_size:
                 raise

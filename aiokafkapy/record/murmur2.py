@@ -6,8 +6,12 @@ from the next. Kafka's counterparts: `Utils.murmur2`, `Utils.toPositive`, `Built
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from .builder import murmur2
-from .encoding import Buffer
+
+if TYPE_CHECKING:
+    from .encoding import Buffer
 
 __all__ = ["murmur2", "partition_for_key"]
 

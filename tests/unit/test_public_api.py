@@ -61,20 +61,69 @@ def test_every_public_method_says_what_it_promises() -> None:
     assert typing.get_type_hints(KafkaProducer.send)["return"] is RecordMetadata
 
 
-@pytest.mark.parametrize(
-    ("statement", "absent"),
-    [
-        ("import aiokafkapy", ["aiokafkapy.broker", "aiokafkapy.producer", "kio", "pyspark", "fastapi", "aiohttp"]),
-        (
-            "from aiokafkapy import KafkaProducer",
-            ["aiokafkapy.broker", "aiokafkapy.reader", "pyspark", "pyarrow", "fastapi", "aiohttp", "uvloop", "typer"],
-        ),
-    ],
-)
-def test_importing_is_light(statement: str, absent: list[str]) -> None:
-    program = f"{statement}\nimport sys\nprint([name for name in {absent!r} if name in sys.modules])"
+LIGHT = {
+    "aiokafkapy": {"_form", "common", "errors", "observability", "producer", "record", "states"},
+    "aiokafkapy.producer": {
+        "accumulator", "deliveries", "forks", "intake", "producer", "records", "state",
+    },
+    "aiokafkapy.observability": {"events", "rate_limit"},
+    # Cython's own, of the compiled core
+    "": {"cython_runtime", "_cython", "cython"},
+}  # fmt: skip
+"""What importing the producer's class may import: of the package, of two of its parts, and of other libraries."""
+
+
+def modules_after(program: str) -> set[str]:
+    """What a program of its own has imported, the standard library apart."""
+    show = "\nimport sys\nprint(*(name for name in sys.modules if name not in before))"
+    program = f"import sys\nbefore = set(sys.modules)\n{program}{show}"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    return {name for name in done.stdout.split() if name.partition(".")[0] not in sys.stdlib_module_names}
+
+
+def test_importing_the_package_imports_its_errors_and_nothing_else() -> None:
+    modules = {name for name in modules_after("import aiokafkapy") if name.startswith("aiokafkapy.")}
+    assert {name.split(".")[1] for name in modules} == {"_form", "errors"}
+
+
+def test_importing_the_producer_imports_no_other_library() -> None:
+    # Neither pydantic nor kio, which imports hypothesis where it is installed; no more time and room than asyncio's.
+    modules = modules_after("from aiokafkapy import KafkaProducer")
+    for package in ("aiokafkapy", "aiokafkapy.producer", "aiokafkapy.observability"):
+        inside = {
+            name.removeprefix(f"{package}.").partition(".")[0] for name in modules if name.startswith(f"{package}.")
+        }
+        assert inside <= LIGHT[package], package
+    others = {name.partition(".")[0].partition("_3_")[0] for name in modules if not name.startswith("aiokafkapy")}
+    assert others <= LIGHT[""]
+
+
+def test_importing_the_producer_does_without_what_is_slow_in_the_standard_library() -> None:
+    slow = ["importlib.metadata", "importlib.resources", "argparse", "uuid", "json", "email"]
+    program = f"from aiokafkapy import KafkaProducer\nimport sys\nprint(*(set({slow}) & set(sys.modules)))"
+    # Without `site`, whose path files import what they like.
+    path = repr([entry for entry in sys.path if entry])
+    command = [sys.executable, "-S", "-c", f"import sys\nsys.path[:] = {path}\n{program}"]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == []
+
+
+def test_a_producer_imports_no_edge_and_no_tool() -> None:
+    modules = modules_after("from aiokafkapy import KafkaProducer\nKafkaProducer('localhost:1')")
+    for absent in ("broker", "reader", "cli", "demo", "spark", "integrations", "testing"):
+        assert f"aiokafkapy.{absent}" not in modules
+    for absent in (
+        "crc32c",
+        "cramjam",
+        "structlog",
+        "rich",
+        "typer",
+        "uvloop",
+        "pyarrow",
+        "pyspark",
+        "fastapi",
+        "aiohttp",
+    ):
+        assert absent not in modules
 
 
 TYPED_PROGRAM = """\

@@ -26,9 +26,8 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from functools import partial
 from itertools import islice
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from ...cluster.cluster import Cluster
 from ...common import TopicPartition
 from ...errors import (
     BufferExhaustedError,
@@ -38,13 +37,16 @@ from ...errors import (
     MetadataTimeoutError,
     TopicAuthorizationFailedError,
 )
-from ..accumulator.record_accumulator import RecordAccumulator
 from ..deliveries.delivery import Delivery
 from ..deliveries.outcome_teller import COST_OF_ERROR, OutcomeTeller
-from ..producer_metadata import ProducerMetadata
 from .partitioners import Partitioner, choose_partition
 from .pending_record import PendingRecord
 from .topic_state import TopicState
+
+if TYPE_CHECKING:
+    from ...cluster.cluster import Cluster
+    from ..accumulator.record_accumulator import RecordAccumulator
+    from ..producer_metadata import ProducerMetadata
 
 __all__ = ["Admission"]
 

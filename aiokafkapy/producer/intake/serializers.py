@@ -13,14 +13,16 @@ encoding would hide mistakes.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Awaitable, Callable
+from functools import cache
 from inspect import isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from ...errors import SerializationError
 
 if TYPE_CHECKING:
+    from json import JSONEncoder
+
     from .pending_record import PendingRecord
 
 __all__ = [
@@ -71,7 +73,14 @@ def string_serializer(data: str) -> bytes:
 
 def json_serializer(data: Any) -> bytes:
     """Compact JSON in UTF-8."""
-    return json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
+    return _json_encoder().encode(data).encode()
+
+
+@cache
+def _json_encoder() -> JSONEncoder:
+    from json import JSONEncoder  # not everyone's, so it is imported with the first record that is JSON
+
+    return JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
 
 def prepare(serializer: Serializer[Any] | None) -> SyncSerializer | None:

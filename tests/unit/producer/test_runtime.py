@@ -19,7 +19,8 @@ from aiokafkapy.errors import (
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.deliveries.delivery import Delivery
 from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
-from aiokafkapy.producer.runtime import UNBOUND, ProducerRuntime
+from aiokafkapy.producer.runtime import ProducerRuntime
+from aiokafkapy.producer.state import UNBOUND
 from aiokafkapy.testing.ports import free_port
 
 from .sender_fakes import cluster_of
