@@ -7,6 +7,9 @@
     async def order(order: Order, producer: ProducerDep) -> int:
         return (await producer.send("orders", order.model_dump_json().encode())).offset
 
+With serializers, the dependency names what they take, for editors and type checkers: `ProducerDep[str, Order]` is a
+producer with keys of `str` and values of `Order`; without brackets anything goes.
+
 With a lifespan of one's own, ours goes into it:
 
     @asynccontextmanager
@@ -23,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from fastapi import APIRouter, Depends
 from fastapi.responses import JSONResponse
@@ -34,6 +37,17 @@ from aiokafkapy import KafkaProducer, ProducerConfig
 from aiokafkapy.errors import ProducerNotStartedError
 
 from .service import DRAIN_TIMEOUT, drain, liveness, readiness
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar
+
+    K = TypeVar("K", default=Any)
+    V = TypeVar("V", default=Any)
+else:
+    from typing import TypeVar
+
+    K = TypeVar("K")
+    V = TypeVar("V")
 
 __all__ = ["ProducerDep", "get_producer", "health_router", "kafka_lifespan"]
 
@@ -80,7 +94,8 @@ async def get_producer(connection: HTTPConnection) -> KafkaProducer[Any, Any]:
     return producer
 
 
-ProducerDep = Annotated[KafkaProducer[Any, Any], Depends(get_producer)]
+ProducerDep = Annotated[KafkaProducer[K, V], Depends(get_producer)]
+"""The application's producer as a parameter: `producer: ProducerDep`, or `ProducerDep[key type, value type]`."""
 
 
 def health_router(
