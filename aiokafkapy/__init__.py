@@ -3,8 +3,12 @@
 What most programs need is here: ``KafkaProducer``, its configuration and records, and ``errors``. The dev broker is in
 ``aiokafkapy.broker``, the edges are in ``aiokafkapy.integrations``, ``testing``, ``spark`` and ``cli``.
 
-Rule: importing this package imports neither pyspark, nor the broker, nor any extra; and it is the first of its modules
-to run, so it decides which form of the core is used (``_form``), before any of the core is imported.
+Rules:
+
+- Importing this package imports neither pyspark, nor the broker, nor any extra. ``KafkaProducer`` comes without any
+  library but asyncio; pydantic and kio are imported with the first producer that is made.
+- It is the first of its modules to run, so it decides which form of the core is used (``_form``), before any of the
+  core is imported.
 """
 
 from __future__ import annotations

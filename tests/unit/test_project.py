@@ -33,6 +33,8 @@ NOT_IMPORTED = (
     "aiokafkapy.reader",
     "aiokafkapy.spark",
     "aiokafkapy.testing",
+    "cramjam",
+    "crc32c",
     "fastapi",
     "opentelemetry",
     "prometheus_client",

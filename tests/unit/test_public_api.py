@@ -107,25 +107,6 @@ def test_importing_the_producer_does_without_what_is_slow_in_the_standard_librar
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == []
 
 
-def test_a_producer_imports_no_edge_and_no_tool() -> None:
-    modules = modules_after("from aiokafkapy import KafkaProducer\nKafkaProducer('localhost:1')")
-    for absent in ("broker", "reader", "cli", "demo", "spark", "integrations", "testing"):
-        assert f"aiokafkapy.{absent}" not in modules
-    for absent in (
-        "crc32c",
-        "cramjam",
-        "structlog",
-        "rich",
-        "typer",
-        "uvloop",
-        "pyarrow",
-        "pyspark",
-        "fastapi",
-        "aiohttp",
-    ):
-        assert absent not in modules
-
-
 TYPED_PROGRAM = """\
 from aiokafkapy import KafkaProducer, string_serializer
 plain = KafkaProducer("h:1")
