@@ -6,8 +6,9 @@ counterpart: it pushes nothing down.
 Rules:
 - Pruning never drops a row that a filter would keep: what is not understood prunes nothing, and Spark applies every
   filter again to the rows that come.
-- A lower bound of the time becomes the first offset whose record is not older: all before it are older. An upper bound
-  prunes nothing, as later offsets may have earlier times.
+- A lower bound of the time becomes the first offset whose record is not older: all before it are older. A bound at or
+  before the epoch prunes nothing, as Kafka looks up none, and no upper bound does, as later offsets may have earlier
+  times.
 """
 
 from __future__ import annotations
@@ -132,5 +133,7 @@ def _earliest_ms(kind: str, value: Any) -> int | None:
         return min(known) if len(known) == len(times) else None
     if kind not in _LOWER | _EQUAL or not isinstance(value, datetime.datetime) or value.tzinfo is None:
         return None
-    # Rounded down: Kafka's times are milliseconds. Before the epoch there is nothing to look up.
-    return max((value - _EPOCH) // datetime.timedelta(milliseconds=1), 0)
+    # Rounded down: Kafka's times are milliseconds.
+    earliest = (value - _EPOCH) // datetime.timedelta(milliseconds=1)
+    # Kafka looks up no time before the epoch, where -1 and -2 mean latest and earliest, and records may be older.
+    return earliest if earliest > 0 else None
