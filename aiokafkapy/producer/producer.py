@@ -45,7 +45,9 @@ if TYPE_CHECKING:
     from .config import ProducerConfig
     from .runtime import ProducerRuntime
     from .statistics import ProducerHealth, ProducerStatistics
+    from .tables.arrow_send import ArrowSend
     from .tables.table_metadata import TableMetadata
+    from .tables.table_send import TableSend
 
 __all__ = ["KafkaProducer"]
 
@@ -240,13 +242,34 @@ class KafkaProducer(RecordSender[K, V]):
         name was chosen. Errors and cancellation are as in ``send_many``; the result tells of partitions, and of rows.
         """
         from ..record.arrow import ColumnNames
-        from .tables.arrow_send import ArrowSend
 
         names = ColumnNames(value_column, key_column, headers_column, topic_column, partition_column, timestamp_column)
-        send = ArrowSend(self._check_usable, self._intake, self._admitted)
+        send = self._new_arrow_send()
         send.open(topic, table_or_batch, names)
         del table_or_batch  # its buffers are let go as they are encoded
         return await send.run(return_exceptions)
+
+    def open_table_send(
+        self,
+        topic: str | None,
+        *,
+        key_column: str | None = "key",
+        value_column: str = "value",
+        headers_column: str | None = "headers",
+        topic_column: str | None = "topic",
+        partition_column: str | None = "partition",
+        timestamp_column: str | None = "timestamp",
+    ) -> TableSend:
+        """Send tables one behind the other, in ``async with``, each as ``send_arrow`` does.
+
+        ``await tables.send(table)`` returns when the table's rows are in batches; awaiting what it returns gives the
+        table's outcome, and ``await tables.drain()`` waits for those of all. Rows keep their order over all tables.
+        """
+        from ..record.arrow import ColumnNames
+        from .tables.table_send import TableSend
+
+        names = ColumnNames(value_column, key_column, headers_column, topic_column, partition_column, timestamp_column)
+        return TableSend(self._new_arrow_send, topic, names)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Send everything now, without waiting out linger, and wait for the outcome of what was sent before the call.
@@ -330,6 +353,11 @@ class KafkaProducer(RecordSender[K, V]):
         if not record.is_serialized:
             await finish_serializing(record)
         return await record
+
+    def _new_arrow_send(self) -> ArrowSend:
+        from .tables.arrow_send import ArrowSend
+
+        return ArrowSend(self._check_usable, self._intake, self._admitted)
 
     def _check_usable(self) -> ProducerRuntime:
         runtime = self._runtime

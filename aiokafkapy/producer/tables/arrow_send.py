@@ -1,15 +1,15 @@
-"""``send_arrow``: the rows of a table in one call, and one result for all of them.
+"""`send_arrow`: the rows of a table in one call, and one result for all of them.
 
 Owns how a table is cut into windows, where the rows of a topic may go, what is done with rows that cannot be sent, and
-the turns between slices. Rows are planned and encoded by ``record/arrow_rows``, from the table's buffers; places in
-batches are given by ``RecordAppender.append_rows``. It knows no sockets. Java has no counterpart.
+the turns between slices. Rows are planned and encoded by `record/arrow_rows`, from the table's buffers; places in
+batches are given by `RecordAppender.append_rows`. It knows no sockets. Java has no counterpart.
 
 Rules:
 
 - The table's columns are checked before its first row is sent, and its buffers are let go as they are encoded.
 - Within a partition rows keep their order. Between two slices others run, and may send.
-- A table takes half of ``buffer_memory`` and waits for its own records then, so that others find room beside it.
-- A row that finds no room, or that comes behind others which wait, goes the way of ``enqueue``, and the rows behind it
+- A table takes half of `buffer_memory` and waits for its own records then, so that others find room beside it.
+- A row that finds no room, or that comes behind others which wait, goes the way of `enqueue`, and the rows behind it
   wait with it. With interceptors, or a partitioner of the user's, all rows go this way: these want to see each of them.
 - A row that cannot be sent stops no other. When the producer is closed, no more rows are taken.
 - A partition that does not exist is asked for once in a call; its rows then fail at once.
@@ -60,7 +60,7 @@ NO_ROUTE: Final = Route(0, 0)
 
 
 class ArrowSend:
-    """One call of ``send_arrow``: ``open()``, then ``run()``."""
+    """One table on its way: `open()`, then `run()`, or `append()` and `outcome()`."""
 
     def __init__(
         self,
@@ -99,7 +99,7 @@ class ArrowSend:
         self._is_pressed = False
 
     def open(self, topic: str | None, data: Any, names: ColumnNames) -> None:
-        """Look at a table and its columns; raises for whatever is wrong with them. The caller lets go of ``data``."""
+        """Look at a table and its columns; raises for whatever is wrong with them. The caller lets go of `data`."""
         if topic is not None and (not isinstance(topic, str) or not topic):
             raise InvalidTopicError(f"{topic!r} is not a topic: write its name", topic=str(topic))
         table = open_table(data)
@@ -121,9 +121,8 @@ class ArrowSend:
         """Send all rows, wait for their outcomes, and return them, or raise the first error. Also raises what reading a
         stream raises, and CancelledError.
         """
-        await self._send_table()
-        await self._places.settled()
-        metadata = TableMetadata(self._places, self._bytes)
+        await self.append()
+        metadata = await self.outcome()
         failed = metadata.failed
         if failed and not return_exceptions:
             row = next(iter(failed))
@@ -135,9 +134,8 @@ class ArrowSend:
             raise error
         return metadata
 
-    # --- tables, batches, windows ---
-
-    async def _send_table(self) -> None:
+    async def append(self) -> None:
+        """Put all rows into batches; raises what reading a stream raises."""
         table, self._table = self._table, None
         is_stream = table is None or table.row_count is None
         batches = iter(()) if table is None else table.batches
@@ -151,6 +149,13 @@ class ArrowSend:
                 return
             await self._send_batch(BatchReader(batch, self._schema))
             batch = None  # it may be the last one to hold the buffers, and the next one may take its time
+
+    async def outcome(self) -> TableMetadata:
+        """Wait until every row has its outcome, and return them."""
+        await self._places.settled()
+        return TableMetadata(self._places, self._bytes)
+
+    # --- tables, batches, windows ---
 
     async def _send_batch(self, reader: BatchReader) -> None:
         start = 0
@@ -271,7 +276,7 @@ class ArrowSend:
             rows.position += 1
 
     async def _wait_for_progress(self) -> None:
-        """Wait until something of this call has its outcome; after ``max_block_ms`` take the other half too."""
+        """Wait until something of this call has its outcome; after `max_block_ms` take the other half too."""
         runtime = self._runtime
         # Who set a linger waits for batches that wait themselves.
         hurry = runtime.accumulator.hurry() if runtime.config.linger_ms else None
@@ -282,7 +287,7 @@ class ArrowSend:
                 hurry.end()
 
     async def _send_row(self, rows: ArrowRows, row: int, topic: str, partition: int | None) -> None:
-        """Send one row as ``enqueue`` does."""
+        """Send one row as `enqueue` does."""
         self._unyielded += COST_OF_SINGLE_ROW
         rows.now_ms = now_ms()
         try:
@@ -297,7 +302,7 @@ class ArrowSend:
             self._bytes += RecordBatchBuilder(1).try_append(timestamp_ms, key, value, headers)
 
     def _fail(self, rows: ArrowRows, stop: int, error: KafkaError | None = None) -> None:
-        """Planned rows up to the place ``stop`` will not be sent; without an error because the producer was closed."""
+        """Planned rows up to the place `stop` will not be sent; without an error because the producer was closed."""
         self._unyielded += COST_OF_SINGLE_ROW
         self._places.add_failed(stop - rows.position, error or self._end_error)
         rows.position = stop
@@ -371,7 +376,7 @@ def _refusal(
     topic_errors: Mapping[str, KafkaError],
     index: int,
 ) -> KafkaError:
-    """Why a row could be sent nowhere: the ``index``-th of those that a plan refused."""
+    """Why a row could be sent nowhere: the `index`-th of those that a plan refused."""
     number, partition = numbers[index], partitions[index]
     topic = None if number == NULL_TOPIC else topics[number]
     if not topic:

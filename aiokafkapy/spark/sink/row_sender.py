@@ -1,7 +1,7 @@
-"""``send_partition``: one task's rows, from Spark's Arrow batches to acknowledged records.
+"""`send_partition`: one task's rows, from Spark's Arrow batches to acknowledged records.
 
 Owns a task's side of a write: the producer that its process keeps, the handing over of batches, and the report. The
-order of batches and their memory are ``TableQueue``'s. Spark's counterpart is ``KafkaRowWriter``.
+order of batches and their memory are `TableQueue`'s. Spark's counterpart is `KafkaRowWriter`.
 
 Rules:
 
@@ -64,7 +64,8 @@ async def _send_all(options: SinkOptions, feed: Feed[pa.RecordBatch]) -> dict[st
     try:
         async with _producer(options.properties) as producer:
             retried = producer.metrics()[_RETRIED]
-            queue = TableQueue(producer, options.topic, producer.statistics().buffer_memory // 2)
+            most_bytes = producer.statistics().buffer_memory // 2
+            queue = TableQueue(producer, options.topic, most_bytes, has_timestamps=options.has_timestamps)
             try:
                 while (batch := await feed.take()) is not None:
                     await queue.put(batch)

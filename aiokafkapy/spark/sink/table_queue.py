@@ -1,12 +1,11 @@
-"""``TableQueue``: tables sent one behind the other, several on their way at a time.
+"""`TableQueue`: a task's tables on their way through its producer, and the report of what became of their rows.
 
-Owns the order and the bound: a table's rows are put into batches when those of the table before it all are, and no more
-than a share of ``buffer_memory`` is without an outcome. Also the sentence about a row that failed. It lives on an event
-loop and knows no Spark; there is no counterpart in Java.
+Owns the bound, a share of `buffer_memory` that may be without an outcome, the sums of what is acknowledged, and the
+sentence about a row that failed. The order of tables is the producer's `open_table_send()`. It lives on an event loop
+and knows no Spark; there is no counterpart in Java.
 
 Rules:
 
-- Rows keep their order within a partition, over all tables: ``send_arrow`` itself promises it within one.
 - A table is kept until its rows have their outcome, so that an error can show the row; it is then forgotten, so that
   what is kept does not grow with the number of tables.
 - The first row that fails ends it: nothing more is taken.
@@ -16,17 +15,16 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ...common import TopicPartition
 from ...producer.producer import KafkaProducer
-from ...producer.tables.arrow_send import ArrowSend
-from ...producer.tables.table_metadata import TableMetadata
-from ...record.arrow import ColumnNames
 from .messages import TopicPartitionRange
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+    from ...producer.tables.table_metadata import TableMetadata
 
 __all__ = ["RowFailedError", "TableQueue"]
 
@@ -39,10 +37,12 @@ class RowFailedError(Exception):
 
 
 class TableQueue:
-    """Tables on their way through one producer; ``put`` each, then ``finish``."""
+    """Tables on their way through one producer; `put` each, then `finish`."""
 
-    def __init__(self, producer: KafkaProducer, topic: str | None, most_bytes: int) -> None:
-        self._producer = producer
+    def __init__(
+        self, producer: KafkaProducer[Any, Any], topic: str | None, most_bytes: int, *, has_timestamps: bool = True
+    ) -> None:
+        self._tables = producer.open_table_send(topic, timestamp_column="timestamp" if has_timestamps else None)
         self._topic = topic
         self._most_bytes = most_bytes
         # On their way
@@ -56,11 +56,9 @@ class TableQueue:
     async def put(self, table: pa.RecordBatch) -> None:
         """Send a table's rows; returns when all are in batches. Raises RowFailedError, for any table's row."""
         size = table.nbytes
-        while self._sent and (self._sent[0].is_settled or self._bytes_on_way + size > self._most_bytes):
+        while self._sent and (self._sent[0].outcome.done() or self._bytes_on_way + size > self._most_bytes):
             await self._take_first()
-        sent = _SentTable(self._producer, table, size)
-        await sent.send(self._topic)
-        self._sent.append(sent)
+        self._sent.append(_SentTable(table, size, await self._tables.send(table)))
         self._bytes_on_way += size
 
     async def finish(self) -> None:
@@ -70,8 +68,7 @@ class TableQueue:
 
     def close(self) -> None:
         """Forget what is on its way; nobody will ask for it."""
-        for sent in self._sent:
-            sent.settling.cancel()
+        self._tables.abandon()
         self._sent.clear()
 
     @property
@@ -82,7 +79,7 @@ class TableQueue:
     async def _take_first(self) -> None:
         """Wait for the outcome of the table that was sent first, and count it."""
         sent = self._sent[0]
-        metadata = await sent.settling
+        metadata = await sent.outcome
         del self._sent[0]
         self._bytes_on_way -= sent.size
         if metadata.failed:
@@ -99,32 +96,12 @@ class TableQueue:
                 known[2] = max(known[2], got.last_offset)
 
 
-class _SentTable(ArrowSend):
-    """``send_arrow`` in two steps: all rows are in batches, and all rows have their outcome."""
+class _SentTable(NamedTuple):
+    """A table whose rows are all in batches."""
 
-    def __init__(self, producer: KafkaProducer, table: pa.RecordBatch, size: int) -> None:
-        super().__init__(producer._check_usable, producer._intake, producer._admitted)
-        self.table = table
-        self.size = size
-        self.settling: asyncio.Task[TableMetadata]
-
-    async def send(self, topic: str | None) -> None:
-        """Put all rows into batches."""
-        self.open(topic, self.table, _NAMES)
-        await self._send_table()
-        self.settling = asyncio.create_task(self._settled())
-
-    @property
-    def is_settled(self) -> bool:
-        """True when every row has its outcome."""
-        return self.settling.done()
-
-    async def _settled(self) -> TableMetadata:
-        await self._places.settled()
-        return TableMetadata(self._places, self._bytes)
-
-
-_NAMES: Final = ColumnNames()
+    table: pa.RecordBatch
+    size: int
+    outcome: asyncio.Task[TableMetadata]
 
 
 def _row_failed(table: pa.RecordBatch, metadata: TableMetadata, rows_before: int, topic: str | None) -> RowFailedError:
