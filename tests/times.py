@@ -57,6 +57,9 @@ class Times:
         self._folders: defaultdict[str, Spent] = defaultdict(Spent)
         self._tests: defaultdict[str, Spent] = defaultdict(Spent)
 
+    def pytest_collection_finish(self) -> None:
+        self._used = used_by_the_family()
+
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Iterator[None]:
         report = yield
