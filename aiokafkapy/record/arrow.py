@@ -219,9 +219,21 @@ def _is_headers(kind: Any) -> bool:
     if not (types.is_list(kind) or types.is_large_list(kind)):
         return False
     entry = _plain_type(kind.value_type)
-    if not types.is_struct(entry) or min(entry.get_field_index("key"), entry.get_field_index("value")) < 0:
+    if not types.is_struct(entry) or min(places := _header_fields(entry)) < 0:
         return False
-    return _is_text(_plain_type(entry.field("key").type)) and _is_bytes(_plain_type(entry.field("value").type))
+    name, value = (_plain_type(entry.field(place).type) for place in places)
+    return _is_text(name) and _is_bytes(value)
+
+
+def _header_fields(entry: Any) -> tuple[int, int]:
+    """Where a header's name and value are in its struct; -1 where not. Spark takes the fields' names in any case."""
+    names = [field.name for field in entry]
+    lowered = [name.lower() for name in names]
+    key, value = (
+        names.index(part) if part in names else lowered.index(part) if part in lowered else -1
+        for part in ("key", "value")
+    )
+    return key, value
 
 
 def _is_partition(kind: Any) -> bool:
@@ -323,7 +335,7 @@ def _header_parts(lists: Any) -> tuple[BytesColumn, BytesColumn, NumberColumn]:
         return _bytes_of(names), _bytes_of(values), NumberColumn(len(names), 0, None, None, 0)
     entries = _plain_array(lists.values)
     kind = entries.type
-    names, values = (entries.field(kind.get_field_index(part)) for part in ("key", "value"))
+    names, values = (entries.field(place) for place in _header_fields(kind))
     nulls = NumberColumn(len(entries), entries.offset, _validity_of(entries), None, 0)
     return _bytes_of(names), _bytes_of(values), nulls
 

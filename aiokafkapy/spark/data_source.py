@@ -1,7 +1,7 @@
-"""``KafkaDataSource``: what Spark knows of us.
+"""`KafkaDataSource`: what Spark knows of us.
 
 Owns the name of the format, the columns of what is read, and which class does what; Spark's counterpart is
-``KafkaSourceProvider``. It knows no Kafka.
+`KafkaSourceProvider`. It knows no Kafka.
 
 Rule: this module is imported wherever a data source of any kind is looked up. What moves rows is imported when it is
 asked for.
@@ -9,7 +9,7 @@ asked for.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pyspark.sql.datasource import DataSource
 
@@ -21,21 +21,36 @@ if TYPE_CHECKING:
     from .source.reader import KafkaReader
     from .source.stream_reader import KafkaStreamReader
 
-__all__ = ["HEADERS_TYPE", "SOURCE_COLUMNS", "KafkaDataSource"]
+__all__ = ["KafkaDataSource", "SchemaError", "source_schema"]
 
 T = TypeVar("T")
 
-HEADERS_TYPE: Final = "array<struct<key: string, value: binary>>"
-SOURCE_COLUMNS: Final = (
-    "key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp, timestampType int"
-)
-"""The columns of Spark's own connector (``KafkaRecordToRowConverter.kafkaSchema``); headers come behind them."""
+
+def source_schema(include_headers: bool = False) -> StructType:
+    """The columns of Spark's own connector (`KafkaRecordToRowConverter.kafkaSchema`); headers come behind them.
+
+    Not as DDL, in which `timestamp` is what `spark.sql.timestampType` says.
+    """
+    from pyspark.sql import types
+
+    schema = types.StructType()
+    schema.add("key", types.BinaryType()).add("value", types.BinaryType()).add("topic", types.StringType())
+    schema.add("partition", types.IntegerType()).add("offset", types.LongType())
+    schema.add("timestamp", types.TimestampType()).add("timestampType", types.IntegerType())
+    if include_headers:
+        header = types.StructType().add("key", types.StringType()).add("value", types.BinaryType())
+        schema.add("headers", types.ArrayType(header))
+    return schema
+
+
+class SchemaError(ValueError):
+    """A read was given columns that a topic does not have."""
 
 
 class KafkaDataSource(DataSource):
-    """``format("aiokafkapy")``: Kafka's topics as tables and streams, with the columns and options of ``kafka``.
+    """`format("aiokafkapy")`: Kafka's topics as tables and streams, with the columns and options of `kafka`.
 
-    Writing needs ``.mode("append")``, which Spark asks of every data source written in Python.
+    Writing needs `.mode("append")`, which Spark asks of every data source written in Python.
     """
 
     @classmethod
@@ -43,37 +58,49 @@ class KafkaDataSource(DataSource):
         """The format's name."""
         return "aiokafkapy"
 
-    def schema(self) -> str:
-        """The columns of what is read, as DDL; ``headers`` only with ``includeHeaders``. Raises OptionError."""
+    def schema(self) -> StructType:
+        """The columns that a read has; `headers` only with `includeHeaders`. Raises OptionError."""
         from .options import parse_flag
 
-        if parse_flag("includeHeaders", self.options.get("includeHeaders", "false")):
-            return f"{SOURCE_COLUMNS}, headers {HEADERS_TYPE}"
-        return SOURCE_COLUMNS
+        return source_schema(parse_flag("includeHeaders", self.options.get("includeHeaders", "false")))
 
     def writer(self, schema: StructType, overwrite: bool) -> KafkaWriter:
-        """Checks columns and options, on the driver; raises OptionError and ColumnError, and for ``overwrite``."""
+        """Checks columns and options, on the driver; raises OptionError and ColumnError, and for `overwrite`."""
         from .sink.writer import KafkaWriter
 
         return _settled(KafkaWriter.plan(schema, self.options, overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> KafkaStreamWriter:  # noqa: N802
-        """As ``writer``, for each micro-batch and its commit. ``overwrite``, the mode complete, is as any other."""
+        """As `writer`, for each micro-batch and its commit. `overwrite`, the mode complete, is as any other."""
         from .sink.stream_writer import KafkaStreamWriter
 
         return _settled(KafkaStreamWriter.plan(schema, self.options, overwrite))
 
     def reader(self, schema: StructType) -> KafkaReader:
-        """Checks the options, on the driver; raises OptionError."""
+        """Checks options and columns, on the driver; raises OptionError and SchemaError."""
         from .source.reader import KafkaReader
 
+        self._check_schema(schema)
         return _settled(KafkaReader(self.options))
 
     def streamReader(self, schema: StructType) -> KafkaStreamReader:  # noqa: N802
-        """As ``reader``; lives on the driver as long as its query."""
+        """As `reader`; lives on the driver as long as its query."""
         from .source.stream_reader import KafkaStreamReader
 
+        self._check_schema(schema)
         return _settled(KafkaStreamReader(self.options))
+
+    def _check_schema(self, schema: StructType) -> None:
+        """Refuse a schema of the user's, which Spark hands over in place of ours, as the connector does."""
+        given, ours = (
+            [(field.name, field.dataType.simpleString()) for field in each.fields] for each in (schema, self.schema())
+        )
+        if given != ours:
+            raise SchemaError(
+                f"the schema is {schema.simpleString()}: expected none, the columns of a topic are fixed: leave out "
+                f".schema(...) and the columns of CREATE TABLE, and cast what is read, which is "
+                f"{self.schema().simpleString()}; a column 'headers' needs the option includeHeaders"
+            )
 
 
 def _settled(planned: T) -> T:

@@ -1,15 +1,16 @@
 """The options of a query: looked up in any case, checked, and those of Kafka translated.
 
-Owns what reading and writing share: parsing of values, ``OptionError``, and the way from ``kafka.*`` to the properties
-of our configurations. Spark's counterparts are ``KafkaSourceProvider`` and ``KafkaConfigUpdater``. It knows neither
-Spark nor asyncio.
+Owns what reading and writing share: parsing of values, `OptionError`, the way from `kafka.*` to the properties of our
+configurations, and the warning that names ignored options. Spark's counterparts are `KafkaSourceProvider` and
+`KafkaConfigUpdater`. It knows neither Spark nor asyncio.
 
 Rules:
 
-- Everything is checked on the driver, before a task runs; an error says option, value, and what is expected.
-- An option that nobody knows is an error that names the nearest one: a misspelt option must not be left out silently.
-- Names are looked up in lower case, since Spark hands them on so; Kafka's own names are in lower case anyway.
-- What only a Java client can do (JAAS, keystores in JKS, names of classes) is refused, with what to write instead.
+- Everything is checked on the driver, before a task runs; an error names option, value, and what is expected.
+- An option that the connector takes and that has no meaning here is ignored, with one warning. An option that would
+  change the result, and cannot be kept, is refused.
+- A name that is unknown to Kafka and to Spark's connector is refused, with the nearest one: it is misspelt.
+- Names are looked up in lower case, as Spark hands them on; Kafka's own names are in lower case.
 - No message shows a secret.
 """
 
@@ -17,39 +18,41 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final, NoReturn
 
 from ..client.config import ClientConfig
 from ..errors import ConfigurationError
-from ..observability import is_secret_name
+from ..observability import get_logger, is_secret_name
+from .kafka_options import KAFKA_OPTIONS
+from .worker.worker_log import show_warnings
 
 __all__ = [
     "OptionError",
     "Options",
-    "check_properties",
     "kafka_properties",
     "parse_flag",
     "parse_number",
+    "used_properties",
+    "warn_ignored",
 ]
 
 KAFKA_PREFIX: Final = "kafka."
 BOOTSTRAP_SERVERS: Final = "kafka.bootstrap.servers"
+TABLES: Final = (
+    "Is this a table of CREATE TABLE or saveAsTable? Spark gives a source in Python none of its options: use "
+    "CREATE TEMPORARY VIEW ... USING aiokafkapy OPTIONS (...), SELECT ... FROM t WITH (...), or save()"
+)
 
 _OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
 """What Spark itself reads, and hands on to us with the rest."""
 
-# Options of Kafka's Java client that have no meaning outside of a JVM, or are fixed here; and what to write instead.
+# Options of Kafka's Java client that would change what is read or written, or how a connection is secured, and that
+# cannot be kept outside of a JVM; and what to write instead.
 _JAVA_ONLY: Final[Mapping[str, str]] = {
-    "key.serializer": "nothing: keys are sent as the bytes of their column",
-    "value.serializer": "nothing: values are sent as the bytes of their column",
-    "key.deserializer": "nothing: keys are read as bytes, cast the column instead",
-    "value.deserializer": "nothing: values are read as bytes, cast the column instead",
-    "partitioner.class": "nothing for Kafka's default partitioner, or a column 'partition'",
     "interceptor.classes": "nothing: a Java class cannot run here, use a column expression instead",
-    "metric.reporters": "nothing: a Java class cannot run here",
     "security.providers": "nothing: a Java class cannot run here",
     "config.providers": "nothing: a Java class cannot run here, put the value itself",
-    "auto.include.jmx.reporter": "nothing: there is no JMX here",
     "sasl.jaas.config": "kafka.sasl.mechanism, kafka.sasl.username and kafka.sasl.password",
     "sasl.kerberos.kinit.cmd": "nothing: run kinit before the job",
     "ssl.engine.factory.class": "nothing: Python's ssl module is used",
@@ -59,6 +62,9 @@ _JAVA_ONLY: Final[Mapping[str, str]] = {
     "ssl.secure.random.implementation": "nothing: Python's ssl module is used",
 }
 _STORES: Final = ("ssl.keystore.type", "ssl.truststore.type")
+
+
+_logger = get_logger(__name__)
 
 
 class OptionError(ValueError):
@@ -80,23 +86,25 @@ class OptionError(ValueError):
 
 
 class Options(Mapping[str, str]):
-    """A query's options, in any case: ``options["startingOffsets"]``. ``known`` are the names that ours may have;
-    those beginning with ``kafka.`` are not looked at here. Raises OptionError for others, also for those in
-    ``elsewhere``, with what is said there.
+    """A query's options, in any case: `options["startingOffsets"]`.
+
+    `known` are the names of ours; those of `meaningless` are left out and listed in `ignored`. Names that begin with
+    `kafka.` are not checked here. Raises OptionError for any other name.
     """
 
-    def __init__(
-        self, options: Mapping[str, str], known: Iterable[str], elsewhere: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, options: Mapping[str, str], known: Iterable[str], meaningless: Iterable[str] = ()) -> None:
         self._spelling = {name.lower(): name for name in known}
         self._values: dict[str, str] = {}
-        hints = {name.lower(): hint for name, hint in (elsewhere or {}).items()}
+        self.ignored: list[str] = []
+        without_meaning = {name.lower(): name for name in meaningless}
         for name, value in options.items():
             lowered = name.strip().lower()
             if lowered in self._spelling or lowered.startswith(KAFKA_PREFIX):
                 self._values[lowered] = str(value)
+            elif lowered in without_meaning:
+                self.ignored.append(without_meaning[lowered])
             elif lowered not in _OF_SPARK:
-                self._refuse(lowered, str(value), hints)
+                self._refuse(lowered, str(value))
 
     def text(self, name: str) -> str | None:
         """The value without the space around it; None when it is not given. Raises OptionError when it is empty."""
@@ -114,7 +122,7 @@ class Options(Mapping[str, str]):
         return default if value is None else parse_flag(self._spelled(name), value)
 
     def number(self, name: str, default: int | None = None, minimum: int = 0) -> int | None:
-        """A whole number of at least ``minimum``. Raises OptionError for anything else."""
+        """A whole number of at least `minimum`. Raises OptionError for anything else."""
         value = self.get(name)
         return default if value is None else parse_number(self._spelled(name), value, minimum)
 
@@ -130,9 +138,7 @@ class Options(Mapping[str, str]):
     def _spelled(self, name: str) -> str:
         return self._spelling.get(name.lower(), name)
 
-    def _refuse(self, name: str, value: str, hints: Mapping[str, str]) -> NoReturn:
-        if name in hints:
-            raise OptionError(name, value, hints[name])
+    def _refuse(self, name: str, value: str) -> NoReturn:
         if name in ClientConfig.model_fields or name.replace(".", "_") in ClientConfig.model_fields:
             raise OptionError(name, value, f"its name to be {KAFKA_PREFIX}{name.replace('_', '.')}")
         spelled = [*self._spelling.values(), BOOTSTRAP_SERVERS]
@@ -146,7 +152,7 @@ class Options(Mapping[str, str]):
 
 
 def parse_flag(name: str, value: str) -> bool:
-    """``true`` or ``false`` in any case, as Scala's ``toBoolean``. Raises OptionError."""
+    """`true` or `false` in any case, as Scala's `toBoolean`. Raises OptionError."""
     lowered = str(value).strip().lower()
     if lowered not in ("true", "false"):
         raise OptionError(name, value, "'true' or 'false'")
@@ -154,7 +160,7 @@ def parse_flag(name: str, value: str) -> bool:
 
 
 def parse_number(name: str, value: str, minimum: int = 0) -> int:
-    """A whole number of at least ``minimum``. Raises OptionError."""
+    """A whole number of at least `minimum`. Raises OptionError."""
     text = str(value).strip()
     try:
         number = int(text)
@@ -165,9 +171,11 @@ def parse_number(name: str, value: str, minimum: int = 0) -> int:
     return number
 
 
-def kafka_properties(options: Mapping[str, str]) -> dict[str, str]:
-    """The options ``kafka.*`` under Kafka's own names. Raises OptionError without ``kafka.bootstrap.servers``, and for
-    what only a Java client can do.
+def kafka_properties(options: Mapping[str, str], refused: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The options `kafka.*` under Kafka's own names.
+
+    Raises OptionError without `kafka.bootstrap.servers`, for a name in `refused` with the text there, and for an option
+    that only a Java client can keep.
     """
     properties: dict[str, str] = {}
     for option, value in options.items():
@@ -175,35 +183,60 @@ def kafka_properties(options: Mapping[str, str]) -> dict[str, str]:
         if not lowered.startswith(KAFKA_PREFIX):
             continue
         name = lowered.removeprefix(KAFKA_PREFIX)
+        if refused is not None and name in refused:
+            raise OptionError(KAFKA_PREFIX + name, value, refused[name])
         _refuse_java(name, value)
         properties[name] = value
     if not properties.get("bootstrap.servers", "").strip():
-        raise OptionError(
-            BOOTSTRAP_SERVERS, properties.get("bootstrap.servers"), "the brokers' addresses, 'host:9092,host2:9092'"
-        )
+        expected = "the brokers' addresses, 'host:9092,host2:9092'"
+        # Spark gives a source in Python none of a table's options.
+        expected += "" if properties else f". {TABLES}"
+        raise OptionError(BOOTSTRAP_SERVERS, properties.get("bootstrap.servers"), expected)
     return properties
 
 
-def check_properties(config: type[ClientConfig], properties: Mapping[str, str]) -> None:
-    """Make the configuration that a task will make. Raises OptionError for a name or a value it refuses."""
+def used_properties(config: type[ClientConfig], properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties that `config` has. The others are options of Kafka with no meaning here.
+
+    Raises OptionError for a name that Kafka does not have, and for a value that `config` refuses.
+    """
     known = [field.replace("_", ".") for field in config.model_fields]
+    used: dict[str, str] = {}
     for name, value in properties.items():
-        if name.replace("-", ".").replace("_", ".") not in known:
-            near = difflib.get_close_matches(name, known, n=1, cutoff=0.6)
+        dotted = name.replace("-", ".").replace("_", ".")
+        if dotted in known:
+            used[name] = value
+        elif dotted not in KAFKA_OPTIONS:
+            near = difflib.get_close_matches(name, [*known, *KAFKA_OPTIONS], n=1, cutoff=0.6)
             expected = "no such option of Kafka" + (f": did you mean {KAFKA_PREFIX}{near[0]!s}?" if near else "")
             raise OptionError(KAFKA_PREFIX + name, value, expected)
     try:
-        config.from_properties(properties)
+        config.from_properties(used)
     except ConfigurationError as error:
-        raise OptionError(f"{KAFKA_PREFIX}*", _without_secrets(properties), f"other values: {error}") from error
+        raise OptionError(f"{KAFKA_PREFIX}*", _without_secrets(used), f"other values: {error}") from error
+    return used
+
+
+def warn_ignored(action: str, names: Iterable[str]) -> None:
+    """Log the options and columns that an action, `read` or `write`, ignores: one warning for all of them, and not
+    again in this process for the same ones, since a stream's writer is made anew for each micro-batch.
+    """
+    if told := ", ".join(sorted(names)):
+        _warn_once(action, told)
+
+
+@lru_cache(maxsize=1000)
+def _warn_once(action: str, names: str) -> None:
+    show_warnings()
+    _logger.warning("spark.ignored", action=action, names=names, reason="they have no meaning here")
 
 
 def _refuse_java(name: str, value: str) -> None:
-    """Raise for what has a meaning only in a JVM."""
+    """Raise for an option that only a Java client can keep."""
     instead = _JAVA_ONLY.get(name)
     if instead is None and name in _STORES and value.strip().upper() != "PEM":
         instead = "'PEM', and the certificates as files in that form: Java's keystores cannot be read here"
-    if instead is None and name.endswith((".class", ".classes")):
+    if instead is None and name.startswith(("sasl.", "ssl.")) and name.endswith(".class"):
         instead = "nothing: a Java class cannot run here"
     if instead is not None:
         raise OptionError(KAFKA_PREFIX + name, value, instead)

@@ -28,7 +28,7 @@ NOT_SHIPPED: Final = frozenset({"typer", "rich"})
 
 
 def shipping_conf(directory: Path) -> dict[str, str]:
-    """Settings for a session whose executors are other processes or machines: ``SparkSession.builder.config(map=…)``.
+    """Settings for a session whose executors are other processes or machines: `SparkSession.builder.config(map=…)`.
 
     Writes the archive into `directory`, which must be there until the session ends.
     """

@@ -19,7 +19,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from aiokafkapy.spark.data_source import SOURCE_COLUMNS
+from aiokafkapy.spark.data_source import source_schema
 
 __all__ = ["FLOOR", "FloorDataSource"]
 
@@ -36,9 +36,9 @@ class FloorDataSource(DataSource):
         """The format's name."""
         return FLOOR
 
-    def schema(self) -> str:
+    def schema(self) -> Any:
         """As ours."""
-        return SOURCE_COLUMNS
+        return source_schema()
 
     def writer(self, schema: Any, overwrite: bool) -> DataSourceArrowWriter:
         """Drops what it gets."""

@@ -1,4 +1,4 @@
-"""Spark's own connector, ``spark-sql-kafka-0-10``, reads what we write and writes what we read, on real Kafka."""
+"""Spark's own connector, `spark-sql-kafka-0-10`, reads what we write and writes what we read, on real Kafka."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
+from aiokafkapy.spark.kafka_options import KAFKA_OPTIONS
 from aiokafkapy.testing import ApacheKafka
 
 from .conftest import LoopThread
@@ -77,3 +78,10 @@ def test_keyed_rows_go_to_the_same_partitions(
         places[writer] = {row["key"]: row["partition"] for row in read(spark, OURS, kafka, name)}
     assert len(places[OURS]) == 2_000
     assert places[OURS] == places[JVM]
+
+
+def test_the_names_of_kafkas_options_are_those_of_its_clients(spark: SparkSession) -> None:
+    clients = spark._jvm.org.apache.kafka.clients  # type: ignore[union-attr]
+    names = {*clients.consumer.ConsumerConfig.configNames(), *clients.producer.ProducerConfig.configNames()}
+    assert len(names) > 100
+    assert {name for name in names if not name.startswith("internal.")} <= KAFKA_OPTIONS

@@ -1,4 +1,4 @@
-"""``spark.read.format("aiokafkapy")``: rows, columns and ranges; and what is told when something is wrong."""
+"""`spark.read.format("aiokafkapy")`: rows, columns and ranges; and what is told when something is wrong."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Sent = Callable[..., None]
 
 @pytest.fixture
 def source(spark: SparkSession) -> Callable[..., DataFrameReader]:
-    """``source(servers, subscribe=…, **options)``."""
+    """`source(servers, subscribe=…, **options)`."""
 
     def made(bootstrap_servers: str, **options: str) -> DataFrameReader:
         reader = spark.read.format("aiokafkapy").option("kafka.bootstrap.servers", bootstrap_servers)
@@ -45,7 +45,7 @@ def source(spark: SparkSession) -> Callable[..., DataFrameReader]:
 
 @pytest.fixture
 def send(loop_thread: Any) -> Sent:
-    """``send(servers, topic, records, **options)``: records as arguments of `KafkaProducer.enqueue`."""
+    """`send(servers, topic, records, **options)`: records as arguments of `KafkaProducer.enqueue`."""
 
     async def sent(servers: str, topic: str, records: list[dict[str, Any]], **options: Any) -> None:
         async with KafkaProducer(servers, **options) as producer:
@@ -141,6 +141,92 @@ def test_filters_that_are_pushed_down_give_the_same_rows_from_less(
         spark.conf.set(PUSHDOWN, before)
     assert found["true"] == (found["false"][0], 2)
     assert found["false"] == ([51, 53, 55, 57, 59], 4)
+
+
+def test_records_from_before_1970_are_not_lost_to_a_filter(
+    spark: SparkSession, source: Any, write: Any, broker: Any
+) -> None:
+    broker.create_topic("t")
+    years = spark.sql(
+        "select cast(y as string) as value, make_timestamp(y,1,2,0,0,0) as timestamp from values 1960,"
+        " 1940, 1969, 2000 as t(y)"
+    )
+    write(years.coalesce(1), broker.bootstrap_servers, topic="t")
+    assert spark.conf.get(PUSHDOWN) == "true"
+    frame = source(broker.bootstrap_servers, subscribe="t").load()
+    assert values(frame.where("timestamp >= timestamp'1950-01-01'")) == [1960, 1969, 2000]
+    assert values(frame.where("timestamp > timestamp'1970-01-01'")) == [2000]
+
+
+def test_a_session_whose_timestamps_have_no_zone_reads_as_any_other(
+    spark: SparkSession, source: Any, send: Sent, broker: Any, tmp_path: Path
+) -> None:
+    broker.create_topic("t")
+    send(broker.bootstrap_servers, "t", numbered(3))
+    options = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t", "startingOffsets": "earliest"}
+    spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    try:
+        frame = source(broker.bootstrap_servers, subscribe="t").load()
+        assert dict(frame.dtypes)["timestamp"] == "timestamp"
+        assert frame.where(f"unix_millis(timestamp) = {FIRST_MS + 1_000}").count() == 1
+        stream = spark.readStream.format("aiokafkapy").options(**options).load().selectExpr("timestamp", "value")
+        query = stream.writeStream.format("memory").queryName("ntz").option("checkpointLocation", str(tmp_path))
+        assert query.trigger(availableNow=True).start().awaitTermination(120)
+        assert values(spark.table("ntz")) == [0, 1, 2]
+    finally:
+        spark.conf.unset("spark.sql.timestampType")
+
+
+def test_a_schema_of_the_user_is_refused_on_the_driver(
+    spark: SparkSession, source: Any, broker: Any, tmp_path: Path
+) -> None:
+    broker.create_topic("t")
+    reader = source(broker.bootstrap_servers, subscribe="t")
+    with pytest.raises(PySparkException, match=r"the schema is struct<key:string,value:string>: expected none"):
+        reader.schema("key string, value string").load().collect()
+    stream = spark.readStream.format("aiokafkapy").option("kafka.bootstrap.servers", broker.bootstrap_servers)
+    frame = stream.option("subscribe", "t").schema("value string").load()
+    with pytest.raises(PySparkException, match=r"the schema is struct<value:string>: expected none"):
+        query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path)).start()
+        query.awaitTermination(60)
+
+
+def test_in_sql_views_and_options_of_a_query_work_and_tables_say_so(
+    spark: SparkSession, source: Any, send: Sent, broker: Any
+) -> None:
+    broker.create_topic("t")
+    send(broker.bootstrap_servers, "t", numbered(3))
+    given = f"'kafka.bootstrap.servers' '{broker.bootstrap_servers}', subscribe 't', topic 't'"
+    spark.sql(f"create temporary view kafka_view using aiokafkapy options ({given})")
+    assert values(spark.table("kafka_view")) == [0, 1, 2]
+    spark.sql(f"create table kafka_table using aiokafkapy options ({given})")
+    try:
+        with pytest.raises(PySparkException, match="CREATE TEMPORARY VIEW"):
+            spark.table("kafka_table").collect()
+        with pytest.raises(PySparkException, match="CREATE TEMPORARY VIEW"):
+            spark.sql("insert into kafka_table (value) values (binary('3'))")
+        told = ", ".join(f"{pair.split()[0]} = {pair.split()[1]}" for pair in given.split(", "))
+        assert values(spark.sql(f"select * from kafka_table with ({told})")) == [0, 1, 2]
+    finally:
+        spark.sql("drop table kafka_table")
+        spark.catalog.dropTempView("kafka_view")
+
+
+def test_a_dictionary_shared_with_the_connector_and_with_writes_is_taken(
+    spark: SparkSession, write: Any, broker: Any, source: Any
+) -> None:
+    broker.create_topic("t")
+    shared = {
+        "topic": "t", "subscribe": "t", "startingOffsets": "earliest", "groupIdPrefix": "g", "kafka.group.id": "g",
+        "kafka.session.timeout.ms": "45000", "kafka.acks": "all", "kafka.client.rack": "r",
+        "kafka.ssl.endpoint.identification.algorithm": "", "kafka.metrics.recording.level": "INFO",
+    }  # fmt: skip
+    frame = spark.sql(
+        "select '1' as value, 'noon' as timestamp, array(struct('a' as Key, binary('1') as Value)) as headers"
+    )
+    write(frame, broker.bootstrap_servers, **shared)
+    assert values(source(broker.bootstrap_servers, **shared).load("/x")) == [1]
+    assert [list(record.headers) for record in broker.records("t")] == [[("a", b"1")]]
 
 
 def test_what_is_wrong_is_told_on_the_driver(source: Any, send: Sent, broker: Any) -> None:

@@ -1,10 +1,11 @@
-"""A task's side of the Spark sink, without Spark: Arrow batches into ``send_partition``, against the dev broker."""
+"""A task's side of the Spark sink, without Spark: Arrow batches into `send_partition`, against the dev broker."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -76,6 +77,21 @@ async def test_a_second_task_writes_through_the_same_connection(broker: DevBroke
     await send(broker, [batch([b"5"])], "one", compression_type="lz4")
     assert broker.metrics()["connections_accepted"] > accepted
     assert [record.value for record in broker.records("one")] == [b"1", b"2", b"3", b"4", b"5"]
+
+
+async def test_header_fields_are_taken_in_any_case_as_spark_takes_them(broker: DevBroker) -> None:
+    kind = pa.list_(pa.struct([("Key", pa.string()), ("Value", pa.binary())]))
+    headers = pa.array([[{"Key": "a", "Value": b"1"}], None], kind)
+    value = pa.array([b"1", b"2"], pa.binary())
+    await send(broker, [pa.RecordBatch.from_pydict({"value": value, "headers": headers})], "one")
+    assert [list(record.headers) for record in broker.records("one")] == [[("a", b"1")], []]
+
+
+async def test_a_column_of_times_with_another_type_is_left_out(broker: DevBroker) -> None:
+    rows = pa.RecordBatch.from_pydict({"value": pa.array([b"1"], pa.binary()), "timestamp": pa.array(["noon"])})
+    options = SinkOptions.parse({"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": "one"})
+    await asyncio.to_thread(send_partition, replace(options, has_timestamps=False), iter([rows]))
+    assert len(broker.records("one")) == 1
 
 
 async def test_without_rows_nothing_is_opened(broker: DevBroker) -> None:

@@ -1,7 +1,7 @@
-"""``KafkaStreamWriter``: the sink of ``df.writeStream``.
+"""`KafkaStreamWriter`: the sink of `df.writeStream`.
 
 Owns what a micro-batch's calls differ in from a batch's: they have the number of the micro-batch. Everything else is
-``writer``'s. Spark's counterparts are ``KafkaStreamingWrite`` and ``KafkaStreamDataWriter``.
+`writer`'s. Spark's counterparts are `KafkaStreamingWrite` and `KafkaStreamDataWriter`.
 
 Rules:
 
@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Self
 from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
 
 from .messages import WrittenRows, log_aborted, log_committed
-from .sink_options import SinkOptions, check_columns
+from .sink_options import SinkOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -28,7 +28,7 @@ __all__ = ["KafkaStreamWriter"]
 
 
 class KafkaStreamWriter(DataSourceStreamArrowWriter):
-    """Writes a stream's rows to Kafka; made by ``plan`` on the driver and pickled to the tasks."""
+    """Writes a stream's rows to Kafka; made by `plan` on the driver and pickled to the tasks."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -36,9 +36,7 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
     @classmethod
     def plan(cls, schema: StructType, options: Mapping[str, str], overwrite: bool) -> Self:
         """Check everything that is known before there are rows. Raises OptionError, ColumnError."""
-        parsed = SinkOptions.parse(options)
-        check_columns(schema, parsed.topic)
-        return cls(parsed)
+        return cls(SinkOptions.parse(options).for_columns(schema))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRows:
         """Send a partition's rows and wait until all are acknowledged. Runs in a task."""

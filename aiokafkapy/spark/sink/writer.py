@@ -1,7 +1,7 @@
-"""``KafkaWriter``: the sink of ``df.write``.
+"""`KafkaWriter`: the sink of `df.write`.
 
-Owns the calls that Spark makes: on the driver ``plan``, ``commit`` and ``abort``, in a task ``write``. How rows are
-sent is ``row_sender``'s. Spark's counterparts are ``KafkaBatchWrite`` and ``KafkaDataWriter``.
+Owns the calls that Spark makes: on the driver `plan`, `commit` and `abort`, in a task `write`. How rows are
+sent is `row_sender`'s. Spark's counterparts are `KafkaBatchWrite` and `KafkaDataWriter`.
 
 Rules:
 
@@ -10,7 +10,7 @@ Rules:
   it failed stays, and its retry writes it again: at least once, as Spark's connector.
 - Nothing is opened for a partition without rows.
 
-Events: ``spark.committed`` (info) and ``spark.aborted`` (warning); rows, bytes, retries, seconds, topics.
+Events: `spark.committed` (info) and `spark.aborted` (warning); rows, bytes, retries, seconds, topics.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 
 from ..options import OptionError
 from .messages import WrittenRows, log_aborted, log_committed
-from .sink_options import SinkOptions, check_columns
+from .sink_options import SinkOptions
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -32,7 +32,7 @@ __all__ = ["KafkaWriter"]
 
 
 class KafkaWriter(DataSourceArrowWriter):
-    """Writes a DataFrame's rows to Kafka; made by ``plan`` on the driver and pickled to the tasks."""
+    """Writes a DataFrame's rows to Kafka; made by `plan` on the driver and pickled to the tasks."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options
@@ -42,9 +42,7 @@ class KafkaWriter(DataSourceArrowWriter):
         """Check everything that is known before there are rows. Raises OptionError, ColumnError."""
         if overwrite:
             raise OptionError("mode", "overwrite", "'append': records in Kafka cannot be overwritten, .mode('append')")
-        parsed = SinkOptions.parse(options)
-        check_columns(schema, parsed.topic)
-        return cls(parsed)
+        return cls(SinkOptions.parse(options).for_columns(schema))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRows:
         """Send a partition's rows and wait until all are acknowledged. Runs in a task."""

@@ -1,10 +1,10 @@
-"""What becomes of offsets that were asked for and are not there: ``failOnDataLoss``.
+"""What becomes of offsets that were asked for and are not there: `failOnDataLoss`.
 
-Owns the error, its wording and the choice between it and a warning. Spark's counterpart is ``reportDataLoss``.
+Owns the error, its wording and the choice between it and a warning. Spark's counterpart is `reportDataLoss`.
 
 Rule: gaps are no loss. Compaction and transactions leave offsets without a record, and nothing here is told of them.
 
-Event: ``source.data_lost`` (warning; what).
+Event: `source.data_lost` (warning; what).
 """
 
 from __future__ import annotations

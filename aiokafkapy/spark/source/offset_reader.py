@@ -1,14 +1,14 @@
 """What the driver asks the cluster: which partitions there are, and which offsets stand where.
 
 Owns a `TopicAdmin` and a `PartitionReader`, and how a read's limits become offsets. Spark's counterparts are
-``KafkaOffsetReaderAdmin`` and ``ConsumerStrategy``. It plans no tasks and knows no Spark.
+`KafkaOffsetReaderAdmin` and `ConsumerStrategy`. It plans no tasks and knows no Spark.
 
 Rules:
 - partitions are asked for each time, in one request, so that new ones are seen; offsets are one request per broker;
 - offsets that a user or a checkpoint names are held against the log before a task is made of them;
-- an end that lies before the offset known so far is asked for again (``fetchOffset.numRetries``): a new leader may
+- an end that lies before the offset known so far is asked for again (`fetchOffset.numRetries`): a new leader may
   not know all at once. Other failures that may pass are tried again by the clients themselves, for
-  ``default.api.timeout.ms``.
+  `default.api.timeout.ms`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ATTEMPTS_TO_FIND: Final = 4
 
 
 class KafkaOffsetReader:
-    """``async with KafkaOffsetReader(options) as offsets: …``; to be used by one task at a time."""
+    """`async with KafkaOffsetReader(options) as offsets: …`; to be used by one task at a time."""
 
     def __init__(self, options: SourceOptions) -> None:
         show_warnings()
@@ -114,7 +114,7 @@ class KafkaOffsetReader:
         """The offset of each partition at one end of a read.
 
         Raises OptionError for offsets of partitions that there are not, and where no record is as young as the start
-        must be, when ``startingOffsetsByTimestampStrategy`` says so.
+        must be, when `startingOffsetsByTimestampStrategy` says so.
         """
         unknown = sorted({*limit.offsets, *limit.timestamps} - set(partitions))
         if unknown:

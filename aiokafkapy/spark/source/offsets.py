@@ -1,11 +1,11 @@
 """Offsets as Spark's Kafka connector writes them, and what is reckoned with them.
 
 Owns the JSON of offsets and of partitions, ranges of offsets, how ranges become tasks, and how much a micro-batch may
-take. Knows no Spark and no connection. The connector's counterparts are ``JsonUtils``, ``KafkaOffsetRangeCalculator``
-and ``KafkaMicroBatchStream.rateLimit``.
+take. Knows no Spark and no connection. The connector's counterparts are `JsonUtils`, `KafkaOffsetRangeCalculator`
+and `KafkaMicroBatchStream.rateLimit`.
 
 Rules:
-- Offsets in JSON are ``{"topic": {"0": 23}}``, topics and partitions in order, as the connector's checkpoints have it:
+- Offsets in JSON are `{"topic": {"0": 23}}`, topics and partitions in order, as the connector's checkpoints have it:
   a query may go on from a checkpoint that the connector wrote.
 - A range's size counts offsets, not records: compaction and transactions leave gaps.
 """
@@ -39,7 +39,7 @@ JsonOffsets: TypeAlias = dict[str, dict[str, int]]
 
 
 class OffsetRange(NamedTuple):
-    """The offsets from `start` to before `end` of one partition. Java's ``KafkaOffsetRange``."""
+    """The offsets from `start` to before `end` of one partition. Java's `KafkaOffsetRange`."""
 
     topic: str
     partition: int
@@ -78,7 +78,7 @@ def offsets_from_json(offsets: Mapping[str, Mapping[str, int]]) -> dict[TopicPar
 
 
 def parse_offsets(text: str) -> dict[TopicPartition, int]:
-    """Read ``{"topicA":{"0":23,"1":-1}}``; ValueError says what is wrong with it."""
+    """Read `{"topicA":{"0":23,"1":-1}}`; ValueError says what is wrong with it."""
     found: dict[TopicPartition, int] = {}
     for topic, by_partition in _topics(text).items():
         if not isinstance(by_partition, dict):
@@ -93,7 +93,7 @@ def parse_offsets(text: str) -> dict[TopicPartition, int]:
 
 
 def parse_partitions(text: str) -> tuple[TopicPartition, ...]:
-    """Read ``{"topicA":[0,1]}``, in order; ValueError says what is wrong with it."""
+    """Read `{"topicA":[0,1]}`, in order; ValueError says what is wrong with it."""
     found: set[TopicPartition] = set()
     for topic, partitions in _topics(text).items():
         if not isinstance(partitions, list):

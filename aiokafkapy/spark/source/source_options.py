@@ -1,7 +1,7 @@
 """The options of a read: what to read, from where to where, in what portions.
 
-Owns names, defaults and checks of the source's options. Spark's counterparts are ``KafkaSourceProvider`` and
-``KafkaOffsetRangeLimit``: names, defaults and what is refused are its own, but where a line below says otherwise. It
+Owns names, defaults and checks of the source's options. Spark's counterparts are `KafkaSourceProvider` and
+`KafkaOffsetRangeLimit`: names, defaults and what is refused are its own, but where a line below says otherwise. It
 knows no connection.
 
 Rules:
@@ -9,9 +9,10 @@ Rules:
   before offsets, as in the connector.
 - Offsets and times in JSON need not name every partition, as they must with the connector: one that is not named is
   read from its first offset to its last.
-- ``subscribePattern`` is a regular expression of Python's ``re`` (the connector's are Java's) for the whole name.
-- A batch ignores what is about triggers, a stream refuses what is about the end.
-- Ours alone are ``commitGroup`` and ``maxPartitions``.
+- `subscribePattern` is a regular expression of Python's `re` (the connector's are Java's) for the whole name.
+- A batch ignores options of triggers, and both ignore those of consumer groups and of writing; a stream refuses options
+  of the end, as the connector does.
+- Ours alone are `commitGroup` and `maxPartitions`.
 """
 
 from __future__ import annotations
@@ -22,10 +23,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from ...common import TopicPartition
-from ...observability import get_logger
 from ...reader.config import ReaderConfig
 from ...reader.offset_lookup import EARLIEST, LATEST
-from ..options import KAFKA_PREFIX, OptionError, Options, check_properties, kafka_properties
+from ..options import KAFKA_PREFIX, OptionError, Options, kafka_properties, used_properties, warn_ignored
 from .offsets import PartitionOffsets, parse_offsets, parse_partitions
 
 __all__ = ["OffsetLimit", "SourceOptions", "Subscription", "parse_duration_ms"]
@@ -54,28 +54,17 @@ _KNOWN: Final = (
     "includeHeaders",
     "commitGroup",
 )
-_ELSEWHERE: Final[Mapping[str, str]] = {
-    "topic": "the topics to read in 'subscribe'; 'topic' is where to write",
-    "groupIdPrefix": "it to be left out: no consumer group is used; to let lag be watched, write 'commitGroup'",
-    "continuous": "a micro-batch trigger: Spark has no continuous processing for sources in Python",
+_MEANINGLESS: Final = ("topic", "path", "groupIdPrefix")
+"""What the connector takes and a read here ignores: it uses no consumer group."""
+_IN_CHECKPOINT: Final = "it to be left out: Spark's checkpoint has the offsets; see also 'commitGroup'"
+_REFUSED: Final[Mapping[str, str]] = {
+    "auto.offset.reset": "it to be left out: write 'startingOffsets' for where a new query begins; one that goes on "
+    "begins where it stopped",
+    "enable.auto.commit": _IN_CHECKPOINT,
+    "key.deserializer": "nothing: keys are read as bytes, cast the column instead",
+    "value.deserializer": "nothing: values are read as bytes, cast the column instead",
 }
-_NO_GROUP: Final = "it to be left out: no consumer group is used"
-# Options of Kafka's consumer that say what Spark or this source decides; and what to write instead.
-_NOT_OF_KAFKA: Final[Mapping[str, str]] = {
-    "group.id": f"{_NO_GROUP}; to let lag be watched, write 'commitGroup'",
-    "group.instance.id": _NO_GROUP,
-    "group.protocol": _NO_GROUP,
-    "group.remote.assignor": _NO_GROUP,
-    "partition.assignment.strategy": _NO_GROUP,
-    "session.timeout.ms": _NO_GROUP,
-    "heartbeat.interval.ms": _NO_GROUP,
-    "max.poll.interval.ms": _NO_GROUP,
-    "enable.auto.commit": "it to be left out: Spark's checkpoint has the offsets; see also 'commitGroup'",
-    "auto.commit.interval.ms": "it to be left out: Spark's checkpoint has the offsets; see also 'commitGroup'",
-    "auto.offset.reset": "it to be left out: write 'startingOffsets', which says where a new query begins; one that "
-    "goes on begins where it stopped",
-    "max.poll.records": "it to be left out: rows come in batches by bytes; see 'maxOffsetsPerTrigger'",
-}
+"""Options of Kafka's consumer that would change the result; the connector refuses them too."""
 _BULK: Final[Mapping[str, str]] = {
     # A task reads a single partition, as a rule: what one answer may have is what it may have of that one.
     "max.partition.fetch.bytes": str(8 * 1024 * 1024),
@@ -95,8 +84,6 @@ _MICROSECONDS: Final[Mapping[str, int]] = {
     "h": 3_600_000_000,
     "d": 86_400_000_000,
 }
-
-_logger = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +162,8 @@ class SourceOptions:
     @classmethod
     def parse(cls, given: Mapping[str, str], *, is_stream: bool) -> SourceOptions:
         """Read the options of a query, in any case. Raises OptionError."""
-        options = Options(given, _KNOWN, _ELSEWHERE)
+        options = Options(given, _KNOWN, _MEANINGLESS)
+        properties = _properties(options, is_stream)
         subscription = _subscription(options)
         starting = _limit(options, "starting", LATEST if is_stream else EARLIEST)
         ending = _limit(options, "ending", LATEST)
@@ -185,7 +173,7 @@ class SourceOptions:
         else:
             _check_batch(options, starting, ending)
         found = cls(
-            properties=_properties(options),
+            properties=properties,
             subscription=subscription,
             starting=starting,
             ending=ending,
@@ -212,7 +200,7 @@ class SourceOptions:
 
 
 def parse_duration_ms(option: str, text: str) -> int:
-    """A duration as Spark writes it, in milliseconds: ``15m``, ``90s``, ``500ms``; without a unit it is milliseconds.
+    """A duration as Spark writes it, in milliseconds: `15m`, `90s`, `500ms`; without a unit it is milliseconds.
     Raises OptionError.
     """
     match = _DURATION.fullmatch(text.strip().lower())
@@ -332,9 +320,6 @@ def _check_batch(options: Options, starting: OffsetLimit, ending: OffsetLimit) -
     if starting.timestamp_ms is not None and (ending.timestamp_ms or starting.timestamp_ms) < starting.timestamp_ms:
         expected = f"a time that is not later than endingTimestamp, {ending.timestamp_ms}"
         raise OptionError("startingTimestamp", options["startingTimestamp"], expected)
-    for name in _TRIGGERS:
-        if name in options:
-            _logger.warning("source.option_ignored", option=name, reason="a batch has no triggers")
 
 
 def _check_portions(options: Options, found: SourceOptions) -> None:
@@ -347,10 +332,10 @@ def _check_portions(options: Options, found: SourceOptions) -> None:
         raise OptionError("maxPartitions", options["maxPartitions"], expected)
 
 
-def _properties(options: Options) -> dict[str, Any]:
-    for name, expected in _NOT_OF_KAFKA.items():
-        if KAFKA_PREFIX + name in options:
-            raise OptionError(KAFKA_PREFIX + name, options[KAFKA_PREFIX + name], expected)
-    properties = kafka_properties(options)
-    check_properties(ReaderConfig, properties)
-    return {**_BULK, **properties}
+def _properties(options: Options, is_stream: bool) -> dict[str, Any]:
+    properties = kafka_properties(options, _REFUSED)
+    used = used_properties(ReaderConfig, properties)
+    triggers = () if is_stream else (name for name in _TRIGGERS if name in options)
+    unused = (KAFKA_PREFIX + name for name in properties if name not in used)
+    warn_ignored("read", [*options.ignored, *triggers, *unused])
+    return {**_BULK, **used}

@@ -1,4 +1,4 @@
-"""``Feed``: what a thread hands to a coroutine, a few items at a time.
+"""`Feed`: what a thread hands to a coroutine, a few items at a time.
 
 Owns the waiting on both sides: the thread's when the coroutine is behind, the coroutine's when there is nothing yet.
 It knows neither Spark nor what the items are.

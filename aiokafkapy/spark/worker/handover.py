@@ -1,7 +1,7 @@
 """Batches on their way from the event loop, which fetches ahead, to the thread that gives them to Spark.
 
 Owns the queue between the two and its bound. It knows nothing of what a batch is but its bytes. Spark's counterpart is
-``FetchedDataPool``.
+`FetchedDataPool`.
 
 Rules:
 - what waits is bounded in bytes: whoever puts asks for `room` before it fetches more, so at most one fetch is over;

@@ -4,15 +4,18 @@ import pickle
 
 import pytest
 
+from aiokafkapy.client.config import ClientConfig
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.reader.config import ReaderConfig
+from aiokafkapy.spark.kafka_options import KAFKA_OPTIONS
 from aiokafkapy.spark.options import (
     OptionError,
     Options,
-    check_properties,
     kafka_properties,
     parse_flag,
     parse_number,
+    used_properties,
+    warn_ignored,
 )
 
 SERVERS = {"kafka.bootstrap.servers": "host:9092"}
@@ -36,16 +39,21 @@ def test_options_are_found_in_any_case() -> None:
         ({"completely": "else"}, r"there are includeHeaders, kafka\.bootstrap\.servers, .*startingOffsets, topic and"),
         ({"bootstrap.servers": "h:1"}, r"expected its name to be kafka\.bootstrap\.servers"),
         ({"bootstrap_servers": "h:1"}, r"expected its name to be kafka\.bootstrap\.servers"),
-        ({"subscribe": "a"}, "expected it where a topic is read"),
     ],
 )
 def test_an_option_that_nobody_knows_is_refused_and_the_nearest_named(given: dict[str, str], sentence: str) -> None:
     with pytest.raises(OptionError, match=sentence):
-        Options(given, KNOWN, {"subscribe": "it where a topic is read"})
+        Options(given, KNOWN, ["subscribe"])
 
 
 def test_the_options_of_spark_itself_pass() -> None:
     assert len(Options({"checkpointLocation": "/somewhere", "queryName": "q"}, KNOWN)) == 0
+
+
+def test_options_without_a_meaning_here_are_left_out_and_listed() -> None:
+    options = Options({"SUBSCRIBE": "t", "path": "/x", "topic": "t"}, KNOWN, ["subscribe", "path", "groupIdPrefix"])
+    assert dict(options) == {"topic": "t"}
+    assert options.ignored == ["subscribe", "path"]
 
 
 def test_values_are_parsed() -> None:
@@ -76,13 +84,20 @@ def test_without_brokers_there_is_nothing_to_do(servers: dict[str, str]) -> None
         kafka_properties(servers)
 
 
+def test_without_any_option_the_error_names_what_works_in_sql() -> None:
+    with pytest.raises(OptionError, match=r"CREATE TEMPORARY VIEW .* SELECT \.\.\. FROM t WITH"):
+        kafka_properties({})
+    with pytest.raises(OptionError) as caught:
+        kafka_properties({"kafka.acks": "all"})
+    assert "VIEW" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("name", "value", "instead"),
     [
         ("sasl.jaas.config", 'x.PlainLoginModule required password="hush";', r"kafka\.sasl\.username"),
-        ("key.serializer", "org.apache.StringSerializer", "keys are sent as the bytes of their column"),
-        ("value.deserializer", "org.apache.StringDeserializer", "cast the column instead"),
-        ("partitioner.class", "com.acme.Mine", "a column 'partition'"),
+        ("interceptor.classes", "com.acme.Mine", "a column expression"),
+        ("security.providers", "com.acme.Mine", "a Java class cannot run here"),
         ("sasl.login.callback.handler.class", "com.acme.Mine", "a Java class cannot run here"),
         ("ssl.truststore.type", "JKS", "'PEM'"),
     ],
@@ -98,16 +113,37 @@ def test_certificates_as_files_are_no_matter_of_java() -> None:
     assert kafka_properties(SERVERS | {"kafka.ssl.truststore.type": "pem"})["ssl.truststore.type"] == "pem"
 
 
+def test_an_option_that_would_change_the_result_is_refused_with_what_to_write() -> None:
+    with pytest.raises(OptionError, match=r"'kafka\.auto\.offset\.reset' is 'latest': expected startingOffsets"):
+        kafka_properties(SERVERS | {"kafka.AUTO.offset.reset": "latest"}, {"auto.offset.reset": "startingOffsets"})
+
+
 def test_names_and_values_are_those_of_the_configuration() -> None:
     servers = kafka_properties(SERVERS)
-    check_properties(ProducerConfig, servers | {"linger.ms": "5", "compression.type": "LZ4"})
-    check_properties(ReaderConfig, servers | {"isolation.level": "read_committed"})
+    given = servers | {"linger.ms": "5", "compression.type": "LZ4"}
+    assert used_properties(ProducerConfig, given) == given
+    given = servers | {"isolation.level": "read_committed"}
+    assert used_properties(ReaderConfig, given) == given
     with pytest.raises(OptionError, match=r"'kafka.linger.sm' is '5': expected no such option .*kafka\.linger\.ms\?"):
-        check_properties(ProducerConfig, servers | {"linger.sm": "5"})
+        used_properties(ProducerConfig, servers | {"linger.sm": "5"})
     with pytest.raises(OptionError, match="linger_ms='soon' is not a whole number"):
-        check_properties(ProducerConfig, servers | {"linger.ms": "soon"})
-    with pytest.raises(OptionError, match=r"'kafka\.linger\.ms' is '5': expected no such option"):
-        check_properties(ReaderConfig, servers | {"linger.ms": "5"})
+        used_properties(ProducerConfig, servers | {"linger.ms": "soon"})
+
+
+@pytest.mark.parametrize("config", [ProducerConfig, ReaderConfig])
+def test_of_an_option_that_kafka_has_it_is_never_said_that_there_is_none(config: type[ClientConfig]) -> None:
+    servers = kafka_properties(SERVERS)
+    for name in KAFKA_OPTIONS - {field.replace("_", ".") for field in config.model_fields}:
+        assert used_properties(config, servers | {name: "1"}) == servers
+    assert {"client.rack", "ssl.endpoint.identification.algorithm", "metrics.recording.level"} < KAFKA_OPTIONS
+
+
+def test_what_is_ignored_is_said_in_one_warning_and_once(caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(3):
+        warn_ignored("read", ["kafka.group.id", "a-name-of-this-test"])
+    warn_ignored("read", [])
+    (told,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert "a-name-of-this-test, kafka.group.id" in told.getMessage()
 
 
 def test_an_error_survives_the_way_between_processes() -> None:

@@ -19,6 +19,7 @@ from pyspark.sql.types import (
 
 from aiokafkapy.spark.options import OptionError
 from aiokafkapy.spark.sink.sink_options import ColumnError, SinkOptions, check_columns
+from aiokafkapy.spark.source.source_options import _KNOWN
 
 SERVERS = {"kafka.bootstrap.servers": "host:9092"}
 TYPES: dict[str, DataType] = {
@@ -30,13 +31,14 @@ TYPES: dict[str, DataType] = {
     "ntz": TimestampNTZType(),
     "map": MapType(StringType(), BinaryType()),
     "headers": ArrayType(StructType([StructField("key", StringType(), False), StructField("value", BinaryType())])),
+    "Headers": ArrayType(StructType([StructField("Key", StringType()), StructField("Value", BinaryType())])),
     "texts": ArrayType(StructType([StructField("key", StringType()), StructField("value", StringType())])),
 }
 ALL = "key binary, value string, topic string, partition int, timestamp timestamp, headers headers"
 
 
 def schema(columns: str) -> StructType:
-    """``"value string, key int!"`` as Spark has it; with ``!`` never null."""
+    """`"value string, key int!"` as Spark has it; with `!` never null."""
     pairs = [column.split() for column in columns.split(", ") if column]
     return StructType([StructField(name, TYPES[kind.rstrip("!")], not kind.endswith("!")) for name, kind in pairs])
 
@@ -59,17 +61,35 @@ def test_kafkas_options_win_over_ours() -> None:
         ({}, r"option 'kafka.bootstrap.servers' is missing: expected the brokers' addresses"),
         (SERVERS | {"topik": "t"}, "option 'topik' is 't': expected no such option: did you mean 'topic'?"),
         (SERVERS | {"topic": ""}, "option 'topic' is '': expected a value"),
-        (SERVERS | {"subscribe": "t"}, "option 'subscribe' is 't': expected it where a topic is read"),
-        (SERVERS | {"path": "t"}, "option 'path' is 't': expected no path: the topic is the option 'topic'"),
         (SERVERS | {"includeHeaders": "yes"}, "option 'includeHeaders' is 'yes': expected 'true' or 'false'"),
         (SERVERS | {"kafka.acks": "2"}, "acks"),
         (SERVERS | {"kafka.transactional.id": "x"}, "option 'kafka.transactional.id' is 'x': expected nothing"),
-        (SERVERS | {"kafka.group.id": "x"}, "option 'kafka.group.id' is 'x': expected no such option"),
+        (SERVERS | {"kafka.group.di": "x"}, "option 'kafka.group.di' is 'x': expected no such option"),
+        (SERVERS | {"kafka.value.serializer": "x"}, "values are sent as the bytes of their column"),
+        (SERVERS | {"kafka.partitioner.class": "x"}, "a column 'partition'"),
     ],
 )
 def test_wrong_options_are_refused(given: dict[str, str], sentence: str) -> None:
     with pytest.raises(OptionError, match=sentence):
         SinkOptions.parse(given)
+
+
+def test_options_of_reading_are_ignored_in_a_write_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    shared = {name: "x" for name in _KNOWN if name != "includeHeaders"} | {"path": "/x", "groupIdPrefix": "g"}
+    of_consumer = {"kafka.group.id": "g", "kafka.key.deserializer": "X", "kafka.auto.offset.reset": "earliest"}
+    options = SinkOptions.parse(SERVERS | shared | of_consumer | {"topic": "t"})
+    assert options == SinkOptions.parse(SERVERS | {"topic": "t"})
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert all(name in told for name in (*shared, *of_consumer))
+
+
+def test_a_column_of_times_that_has_another_type_is_ignored_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    options = SinkOptions.parse(SERVERS | {"topic": "t"})
+    assert options.for_columns(schema("value string, timestamp timestamp")).has_timestamps
+    assert not options.for_columns(schema("value string, timestamp bigint")).has_timestamps
+    assert "column timestamp (bigint)" in caplog.text
+    with pytest.raises(ColumnError):
+        options.for_columns(schema("key string"))
 
 
 @pytest.mark.parametrize(
@@ -82,6 +102,8 @@ def test_wrong_options_are_refused(given: dict[str, str], sentence: str) -> None
         ("value binary, other map, offset bigint", "t"),
         ("value string, timestamp ntz", "t"),
         ("value string, headers headers", "t"),
+        ("value string, headers Headers", "t"),
+        ("value string, timestamp bigint", "t"),
     ],
 )
 def test_columns_that_can_be_written(columns: str, topic: str | None) -> None:
@@ -103,7 +125,6 @@ def test_columns_that_can_be_written(columns: str, topic: str | None) -> None:
         ("value string, key bigint", "t", "column 'key' is bigint: expected string or binary"),
         ("value string, topic binary", None, "column 'topic' is binary: expected string"),
         ("value string, partition bigint", "t", "column 'partition' is bigint: expected int"),
-        ("value string, timestamp bigint", "t", "column 'timestamp' is bigint: expected timestamp or timestamp_ntz"),
         ("value string, headers map", "t", "column 'headers' is map<string,binary>: expected array<st"),
         ("value string, headers texts", "t", "column 'headers' is array<"),
     ],

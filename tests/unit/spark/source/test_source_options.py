@@ -126,6 +126,16 @@ def test_a_batch_passes_over_what_is_about_triggers() -> None:
     parse({"maxOffsetsPerTrigger": "5", "minOffsetsPerTrigger": "2", "maxTriggerDelay": "1m"})
 
 
+def test_what_the_connector_takes_and_has_no_meaning_here_is_ignored_and_named(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    ours = {"topic": "u", "path": "/x", "groupIdPrefix": "g", "maxOffsetsPerTrigger": "5"}
+    kafkas = {"kafka.group.id": "g", "kafka.session.timeout.ms": "5", "kafka.acks": "all", "kafka.client.rack": "r"}
+    assert parse(ours | kafkas).properties == parse().properties
+    (told,) = [record.getMessage() for record in caplog.records]
+    assert all(name in told for name in (*ours, *kafkas))
+
+
 def test_nothing_to_read_is_refused() -> None:
     with pytest.raises(OptionError, match="exactly one of 'subscribe', 'subscribePattern' and 'assign'"):
         SourceOptions.parse({"kafka.bootstrap.servers": "localhost:9092"}, is_stream=False)
@@ -161,10 +171,7 @@ def test_nothing_to_read_is_refused() -> None:
         ({"maxPartitions": "2", "minPartitions": "2"}, "left out with minPartitions"),
         ({"failOnDataLoss": "maybe"}, "'true' or 'false'"),
         ({"commitGroup": "g"}, "a stream has it"),
-        ({"topic": "t"}, "the topics to read in 'subscribe'"),
-        ({"groupIdPrefix": "g"}, "no consumer group is used"),
         ({"startingOffset": "earliest"}, "did you mean 'startingOffsets'"),
-        ({"kafka.group.id": "g"}, "no consumer group is used; to let lag be watched, write 'commitGroup'"),
         ({"kafka.auto.offset.reset": "earliest"}, "write 'startingOffsets'"),
         ({"kafka.enable.auto.commit": "true"}, "Spark's checkpoint has the offsets"),
         ({"kafka.key.deserializer": "X"}, "cast the column instead"),
