@@ -1,4 +1,4 @@
-"""``df.write.format("aiokafkapy")``: what is in the topics afterwards, and what is refused."""
+"""`df.write.format("aiokafkapy")`: what is in the topics afterwards, and what is refused."""
 
 from __future__ import annotations
 
@@ -228,6 +228,7 @@ def test_a_broker_that_goes_and_comes_back_in_mid_job_loses_no_row(
     assert values(broker.records("t")) == list(range(60_000))
 
 
+@pytest.mark.usefixtures("_java")
 @pytest.mark.skipif(sys.platform != "linux", reason="needs two addresses of this machine")
 def test_a_task_that_is_run_twice_at_once_loses_no_row(broker: Broker, tmp_path: Path) -> None:
     broker.create_topic("t", 2)
