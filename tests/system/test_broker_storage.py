@@ -1,4 +1,4 @@
-"""A dev broker with a data folder: killed under load, it has every record it acknowledged, and knows who sent them."""
+"""A dev broker with a data folder: killed under load it keeps every acknowledged record; damaged files are named."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ async def check_sequences(client: RawClient, writer: Writer, written: int) -> No
 
 @pytest.mark.parametrize("torn", [1, 40, 200])
 async def test_a_write_cut_in_the_middle_is_truncated(tmp_path: Path, torn: int) -> None:
-    """What a kill between two halves of a write leaves behind, made by hand so that it happens each time."""
+    """The rest of a write that a kill cut in two, made by hand so that it happens each time."""
     async with DevBroker(data_dir=tmp_path) as broker:
         broker.create_topic("t", partitions=1)
         async with RawClient(broker.nodes[0]) as client:
@@ -299,7 +299,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept:
 
 
 class Warnings(logging.Handler):
-    """What the package warned of."""
+    """The package's warnings."""
 
     def __init__(self) -> None:
         super().__init__(logging.WARNING)

@@ -1,4 +1,4 @@
-"""Faults on demand, seen by somebody who counts every byte."""
+"""Faults on demand, seen by a client that counts every byte."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ async def test_a_fault_of_one_topic_leaves_the_others_alone_and_counts_once_per_
         assert body.topics[0].error_code == 29
 
 
-async def test_api_keys_and_errors_may_be_numbers_even_ones_nobody_knows() -> None:
+async def test_api_keys_and_errors_may_be_numbers_even_unknown_ones() -> None:
     async with DevBroker() as broker, RawClient(broker.nodes[0]) as client:
         broker.controls.fail_next(3, 4321)
         body = await client.call(ApiKey.METADATA, 13, topics=[{"name": "t"}])

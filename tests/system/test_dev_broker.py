@@ -1,4 +1,4 @@
-"""The dev broker over real sockets: life and death of nodes, the bounds of its queues, and bytes nobody should send."""
+"""The dev broker over real sockets: starting and stopping of nodes, the bounds of its queues, and malformed bytes."""
 
 from __future__ import annotations
 

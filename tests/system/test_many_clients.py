@@ -1,4 +1,4 @@
-"""The dev broker and those who are too many, too fast, too slow, or deaf: what they cost; others are served."""
+"""The dev broker with clients that are too many, too fast, too slow, or deaf: their cost is bounded."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_connections_made_too_fast_wait_and_are_served_at_the_rate() -> No
 
 
 async def test_clients_that_never_read_cost_one_answer_each() -> None:
-    """They ask for hundreds of megabytes. What is held is what the kernel did not take of one answer."""
+    """They ask for hundreds of megabytes. The broker holds only the part of one answer that the kernel did not take."""
     async with DevBroker(socket_send_buffer_bytes=4096) as broker:
         for number in range(100):
             broker.create_topic(f"a-topic-with-quite-a-long-name-{number}", partitions=10)

@@ -1,4 +1,4 @@
-"""What the broker's tests share: batches as a producer makes them, and a scheduler without time."""
+"""Shared by the broker's tests: batches as a producer makes them, and a scheduler without time."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from aiokafkapy.protocol.api import ApiKey
 
 
 class FakeCluster:
-    """Writes down what it was told."""
+    """Notes its calls."""
 
     def __init__(self) -> None:
         self.calls: list[tuple[Any, ...]] = []
@@ -133,7 +133,7 @@ def test_counts_are_per_api_and_node(controls: Controls) -> None:
     assert controls.request_count(ApiKey.PRODUCE) == 0
 
 
-def test_what_concerns_the_cluster_is_passed_on(controls: Controls, cluster: FakeCluster) -> None:
+def test_calls_for_the_cluster_are_passed_on(controls: Controls, cluster: FakeCluster) -> None:
     assert controls.drop_connections() == 3
     controls.stall_connections(True, node_id=2)
     controls.set_leader("t", 1, None)

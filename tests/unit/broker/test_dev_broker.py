@@ -1,4 +1,4 @@
-"""The registry of handlers, the shared state and what a DevBroker says of itself; its sockets are in tests/system."""
+"""The registry of handlers, the shared state and the properties of a DevBroker; its sockets are in tests/system."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_two_handlers_of_one_api_are_a_mistake() -> None:
         register(ApiKey.METADATA, versions=(0, 1))(lambda context, body: None)
 
 
-def test_sentinels_say_what_they_are() -> None:
+def test_sentinels_have_a_readable_repr() -> None:
     assert [repr(NO_RESPONSE), repr(CLOSE_CONNECTION)] == ["NO_RESPONSE", "CLOSE_CONNECTION"]
 
 

@@ -1,4 +1,4 @@
-"""What is said of errors, and which faults fit; how requests use them up is tested with the controls that arm them."""
+"""Faults, the partitions that they hit, and errors by code; how requests use faults up is tested with `controls`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_a_fault_of_a_topic_or_partition_fits_no_other() -> None:
     assert not Fault(ApiKey.PRODUCE, 6, False).is_partial
 
 
-def test_an_error_nobody_knows_keeps_its_number() -> None:
+def test_an_unknown_error_keeps_its_number() -> None:
     assert broker_error(6).code == 6
     assert isinstance(broker_error(6), NotLeaderOrFollowerError)
     assert broker_error(4711).code == 4711

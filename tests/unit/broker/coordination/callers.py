@@ -31,7 +31,7 @@ A = TopicPartition("t", 0)
 
 
 class Groups:
-    """A coordinator and what its callers were answered."""
+    """A coordinator with the answers to its callers."""
 
     def __init__(self, data_dir: Path | None = None, **config: object) -> None:
         self.scheduler = VirtualScheduler()

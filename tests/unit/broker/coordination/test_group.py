@@ -1,4 +1,4 @@
-"""A group's members, protocols and states; what is done with them is tested with `groups`."""
+"""A group's members, protocols and states; their changes are tested with `groups` and `rebalance`."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_votes_decide_among_the_protocols_all_have() -> None:
     assert group_of(member("a", "x", "y"), member("b", "y", "x")).select_protocol() == "x"
 
 
-def test_who_has_no_common_protocol_does_not_fit() -> None:
+def test_a_member_without_a_common_protocol_does_not_fit() -> None:
     group = group_of(member("a", "x", "y"), member("b", "y"))
     assert group.supports("consumer", [("y", b"")])
     assert not group.supports("consumer", [("x", b"")])

@@ -1,4 +1,4 @@
-"""Committed offsets: what is remembered, and that a crash takes nothing that was told."""
+"""Committed offsets: remembered, and not lost in a crash once acknowledged."""
 
 from __future__ import annotations
 

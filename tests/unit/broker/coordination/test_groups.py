@@ -61,7 +61,7 @@ def test_a_follower_with_other_metadata_starts_a_rebalance(groups: Groups) -> No
     assert groups.group.state is GroupState.PREPARING_REBALANCE
 
 
-def test_who_missed_the_answer_to_its_join_gets_it_again(groups: Groups) -> None:
+def test_a_member_that_missed_the_answer_to_its_join_gets_it_again(groups: Groups) -> None:
     (joined,) = groups.join()
     assert groups.join(joined.member_id) == [joined]
     assert groups.group.generation_id == 1
@@ -221,7 +221,7 @@ def test_committing_is_allowed_while_others_are_awaited_and_not_while_the_assign
         groups.commit(2, member_id=follower.member_id, generation_id=3)
 
 
-def test_nobody_in_particular_commits_while_the_group_is_empty(groups: Groups) -> None:
+def test_commits_from_outside_a_generation_are_taken_while_the_group_is_empty(groups: Groups) -> None:
     groups.commit(3)
     assert groups.group.state is GroupState.EMPTY
     with pytest.raises(IllegalGenerationError):

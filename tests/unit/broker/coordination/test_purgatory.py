@@ -59,7 +59,7 @@ async def test_a_cancelled_one_is_forgotten_and_not_asked_again(scheduler: Virtu
     assert (condition.attempts, len(purgatory), scheduler.pending) == (0, 0, 0)
 
 
-async def test_what_it_raises_goes_to_who_waits(scheduler: VirtualScheduler) -> None:
+async def test_an_exception_goes_to_the_waiting_request(scheduler: VirtualScheduler) -> None:
     purgatory = Purgatory(asyncio.get_running_loop(), scheduler)
 
     def fail(is_over: bool) -> None:

@@ -1,4 +1,4 @@
-"""Rebalances: who is waited for, for how long, and who is dropped."""
+"""Rebalances: members that join, wait, are dropped or leave, each in its time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_an_id_given_out_holds_the_group_up_until_it_is_used_or_its_time_is_over
     assert not groups.group.pending_members
 
 
-def test_the_initial_delay_gathers_all_who_come(groups: Groups) -> None:
+def test_the_initial_delay_gathers_all_members_that_come(groups: Groups) -> None:
     groups = Groups(group_initial_rebalance_delay_ms=3_000)
     first = groups.join()
     groups.scheduler.advance(2)
@@ -60,7 +60,7 @@ def test_the_initial_delay_ends_with_the_rebalance_timeout() -> None:
     assert len(first) == 1
 
 
-def test_who_does_not_join_again_in_time_is_dropped(groups: Groups) -> None:
+def test_a_member_that_does_not_join_again_in_time_is_dropped(groups: Groups) -> None:
     first = groups.alone()
     second = groups.join()
     for _ in range(11):
@@ -78,7 +78,7 @@ def test_members_wait_for_the_leaders_assignment(groups: Groups) -> None:
     groups.pair()
 
 
-def test_who_waits_for_a_sync_is_told_when_another_one_joins(groups: Groups) -> None:
+def test_a_member_that_waits_for_a_sync_is_told_when_another_one_joins(groups: Groups) -> None:
     leader, follower = groups.pair()
     joins = [groups.join(leader.member_id), groups.join(follower.member_id)]
     waiting = groups.sync(joins[1][0])
@@ -86,7 +86,7 @@ def test_who_waits_for_a_sync_is_told_when_another_one_joins(groups: Groups) -> 
     assert error(waiting) == "RebalanceInProgressError"
 
 
-def test_who_does_not_sync_in_time_is_dropped(groups: Groups) -> None:
+def test_a_member_that_does_not_sync_in_time_is_dropped(groups: Groups) -> None:
     leader, follower = groups.pair()
     (joined,) = [*groups.join(leader.member_id), *groups.join(follower.member_id)][-1:]
     waiting = groups.sync(joined)
@@ -101,7 +101,7 @@ def test_who_does_not_sync_in_time_is_dropped(groups: Groups) -> None:
     assert list(groups.group.members) == [follower.member_id]
 
 
-def test_who_is_not_heard_of_for_its_session_is_dropped(groups: Groups) -> None:
+def test_a_member_that_is_silent_for_its_session_is_dropped(groups: Groups) -> None:
     leader, follower = groups.pair()
     groups.scheduler.advance(SESSION - 1)
     groups.heartbeat(leader)
@@ -113,7 +113,7 @@ def test_who_is_not_heard_of_for_its_session_is_dropped(groups: Groups) -> None:
         groups.heartbeat(follower)
 
 
-def test_who_waits_for_an_answer_lives(groups: Groups) -> None:
+def test_a_member_that_waits_for_an_answer_lives(groups: Groups) -> None:
     first = groups.alone()
     second = groups.join()
     groups.scheduler.advance(SESSION * 2)

@@ -1,4 +1,4 @@
-"""Requests that write and read partitions, in any version, and what is in their answers."""
+"""Requests that write and read partitions, in any version, and the content of their responses."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def produce(
     first: int = 0,
     **fields: Any,
 ) -> Any:
-    """Produce batches to partitions `first`, `first` + 1 … and give what was answered for each."""
+    """Produce batches to partitions `first`, `first` + 1 … and return the response of each."""
     data = [{"index": first + index, "records": batch} for index, batch in enumerate(batches)]
     topic_data = [{**place(harness, version, 13, key="name"), "partition_data": data}]
     fields = {"acks": acks, "timeout": 1_000, "topic_data": topic_data, **fields}

@@ -1,4 +1,4 @@
-"""What an API answers when its handler fails, in every version."""
+"""The response of each API when its handler fails, in every version."""
 
 from __future__ import annotations
 

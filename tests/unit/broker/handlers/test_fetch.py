@@ -1,4 +1,4 @@
-"""Fetch: what comes back at once, and what a waiting fetch hears of."""
+"""Fetch: answers at once, and answers to a fetch that waited."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ async def test_a_fetch_waits_for_bytes_and_gets_them_in_the_same_turn(harness: H
     assert base_offsets(fetched(waiting.result())[0]) == [0, 1]
 
 
-async def test_a_fetch_answers_with_what_there_is_when_its_time_is_over(harness: Harness) -> None:
+async def test_a_fetch_answers_with_fewer_bytes_when_its_time_is_over(harness: Harness) -> None:
     produce(harness, make_batch())
     waiting = fetch(harness, 0, max_wait=500, min_bytes=10_000)
     harness.scheduler.advance(0.5)

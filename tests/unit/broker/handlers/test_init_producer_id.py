@@ -1,4 +1,4 @@
-"""InitProducerId: new ids, and what a producer that has one already is told."""
+"""InitProducerId: new ids, also for a producer that has one already."""
 
 from __future__ import annotations
 

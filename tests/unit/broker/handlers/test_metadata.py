@@ -31,14 +31,14 @@ async def test_metadata_makes_topics_with_the_brokers_number_of_partitions() -> 
         assert topic.partitions[1].replica_nodes == (2, 3, 1)
 
 
-async def test_metadata_refuses_names_that_are_none() -> None:
+async def test_metadata_refuses_invalid_names() -> None:
     async with socketless_node() as node:
         body = node.call(ApiKey.METADATA, 13, topics=[{"name": ""}, {"name": "a b"}, {"name": "fine"}])
         assert codes(body.topics) == [17, 17, 0]
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a b", "caf\u00e9", "x" * 250])
-async def test_metadata_refuses_names_that_are_none_also_where_no_topic_is_made(name: str) -> None:
+async def test_metadata_refuses_invalid_names_also_where_no_topic_is_made(name: str) -> None:
     async with socketless_node(auto_create_topics_enable=False) as node:
         for version, fields in ((3, {}), (13, {"allow_auto_topic_creation": False})):
             assert codes(node.call(ApiKey.METADATA, version, topics=[{"name": name}], **fields).topics) == [17]
@@ -55,7 +55,7 @@ async def test_metadata_finds_topics_by_id_from_version_12() -> None:
         assert (body.topics[0].topic_id, body.topics[0].error_code, body.error_code) == (unknown, 100, 0)
 
 
-async def test_metadata_shows_only_running_nodes_and_who_is_offline() -> None:
+async def test_metadata_shows_running_nodes_only_and_offline_replicas() -> None:
     async with socketless_node(nodes=3) as node:
         node.broker.create_topic("t")
         del node.state.running_nodes[1]

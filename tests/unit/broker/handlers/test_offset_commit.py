@@ -1,4 +1,4 @@
-"""OffsetCommit, OffsetFetch, OffsetDelete: what a group has read."""
+"""OffsetCommit, OffsetFetch, OffsetDelete: the offsets of a group."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def test_a_member_of_another_generation_does_not_commit(harness: Harness) 
         assert body.topics[0].partitions[0].error_code == code
 
 
-async def test_offsets_are_deleted_while_nobody_uses_them(harness: Harness) -> None:
+async def test_offsets_are_deleted_while_no_member_uses_them(harness: Harness) -> None:
     topics = [{"name": "t", "partitions": [{"partition_index": 0}, {"partition_index": 9}]}]
 
     def delete() -> Any:

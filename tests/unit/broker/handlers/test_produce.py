@@ -1,4 +1,4 @@
-"""Produce: what is appended, what is refused, and what a client is told of either."""
+"""Produce: batches appended and batches refused, with the responses to either."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def test_one_partition_that_fails_does_not_stop_the_others(harness: Harnes
 
 
 @pytest.mark.parametrize("version", range(3, 14))
-async def test_produce_to_the_wrong_node_says_who_leads(harness: Harness, version: int) -> None:
+async def test_produce_to_the_wrong_node_names_the_leader(harness: Harness, version: int) -> None:
     harness.topics.set_leader("t", 0, 3)
     batch = {"index": 0, "records": make_batch()}
     topic_data = [{**place(harness, version, 13, key="name"), "partition_data": [batch]}]
@@ -50,7 +50,7 @@ async def test_produce_to_the_wrong_node_says_who_leads(harness: Harness, versio
         assert [(node.node_id, node.host, node.port) for node in body.node_endpoints] == [(3, "localhost", 9094)]
 
 
-async def test_produce_while_nobody_leads_has_no_hint(harness: Harness) -> None:
+async def test_produce_without_a_leader_has_no_hint(harness: Harness) -> None:
     harness.topics.set_leader("t", 0, None)
     (answer,) = produce(harness, make_batch())
     assert (answer.error_code, answer.current_leader.leader_id, answer.current_leader.leader_epoch) == (6, -1, 1)

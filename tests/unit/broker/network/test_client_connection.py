@@ -116,7 +116,7 @@ async def test_a_lone_request_costs_no_pause() -> None:
     assert not transport.is_paused
 
 
-async def test_what_arrives_while_muted_stops_the_reading_even_if_it_is_no_whole_frame() -> None:
+async def test_bytes_that_arrive_while_muted_stop_the_reading_even_if_they_are_no_whole_frame() -> None:
     owner = FakeOwner()
     connection, transport = connect(owner)
     connection.data_received(frame(b"one"))

@@ -14,7 +14,7 @@ def test_a_rate_is_averaged_over_all_windows_but_one_from_the_start() -> None:
     assert rate.rate(now=50.0) == 100.0
 
 
-def test_a_rate_forgets_what_is_older_than_its_windows() -> None:
+def test_a_rate_forgets_samples_older_than_its_windows() -> None:
     rate = SampledRate(3, 1.0)
     rate.record(10, now=0.0)
     rate.record(20, now=1.5)

@@ -1,4 +1,4 @@
-"""Who may connect, and when."""
+"""Limits on the number of connections and their rate."""
 
 from __future__ import annotations
 

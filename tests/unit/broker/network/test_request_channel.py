@@ -16,7 +16,7 @@ class FakeConnection:
 
 
 class FakeProcessor:
-    """Keeps what it could not hand on, and hands it on when called back."""
+    """Keeps the requests that were refused, and sends them when called back."""
 
     def __init__(self, channel: RequestChannel) -> None:
         self.channel = channel

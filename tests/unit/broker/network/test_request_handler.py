@@ -1,4 +1,4 @@
-"""What becomes of a request between the queue and its handler, whatever its bytes are."""
+"""A request between the queue and its handler, with any bytes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ EVERY_VERSION = [
 
 
 async def check_survived(frame: bytes) -> None:
-    """One response or one parked request, and no handler that did not know what to do."""
+    """One response or one parked request, and no unexpected exception of a handler."""
     async with socketless_node() as node:
         with patch.object(request_handler, "logger") as logger:
             request = node.handle(frame)
@@ -114,7 +114,7 @@ async def test_an_unknown_api_or_version_closes_the_connection(api_key: int, ver
 
 
 @pytest.mark.parametrize("version", [5, 77, 32767])
-async def test_api_versions_of_the_future_is_answered_with_what_there_is(version: int) -> None:
+async def test_api_versions_of_the_future_is_answered_with_the_versions_served(version: int) -> None:
     async with socketless_node() as node:
         node.handle(struct.pack(">hhih", ApiKey.API_VERSIONS, version, 7, -1) + b"\0rubbish")
         correlation_id, body = decode_response(ApiKey.API_VERSIONS, 0, node.responses[0].buffer[4:])
@@ -129,7 +129,7 @@ async def test_a_string_longer_than_kafka_reads_closes_the_connection(size: int)
         assert last_action(node) is (ResponseAction.SEND if size == 32_767 else ResponseAction.CLOSE)
 
 
-async def test_api_versions_tells_exactly_what_is_handled() -> None:
+async def test_api_versions_tells_exactly_the_versions_served() -> None:
     async with socketless_node() as node:
         body = node.call(ApiKey.API_VERSIONS, 3, client_software_name="a-client.1", client_software_version="1.0-b")
         told = {key.api_key: (key.min_version, key.max_version) for key in body.api_keys}

@@ -82,7 +82,7 @@ async def test_connections_are_dealt_out_in_turn_and_past_full_processors() -> N
     assert [len(processor._new_connections) for processor in node.processors] == [4, CONNECTION_QUEUE_SIZE, 4]
 
 
-async def test_a_processor_that_stops_closes_and_counts_out_what_it_has() -> None:
+async def test_a_processor_that_stops_closes_and_counts_out_its_connections() -> None:
     node = server(num_network_threads=1)
     processor = node.processors[0]
     connection, transport = connected(processor)
@@ -137,7 +137,7 @@ async def test_responses_are_written_by_the_task_and_a_stall_holds_them_back() -
 
 
 @pytest.mark.parametrize("action", list(ResponseAction))
-async def test_what_each_action_does(action: ResponseAction) -> None:
+async def test_each_action_does_its_work(action: ResponseAction) -> None:
     node = server(num_network_threads=1)
     processor = node.processors[0]
     connection, transport = connected(processor)
@@ -152,7 +152,7 @@ async def test_what_each_action_does(action: ResponseAction) -> None:
     processor.stop()
 
 
-async def test_a_frame_that_is_none_is_counted_as_invalid() -> None:
+async def test_an_impossible_frame_is_counted_as_invalid() -> None:
     node = server(num_network_threads=1)
     connection, _ = connected(node.processors[0])
     connection.data_received(b"\xff\xff\xff\xff")

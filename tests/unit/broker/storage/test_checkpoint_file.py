@@ -16,7 +16,7 @@ from aiokafkapy.broker.storage.checkpoint_file import (
 REMEDY = "delete it"
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
+def test_content_is_read_as_written(tmp_path: Path) -> None:
     path = tmp_path / "new" / "file"
     assert read_checkpoint(path, REMEDY) is None
     write_checkpoint(path, b"old")

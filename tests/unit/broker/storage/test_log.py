@@ -1,4 +1,4 @@
-"""The partition log, on memory and on files alike: what it takes, what it gives back, what survives."""
+"""The partition log, on memory and on files alike: appends, reads, look-ups, recovery."""
 
 from __future__ import annotations
 
@@ -233,7 +233,7 @@ def test_deleting_records_moves_the_start_and_never_back(open_log: OpenLog) -> N
 
 
 @pytest.mark.parametrize("offset", [4, -2])
-def test_deleting_what_is_not_there_is_out_of_range(open_log: OpenLog, offset: int) -> None:
+def test_deleting_beyond_the_log_is_out_of_range(open_log: OpenLog, offset: int) -> None:
     log = open_log()
     append(log, make_batch([b"a"] * 3))
     with pytest.raises(OffsetOutOfRangeError):

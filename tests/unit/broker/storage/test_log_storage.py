@@ -1,4 +1,4 @@
-"""Files and memory under the logs; what a log makes of them is tested with `log`."""
+"""Files and memory under the logs; the logs on them are tested with `log`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path, files: OpenFiles) ->
     return MemoryStorage() if request.param == "memory" else FileStorage(tmp_path / "0", files)
 
 
-def test_what_is_appended_is_read_by_position(storage: LogStorage) -> None:
+def test_appended_bytes_are_read_by_position(storage: LogStorage) -> None:
     for offset, pieces in enumerate([(b"ab",), (b"cd", memoryview(b"ef")), (b"g",)]):
         storage.append(pieces, offset, 3)
     assert storage.size == 7

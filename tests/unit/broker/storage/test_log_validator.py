@@ -52,7 +52,7 @@ def with_header(batch: bytes, offset: int, form: str, value: int) -> bytes:
         (make_batch(producer=(5, 0, -1)), "Invalid sequence number -1 in record batch with producerId 5"),
     ],
 )
-def test_a_batch_that_is_not_what_it_says_is_refused(open_log: OpenLog, batch: bytes, problem: str) -> None:
+def test_a_batch_whose_header_is_wrong_is_refused(open_log: OpenLog, batch: bytes, problem: str) -> None:
     log = open_log()
     with pytest.raises(InvalidRecordError, match=problem):
         append(log, batch)
@@ -60,7 +60,7 @@ def test_a_batch_that_is_not_what_it_says_is_refused(open_log: OpenLog, batch: b
 
 
 @pytest.mark.parametrize("garbage", [b"x" * 100, bytes(100), with_header(make_batch(), 16, ">b", 3)])
-def test_what_is_no_batch_is_corrupt_or_of_an_old_format(open_log: OpenLog, garbage: bytes) -> None:
+def test_bytes_that_are_no_batch_are_corrupt_or_of_an_old_format(open_log: OpenLog, garbage: bytes) -> None:
     log = open_log()
     with pytest.raises((CorruptMessageError, InvalidRecordError)):
         append(log, garbage)

@@ -1,4 +1,4 @@
-"""Topic options: known by Kafka's names, checked, and what the log sees of them."""
+"""Topic options: known by Kafka's names, checked, and as the log sees them."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from ..support import make_batch
 from .logs import OpenRegistry
 
 
-def test_what_was_left_half_made_is_removed(open_registry: OpenRegistry) -> None:
+def test_a_topic_left_half_made_is_removed(open_registry: OpenRegistry) -> None:
     topic = open_registry().create("t", 1)
     assert topic.folder is not None
     (topic.folder / "topic.json").unlink()
@@ -21,7 +21,7 @@ def test_what_was_left_half_made_is_removed(open_registry: OpenRegistry) -> None
     assert not topic.folder.exists()
 
 
-def test_what_was_left_half_deleted_is_removed(
+def test_a_topic_left_half_deleted_is_removed(
     open_registry: OpenRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     registry = open_registry()
@@ -50,7 +50,7 @@ def test_a_topic_whose_description_is_missing_or_damaged_is_refused_and_kept(ope
     assert [record.value for record in open_registry().get("t").partitions[0].log.records()] == [b"kept"]  # type: ignore[union-attr]
 
 
-def test_a_partition_nobody_wrote_to_costs_no_file(open_registry: OpenRegistry, tmp_path: Path) -> None:
+def test_a_partition_without_records_costs_no_file(open_registry: OpenRegistry, tmp_path: Path) -> None:
     open_registry().create("t", 50)
     files = [path for path in (tmp_path / "topics").rglob("*") if path.is_file()]
     assert [path.name for path in files] == ["topic.json"]

@@ -1,4 +1,4 @@
-"""Topics: what may be created, who leads, and what is there after a restart."""
+"""Topics: created, led, altered, deleted, and there again after a restart."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_altering_reaches_the_logs(registry: TopicRegistry) -> None:
 # deleting
 
 
-def test_a_deleted_topic_is_gone_and_whoever_watches_is_told(open_registry: OpenRegistry, tmp_path: Path) -> None:
+def test_a_deleted_topic_is_gone_and_its_watchers_are_told(open_registry: OpenRegistry, tmp_path: Path) -> None:
     registry = open_registry()
     partition = registry.create("t", 1).partitions[0]
     partition.log.append(make_batch(), 0, 0)
