@@ -16,13 +16,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any
 
 from .scheduler import Scheduler, TimerHandle
 
 __all__ = ["Purgatory"]
 
-TryComplete = Callable[[bool], Any]
+TryComplete = Callable[[bool], object]
 """Called with whether the time is over; returns the result, or None for "not yet" (only when it is not over)."""
 
 
@@ -39,7 +38,7 @@ class Purgatory:
     def __len__(self) -> int:
         return len(self._operations)
 
-    def wait(self, keys: Iterable[Hashable], timeout: float, try_complete: TryComplete) -> asyncio.Future[Any]:
+    def wait(self, keys: Iterable[Hashable], timeout: float, try_complete: TryComplete) -> asyncio.Future[object]:
         """A future of the result of `try_complete`, which is called at each `check` of one of the keys, and after
         `timeout` seconds.
 
@@ -83,7 +82,11 @@ class _Operation:
     __slots__ = ("future", "keys", "purgatory", "timer", "try_complete")
 
     def __init__(
-        self, purgatory: Purgatory, keys: tuple[Hashable, ...], try_complete: TryComplete, future: asyncio.Future[Any]
+        self,
+        purgatory: Purgatory,
+        keys: tuple[Hashable, ...],
+        try_complete: TryComplete,
+        future: asyncio.Future[object],
     ) -> None:
         self.purgatory = purgatory
         self.keys = keys
@@ -117,6 +120,6 @@ class _Operation:
 
     # asyncio callbacks
 
-    def on_done(self, future: asyncio.Future[Any]) -> None:
+    def on_done(self, future: asyncio.Future[object]) -> None:
         # Only a cancelled one is still here; finish() is harmless for the others.
         self.finish()

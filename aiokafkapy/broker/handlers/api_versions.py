@@ -11,7 +11,6 @@ notes: the response's header is always version 0; a version we do not know is an
 from __future__ import annotations
 
 import re
-from typing import Any
 
 from ...errors import InvalidRequestError, UnsupportedVersionError
 from ...protocol.api import ApiKey
@@ -25,7 +24,7 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 @register(ApiKey.API_VERSIONS, versions=(0, 4))
-def handle(context: RequestContext, body: Any) -> Body:
+def handle(context: RequestContext, body: Body) -> Body:
     """The ranges of every registered handler."""
     if context.api_version >= 3 and not (
         _SOFTWARE.fullmatch(body.client_software_name) and _SOFTWARE.fullmatch(body.client_software_version)

@@ -19,13 +19,13 @@ from . import Body, error_message, register
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
     """The error on every topic."""
     return context.respond(results=[_result(requested.name, error) for requested in body.topics])
 
 
 @register(ApiKey.CREATE_PARTITIONS, versions=(0, 3), error=error_response)
-def handle(context: RequestContext, body: Any) -> Body:
+def handle(context: RequestContext, body: Body) -> Body:
     """Each topic by itself. Too many partitions in all fail every topic."""
     topics = context.state.topics
     check_new_partitions(

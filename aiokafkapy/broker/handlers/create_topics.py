@@ -23,13 +23,13 @@ from .describe_configs import topic_configs
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
     """The error on every topic."""
     return context.respond(topics=[_failed(requested.name, error) for requested in body.topics])
 
 
 @register(ApiKey.CREATE_TOPICS, versions=(2, 7), error=error_response)
-def handle(context: RequestContext, body: Any) -> Body:
+def handle(context: RequestContext, body: Body) -> Body:
     """Each topic by itself: one that fails does not stop the others. Too many partitions in all fail every topic."""
     default = context.state.config.num_partitions
     check_new_partitions(

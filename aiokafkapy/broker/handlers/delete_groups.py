@@ -8,8 +8,6 @@ notes: a group with members is NON_EMPTY_GROUP.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
@@ -19,13 +17,13 @@ from .coordination import check_coordinator
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
     """The error on every group."""
     return context.respond(results=[{"group_id": group_id, "error_code": error.code} for group_id in body.groups_names])
 
 
 @register(ApiKey.DELETE_GROUPS, versions=(0, 2), error=error_response)
-def handle(context: RequestContext, body: Any) -> Body:
+def handle(context: RequestContext, body: Body) -> Body:
     """Each group by itself."""
     return context.respond(
         results=[{"group_id": group_id, "error_code": _delete(context, group_id)} for group_id in body.groups_names]

@@ -19,7 +19,7 @@ from .leadership import check_leader, find_partition, find_topic
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
     """The error on every partition."""
     return context.respond(
         topics=[
@@ -30,7 +30,7 @@ def error_response(context: RequestContext, body: Any, error: KafkaError) -> Bod
 
 
 @register(ApiKey.DELETE_RECORDS, versions=(0, 2), error=error_response)
-def handle(context: RequestContext, body: Any) -> Body:
+def handle(context: RequestContext, body: Body) -> Body:
     """Each partition by itself."""
     return context.respond(
         topics=[

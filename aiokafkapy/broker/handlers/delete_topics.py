@@ -19,18 +19,18 @@ from . import Body, error_message, register
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
     """The error on every topic."""
     return context.respond(responses=[_result(name, topic_id, error) for name, topic_id in _requested(body)])
 
 
 @register(ApiKey.DELETE_TOPICS, versions=(1, 6), error=error_response)
-def handle(context: RequestContext, body: Any) -> Body:
+def handle(context: RequestContext, body: Body) -> Body:
     """Each topic by itself."""
     return context.respond(responses=[_delete(context, name, topic_id) for name, topic_id in _requested(body)])
 
 
-def _requested(body: Any) -> list[tuple[str | None, UUID | None]]:
+def _requested(body: Body) -> list[tuple[str | None, UUID | None]]:
     names = getattr(body, "topic_names", None)
     if names is not None:
         return [(name, None) for name in names]

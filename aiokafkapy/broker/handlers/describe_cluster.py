@@ -8,8 +8,6 @@ notes: endpoint type 2 (controllers) is refused as by a Kafka broker.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...errors import MismatchedEndpointTypeError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
@@ -21,7 +19,7 @@ _BROKERS = 1
 
 
 @register(ApiKey.DESCRIBE_CLUSTER, versions=(0, 2))
-def handle(context: RequestContext, body: Any) -> Body:
+def handle(context: RequestContext, body: Body) -> Body:
     """The running nodes."""
     state = context.state
     if getattr(body, "endpoint_type", _BROKERS) != _BROKERS:

@@ -27,13 +27,13 @@ _DYNAMIC_TOPIC, _STATIC_BROKER, _DEFAULT = 1, 4, 5
 _STRING: Final = 2
 
 
-def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
     """The error on every resource."""
     return context.respond(results=[_result(resource, error, ()) for resource in body.resources])
 
 
 @register(ApiKey.DESCRIBE_CONFIGS, versions=(1, 4), error=error_response)
-def handle(context: RequestContext, body: Any) -> Body:
+def handle(context: RequestContext, body: Body) -> Body:
     """Each resource by itself."""
     return context.respond(results=[_describe(context, resource) for resource in body.resources])
 

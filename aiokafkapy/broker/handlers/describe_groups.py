@@ -25,18 +25,18 @@ ALL_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
 NOT_ASKED: Final = -(2**31)
 
 
-def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
     """The error on every group."""
     return context.respond(groups=[_failed(group_id, error) for group_id in body.groups])
 
 
 @register(ApiKey.DESCRIBE_GROUPS, versions=(0, 6), error=error_response)
-def handle(context: RequestContext, body: Any) -> Body:
+def handle(context: RequestContext, body: Body) -> Body:
     """Each group by itself."""
     return context.respond(groups=[_describe(context, body, group_id) for group_id in body.groups])
 
 
-def _describe(context: RequestContext, body: Any, group_id: str) -> dict[str, Any]:
+def _describe(context: RequestContext, body: Body, group_id: str) -> dict[str, Any]:
     try:
         check_coordinator(context, group_id)
         group = context.state.groups.get(group_id)

@@ -23,13 +23,13 @@ __all__ = ["handle"]
 MAX_PARTITIONS = 2_000
 
 
-def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
     """The error on every topic that was named."""
     return context.respond(topics=[{"name": topic.name, "error_code": error.code} for topic in body.topics])
 
 
 @register(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0), error=error_response)
-def handle(context: RequestContext, body: Any) -> Body:
+def handle(context: RequestContext, body: Body) -> Body:
     """From the cursor on, up to the limit; the cursor in the answer is where to go on."""
     names = sorted({topic.name for topic in body.topics} or {topic.name for topic in context.state.topics})
     first_name, first_index = (body.cursor.topic_name, body.cursor.partition_index) if body.cursor else ("", 0)

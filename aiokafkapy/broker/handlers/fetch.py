@@ -40,7 +40,7 @@ MISROUTED: Final = (NotLeaderOrFollowerError, FencedLeaderEpochError)
 """Errors that come with the leader's address."""
 
 
-def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
     """At the top from v7 on, before on every partition."""
     if context.api_version >= 7:
         return context.respond(error_code=error.code, session_id=0, responses=[])
@@ -51,7 +51,7 @@ def error_response(context: RequestContext, body: Any, error: KafkaError) -> Bod
 
 
 @register(ApiKey.FETCH, versions=(4, 18), error=error_response)
-def handle(context: RequestContext, body: Any) -> Body:
+def handle(context: RequestContext, body: Body) -> Body:
     """The records, if there are `min_bytes` of them; else a future of the response."""
     if getattr(body, "session_id", 0) and body.session_epoch not in SESSION_EPOCHS_WITHOUT_SESSION:
         raise FetchSessionIdNotFoundError
@@ -76,7 +76,7 @@ class _Wanted:
     error: KafkaError | None = None
 
 
-def _wanted(context: RequestContext, body: Any) -> list[_Wanted]:
+def _wanted(context: RequestContext, body: Body) -> list[_Wanted]:
     wanted = []
     for topic in body.topics:
         name, topic_id = getattr(topic, "topic", None), getattr(topic, "topic_id", None)
@@ -104,7 +104,7 @@ class _Fetch:
 
     __slots__ = ("body", "context", "wanted")
 
-    def __init__(self, context: RequestContext, body: Any, wanted: list[_Wanted]) -> None:
+    def __init__(self, context: RequestContext, body: Body, wanted: list[_Wanted]) -> None:
         self.context = context
         self.body = body
         self.wanted = wanted

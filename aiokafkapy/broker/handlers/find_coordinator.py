@@ -1,4 +1,4 @@
-"""FindCoordinator (10): which node a group is to be asked of.
+"""FindCoordinator (10): the node that coordinates a group.
 
 versions: 0-6
 kept: groups; many keys at once (v4+)
@@ -21,18 +21,18 @@ GROUP: Final = 0
 BATCHED_FROM_VERSION: Final = 4
 
 
-def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
     """The error on every key."""
     return _respond(context, [_failed(key, error) for key in _keys(context, body)])
 
 
 @register(ApiKey.FIND_COORDINATOR, versions=(0, 6), error=error_response)
-def handle(context: RequestContext, body: Any) -> Body:
+def handle(context: RequestContext, body: Body) -> Body:
     """Each key by itself."""
     return _respond(context, [_find(context, key, getattr(body, "key_type", GROUP)) for key in _keys(context, body)])
 
 
-def _keys(context: RequestContext, body: Any) -> list[str]:
+def _keys(context: RequestContext, body: Body) -> list[str]:
     return list(body.coordinator_keys) if context.api_version >= BATCHED_FROM_VERSION else [body.key]
 
 

@@ -8,8 +8,6 @@ notes: v3+ have the instance id.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.group import MemberIdentity
@@ -20,7 +18,7 @@ __all__ = ["handle"]
 
 
 @register(ApiKey.HEARTBEAT, versions=(0, 4))
-def handle(context: RequestContext, body: Any) -> Body:
+def handle(context: RequestContext, body: Body) -> Body:
     """REBALANCE_IN_PROGRESS is an error here, and the usual way to hear of a rebalance."""
     check_coordinator(context, body.group_id)
     identity = MemberIdentity(

@@ -23,13 +23,13 @@ SET, DELETE, APPEND, SUBTRACT = range(4)
 LIST_TYPE: Final = 7
 
 
-def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
     """The error on every resource."""
     return context.respond(responses=[_result(resource, error) for resource in body.resources])
 
 
 @register(ApiKey.INCREMENTAL_ALTER_CONFIGS, versions=(0, 1), error=error_response)
-def handle(context: RequestContext, body: Any) -> Body:
+def handle(context: RequestContext, body: Body) -> Body:
     """Each resource by itself."""
     return context.respond(responses=[_alter(context, resource, body.validate_only) for resource in body.resources])
 

@@ -1,15 +1,13 @@
 """InitProducerId (22): a producer id for an idempotent producer.
 
 versions: 0-5
-kept: a new id with epoch 0 for everybody without a transactional id
+kept: a new id with epoch 0 for every producer without a transactional id
 dropped: transactional ids (INVALID_REQUEST): there are no transactions yet
 notes: from v3 on a producer may name its id and epoch; without a transactional id Kafka gives it a new id all the same
     (the client bumps its own epoch), and an id without an epoch, or the reverse, is INVALID_REQUEST.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 from ...errors import InvalidRequestError, KafkaError
 from ...protocol.api import ApiKey
@@ -19,13 +17,13 @@ from . import Body, register
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
     """The error, and no id."""
     return context.respond(error_code=error.code, producer_id=-1, producer_epoch=-1)
 
 
 @register(ApiKey.INIT_PRODUCER_ID, versions=(0, 5), error=error_response)
-def handle(context: RequestContext, body: Any) -> Body:
+def handle(context: RequestContext, body: Body) -> Body:
     """Any node answers, as in Kafka when there is no transactional id."""
     if body.transactional_id is not None:
         raise InvalidRequestError("This broker has no transactions yet.")

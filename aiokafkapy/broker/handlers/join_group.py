@@ -11,7 +11,7 @@ notes: the answer waits until all members have come. v0 has one time-out for ses
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
@@ -27,13 +27,13 @@ NULLABLE_PROTOCOL_FROM_VERSION: Final = 7
 SKIP_ASSIGNMENT_FROM_VERSION: Final = 9
 
 
-def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
     """The error, with the member id it was asked with."""
     return _respond(context, JoinResult(error_code=error.code or -1, member_id=body.member_id))
 
 
 @register(ApiKey.JOIN_GROUP, versions=(0, 9), error=error_response)
-def handle(context: RequestContext, body: Any) -> asyncio.Future[Body]:
+def handle(context: RequestContext, body: Body) -> asyncio.Future[Body]:
     """A future that resolves when the group is complete."""
     check_coordinator(context, body.group_id)
     future = context.state.loop.create_future()

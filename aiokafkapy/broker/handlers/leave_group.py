@@ -22,7 +22,7 @@ MANY_FROM_VERSION: Final = 3
 
 
 @register(ApiKey.LEAVE_GROUP, versions=(0, 5))
-def handle(context: RequestContext, body: Any) -> Body:
+def handle(context: RequestContext, body: Body) -> Body:
     """Each member by itself."""
     check_coordinator(context, body.group_id)
     if context.api_version < MANY_FROM_VERSION:

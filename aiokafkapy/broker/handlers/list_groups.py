@@ -1,4 +1,4 @@
-"""ListGroups (16): the groups this node coordinates.
+"""ListGroups (16): the groups that this node coordinates.
 
 versions: 0-5
 kept: filters by state (v4+) and by type (v5+): every group is a classic one
@@ -8,7 +8,7 @@ notes: tools ask every node and put the answers together.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from ...protocol.api import ApiKey
 from ..context import RequestContext
@@ -20,7 +20,7 @@ GROUP_TYPE: Final = "classic"
 
 
 @register(ApiKey.LIST_GROUPS, versions=(0, 5))
-def handle(context: RequestContext, body: Any) -> Body:
+def handle(context: RequestContext, body: Body) -> Body:
     """Filters are taken without regard to case, as in Kafka; an empty one lets everything pass."""
     states = {state.lower() for state in getattr(body, "states_filter", ())}
     types = {name.lower() for name in getattr(body, "types_filter", ())}

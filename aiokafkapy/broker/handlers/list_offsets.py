@@ -30,7 +30,7 @@ LATEST_TIERED: Final = -5
 FIRST_VERSION: Final = {LATEST: 1, EARLIEST: 1, MAX_TIMESTAMP: 7, EARLIEST_LOCAL: 8, LATEST_TIERED: 9}
 
 
-def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
     """The error on every partition."""
     return context.respond(
         topics=[
@@ -41,7 +41,7 @@ def error_response(context: RequestContext, body: Any, error: KafkaError) -> Bod
 
 
 @register(ApiKey.LIST_OFFSETS, versions=(1, 10), error=error_response)
-def handle(context: RequestContext, body: Any) -> Body:
+def handle(context: RequestContext, body: Body) -> Body:
     """Each partition by itself."""
     occurrences = Counter((topic.name, each.partition_index) for topic in body.topics for each in topic.partitions)
     return context.respond(

@@ -28,7 +28,7 @@ NO_LEADER = -1
 LEADER_NOT_AVAILABLE = 5
 
 
-def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
     """The error on every topic that was asked for, and at the top where there is a place (v13)."""
     topics = [_failed(requested.name, getattr(requested, "topic_id", None), error) for requested in body.topics or ()]
     if context.api_version < 12:
@@ -37,7 +37,7 @@ def error_response(context: RequestContext, body: Any, error: KafkaError) -> Bod
 
 
 @register(ApiKey.METADATA, versions=(0, 13), error=error_response)
-def handle(context: RequestContext, body: Any) -> Body:
+def handle(context: RequestContext, body: Body) -> Body:
     """The cluster, and the topics asked for."""
     wants_all = body.topics is None or (context.api_version == 0 and not body.topics)
     if wants_all:

@@ -24,13 +24,13 @@ from .leadership import find_partition, find_topic
 __all__ = ["handle"]
 
 
-def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
     """The error on every partition."""
     return _respond(context, body, {}, error.code or -1)
 
 
 @register(ApiKey.OFFSET_COMMIT, versions=(2, 9), error=error_response)
-def handle(context: RequestContext, body: Any) -> Body:
+def handle(context: RequestContext, body: Body) -> Body:
     """Commit the offsets that pass the checks, all at once."""
     check_coordinator(context, body.group_id)
     offsets: dict[TopicPartition, CommittedOffset] = {}
@@ -63,7 +63,7 @@ def _committed(context: RequestContext, place: TopicPartition, requested: Any) -
     return CommittedOffset(requested.committed_offset, epoch, metadata, topic.topic_id)
 
 
-def _respond(context: RequestContext, body: Any, codes: dict[TopicPartition, int], default: int) -> Body:
+def _respond(context: RequestContext, body: Body, codes: dict[TopicPartition, int], default: int) -> Body:
     return context.respond(
         topics=[
             {

@@ -9,8 +9,6 @@ notes: deleting an offset that was never committed is no error, as in Kafka.
 
 from __future__ import annotations
 
-from typing import Any
-
 from ...common import TopicPartition
 from ...errors import GroupIdNotFoundError, GroupSubscribedToTopicError, KafkaError
 from ...protocol.api import ApiKey
@@ -23,7 +21,7 @@ __all__ = ["handle"]
 
 
 @register(ApiKey.OFFSET_DELETE, versions=(0, 0))
-def handle(context: RequestContext, body: Any) -> Body:
+def handle(context: RequestContext, body: Body) -> Body:
     """Each partition by itself."""
     check_coordinator(context, body.group_id)
     groups = context.state.groups

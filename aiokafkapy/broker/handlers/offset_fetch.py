@@ -25,7 +25,7 @@ TOP_ERROR_FROM_VERSION: Final = 2
 NOTHING: Final = CommittedOffset(-1)
 
 
-def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
     """At the top of the request or of each group; in v1 on every partition."""
     if context.api_version >= MANY_FROM_VERSION:
         groups = [{"group_id": group.group_id, "topics": [], "error_code": error.code} for group in body.groups]
@@ -40,7 +40,7 @@ def error_response(context: RequestContext, body: Any, error: KafkaError) -> Bod
 
 
 @register(ApiKey.OFFSET_FETCH, versions=(1, 9), error=error_response)
-def handle(context: RequestContext, body: Any) -> Body:
+def handle(context: RequestContext, body: Body) -> Body:
     """Each group by itself."""
     if context.api_version >= MANY_FROM_VERSION:
         return context.respond(groups=[_group(context, group) for group in body.groups])

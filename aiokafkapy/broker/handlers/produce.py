@@ -39,7 +39,7 @@ NO_TRANSACTIONS: Final = "This broker has no transactions yet."
 ZSTD_FROM_VERSION: Final = 7
 
 
-def error_response(context: RequestContext, body: Any, error: KafkaError) -> Body:
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
     """The error on every partition; with acks=0 the connection ends."""
     if body.acks == 0:
         return CLOSE_CONNECTION
@@ -51,7 +51,7 @@ def error_response(context: RequestContext, body: Any, error: KafkaError) -> Bod
 
 
 @register(ApiKey.PRODUCE, versions=(3, 13), error=error_response)
-def handle(context: RequestContext, body: Any) -> Body:
+def handle(context: RequestContext, body: Body) -> Body:
     """Append each partition's batch by itself: one that fails does not stop the others."""
     if body.acks not in (ALL, 0, 1):
         raise InvalidRequiredAcksError
@@ -67,7 +67,7 @@ def handle(context: RequestContext, body: Any) -> Body:
 
 
 def _answer(
-    context: RequestContext, body: Any, requested: Any, data: Any, misrouted: list[Partition]
+    context: RequestContext, body: Body, requested: Any, data: Any, misrouted: list[Partition]
 ) -> dict[str, Any]:
     partition: Partition | None = None
     try:
@@ -84,7 +84,7 @@ def _answer(
         return answer
 
 
-def _check_appendable(context: RequestContext, body: Any, partition: Partition) -> None:
+def _check_appendable(context: RequestContext, body: Body, partition: Partition) -> None:
     check_leader(context, partition)
     if body.transactional_id is not None:
         raise InvalidTxnStateError(NO_TRANSACTIONS)

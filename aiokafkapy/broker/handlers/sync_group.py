@@ -10,7 +10,7 @@ notes: the answer waits for the leader's. v3+ have the instance id, v5 the proto
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Final
+from typing import Final
 
 from ...errors import InconsistentGroupProtocolError
 from ...protocol.api import ApiKey
@@ -25,7 +25,7 @@ PROTOCOL_FROM_VERSION: Final = 5
 
 
 @register(ApiKey.SYNC_GROUP, versions=(0, 5))
-def handle(context: RequestContext, body: Any) -> asyncio.Future[Body]:
+def handle(context: RequestContext, body: Body) -> asyncio.Future[Body]:
     """A future that resolves when the leader has assigned."""
     if context.api_version >= PROTOCOL_FROM_VERSION and None in (body.protocol_type, body.protocol_name):
         raise InconsistentGroupProtocolError

@@ -110,7 +110,7 @@ class TopicRegistry:
         self.node_ids = tuple(sorted(node_ids))
         self.running_node_ids = set(node_ids)
         # changes
-        self.on_change: Callable[[Partition], object] = _nobody_listens
+        self.on_change: Callable[[Partition], object] = _ignored
         # disk
         self._folders = TopicFolders(None if data_dir is None else Path(data_dir))
         try:
@@ -415,5 +415,5 @@ def _new_topic_id() -> uuid.UUID:
             return topic_id
 
 
-def _nobody_listens(partition: Partition) -> None:
+def _ignored(partition: Partition) -> None:
     """The default of `on_change`."""
