@@ -1,7 +1,7 @@
-"""The first exchange on a connection: what does the broker speak? After it the connection can be used.
+"""The first exchange on a connection: which API versions does the broker have? After it the connection can be used.
 
-Owns the question, asked again in an older version when the broker refuses it, and what follows from the answer. Opens
-and closes nothing: the network client is told of the end, good or bad. In Java these are steps 6 and 7 of
+Owns the question, asked again in an older version when the broker refuses it, and the versions noted from the answer.
+Opens and closes nothing: the network client is told of the end, good or bad. In Java these are steps 6 and 7 of
 ``NetworkClient.poll``: ``handleConnections`` and ``handleInitiateApiVersionRequests`` (TLS and SASL will come before).
 
 Rules:
@@ -28,7 +28,7 @@ __all__ = ["ApiVersionsHandshake"]
 
 
 class ApiVersionsHandshake:
-    """Asks brokers what they speak; without ``is_asked`` it is taken to be all that we do."""
+    """Asks brokers for their API versions; without ``is_asked`` they are assumed to have all of ours."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class ApiVersionsHandshake:
         elif body.error_code:
             error = make(body.error_code)
             self._log.refused_api_versions(node_id, error, now)
-            self._on_failed(connection, KafkaError(f"it did not say what it speaks: {error}"))
+            self._on_failed(connection, KafkaError(f"it did not tell its API versions: {error}"))
         else:
             self._nodes.api_versions.update(node_id, NodeApiVersions.from_response(body))
             if self._nodes.is_preparing_connection(node_id):

@@ -13,7 +13,7 @@ Rules:
   another.
 - When no known node is left to try, the bootstrap addresses are tried as well, without forgetting what is known
   (KIP-899); after metadata_recovery_rebootstrap_trigger_ms without metadata, or on REBOOTSTRAP_REQUIRED, all is
-  forgotten (KIP-1102). The same when another cluster answers at a node's address: what it says is not taken, since its
+  forgotten (KIP-1102). The same when another cluster answers at a node's address: its answer is not taken, since its
   topics are not ours (KIP-1242; brokers that could tell a misrouted connection themselves are not out yet).
 - That no broker has answered yet is told after a moment, once, with the addresses and their errors; then seldom.
 - A failed connection is no failed update: each node has its own back-off. A failed request is one; when the broker
@@ -58,7 +58,7 @@ _SILENCE_AGAIN: Final = 30.0
 
 
 class MetadataNodes(NodeChooser, Protocol):
-    """What the updater asks about nodes: of ``NodeReadiness``."""
+    """The questions about nodes that the updater has; ``NodeReadiness`` answers them."""
 
     def choose_node(self, nodes: Sequence[Node], now: float) -> LeastLoadedNode:
         """The least loaded of ``nodes``."""
@@ -68,7 +68,7 @@ class MetadataNodes(NodeChooser, Protocol):
 
 
 class MetadataClient(Protocol):
-    """What the updater has done: by the network client."""
+    """The acts that the updater decides on; the network client carries them out."""
 
     def initiate_connect(self, node: Node, now: float) -> None:
         """Begin to connect."""
@@ -210,7 +210,7 @@ class MetadataUpdater:
         self._fail(now, error)
 
     def handle_server_disconnect(self, now: float, error: KafkaError | None = None) -> None:
-        """A connection went, perhaps because what is known is stale: ask again. Refused credentials are fatal."""
+        """A connection went, perhaps because our view is stale: ask again. Refused credentials are fatal."""
         if isinstance(error, AuthenticationFailedError):
             self._metadata.set_fatal_error(error)
         self._metadata.request_update()

@@ -15,7 +15,7 @@ Rules:
   a re-arm: it wakes us once and the next one is computed.
 - Every future resolves, with a response and never with an exception, in the order of its node's deque; a request that
   cannot be encoded has one too, and changes nothing else.
-- What goes wrong on one node never delays another; metadata goes first.
+- A failure on one node never delays another; metadata goes first.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class NetworkClient:
 
     ``wakeup`` is called, on the loop, after anything that a sender may wait for: a node became ready, writable or
     unmuted, its back-off is over, a connection went, metadata came, responses were completed. It must not raise.
-    ``nodes`` is what is known of each node.
+    ``nodes`` holds the state of each node.
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class NetworkClient:
         self._request_timeout = config.request_timeout_ms / 1000
         self._max_idle = config.connections_max_idle_ms / 1000 if config.connections_max_idle_ms >= 0 else math.inf
         self._state = NETWORK_CLIENT_STATES.initial
-        # What is known of each node. The parts that are asked for at every request have a name here.
+        # The state of each node. The parts that every request needs have a name here.
         self._connections: dict[int, BrokerConnection] = {}
         self.nodes = NodeReadiness(config, self._connections)
         self._states = self.nodes.states
@@ -232,11 +232,11 @@ class NetworkClient:
             self._pipeline.write(self._connections[node.node_id], internal, version, now, timeout, None, True)
         except (UnsupportedVersionError, SerializationError) as error:
             return error
-        self._notify()  # the update is not due any more: what waited for it may go
+        self._notify()  # the update is not due any more: requests that waited for it may go
         return None
 
     def disconnect(self, node_id: int, now: float, reason: str) -> None:
-        """Close the connection to a node; what is in flight on it completes as disconnected."""
+        """Close the connection to a node; the requests in flight on it complete as disconnected."""
         error = DisconnectedError(f"the connection to node {node_id} was closed: {reason}")
         self._handle_disconnection(node_id, now, error)
         self._pipeline.complete_responses()
@@ -383,9 +383,9 @@ class NetworkClient:
             self._handshake.handle_response(connection, entry, body, now)
 
     def _handle_disconnection(self, node_id: int, now: float, error: KafkaError, is_idle: bool = False) -> None:
-        """Step 5: forget the connection or attempt; what is in flight on it completes, in order, as disconnected.
+        """Step 5: forget the connection or attempt; its requests in flight complete, in order, as disconnected.
 
-        The metadata updater is told, since what is known may be stale; but not of a connection closed as idle.
+        The metadata updater is told, since our view may be stale; but not of a connection closed as idle.
         """
         was_ready = not self.nodes.is_preparing_connection(node_id)
         connection = self._sockets.drop(node_id)
@@ -425,7 +425,7 @@ class NetworkClient:
             self._metadata.note_address_failure(address, error)
             self._handle_disconnection(node_id, now, error)
 
-    # internals: what the steps are made of
+    # internals: parts of the steps
 
     def _handle_metadata_response(self, body: Any, now: float) -> None:
         self._updater.handle_completed_response(body, now)
@@ -477,7 +477,7 @@ class NetworkClient:
             self._wakeup()
 
     def _notify_when_usable(self, node_id: int, now: float) -> None:
-        """Wake who waits for the node when its throttle or back-off is over."""
+        """Wake the waiters for the node when its throttle or back-off is over."""
         usable_at = self._states.usable_at(node_id)
         if usable_at > now:
             self._notify_at = min(self._notify_at, usable_at)

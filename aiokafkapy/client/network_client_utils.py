@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class SendingClient(Protocol):
-    """What is needed of the network client."""
+    """The network client, as far as it is needed here."""
 
     @property
     def is_active(self) -> bool:
@@ -36,7 +36,7 @@ class SendingClient(Protocol):
         """True when a request may be sent to the node; else begins to connect."""
 
     def least_loaded_node(self, now: float) -> Node | None:
-        """The node to ask what any node can answer."""
+        """The node for a request that any node can answer."""
 
     def send(self, request: ClientRequest, now: float) -> asyncio.Future[ClientResponse]:
         """Write a request."""
@@ -87,7 +87,7 @@ async def retry_until(
     describe: Callable[[float, KafkaError | None], str],
     but_not: type[KafkaError] | tuple[()] = (),
 ) -> T:
-    """What `ask` returns, asked again with back-off after an error that may pass, unless it is ``but_not``.
+    """Return the result of `ask`, called again with back-off after a retriable error, unless that is ``but_not``.
 
     Raises any other error at once, and KafkaTimeoutError after `timeout` seconds, with what `describe` says of them and
     of the last error. ``before_next`` is called before each further attempt's back-off.

@@ -1,8 +1,8 @@
 """From a request to bytes on a connection, and from a completed request to whoever waits for it.
 
-Owns the requests in flight, what each node speaks, the correlation-id counter, and the queue of responses that are on
-their way out. Knows neither connection states nor metadata: the network client says which connection is ready and
-which answer has come. In Java this is the half of ``NetworkClient`` around ``doSend``, ``handleCompletedSends`` and
+Owns the requests in flight, the API versions of each node, the correlation-id counter, and the queue of responses that
+are on their way out. Knows neither connection states nor metadata: the network client says which connection is ready
+and which answer has come. In Java this is the half of ``NetworkClient`` around ``doSend``, ``handleCompletedSends`` and
 ``completeResponses``.
 
 Rules:
@@ -85,7 +85,7 @@ class RequestPipeline:
         """The version to speak; raises UnsupportedVersionError when there is none."""
         versions = self._api_versions.get(request.node_id)
         if versions is None:
-            raise UnsupportedVersionError(f"what node {request.node_id} speaks is not known")
+            raise UnsupportedVersionError(f"the API versions of node {request.node_id} are not known")
         return versions.latest_usable_version(request.api_key, request.min_version, request.max_version)
 
     def write(

@@ -69,7 +69,7 @@ class TopicsApart:
             self._groups.append(group)
 
     def settle(self, names: Iterable[str]) -> None:
-        """An answer named these, or nobody wants them any more: they are suspects no longer."""
+        """An answer named these, or they are not wanted any more: they are suspects no longer."""
         for group in self._groups:
             group.topics.difference_update(names)
         self._groups = [group for group in self._groups if group.topics]

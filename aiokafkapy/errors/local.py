@@ -141,7 +141,7 @@ class ProtocolError(KafkaError):
 
 
 class MalformedFrameError(ProtocolError):
-    """Bytes that are not what the protocol says."""
+    """Bytes that the protocol does not allow."""
 
 
 class CorrelationIdMismatchError(ProtocolError):

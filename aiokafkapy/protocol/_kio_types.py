@@ -3,7 +3,7 @@
 kio derives types from that class when it is imported. A stand-in with a metaclass of its own (freezegun's) makes that
 fail, so the first import of this package within ``freeze_time`` would. Java has no counterpart.
 
-Rule: what stands in ``datetime`` before stands there after; without a stand-in nothing is touched.
+Rule: the stand-in is put back afterwards; without one nothing is touched.
 """
 
 from __future__ import annotations

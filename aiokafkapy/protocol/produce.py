@@ -6,7 +6,7 @@ partitions, with no object for a topic. Everything else of the protocol goes thr
 
 Kafka counterparts: `ProduceRequest`, `ProduceResponse`; KIP-951 for the leader hints, KIP-467 for the record errors.
 
-What the versions are: 3 (transactional id) to 8 are the old encoding, 9 and later the flexible one; 5 has the log start
+The versions: 3 (transactional id) to 8 are the old encoding, 9 and later the flexible one; 5 has the log start
 offset, 8 the record errors, 10 the leader hints, 13 topic ids in the place of names. A response is checked byte by byte
 (MalformedFrameError, nothing else); unknown error codes and tagged fields are no error.
 """
@@ -80,8 +80,8 @@ class PartitionProduceResponse:
     """What became of one partition's batch. The topic is a name before version 13, and an id from then on.
 
     ``log_append_time_ms`` is -1 when the records keep their own timestamps. ``record_errors`` are index in the batch
-    and message of each record that is to blame (KIP-467); ``current_leader`` is node id and epoch of the leader, when
-    the broker that is none any more knew it (KIP-951).
+    and message of each record that is to blame (KIP-467); ``current_leader`` is node id and epoch of the leader, in
+    the answer of a broker that leads no longer but knows its successor (KIP-951).
     """
 
     __slots__ = (
@@ -451,7 +451,7 @@ def _skip_tags(cursor: Cursor) -> None:
 
 def _expect(cursor: Cursor, end: int) -> None:
     if cursor.position != end:
-        raise MalformedFrameError(f"a tagged field ends at {end}, what it holds at {cursor.position}")
+        raise MalformedFrameError(f"a tagged field ends at {end}, its content at {cursor.position}")
 
 
 def _read(cursor: Cursor, struct: Struct) -> tuple[int, ...]:

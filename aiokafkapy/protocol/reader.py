@@ -1,4 +1,4 @@
-"""Reads kio's message classes from bytes that nobody has vouched for.
+"""Reads kio's message classes from untrusted bytes.
 
 The classes and the writers are kio's; the reader is ours because of what arrives from a socket. kio's native reader
 reserves memory for whatever array length the bytes claim, which ends the process on a hostile one, and it raises on

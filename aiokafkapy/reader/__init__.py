@@ -1,4 +1,4 @@
-"""Reading partitions: what is where, and the records from there on. No groups: who reads what is the caller's to say.
+"""Reading partitions: what is where, and the records from there on. No groups: the caller assigns the partitions.
 
 `PartitionReader` is the door. It is what the command line, the demo and the data source read with, and what a service
 uses that wants a partition's records without a consumer group.

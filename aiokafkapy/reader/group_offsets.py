@@ -5,7 +5,7 @@ consumer that assigns by hand, and `Admin.alterConsumerGroupOffsets`.
 
 Rules:
 - a commit is by nobody (generation -1, no member id): a group that has members refuses it, with UnknownMemberIdError;
-- who coordinates a group is asked once, and again after an error that says so;
+- a group's coordinator is looked up once, and again after an error that says it has moved;
 - an error that may pass is tried again until the time is over, with back-off; any other is raised at once.
 """
 
@@ -32,7 +32,7 @@ _BROKERS_RETENTION: Final = -1
 
 
 class GroupOffsets:
-    """Commits for groups. Shares its owner's client, and keeps only who coordinates which group."""
+    """Commits for groups. Shares its owner's client, and keeps only the coordinator of each group."""
 
     def __init__(self, client: NetworkClient, backoff: ExponentialBackoff) -> None:
         self._client = client

@@ -3,7 +3,7 @@
 Owns the requests, and trying again while leaders move. Kafka's counterpart is `OffsetFetcher`.
 
 Rules:
-- one request per leader, all at once, with all of its partitions; only what failed is asked again;
+- one request per leader, all at once, with all of its partitions; only the partitions that failed are asked for again;
 - an error that may pass is tried again until the time is over, with back-off; any other is raised at once;
 - with read_committed "the end" is the last stable offset.
 """
@@ -137,7 +137,7 @@ class OffsetLookup:
         return [{"name": name, "partitions": partitions} for name, partitions in topics.items()]
 
     def _read(self, response: ClientResponse, found: dict[TopicPartition, OffsetAndTimestamp | None]) -> None:
-        """Note what was found; raises what does not pass by itself."""
+        """Note the offsets found; raises an error that does not pass by itself."""
         try:
             body = response.body_or_raise()
             for topic in body.topics:

@@ -283,7 +283,7 @@ class PartitionReader:
 
     def _on_reset_done(self, task: asyncio.Task[None]) -> None:
         self._reset_task = None
-        # What no rule covers is a bug of ours: it goes to whoever reads.
+        # An error that no rule covers is a bug of ours: the next call to read raises it.
         if not task.cancelled():
             self._crash = task.exception()
         self._has_news.set()

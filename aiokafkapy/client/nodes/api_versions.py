@@ -1,4 +1,4 @@
-"""What a broker speaks, and which version of an API to use with it.
+"""The API versions that a broker has, and which of them to use with it.
 
 Owns the ranges of one broker (``NodeApiVersions``) and of all connected ones (``ApiVersions``). Sends nothing: the
 network client asks the broker. Kafka's counterparts have the same names.
@@ -93,7 +93,7 @@ class ApiVersionsAnswer(Protocol):
 
     @property
     def api_keys(self) -> Sequence[OfferedVersions]:
-        """What the broker has."""
+        """The APIs that the broker has."""
 
 
 class NodeApiVersions:
@@ -129,7 +129,7 @@ class NodeApiVersions:
 
     @classmethod
     def assumed(cls) -> NodeApiVersions:
-        """What is assumed of a broker that is not asked: everything we speak."""
+        """The versions of a broker that is not asked: all of ours."""
         return cls({api_key: client_versions(api_key) for api_key in ApiKey})
 
     def latest_usable_version(
@@ -179,20 +179,20 @@ class ApiVersions:
         self._nodes: dict[int, NodeApiVersions] = {}
 
     def update(self, node_id: int, versions: NodeApiVersions) -> None:
-        """Note what a node speaks."""
+        """Note the versions of a node."""
         self._nodes[node_id] = versions
 
     def remove(self, node_id: int) -> None:
-        """Forget what a node speaks: it may be another broker version when it comes back."""
+        """Forget the versions of a node: it may be upgraded when it comes back."""
         self._nodes.pop(node_id, None)
 
     def get(self, node_id: int) -> NodeApiVersions | None:
-        """What the node speaks, or None while it is not known."""
+        """The versions of the node, or None while they are not known."""
         return self._nodes.get(node_id)
 
 
 def build_api_versions_request(version: int) -> Message:
-    """The body that asks a broker what it speaks, and tells it who asks (KIP-511)."""
+    """The body of a request for the broker's versions, which also names this client (KIP-511)."""
     request: Message = build_request(
         ApiKey.API_VERSIONS, version, client_software_name=_SOFTWARE_NAME, client_software_version=_software_version()
     )

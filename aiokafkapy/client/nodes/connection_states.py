@@ -1,7 +1,7 @@
 """The state of the connection to each node, and when the next attempt may be made.
 
 Owns the state machine, the back-off between attempts, set-up time-outs, throttling, and the walk over a host's
-addresses. Opens nothing and reads no clock: ``NetworkClient`` does what follows from a state. Kafka's counterparts are
+addresses. Opens nothing and reads no clock: ``NetworkClient`` acts on a state. Kafka's counterparts are
 ``ClusterConnectionStates`` and its ``NodeConnectionState``.
 
 Rules:
@@ -173,7 +173,7 @@ class ClusterConnectionStates:
         """An attempt begins; returns the state, whose ``setup_deadline`` and addresses the attempt uses."""
         state = self._states.get(node.node_id)
         if state is None or (state.host, state.port) != (node.host, node.port):
-            # What failed at the old address says nothing about the new one.
+            # Failures at the old address say nothing about the new one.
             state = self._states[node.node_id] = NodeConnectionState(node.host, node.port)
             state.setup_timeout = self._setup_timeout.delay(0)
         state.state = CONNECTION_STATES.transition(state.state, _S.CONNECTING)
@@ -184,7 +184,7 @@ class ClusterConnectionStates:
         return state
 
     def checking_api_versions(self, node_id: int) -> None:
-        """The socket is there; what the broker speaks is being asked."""
+        """The socket is connected; the broker is being asked for its API versions."""
         state = self._states[node_id]
         state.state = CONNECTION_STATES.transition(state.state, _S.CHECKING_API_VERSIONS)
         self._connecting.discard(node_id)
@@ -214,7 +214,7 @@ class ClusterConnectionStates:
         self._connecting.discard(node_id)
 
     def authentication_failed(self, node_id: int, now: float, error: AuthenticationFailedError) -> None:
-        """The broker refused us: what waits on the node fails, and the next attempt waits for the back-off."""
+        """The broker refused us: requests for the node fail, and the next attempt waits for the back-off."""
         state = self._states[node_id]
         state.authentication_error = error
         self._back_off(state, now)

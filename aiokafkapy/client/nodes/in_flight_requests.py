@@ -4,7 +4,7 @@ Owns one deque per node. Knows no socket and reads no clock. Kafka's counterpart
 
 Rules: the newest request is at the head (left), the oldest at the tail; answers come in the order of the requests, so
 an answer belongs to the tail; one request at a time is being written on a connection, several can be waiting for their
-answers; what is taken out is completed exactly once, in the deque's order.
+answers; each request taken out is completed exactly once, in the deque's order.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ __all__ = ["InFlightRequest", "InFlightRequests", "ResponseFuture"]
 
 
 class ResponseFuture(Protocol):
-    """Who waits for the response: an ``asyncio.Future``, which is only carried here."""
+    """The awaitable of a request: an ``asyncio.Future``, which is only carried here."""
 
     def done(self) -> bool:
-        """True when nobody waits any more."""
+        """True when it is resolved or cancelled."""
 
     def set_result(self, result: ClientResponse, /) -> None:
         """Give the response."""

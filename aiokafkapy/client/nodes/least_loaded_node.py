@@ -33,7 +33,7 @@ class LeastLoadedNode(NamedTuple):
 
 
 class NodeChooser(Protocol):
-    """What the choice depends on; ``NetworkClient`` is one."""
+    """The questions that the choice depends on; ``NodeReadiness`` answers them."""
 
     def can_send_request(self, node_id: int, now: float) -> bool:
         """True when a request may be written to the node now."""

@@ -26,7 +26,7 @@ __all__ = ["NodeReadiness", "WritableConnection"]
 
 
 class WritableConnection(Protocol):
-    """What is asked of a connection here."""
+    """A connection, as far as it matters here."""
 
     @property
     def is_writable(self) -> bool:
@@ -92,7 +92,7 @@ class NodeReadiness:
         return self.in_flight.count(node_id)
 
     def node_api_versions(self, node_id: int) -> NodeApiVersions | None:
-        """What the node speaks, or None while it is not connected."""
+        """The API versions of the node, or None while it is not connected."""
         return self.api_versions.get(node_id)
 
     @property

@@ -1,4 +1,4 @@
-"""Bytes on connections, and the loop's timer: what asyncio asks for, and nothing that decides.
+"""Bytes on connections, and the loop's timer: the asyncio half, which decides nothing.
 
 Kafka's counterparts are ``Selector`` and ``KafkaChannel``.
 """

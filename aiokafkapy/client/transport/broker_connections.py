@@ -5,7 +5,7 @@ the network client. Kafka's counterpart is the part of ``Selector`` that keeps c
 
 Rules:
 
-- A connection counts from ``adopt`` until ``drop``; what it still says after that is nobody's business.
+- A connection counts from ``adopt`` until ``drop``; events after that are ignored.
 - Every socket ends in ``connection_lost`` and every task in its end; ``wait_closed`` returns after the last.
 - A connect task never raises for what a network can do; it tells ``on_connect_failed``.
 """

@@ -6,7 +6,7 @@ Owns the transport and the frame decoder. Knows neither requests nor states: eve
 
 Rules:
 
-- Callbacks are a few lines and do not raise: what a peer can cause is caught here or in the owner.
+- Callbacks are a few lines and do not raise: errors that a peer can cause are caught here or in the owner.
 - ``is_writable`` is False from a write that the socket did not take at once until everything is written: the
   high-water mark is zero, so that "writable" means "the last request is completely written". It also makes uvloop
   write at once.
@@ -27,7 +27,7 @@ from ..nodes.client_request import Buffer
 
 __all__ = ["MAX_RESPONSE_SIZE", "BrokerConnection", "ConnectionOwner"]
 
-# What a broker takes by default (socket.request.max.bytes); no response of a sane broker is larger.
+# The limit of a broker by default (socket.request.max.bytes); no response of a sane broker is larger.
 MAX_RESPONSE_SIZE: Final = 100 * 1024 * 1024
 
 
@@ -41,7 +41,7 @@ class ConnectionOwner(Protocol):
         """Whole frames came, in order."""
 
     def on_malformed_data(self, connection: BrokerConnection, error: MalformedFrameError) -> None:
-        """What came is not a frame; the connection is of no more use."""
+        """Bytes came that are no frame; the connection is of no more use."""
 
     def on_writable(self, connection: BrokerConnection) -> None:
         """All that was written has left."""

@@ -42,7 +42,7 @@ class ConnectionLog:
             self._warn(node_id, now, "connection.failed", address=address, error=str(error))
 
     def closed(self, node_id: int, address: str, reason: object) -> None:
-        """A connection ended and nobody minds."""
+        """A connection ended with nothing in flight, or was closed by us."""
         _logger.debug("connection.closed", node_id=node_id, address=address, reason=str(reason))
 
     def timed_out(self, node_id: int, address: str, api: str, seconds: float, now: float) -> None:
@@ -50,7 +50,7 @@ class ConnectionLog:
         self._warn(node_id, now, "request.timed_out", address=address, api=api, seconds=round(seconds, 3))
 
     def refused_api_versions(self, node_id: int, error: BaseException, now: float) -> None:
-        """The broker did not say what it speaks."""
+        """The broker did not tell its API versions."""
         self._warn(node_id, now, "connection.api_versions", error=str(error))
 
     def refused_authentication(self, node_id: int, error: BaseException, now: float) -> None:
@@ -58,7 +58,7 @@ class ConnectionLog:
         self._limited.log(node_id, now, logging.ERROR, "connection.authentication", node_id=node_id, error=str(error))
 
     def violated_protocol(self, node_id: int, address: str, error: BaseException, now: float) -> None:
-        """The broker sent what the protocol does not allow."""
+        """The broker sent bytes that the protocol does not allow."""
         fields = {"node_id": node_id, "address": address, "error": str(error)}
         self._limited.log(node_id, now, logging.ERROR, "protocol.violation", **fields)
 

@@ -94,7 +94,7 @@ def test_a_refusal_of_version_0_is_the_end():
     setting.answer(error_code=35)
     setting.answer(error_code=35)
     (error,) = setting.ended
-    assert "did not say what it speaks" in str(error)
+    assert "did not tell its API versions" in str(error)
 
 
 def test_an_answer_to_a_probe_of_a_ready_connection_changes_only_what_is_known():
