@@ -51,11 +51,12 @@ def append(sink: AccumulatorSink, value: bytes, count: int, *, key: bytes | None
 
 def append_many(sink: AccumulatorSink, value: bytes, count: int) -> None:
     """A slice of records a call, as ``send_many`` does it."""
-    values = [value] * SLICE
+    values: list[bytes | None] = [value] * SLICE
     for start in range(0, count, SLICE):
-        stop = min(SLICE, count - start)
+        if count - start < SLICE:
+            values = values[: count - start]
         deliveries = DeliveryList(values, None, 1)
-        sink.appender.append_many(deliveries, "t", -1, TIMESTAMP_MS, values, None, 0, stop, 1.0, sink.cluster)
+        sink.appender.append_many(deliveries, "t", -1, TIMESTAMP_MS, values, 1.0, sink.cluster)
         sink.send()
 
 

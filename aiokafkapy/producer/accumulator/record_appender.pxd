@@ -42,11 +42,12 @@ cdef class RecordAppender:
         double now, object cluster=*,
     )
     @cython.locals(
-        info=TopicInfo, batch=ProducerBatch, first=Py_ssize_t, size=Py_ssize_t, count=Py_ssize_t, position=Py_ssize_t
+        info=TopicInfo, batch=ProducerBatch, first=Py_ssize_t, size=Py_ssize_t, count=Py_ssize_t, position=Py_ssize_t,
+        stop=Py_ssize_t,
     )
     cpdef Py_ssize_t append_many(
-        self, object deliveries, str topic, int partition, long long timestamp_ms, object values, object keys,
-        Py_ssize_t start, Py_ssize_t stop, double now, object cluster=*,
+        self, object deliveries, str topic, int partition, long long timestamp_ms, list values, double now,
+        object cluster=*,
     ) except -1
     @cython.locals(
         info=TopicInfo, queue=PartitionQueue, batch=ProducerBatch, last=ProducerBatch, partition=int, lane=int,

@@ -175,30 +175,25 @@ class RecordAppender:
         topic: str,
         partition: int,
         timestamp_ms: int,
-        values: Any,
-        keys: Any,
-        start: int,
-        stop: int,
+        values: list[bytes | None],
         now: float,
         cluster: Cluster | None = None,
     ) -> int:
-        """Accept ``values[start:stop]`` (a list or tuple of bytes-like or None, and ``keys`` of the same kind or None).
+        """Accept records without a key, of these values.
 
-        All go to one partition, or to the sticky ones as they change. Returns the position of the first record that was
-        not accepted for want of memory, or ``stop``; the accepted ones are added to ``deliveries``, in order, also when
-        a record raises, as ``append`` does.
+        All go to one partition, or to the sticky ones as they change. Returns how many were accepted before memory was
+        wanting; they are added to ``deliveries``, in order, also when the next one raises, as ``append`` does.
         """
-        position = start
+        position, stop = 0, len(values)
         while position < stop and not self.waiting:
             # The first of each run goes the ordinary way, which makes room, opens batches and switches partitions.
-            key = None if keys is None else keys[position]
-            if self._append_in_bulk(topic, partition, timestamp_ms, key, values[position], None, now, cluster) is None:
+            if self._append_in_bulk(topic, partition, timestamp_ms, None, values[position], None, now, cluster) is None:
                 break
             batch = self._last_batch
             first = batch.record_count - 1
             size = batch.builder.size
             try:
-                batch.append_run(timestamp_ms, values, keys, position + 1, stop)
+                batch.append_run(timestamp_ms, values, None, position + 1, stop)
             finally:
                 count = batch.record_count - first
                 position += count

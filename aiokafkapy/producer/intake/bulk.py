@@ -115,9 +115,8 @@ class BulkSend:
                 self._parts.append(deliveries)
                 try:
                     position = runtime.accumulator.appender.append_many(
-                        deliveries, topic, UNKNOWN_PARTITION, timestamp_ms, values, None, 0, len(values), now,
-                        state.cluster,
-                    )  # fmt: skip
+                        deliveries, topic, UNKNOWN_PARTITION, timestamp_ms, values, now, state.cluster
+                    )
                 except KafkaError as error:
                     position = len(deliveries) + 1
                     self._parts.append(error)

@@ -208,20 +208,16 @@ class TestAppend:
         (batch,) = probe.drain()
         harness = Harness(batch_size=batch.size, linger_ms=1000)
         deliveries = DeliveryList([b"x" * 10] * 2)
-        harness.accumulator.appender.append_many(
-            deliveries, "t", 0, 1, [b"x" * 10] * 2, None, 0, 2, harness.now, harness.cluster
-        )
+        harness.accumulator.appender.append_many(deliveries, "t", 0, 1, [b"x" * 10] * 2, harness.now, harness.cluster)
         assert harness.wakeups >= 2
         assert harness.ready().ready_nodes == {1}
 
 
 class TestAppendMany:
-    def append(
-        self, harness: Harness, values: list[Any], partition: int = 0, keys: Any = None
-    ) -> tuple[int, DeliveryList]:
-        deliveries = DeliveryList(values, keys, 1)
+    def append(self, harness: Harness, values: list[Any], partition: int = 0) -> tuple[int, DeliveryList]:
+        deliveries = DeliveryList(values, None, 1)
         position = harness.accumulator.appender.append_many(
-            deliveries, "t", partition, 1, values, keys, 0, len(values), harness.now, harness.cluster
+            deliveries, "t", partition, 1, values, harness.now, harness.cluster
         )
         return position, deliveries
 
@@ -229,7 +225,7 @@ class TestAppendMany:
     def test_it_gives_what_as_many_single_appends_give(self, partition: int) -> None:
         values = [b"%04d" % number * (number % 30) for number in range(2000)]
         harness = Harness(batch_size=2000)
-        position, deliveries = self.append(harness, values, partition, values)
+        position, deliveries = self.append(harness, values, partition)
         assert position == len(deliveries) == len(values)
         harness.check()
         for number, batch in enumerate(harness.drain_all()):
@@ -238,7 +234,7 @@ class TestAppendMany:
         assert harness.pool.held == 0
         outcomes = deliveries.results()
         sizes = [(item.serialized_key_size, item.serialized_value_size) for item in outcomes]  # type: ignore[union-attr]
-        assert sizes == [(len(value), len(value)) for value in values]
+        assert sizes == [(-1, len(value)) for value in values]
         by_place: dict[tuple[int, int], bytes] = {}
         for outcome, value in zip(outcomes, values, strict=True):
             by_place[outcome.partition, outcome.offset] = value  # type: ignore[union-attr]
@@ -269,17 +265,13 @@ class TestAppendMany:
         values = [b"a", b"b", "text", b"c"]
         deliveries = DeliveryList(values, None, 1)
         with pytest.raises(TypeError):
-            harness.accumulator.appender.append_many(
-                deliveries, "t", 0, 1, values, None, 0, 4, harness.now, harness.cluster
-            )
+            harness.accumulator.appender.append_many(deliveries, "t", 0, 1, values, harness.now, harness.cluster)
         assert len(deliveries) == harness.accumulator.accepted == 2
         harness.check()
         values = [b"a", b"x" * (2 * 1024 * KIB)]
         deliveries = DeliveryList(values, None, 1)
         with pytest.raises(RecordTooLargeError):
-            harness.accumulator.appender.append_many(
-                deliveries, "t", 0, 1, values, None, 0, 2, harness.now, harness.cluster
-            )
+            harness.accumulator.appender.append_many(deliveries, "t", 0, 1, values, harness.now, harness.cluster)
         assert len(deliveries) == 1
         harness.check()
 
@@ -1202,7 +1194,7 @@ class TestCompression:
         harness = Harness(compression_type="lz4", batch_size=64 * KIB)
         accumulator = harness.accumulator
         values = [LARGE] * 5
-        assert accumulator.appender.append_many(DeliveryList(values), "t", 0, 1, values, None, 0, 5, harness.now) == 5
+        assert accumulator.appender.append_many(DeliveryList(values), "t", 0, 1, values, harness.now) == 5
         assert len(accumulator.take_compressions()) == 4
         harness.append_ok(LARGE)  # after, single ones are compressed at once again
         assert accumulator.take_compressions() == []
