@@ -108,7 +108,8 @@ class Replication:
         for batch in old._batches(0):
             if batch.base_offset < end:
                 storage.append((batch.buffer,), batch.base_offset, old.config.segment_bytes)
-                log._scan(memoryview(bytes(batch.buffer)), storage.size - batch.size)
+                segment = memoryview(bytes(batch.buffer))
+                log._scan(batch.leader_epoch, segment, storage.size - batch.size, batch.base_offset)
         assert log.end_offset == end, (log.end_offset, end)
         self.truncated_records += old.end_offset - end
         self._trace("truncated", partition, old.end_offset, end)
