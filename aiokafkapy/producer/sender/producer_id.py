@@ -52,6 +52,10 @@ _logger = get_logger(__name__)
 class SenderClient(Protocol):
     """What the Sender asks of the NetworkClient."""
 
+    @property
+    def is_active(self) -> bool:
+        """True until the client is closed."""
+
     def ready(self, node: Node, now: float) -> bool:
         """True when a request can be sent to ``node``; connects otherwise."""
 
@@ -120,7 +124,9 @@ class ProducerIdRequests:
         else:
             now = self._clock()
             self._manager.handle_init_producer_id_failed(error, now)
-            level = logging.DEBUG if isinstance(error, CoordinatorLoadInProgressError) else logging.WARNING
+            # No warning: the broker has only just started, or we are closing and no longer want one.
+            passes = isinstance(error, CoordinatorLoadInProgressError) or not self._client.is_active
+            level = logging.DEBUG if passes else logging.WARNING
             self._log.log("producer_id", now, level, "producer_id.failed", error=str(error))
             if not error.retriable:
                 self._accumulator.abort_batches(error)

@@ -105,6 +105,7 @@ class FakeClient:
         self.sent: list[ClientRequest] = []
         self.not_ready: set[int] = set()
         self.connection_delays: dict[int, float] = {}
+        self.is_active = True
 
     def ready(self, node: Node, now: float) -> bool:
         return node.node_id not in self.not_ready

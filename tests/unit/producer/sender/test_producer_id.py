@@ -81,6 +81,19 @@ def test_that_a_broker_has_only_just_started_is_no_warning(
     assert [record.levelno for record in caplog.records if "producer_id.failed" in record.getMessage()] == [level]
 
 
+def test_that_the_producer_is_closed_before_it_has_one_is_no_warning(
+    harness: SenderHarness, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    harness.run()
+    (request,) = harness.take()
+    harness.client.is_active = False
+    harness.respond(request, error=DisconnectedError("the network client was closed"))
+    assert [record.levelno for record in caplog.records if "producer_id.failed" in record.getMessage()] == [
+        logging.DEBUG
+    ]
+
+
 @pytest.mark.parametrize(
     ("failure", "error", "remedy"),
     [
