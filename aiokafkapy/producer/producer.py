@@ -27,18 +27,19 @@ from time import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
-from ..common import Headers, PartitionInfo
+from ..common import PartitionInfo
 from ..errors import KafkaError, ProducerClosedError, WrongEventLoopError
 from ..observability import RateLimitedLogger, get_logger
 from . import forks
 from .deliveries.delivery import Delivery, waiter_for
+from .intake.arguments import described, timeout_of, topic_name
 from .intake.interceptors import ProducerInterceptors
 from .intake.partitioners import partitioner_for
 from .intake.pending_record import PendingRecord
 from .intake.record_intake import RecordIntake
 from .intake.record_sender import K, RecordSender, V
 from .intake.serializers import Serializer, finish_serializing, prepare
-from .records import ProducerRecord, RecordMetadata
+from .records import HeadersLike, ProducerRecord, RecordMetadata, Timestamp
 from .state import PRODUCER_STATES, UNBOUND, ProducerState, why_unusable
 
 if TYPE_CHECKING:
@@ -143,6 +144,7 @@ class KafkaProducer(RecordSender[K, V]):
         Idempotent, also when called twice at once (the earlier deadline counts) and before ``start()``. Returns at the
         deadline, and does not raise for records that fail: each of them tells. Being cancelled, it closes at once.
         """
+        timeout = timeout_of("close", timeout)
         if self._state in (ProducerState.FORKED, ProducerState.CLOSED):
             return  # of a forked one nothing belongs to this process
         runtime = self._runtime_of_last_start
@@ -180,13 +182,14 @@ class KafkaProducer(RecordSender[K, V]):
         *,
         key: K | None = None,
         partition: int | None = None,
-        timestamp_ms: int | None = None,
-        headers: Headers | None = None,
+        timestamp_ms: Timestamp | None = None,
+        headers: HeadersLike | None = None,
     ) -> RecordMetadata:
         """Send one record and wait until it is delivered; returns where it is, raises what went wrong.
 
-        ``value`` None is a tombstone. ``timestamp_ms`` None is now. Cancelling before the record is accepted takes it
-        back; afterwards it stays on its way.
+        ``value`` None is a tombstone. ``timestamp_ms`` is milliseconds or a datetime, None is now; ``headers`` are
+        pairs or a mapping. A wrong argument raises here and harms no other record. Cancelling before the record is
+        accepted takes it back; afterwards it stays on its way.
         """
         accepted = self._intake.accept(topic, value, key, partition, timestamp_ms, headers)
         if type(accepted) is not Delivery:
@@ -277,6 +280,7 @@ class KafkaProducer(RecordSender[K, V]):
         Raises FlushTimeoutError after ``timeout`` seconds; the records then stay on their way. Errors of records are
         theirs to tell. Records sent meanwhile are not waited for.
         """
+        timeout = timeout_of("flush", timeout)
         runtime = self._check_usable()
         deadline = math.inf if timeout is None else runtime.loop.time() + max(0.0, timeout)
         await runtime.flush(deadline)
@@ -285,14 +289,14 @@ class KafkaProducer(RecordSender[K, V]):
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The topic's partitions and their leaders; waits for metadata up to ``max_block_ms``."""
-        return await self._check_usable().partitions_for(topic)
+        return await self._check_usable().partitions_for(topic_name(topic))
 
     async def ping(self, timeout: float | None = None) -> float:
         """Ask a broker for a sign of life; returns the seconds it took.
 
         Raises KafkaTimeoutError after ``timeout`` seconds (default ``request_timeout_ms``), with the cause.
         """
-        return await self._check_usable().ping(timeout)
+        return await self._check_usable().ping(timeout_of("ping", timeout))
 
     @property
     def health(self) -> ProducerHealth:
@@ -380,7 +384,7 @@ class KafkaProducer(RecordSender[K, V]):
 
 
 def _log_interceptor_error(log: RateLimitedLogger, hook: str, error: BaseException) -> None:
-    log.log(hook, time(), logging.ERROR, "producer.interceptor_failed", hook=hook, error=repr(error))
+    log.log(hook, time(), logging.ERROR, "producer.interceptor_failed", hook=hook, error=described(error))
 
 
 class _NoRuntime:

@@ -10,12 +10,21 @@ repeat, a header's value may be None, and their order is kept (KIP-82); an offse
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from datetime import datetime
+from typing import Any, NamedTuple, TypeAlias
 
-from ..common import NO_TIMESTAMP, Headers, TopicPartition
+from ..common import NO_TIMESTAMP, TopicPartition
 
-__all__ = ["INVALID_OFFSET", "ProducerRecord", "RecordMetadata"]
+__all__ = ["INVALID_OFFSET", "HeadersLike", "ProducerRecord", "RecordMetadata", "Timestamp"]
+
+HeadersLike: TypeAlias = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
+"""What a record's headers may be when they are given: pairs in any iterable, which is read once, or a mapping."""
+Timestamp: TypeAlias = int | datetime
+"""What a record's time may be when it is given: milliseconds since 1970, or a datetime; one without a time zone is
+local time, as its own ``timestamp()`` has it. Not before 1970, as in Java.
+"""
 
 INVALID_OFFSET = -1
 """The offset of a record whose offset no broker told us."""
@@ -25,15 +34,21 @@ INVALID_OFFSET = -1
 class ProducerRecord:
     """One record to send: what ``send_many`` takes when a bare value is not enough, and what interceptors see.
 
-    ``partition`` None leaves the choice to the partitioner, ``timestamp_ms`` None means the time of the call.
+    ``partition`` None leaves the choice to the partitioner, ``timestamp_ms`` None means the time of the call. Headers
+    of an iterator are read when the record is made, so that it can be sent again. Nothing is checked before it is sent.
     """
 
     topic: str
     value: Any = None
     key: Any = None
     partition: int | None = None
-    timestamp_ms: int | None = None
-    headers: Headers | None = None
+    timestamp_ms: Timestamp | None = None
+    headers: HeadersLike | None = None
+
+    def __post_init__(self) -> None:
+        headers = self.headers
+        if isinstance(headers, Iterator):
+            object.__setattr__(self, "headers", tuple(headers))
 
 
 class RecordMetadata(NamedTuple):

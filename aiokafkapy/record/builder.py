@@ -40,6 +40,7 @@ __all__ = [
     "RecordBatchBuilder",
     "decode_records",
     "murmur2",
+    "plain_headers",
     "plain_sizes",
     "record_size_upper_bound",
 ]
@@ -365,6 +366,19 @@ def plain_sizes(values: list[Any]) -> tuple[array[int], int] | None:
 
 
 _PLAIN: Final = frozenset((bytes, type(None)))
+
+
+def plain_headers(headers: Any) -> tuple[tuple[str, bytes | None], ...] | None:
+    """A list or tuple of headers as a tuple, when each is a tuple of ASCII str and bytes or None; else None."""
+    if type(headers) is not tuple and type(headers) is not list:
+        return None
+    given = tuple(headers)
+    for item in given:
+        if type(item) is not tuple or len(item) != 2 or type(item[0]) is not str or type(item[1]) not in _PLAIN:
+            return None
+        if not item[0].isascii():
+            return None
+    return given
 
 
 def decode_records(

@@ -27,9 +27,12 @@ from aiokafkapy.errors import CorruptMessageError, IllegalStateError, RecordTooL
 from aiokafkapy.record.compression import decompress
 from aiokafkapy.record.crc import library_crc32c
 
-__all__ = ["RecordBatchBuilder", "decode_records", "murmur2", "plain_sizes", "record_size_upper_bound"]
+__all__ = [
+    "RecordBatchBuilder", "decode_records", "murmur2", "plain_headers", "plain_sizes", "record_size_upper_bound"
+]
 
 cdef extern from "Python.h":
+    bint PyUnicode_IS_ASCII(object text)
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
     void *PyMem_RawMalloc(size_t size) nogil
     void PyMem_RawFree(void *memory) nogil
@@ -503,6 +506,18 @@ def plain_sizes(list values):
         else:
             return None
     return sizes, total
+
+
+cpdef tuple plain_headers(object headers):
+    """A list or tuple of headers as a tuple, when each is a tuple of ASCII str and bytes or None; else None."""
+    cdef object item
+    if type(headers) is not tuple and type(headers) is not list:
+        return None
+    cdef tuple given = tuple(headers)
+    for item in given:
+        if not _is_plain_header(item) or not PyUnicode_IS_ASCII((<tuple>item)[0]):
+            return None
+    return given
 
 
 def decode_records(

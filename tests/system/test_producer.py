@@ -813,7 +813,7 @@ class TestErrors:
                 with pytest.raises(errors.SerializationError, match="key_serializer"):
                     await producer.send("t", b"x", key=wrong)
                 with pytest.raises(errors.SerializationError, match="pairs"):
-                    await producer.send("t", b"x", headers={"a": b"b"})  # type: ignore[arg-type]
+                    await producer.send("t", b"x", headers=["ab"])  # type: ignore[list-item]
                 with pytest.raises(errors.SerializationError, match="header 'a'"):
                     await producer.send("t", b"x", headers=[("a", wrong)])
                 await producer.send("t", b"fine")

@@ -18,7 +18,7 @@ import asyncio
 from array import array
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, overload
 
@@ -30,6 +30,7 @@ from ..deliveries.delivery_list import DeliveryList
 from ..deliveries.shortcuts import now_ms
 from ..records import ProducerRecord, RecordMetadata
 from ..runtime import ProducerRuntime
+from .arguments import topic_name
 from .pending_record import PendingRecord
 
 __all__ = ["BulkSend", "Outcomes"]
@@ -51,13 +52,14 @@ class BulkSend:
     __slots__ = ("_accept", "_admitted", "_is_plain", "_length", "_outcomes", "_parts", "_runtime", "_topic")
 
     def __init__(
-        self, runtime: ProducerRuntime, topic: str, accept: Accept, admitted: Admitted, *, is_plain: bool
+        self, runtime: ProducerRuntime, topic: str | None, accept: Accept, admitted: Admitted, *, is_plain: bool
     ) -> None:
         self._runtime = runtime
-        self._topic = topic
+        # Records name their topic themselves; a value without one fails by itself.
+        self._topic = None if topic is None else topic_name(topic)
         self._accept = accept
         self._admitted = admitted
-        self._is_plain = is_plain
+        self._is_plain = is_plain and topic is not None
         self._length = FIRST_SLICE
         # Outcomes that are there, and behind them, in order, what is on its way.
         self._outcomes = Outcomes()
@@ -70,8 +72,8 @@ class BulkSend:
             chunk, sizes = self._next_slice(take)
             if not chunk:
                 break
-            if sizes is not None:
-                await self._send_plain(chunk, sizes)
+            if sizes is not None and self._topic is not None:
+                await self._send_plain(self._topic, chunk, sizes)
             else:
                 for item in chunk:
                     await self._send_one(item)
@@ -101,10 +103,9 @@ class BulkSend:
         self._length = max(1, min(LONGEST_SLICE, 2 * self._length, SLICE_BYTES * len(chunk) // (total + 1)))
         return chunk, sizes
 
-    async def _send_plain(self, values: list[bytes | None], sizes: array[int]) -> None:
+    async def _send_plain(self, topic: str, values: list[bytes | None], sizes: array[int]) -> None:
         """Append by the slice. Only the sizes are kept: once in a batch, its bytes are all that may hold memory."""
         runtime = self._runtime
-        topic = self._topic
         while values:
             now = runtime.now()
             state = runtime.admission.refresh(topic, now)
@@ -129,10 +130,10 @@ class BulkSend:
     async def _send_one(self, item: Any) -> None:
         topic, key, partition, timestamp_ms, headers = self._topic, None, None, None, None
         value = item
-        if isinstance(item, ProducerRecord):
-            topic, value, key = item.topic, item.value, item.key
-            partition, timestamp_ms, headers = item.partition, item.timestamp_ms, item.headers
         try:
+            if isinstance(item, ProducerRecord):
+                topic, value, key = item.topic, item.value, item.key
+                partition, timestamp_ms, headers = item.partition, item.timestamp_ms, item.headers
             accepted = self._accept(topic, value, key, partition, timestamp_ms, headers)
             if not isinstance(accepted, Delivery):
                 accepted = await self._admitted(accepted)
@@ -151,6 +152,8 @@ class BulkSend:
 
 def _taker(items: Iterable[Any]) -> Callable[[int], list[Any]]:
     """What takes the next items, up to as many as it is told. A list is cut, a tenth of the cost of walking over it."""
+    if isinstance(items, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(items, Iterable):
+        raise TypeError(f"send_many() takes an iterable of values or ProducerRecords, not a {type(items).__name__}")
     if type(items) is not list:
         iterator = iter(items)
         return lambda count: list(islice(iterator, count))

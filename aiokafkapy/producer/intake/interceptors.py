@@ -14,7 +14,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Protocol, runtime_checkable
+from inspect import iscoroutine
+from typing import Any, Final, Protocol, runtime_checkable
 
 from ...common import Headers
 from ..deliveries.delivery import Delivery
@@ -53,19 +54,10 @@ class ProducerInterceptors:
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         """The record as the chain leaves it. One that fails is skipped: the next gets what it would have got."""
         for each in self._interceptors:
-            hook = getattr(each, "on_send", None)
-            if hook is None:
-                continue
-            try:
-                changed = hook(record)
-            except (KeyboardInterrupt, SystemExit):
-                raise
-            except BaseException as error:  # a CancelledError too: nobody cancelled the caller
-                self._on_error(f"{type(each).__name__}.on_send", error)
-                continue
+            changed = self._call(each, "on_send", record)
             if isinstance(changed, ProducerRecord):
                 record = changed
-            else:
+            elif changed is not _NOTHING:
                 problem = TypeError(f"on_send returned {type(changed).__name__}, not a ProducerRecord")
                 self._on_error(f"{type(each).__name__}.on_send", problem)
         return record
@@ -75,15 +67,7 @@ class ProducerInterceptors:
     ) -> None:
         """Tell every interceptor how one record ended."""
         for each in self._interceptors:
-            hook = getattr(each, "on_acknowledgement", None)
-            if hook is None:
-                continue
-            try:
-                hook(metadata, error, headers)
-            except (KeyboardInterrupt, SystemExit):
-                raise
-            except BaseException as failure:  # a CancelledError too: nobody cancelled the caller
-                self._on_error(f"{type(each).__name__}.on_acknowledgement", failure)
+            self._call(each, "on_acknowledgement", metadata, error, headers)
 
     def watch(self, accepted: Delivery | asyncio.Future[Delivery], headers: Headers | None) -> None:
         """Have ``on_acknowledgement`` called when the record that was accepted, or waits to be, has its outcome."""
@@ -97,15 +81,7 @@ class ProducerInterceptors:
     def close(self) -> None:
         """Call ``close`` of those that have one."""
         for each in self._interceptors:
-            hook = getattr(each, "close", None)
-            if hook is None:
-                continue
-            try:
-                hook()
-            except (KeyboardInterrupt, SystemExit):
-                raise
-            except BaseException as error:  # a CancelledError too: nobody cancelled the caller
-                self._on_error(f"{type(each).__name__}.close", error)
+            self._call(each, "close")
 
     # asyncio callbacks
 
@@ -120,3 +96,31 @@ class ProducerInterceptors:
     def _on_delivered(self, headers: Headers | None, delivery: Delivery) -> None:
         error = delivery.exception()
         self.on_acknowledgement(delivery.result() if error is None else None, error, headers)
+
+    # internals
+
+    def _call(self, interceptor: object, name: str, *arguments: Any) -> Any:
+        """What a hook returns; ``_NOTHING`` where there is none, and where it failed, which is told.
+
+        A CancelledError is a failure too: nobody cancelled the caller, or the callback that this runs in.
+        """
+        hook = getattr(interceptor, name, None)
+        if hook is None:
+            return _NOTHING
+        try:
+            found = hook(*arguments)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            self._on_error(f"{type(interceptor).__name__}.{name}", error)
+            return _NOTHING
+        if iscoroutine(found):
+            found.close()
+            problem = TypeError(f"{name} is a coroutine function: hooks are ordinary functions")
+            self._on_error(f"{type(interceptor).__name__}.{name}", problem)
+            return _NOTHING
+        return found
+
+
+_NOTHING: Final = object()
+"""What a hook returns that is not there, or failed."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ...errors import ConfigurationError, KafkaError
 from ...record.murmur2 import partition_for_key
 from ..accumulator.built_in_partitioner import UNKNOWN_PARTITION
+from .arguments import chosen_partition, described
 
 if TYPE_CHECKING:
     from ...cluster.cluster import Cluster
@@ -91,14 +92,7 @@ class CallablePartitioner:
     ) -> int | None:
         """What the function says; raises ValueError when that is no partition of the topic."""
         chosen = self.function(topic, key_bytes, value_bytes, key, value, cluster)
-        if chosen is None or chosen == UNKNOWN_PARTITION:
-            return None
-        count = cluster.partition_count(topic)
-        if not isinstance(chosen, int) or not 0 <= chosen < count:
-            raise ValueError(
-                f"the partitioner chose {chosen!r} for topic {topic!r}, which has partitions 0 to {count - 1}"
-            )
-        return chosen
+        return None if chosen is None else chosen_partition(topic, chosen, cluster.partition_count(topic))
 
 
 def partitioner_for(partitioner: Any, ignore_keys: bool = False) -> Partitioner:
@@ -108,9 +102,9 @@ def partitioner_for(partitioner: Any, ignore_keys: bool = False) -> Partitioner:
     if isinstance(partitioner, type):
         partitioner = partitioner()
     if callable(getattr(partitioner, "partition", None)):
-        # A user's own object is checked as a function is.
+        # A user's own object is checked as a function is, a subclass too.
         known = (DefaultPartitioner, RoundRobinPartitioner, CallablePartitioner)
-        return partitioner if isinstance(partitioner, known) else CallablePartitioner(partitioner.partition)
+        return partitioner if type(partitioner) in known else CallablePartitioner(partitioner.partition)
     if callable(partitioner):
         return CallablePartitioner(partitioner)
     raise ConfigurationError(f"partitioner: {partitioner!r} is neither a function nor has it a method partition()")
@@ -127,6 +121,6 @@ def choose_partition(
     except BaseException as error:
         if isinstance(error, Exception) and not isinstance(error, StopIteration):
             raise
-        text = f"the partitioner failed for a record of topic {topic!r}: {type(error).__name__}: {error}"
+        text = f"the partitioner failed for a record of topic {topic!r}: {described(error)}"
         raise KafkaError(text, topic=topic) from error
     return UNKNOWN_PARTITION if chosen is None else chosen

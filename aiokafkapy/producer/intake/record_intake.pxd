@@ -5,6 +5,7 @@ cimport cython
 from aiokafkapy.producer.deliveries.shortcuts cimport now_ms, running_loop
 from aiokafkapy.producer.deliveries.delivery cimport Delivery
 from aiokafkapy.producer.accumulator.record_appender cimport RecordAppender
+from aiokafkapy.producer.intake.arguments cimport check_data, headers_of, partition_of, time_of
 from aiokafkapy.producer.intake.topic_state cimport TopicState
 from aiokafkapy.record.builder cimport murmur2
 
@@ -18,6 +19,7 @@ cdef class RecordIntake:
     cdef object _key_serializer
     cdef object _value_serializer
     cdef readonly object partitioner
+    cdef bint _has_serializers
     cdef bint _is_sticky_without_key
     cdef bint _goes_by_key
     cdef readonly object interceptors
@@ -31,12 +33,13 @@ cdef class RecordIntake:
     @cython.locals(state=TopicState, chosen=int, timestamp="long long", delivery=Delivery)
     cpdef object accept(
         self, object topic, object value, object key, object partition, object timestamp_ms, object headers,
-        bint may_wait=*, bint is_intercepted=*,
+        bint may_wait=*, bint is_intercepted=*, bint from_table=*,
     )
     @cython.locals(now=double)
     cdef Delivery _append_with_time(
         self, TopicState state, int partition, long long timestamp, object key, object value, object headers
     )
+    cdef tuple _serialize(self, object topic, object key, object value)
     cdef int _partition_for(
         self, TopicState state, object key, object value, object original_key, object original_value
     ) except? -2

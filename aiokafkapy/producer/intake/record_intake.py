@@ -17,17 +17,18 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...common import Headers
-from ...errors import IllegalStateError, InvalidTopicError, MetadataNotReadyError
+from ...errors import IllegalStateError, MetadataNotReadyError
 from ...record.builder import murmur2
 from ..accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from ..accumulator.record_appender import NO_TIME, RecordAppender
 from ..deliveries.delivery import Delivery
 from ..deliveries.shortcuts import now_ms, running_loop
 from ..records import ProducerRecord
+from .arguments import check_data, headers_of, materialized, partition_of, plain_data, time_of, topic_name
 from .interceptors import ProducerInterceptors
 from .partitioners import DefaultPartitioner, Partitioner, choose_partition
 from .pending_record import PendingRecord
-from .serializers import SyncSerializer, check_record, discard, serialize
+from .serializers import SyncSerializer, discard, serialize
 from .topic_state import TopicState
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class RecordIntake:
     __slots__ = (
         "_appender",
         "_goes_by_key",
+        "_has_serializers",
         "_is_sticky_without_key",
         "_key_serializer",
         "_loop",
@@ -74,6 +76,7 @@ class RecordIntake:
     ) -> None:
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
+        self._has_serializers = key_serializer is not None or value_serializer is not None
         self.partitioner = partitioner
         self._is_sticky_without_key = isinstance(partitioner, DefaultPartitioner)
         self._goes_by_key = type(partitioner) is DefaultPartitioner and not partitioner.ignore_keys
@@ -108,58 +111,55 @@ class RecordIntake:
         key: Any,
         partition: Any,
         timestamp_ms: Any,
-        headers: Headers | None,
+        headers: Any,
         may_wait: bool = True,
         is_intercepted: bool = False,
+        from_table: bool = False,
     ) -> Delivery | PendingRecord | None:
         """Append the record, or give it its place in the queue when that is not possible yet. None when the producer
         cannot be used here and now.
 
-        Without ``may_wait`` it never gets a place, and what it would have waited for is raised.
+        Without ``may_wait`` it never gets a place, and what it would have waited for is raised. Whatever is wrong with
+        an argument is raised here, see ``arguments``.
         """
         if running_loop() is not self._loop:
             return None
         if self.interceptors is not None and not is_intercepted:
-            return self._accept_intercepted(topic, value, key, partition, timestamp_ms, headers, may_wait)
+            return self._accept_intercepted(topic, value, key, partition, timestamp_ms, headers, may_wait, from_table)
+        if type(topic) is not str:
+            topic = topic_name(topic)
         state = self._topics.get(topic)
         if state is None or state.cluster is None:
             if not self._runtime.is_bound:
                 return None
-            state = _look_up(self._runtime, topic, self._now())
-        timestamp = now_ms() if timestamp_ms is None else timestamp_ms
-        if partition is not None and partition < 0:
-            raise ValueError(f"partition {partition} of topic {topic!r}: write 0 or more, or None to have one chosen")
+            state = self._runtime.admission.refresh(topic_name(topic), self._now())
+        timestamp = now_ms() if timestamp_ms is None else time_of(topic, timestamp_ms, from_table)
+        chosen = STICKY if partition is None else partition_of(topic, partition)
+        place = None if partition is None else chosen
+        if headers is not None:
+            headers = headers_of(topic, headers)
         original_key, original_value = key, value
-        if key is not None and self._key_serializer is not None:
-            key = serialize("key", self._key_serializer, topic, key)
-        if value is not None and self._value_serializer is not None:
-            value = serialize("value", self._value_serializer, topic, value)
-        try:
+        if self._has_serializers:
+            key, value = self._serialize(topic, key, value)
+        if (value is None or type(value) is bytes) and (key is None or type(key) is bytes):
             self.unyielded += RECORD_COST if value is None else RECORD_COST + len(value)
-            if (
-                state.waiting is None
-                and state.partition_count
-                and (partition is None or 0 <= partition < state.partition_count)
-            ):
-                if partition is not None:
-                    chosen = partition
-                elif key is None and self._is_sticky_without_key:
-                    chosen = STICKY
-                else:
-                    chosen = self._partition_for(state, key, value, original_key, original_value)
-                delivery = self._appender.append(
-                    state.topic, chosen, timestamp, key, value, headers, NO_TIME, state.cluster
-                )
-                if delivery is None:
-                    delivery = self._append_with_time(state, chosen, timestamp, key, value, headers)
-                if delivery is not None:
-                    return delivery
-                partition = chosen  # once for each record: it is not chosen again when there is room
-        except (TypeError, ValueError, AttributeError, OverflowError):
-            if not (isawaitable(key) or isawaitable(value)):
-                check_record(topic, key, value, headers)  # says what is wrong, if it is that
-                raise
-        record = (key, value, partition, timestamp, headers)
+        elif isawaitable(key) or isawaitable(value):
+            record = (key, value, place, timestamp, headers)
+            return _admit(self._runtime, record, (original_key, original_value), state, self._now(), may_wait)
+        else:
+            self.unyielded += RECORD_COST + check_data(topic, key, value)
+        if state.waiting is None and state.partition_count and chosen < state.partition_count:
+            if chosen < 0 and (key is not None or not self._is_sticky_without_key):
+                chosen = self._partition_for(state, key, value, original_key, original_value)
+            delivery = self._appender.append(
+                state.topic, chosen, timestamp, key, value, headers, NO_TIME, state.cluster
+            )
+            if delivery is None:
+                delivery = self._append_with_time(state, chosen, timestamp, key, value, headers)
+            if delivery is not None:
+                return delivery
+            place = chosen  # once for each record: it is not chosen again when there is room
+        record = (plain_data(key), plain_data(value), place, timestamp, headers)
         return _admit(self._runtime, record, (original_key, original_value), state, self._now(), may_wait)
 
     # internals
@@ -173,47 +173,54 @@ class RecordIntake:
             self._runtime.admission.refresh(state.topic, now)  # the topic is in use
         return self._appender.append(state.topic, partition, timestamp, key, value, headers, now, state.cluster)
 
+    def _serialize(self, topic: str, key: Any, value: Any) -> tuple[Any, Any]:
+        if key is not None and self._key_serializer is not None:
+            key = serialize("key", self._key_serializer, topic, key)
+        if value is not None and self._value_serializer is not None:
+            try:
+                value = serialize("value", self._value_serializer, topic, value)
+            except BaseException:
+                discard(key)  # an async serializer's, which nobody will await
+                raise
+        return key, value
+
     def _partition_for(self, state: TopicState, key: Any, value: Any, original_key: Any, original_value: Any) -> int:
         if self._goes_by_key:
             return (murmur2(key) & 0x7FFFFFFF) % state.partition_count  # as `partition_for_key`, without its call
-        if isawaitable(key) or isawaitable(value):
-            raise TypeError("not serialized yet")  # it is admitted, and asked for when it is
         return choose_partition(
             self.partitioner, state.topic, key, value, original_key, original_value, cast("Cluster", state.cluster)
         )
 
     def _accept_intercepted(
         self,
-        topic: str,
+        topic: Any,
         value: Any,
         key: Any,
-        partition: int | None,
-        timestamp_ms: int | None,
-        headers: Headers | None,
+        partition: Any,
+        timestamp_ms: Any,
+        headers: Any,
         may_wait: bool,
+        from_table: bool,
     ) -> Delivery | PendingRecord | None:
         """As ``accept``, with interceptors before and, where one wants it, told of the outcome."""
         interceptors = cast(ProducerInterceptors, self.interceptors)
+        if headers is not None:
+            headers = materialized(topic, headers)
         record = interceptors.on_send(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
+        headers = record.headers
         try:
+            if headers is not None:
+                headers = materialized(record.topic, headers)
             accepted = self.accept(
-                record.topic, record.value, record.key, record.partition, record.timestamp_ms, record.headers,
-                may_wait, True,
+                record.topic, record.value, record.key, record.partition, record.timestamp_ms, headers,
+                may_wait, True, from_table,
             )  # fmt: skip
         except Exception as error:
-            interceptors.on_acknowledgement(None, error, record.headers)
+            interceptors.on_acknowledgement(None, error, headers)
             raise
         if accepted is not None:
-            interceptors.watch(accepted, record.headers)
+            interceptors.watch(accepted, headers)
         return accepted
-
-
-def _look_up(runtime: ProducerRuntime, topic: Any, now: float) -> TopicState:
-    if not isinstance(topic, str) or not topic:
-        raise InvalidTopicError(f"{topic!r} is not a topic: write its name", topic=str(topic))
-    if type(topic) is not str:
-        topic = str.__str__(topic)  # an enum's member, for example: the plain name
-    return runtime.admission.refresh(topic, now)
 
 
 def _admit(
@@ -229,8 +236,6 @@ def _admit(
     record.original = original
     topic, partition = record.topic, record.partition
     record.is_serialized = not (isawaitable(record.key) or isawaitable(record.value))
-    if record.is_serialized:
-        check_record(topic, record.key, record.value, record.headers)
     if may_wait:
         runtime.admission.enter(record, now)
         return record

@@ -11,9 +11,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final, Generic
 
-from ...common import Headers
 from ...errors import KafkaError
 from ..deliveries.delivery import Delivery
+from ..records import HeadersLike, Timestamp
 from .pending_record import PendingRecord
 from .record_intake import RecordIntake
 
@@ -56,8 +56,8 @@ class RecordSender(Generic[K, V]):
         *,
         key: K | None = None,
         partition: int | None = None,
-        timestamp_ms: int | None = None,
-        headers: Headers | None = None,
+        timestamp_ms: Timestamp | None = None,
+        headers: HeadersLike | None = None,
     ) -> Delivery:
         """As ``send``, but wait only until the record is accepted; await the returned delivery for its outcome.
 
@@ -80,8 +80,8 @@ class RecordSender(Generic[K, V]):
         *,
         key: K | None = None,
         partition: int | None = None,
-        timestamp_ms: int | None = None,
-        headers: Headers | None = None,
+        timestamp_ms: Timestamp | None = None,
+        headers: HeadersLike | None = None,
     ) -> Delivery:
         """As ``enqueue``, but never wait: raises BufferExhaustedError when there is no room, MetadataNotReadyError when
         the topic is not known yet (await ``partitions_for(topic)`` first), IllegalStateError with an async serializer.

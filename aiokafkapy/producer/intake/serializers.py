@@ -19,6 +19,7 @@ from inspect import isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from ...errors import SerializationError
+from .arguments import check_data, plain_data, serialization_error
 
 if TYPE_CHECKING:
     from json import JSONEncoder
@@ -29,7 +30,6 @@ __all__ = [
     "Serializer",
     "SyncSerializer",
     "TopicSerializer",
-    "check_record",
     "discard",
     "finish_serializing",
     "json_serializer",
@@ -118,8 +118,10 @@ async def finish_serializing(record: PendingRecord) -> None:
                 record.key = await _awaited("key", record.topic, key)
             if isawaitable(value):
                 record.value = await _awaited("value", record.topic, value)
-        check_record(record.topic, record.key, record.value, record.headers)
+        check_data(record.topic, record.key, record.value)
+        record.key, record.value = plain_data(record.key), plain_data(record.value)
     except SerializationError as error:
+        discard(record.key, record.value)  # what came of them may be awaitable again
         record.admission.refuse(record, error)
         raise
     except TimeoutError:
@@ -150,53 +152,3 @@ async def _awaited(part: str, topic: str, data: Awaitable[Any]) -> Any:
         if isinstance(error, asyncio.CancelledError) and (task is None or task.cancelling()):
             raise
         raise serialization_error(part, topic, data, error) from error
-
-
-def serialization_error(part: str, topic: str, data: object, cause: BaseException | None = None) -> SerializationError:
-    """The error for a key or value (``part``) that could not become bytes. ``data`` is not shown: it may be secret."""
-    if cause is not None:
-        text = f"the {part}_serializer failed for a record of topic {topic!r}: {type(cause).__name__}: {cause}"
-    else:
-        text = (
-            f"the {part} of a record of topic {topic!r} is a {type(data).__name__}, not bytes: "
-            f"encode it, or give the producer a {part}_serializer"
-        )
-    error = SerializationError(text, topic=topic)
-    error.__cause__ = cause
-    return error
-
-
-def check_record(topic: str, key: Any, value: Any, headers: Any) -> None:
-    """Raise SerializationError for whatever of a record cannot be sent, and say what to write instead."""
-    for part, data in (("key", key), ("value", value)):
-        if data is not None and not isinstance(data, bytes | bytearray | memoryview) and not _has_bytes(data):
-            raise serialization_error(part, topic, data)
-    if headers:
-        _check_headers(topic, headers)
-
-
-def _has_bytes(data: Any) -> bool:
-    try:
-        memoryview(data).release()
-    except TypeError:
-        return False
-    return True
-
-
-def _check_headers(topic: str, headers: Any) -> None:
-    place = f"topic {topic!r}"
-    if isinstance(headers, dict):
-        raise SerializationError(
-            f"{place}: headers are a dict: write a list of pairs, [('name', b'value')]", topic=topic
-        )
-    try:
-        pairs = [(name, value) for name, value in headers]
-    except (TypeError, ValueError):
-        raise SerializationError(f"{place}: headers must be pairs: [('name', b'value')]", topic=topic) from None
-    for name, value in pairs:
-        if not isinstance(name, str):
-            raise SerializationError(f"{place}: a header's name is a {type(name).__name__}, not a str", topic=topic)
-        if value is not None and not isinstance(value, bytes | bytearray | memoryview):
-            raise SerializationError(
-                f"{place}: the value of header {name!r} is a {type(value).__name__}, not bytes or None", topic=topic
-            )

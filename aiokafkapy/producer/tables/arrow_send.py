@@ -39,6 +39,7 @@ from ...record.columns import NULL_TOPIC, Route
 from ..deliveries.delivery import Delivery, place_of
 from ..deliveries.row_places import RowPlaces
 from ..deliveries.shortcuts import now_ms
+from ..intake.arguments import topic_name
 from ..intake.partitioners import DefaultPartitioner
 from ..intake.pending_record import PendingRecord
 from ..intake.record_intake import RecordIntake
@@ -100,10 +101,10 @@ class ArrowSend:
 
     def open(self, topic: str | None, data: Any, names: ColumnNames) -> None:
         """Look at a table and its columns; raises for whatever is wrong with them. The caller lets go of `data`."""
-        if topic is not None and (not isinstance(topic, str) or not topic):
-            raise InvalidTopicError(f"{topic!r} is not a topic: write its name", topic=str(topic))
+        self._topic = None if topic is None else topic_name(topic)
+        _check_names(names)
         table = open_table(data)
-        self._schema = TableSchema(table.schema, names, topic)
+        self._schema = TableSchema(table.schema, names, self._topic)
         for part in ("key", "value"):
             if part in self._schema.indices and getattr(self._runtime.config, f"{part}_serializer") is not None:
                 raise IllegalStateError(
@@ -113,8 +114,6 @@ class ArrowSend:
         has_key = self._hashes_keys and "key" in self._schema.indices
         # Without any of these a row's partition is chosen batch by batch.
         self._is_uniform = not has_key and not {"partition", "topic"} & self._schema.indices.keys()
-        # An enum's member, for example, is taken by its plain name.
-        self._topic = topic if topic is None or type(topic) is str else str.__str__(topic)
         self._names, self._table = names, table
 
     async def run(self, return_exceptions: bool) -> TableMetadata:
@@ -292,7 +291,7 @@ class ArrowSend:
         rows.now_ms = now_ms()
         try:
             timestamp_ms, key, value, headers = rows.record(row)
-            accepted = self._intake.accept(topic, value, key, partition, timestamp_ms, headers)
+            accepted = self._intake.accept(topic, value, key, partition, timestamp_ms, headers, from_table=True)
             if not isinstance(accepted, Delivery):
                 accepted = await self._admitted(accepted)
         except Exception as error:
@@ -328,6 +327,8 @@ class ArrowSend:
         if not topic or topic in self._topic_errors:
             return NO_ROUTE
         try:
+            if topic not in self._routes:
+                topic_name(topic)
             runtime = self._check_usable()
             state = runtime.admission.refresh(topic, runtime.now())
             if not state.partition_count:
@@ -391,6 +392,13 @@ def _refusal(
         topic=topic,
         partition=partition,
     )
+
+
+def _check_names(names: ColumnNames) -> None:
+    for part, name in names._asdict().items():
+        if not isinstance(name, str) and (name is not None or part == "value"):
+            wanted = "a str" if part == "value" else "a str or None"
+            raise TypeError(f"send_arrow(): {part}_column is a {type(name).__name__}, not {wanted}")
 
 
 def _no_topic_error(names: ColumnNames) -> KafkaError:

@@ -50,6 +50,18 @@ class TestTheTwoForms:
         assert bytes(compiled.records_view()) == bytes(interpreted.records_view())
         assert encoded(compiled) == encoded(interpreted)
 
+    @given(st.none() | HEADERS | HEADERS.map(tuple) | st.lists(st.text(max_size=2) | st.tuples(st.text())))
+    def test_find_the_same_headers_plain(self, kernels: tuple[ModuleType, ModuleType], headers: Any) -> None:
+        compiled, interpreted = (kernel.plain_headers(headers) for kernel in kernels)
+        assert compiled == interpreted
+        assert compiled is None or compiled == tuple(headers)
+
+    @pytest.mark.parametrize("item", [("a", bytearray()), ("\ud800", b""), ["a", b""], ("a", "b"), (b"a", b""), ("a",)])
+    def test_find_none_plain_of_which_one_is_not(self, kernels: tuple[ModuleType, ModuleType], item: Any) -> None:
+        for kernel in kernels:
+            assert kernel.plain_headers([("a", b"1"), ("b", None)]) == (("a", b"1"), ("b", None))
+            assert kernel.plain_headers([("a", b"1"), item]) is None
+
     @given(
         INT64,
         st.integers(-(2**15), 2**15 - 1),

@@ -9,7 +9,6 @@ import pytest
 
 from aiokafkapy.errors import SerializationError
 from aiokafkapy.producer.intake.serializers import (
-    check_record,
     discard,
     finish_serializing,
     json_serializer,
@@ -50,33 +49,24 @@ def test_what_a_serializer_raises_is_the_cause() -> None:
     assert caught.value.topic == "t"
 
 
-@pytest.mark.parametrize("data", [None, b"x", bytearray(b"x"), memoryview(b"x")])
-def test_bytes_and_none_are_fine(data: Any) -> None:
-    check_record("t", data, data, [("a", data), ("a", None)])
-    check_record("t", data, data, None)
+def test_whatever_a_serializer_raises_but_the_end_of_the_program_is_its_records_error() -> None:
+    class Unprintable(Exception):
+        def __str__(self) -> str:
+            raise LookupError
 
+    def failing(error: BaseException) -> Any:
+        def serializer(_: Any) -> bytes:
+            raise error
 
-@pytest.mark.parametrize(
-    ("key", "value", "headers", "message"),
-    [
-        ("k", None, None, "key of a record of topic 't' is a str"),
-        (None, 5, None, "value of a record of topic 't' is a int"),
-        (None, None, {"a": b"b"}, "headers are a dict"),
-        (None, None, [("a",)], "headers must be pairs"),
-        (None, None, 7, "headers must be pairs"),
-        (None, None, [(b"a", b"b")], "header's name is a bytes"),
-        (None, None, [("a", "b")], "value of header 'a' is a str"),
-    ],
-)
-def test_anything_else_is_named(key: Any, value: Any, headers: Any, message: str) -> None:
-    with pytest.raises(SerializationError, match=message):
-        check_record("t", key, value, headers)
+        return prepare(serializer)
 
-
-def test_an_error_does_not_show_the_data() -> None:
-    with pytest.raises(SerializationError) as caught:
-        check_record("t", None, "a password", None)
-    assert "a password" not in str(caught.value)
+    for error in (asyncio.CancelledError(), GeneratorExit(), BaseException("mine"), Unprintable()):
+        with pytest.raises(SerializationError, match="value_serializer failed") as caught:
+            serialize("value", failing(error), "t", b"x")
+        assert caught.value.__cause__ is error
+    for error in (KeyboardInterrupt(), SystemExit()):
+        with pytest.raises(type(error)):
+            serialize("value", failing(error), "t", b"x")
 
 
 class Record:
@@ -132,6 +122,32 @@ async def test_what_is_no_bytes_in_the_end_refuses_the_record() -> None:
     record = Record(None, give("text"))
     with pytest.raises(SerializationError, match="is a str"):
         await finish_serializing(record)  # type: ignore[arg-type]
+
+
+async def test_a_future_that_was_cancelled_is_its_records_error_and_cancels_nobody() -> None:
+    future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+    future.cancel()
+    record = Record(None, future)
+    with pytest.raises(SerializationError, match="CancelledError"):
+        await finish_serializing(record)  # type: ignore[arg-type]
+    assert isinstance(record.events[0], SerializationError)
+
+
+async def test_what_is_awaitable_again_is_refused_and_leaves_no_coroutine() -> None:
+    async def twice() -> Any:
+        return give(b"x")
+
+    record = Record(None, twice())
+    with pytest.raises(SerializationError, match="is a coroutine"):
+        await finish_serializing(record)  # type: ignore[arg-type]
+
+
+async def test_what_may_be_changed_later_is_taken_as_it_is_now() -> None:
+    data = bytearray(b"now")
+    record = Record(give(memoryview(data)), give(data))
+    await finish_serializing(record)  # type: ignore[arg-type]
+    data[:] = b"new"
+    assert record.events == [(b"now", b"now")]
 
 
 async def test_one_that_takes_too_long_expires_the_record() -> None:

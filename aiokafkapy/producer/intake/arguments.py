@@ -1,0 +1,267 @@
+"""What a caller may pass: checked where it comes in, alike in the compiled and the interpreted form.
+
+Owns the rules for topics, partitions, time stamps, headers, keys, values and timeouts, and the words in which they are
+refused. It knows no producer and no state. Kafka's counterpart is ``ProducerRecord``, whose constructor checks.
+
+Rules:
+
+* What is wrong is raised at the call, for that record: TypeError for a type and ValueError for a range, each naming
+  topic and argument; InvalidTopicError for a topic; SerializationError for a key, value or header.
+* A bool is no number. Everything else that has ``__index__`` is an int: NumPy's integers, for example.
+* An iterator of headers is read once; headers go on as a tuple of plain pairs, so that nothing runs a caller's code
+  behind this module.
+* The ordinary types are looked at first: for them a check costs next to nothing.
+* An error does not show a key or a value: it may be secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from inspect import iscoroutine
+from math import isnan
+from operator import index
+from typing import Any, Final
+
+from ...common import Headers, check_topic_name
+from ...errors import InvalidTopicError, SerializationError
+from ...record.builder import plain_headers
+
+__all__ = [
+    "check_data",
+    "chosen_partition",
+    "described",
+    "headers_of",
+    "materialized",
+    "partition_of",
+    "plain_data",
+    "serialization_error",
+    "time_of",
+    "timeout_of",
+    "topic_name",
+]
+
+MAX_PARTITION: Final = 2**31 - 1
+MIN_TIMESTAMP: Final = -(2**63)
+MAX_TIMESTAMP: Final = 2**63 - 1
+"""What the protocol has room for."""
+SHOWN_BITS: Final = 128
+"""A number of more bits is not written out: Python refuses to for the longest."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+def topic_name(topic: Any) -> str:
+    """The topic's name as a plain str, of an enum's member for example. Raises InvalidTopicError for any other."""
+    if not isinstance(topic, str):
+        raise InvalidTopicError(f"the name of a topic is a {type(topic).__name__}, not a str")
+    name = topic if type(topic) is str else str.__str__(topic)
+    check_topic_name(name)
+    return name
+
+
+def partition_of(topic: Any, partition: Any) -> int:
+    """A partition's number that is not None."""
+    given = partition if type(partition) is int else _integer_of(topic, "partition", partition, "an int")
+    try:
+        number = given  # compiled, a number of C
+    except OverflowError:
+        number = -1
+    if not 0 <= number <= MAX_PARTITION:
+        raise ValueError(
+            f"partition {_shown(given)} of topic {topic!r}: write 0 to {MAX_PARTITION}, or None to have one chosen"
+        )
+    return number
+
+
+def chosen_partition(topic: str, chosen: Any, count: int) -> int | None:
+    """What a partitioner chose of the topic's ``count`` partitions; None for -1, the sticky one. Raises ValueError."""
+    number: int | None = None
+    if not isinstance(chosen, bool) and hasattr(type(chosen), "__index__"):
+        with suppress(Exception):
+            number = index(chosen)
+    if number == -1:
+        return None
+    if number is None or not 0 <= number < count:
+        if iscoroutine(chosen):
+            chosen.close()
+        shown = f"a {type(chosen).__name__}" if number is None else _shown(number)
+        raise ValueError(f"the partitioner chose {shown} for topic {topic!r}, which has partitions 0 to {count - 1}")
+    return number
+
+
+def time_of(topic: Any, timestamp_ms: Any, from_table: bool = False) -> int:
+    """A time stamp that is not None, in milliseconds.
+
+    As Java's ``ProducerRecord`` it takes none before 1970. A table may have some: of records that were read, with
+    whatever their writer gave them.
+    """
+    given = timestamp_ms if type(timestamp_ms) is int else _milliseconds_of(topic, timestamp_ms)
+    try:
+        number = given  # compiled, a number of C
+        is_valid = (number >= 0 or from_table) and MIN_TIMESTAMP <= number <= MAX_TIMESTAMP
+    except OverflowError:
+        is_valid = False
+    if not is_valid:
+        raise ValueError(
+            f"topic {topic!r}: timestamp_ms is {_shown(given)}: write 0 to {MAX_TIMESTAMP}, or None for now"
+        )
+    return number
+
+
+def headers_of(topic: Any, headers: Any) -> Any:
+    """Headers that are not None, as a tuple of (str, bytes or None); None when there are none.
+
+    They may be pairs in any iterable, or a mapping; a value is of any type that has bytes.
+    """
+    plain = plain_headers(headers)
+    if plain is None:
+        plain = tuple([_header_of(topic, item) for item in materialized(topic, headers)])
+    return plain or None
+
+
+def check_data(topic: Any, key: Any, value: Any) -> int:
+    """Raise SerializationError unless key and value are None or have bytes; returns the size of the value."""
+    if key is not None:
+        _size_of(topic, "key", key)
+    return 0 if value is None else _size_of(topic, "value", value)
+
+
+def plain_data(data: Any) -> bytes | None:
+    """The bytes of a checked key or value as they are now, whatever its owner makes of them while a record waits."""
+    return data if data is None or type(data) is bytes else memoryview(data).tobytes()
+
+
+def timeout_of(call: str, timeout: Any) -> float | None:
+    """A timeout in seconds; None is none. Raises TypeError for what is no number, ValueError for NaN."""
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not hasattr(type(timeout), "__float__"):
+        raise TypeError(f"{call}(): timeout is a {type(timeout).__name__}, not a number of seconds or None")
+    try:
+        seconds = float(timeout)
+    except Exception as error:
+        raise ValueError(f"{call}(): timeout is no number of seconds: {described(error)}") from error
+    if isnan(seconds):
+        raise ValueError(f"{call}(): timeout is nan: write a number of seconds, or None")
+    return seconds
+
+
+def materialized(topic: Any, headers: Any) -> Headers:
+    """The headers of an iterable or a mapping, read once. Raises SerializationError where that cannot be done."""
+    if type(headers) is list or type(headers) is tuple:
+        return headers
+    if not isinstance(headers, Iterable):
+        raise _pairs_error(topic, headers)
+    try:
+        return tuple(headers.items() if isinstance(headers, Mapping) else headers)
+    except Exception as error:
+        text = f"topic {topic!r}: headers cannot be read: {described(error)}"
+        raise SerializationError(text, topic=topic) from error
+
+
+def serialization_error(part: str, topic: Any, data: object, cause: BaseException | None = None) -> SerializationError:
+    """The error for a key or value (``part``) that could not become bytes."""
+    if cause is not None:
+        text = f"the {part}_serializer failed for a record of topic {topic!r}: {described(cause)}"
+    else:
+        text = (
+            f"the {part} of a record of topic {topic!r} is a {type(data).__name__}, not bytes: "
+            f"encode it, or give the producer a {part}_serializer"
+        )
+    error = SerializationError(text, topic=topic)
+    error.__cause__ = cause
+    return error
+
+
+def described(error: BaseException) -> str:
+    """An error of a caller's code in words; its own may fail."""
+    try:
+        text = str(error)
+    except Exception:
+        text = "its text cannot be made"
+    return f"{type(error).__name__}: {text}"
+
+
+# internals
+
+
+def _integer_of(topic: Any, name: str, given: Any, wanted: str) -> int:
+    cause = None
+    if not isinstance(given, bool) and hasattr(type(given), "__index__"):
+        try:
+            return index(given)
+        except Exception as error:
+            cause = error
+    raise TypeError(f"topic {topic!r}: {name} is a {type(given).__name__}, not {wanted}") from cause
+
+
+def _milliseconds_of(topic: Any, moment: Any) -> int:
+    """As ``datetime.timestamp()`` has it, without its rounding: one without a time zone is local time."""
+    if not isinstance(moment, datetime):
+        return _integer_of(topic, "timestamp_ms", moment, "an int of milliseconds or a datetime")
+    try:
+        aware = moment.astimezone() if moment.tzinfo is None else moment
+        return index((aware - _EPOCH) // _MILLISECOND)
+    except Exception as error:  # NaT of pandas, or what a time zone of the caller's raises
+        raise ValueError(f"topic {topic!r}: timestamp_ms is no moment in time: {described(error)}") from error
+
+
+def _shown(number: int) -> str:
+    return str(number) if number.bit_length() <= SHOWN_BITS else f"a number of {number.bit_length()} bits"
+
+
+def _header_of(topic: Any, item: Any) -> tuple[str, bytes | None]:
+    if isinstance(item, (str, bytes)):
+        raise _pairs_error(topic, item)
+    try:
+        name, value = item
+    except Exception as error:
+        raise _pairs_error(topic, item) from error
+    place = f"topic {topic!r}"
+    if not isinstance(name, str):
+        raise SerializationError(f"{place}: a header's name is a {type(name).__name__}, not a str", topic=topic)
+    name = str.__str__(name)
+    try:
+        name.encode()
+    except UnicodeEncodeError as error:
+        text = f"{place}: the name of header {name!r} is not Unicode text: {error.reason}"
+        raise SerializationError(text, topic=topic) from error
+    if value is None or type(value) is bytes:
+        return name, value
+    try:
+        return name, _view(value).tobytes()
+    except TypeError:
+        text = f"{place}: the value of header {name!r} is a {type(value).__name__}, not bytes or None"
+        raise SerializationError(text, topic=topic) from None
+    except Exception as error:
+        text = f"{place}: the value of header {name!r} cannot be read: {described(error)}"
+        raise SerializationError(text, topic=topic) from error
+
+
+def _pairs_error(topic: Any, given: object) -> SerializationError:
+    text = f"topic {topic!r}: headers must be pairs, [('name', b'value')], or a mapping; there is a "
+    return SerializationError(text + type(given).__name__, topic=topic)
+
+
+def _size_of(topic: Any, part: str, data: Any) -> int:
+    try:
+        view = _view(data)
+    except TypeError:
+        raise serialization_error(part, topic, data) from None
+    except Exception as error:
+        text = f"the {part} of a record of topic {topic!r} cannot be read: {described(error)}"
+        raise SerializationError(text, topic=topic) from error
+    with view:
+        return view.nbytes
+
+
+def _view(data: Any) -> memoryview:
+    """Raises TypeError for what has no bytes; NumPy's arrays of objects have addresses."""
+    view = memoryview(data)
+    if "O" in view.format:
+        view.release()
+        raise TypeError("objects are no bytes")
+    return view
