@@ -266,11 +266,29 @@ def _plain_array(array: Any) -> Any:
         if isinstance(array, pa.ExtensionArray):
             array = array.storage
         elif pa.types.is_run_end_encoded(array.type):
-            import pyarrow.compute
-
-            array = pyarrow.compute.run_end_decode(array)
+            array = _decoded_runs(array)
         else:
             return array
+
+
+def _decoded_runs(array: Any) -> Any:
+    """The place of each row's value, then these values: pyarrow decodes no runs of dictionaries, lists and structs."""
+    import pyarrow as pa
+    import pyarrow.compute
+
+    first, count = array.find_physical_offset(), array.find_physical_length()
+    places = pa.RunEndEncodedArray.from_buffers(
+        pa.run_end_encoded(array.run_ends.type, pa.int32()),
+        len(array),
+        [None],
+        null_count=0,
+        offset=array.offset,
+        children=[array.run_ends[first : first + count], pa.array(range(count), pa.int32())],
+    )
+    values = array.values[first : first + count]
+    if _is_view(values.type, "string") or _is_view(values.type, "binary"):
+        values = values.cast(pa.large_string() if _is_text(values.type) else pa.large_binary())
+    return values.take(pyarrow.compute.run_end_decode(places))
 
 
 def _validity_of(array: Any) -> Any:

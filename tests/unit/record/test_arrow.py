@@ -231,6 +231,43 @@ class TestColumns:
         numbers = [rows.topic_of(row) for row in range(4)]
         assert [None if number < 0 else names[number] for number in numbers] == wanted
 
+    @pytest.mark.parametrize(
+        "values",
+        [
+            pa.array([b"a", None, b"b"]),
+            pa.array(["a", None, "b"]).dictionary_encode(),
+            pa.array(["a", None, "b"], pa.string_view()),
+            pa.array([b"a", None, b"b"], pa.binary_view()),
+            pa.array([b"a", None, b"b"], pa.binary(1)),
+        ],
+        ids=lambda values: str(values.type).partition("<")[0],
+    )
+    def test_runs_of_whatever_type_are_rows(self, values: Any) -> None:
+        runs = pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 7], pa.int32()), values)
+        headers = pa.array([[("n", b"1")], None, []], pa.list_(HEADER))
+        batch = pa.record_batch(
+            {
+                "value": runs,
+                "key": runs,
+                "headers": pa.RunEndEncodedArray.from_arrays(pa.array([2, 3, 7], pa.int16()), headers),
+                "topic": pa.RunEndEncodedArray.from_arrays(
+                    pa.array([1, 3, 7], pa.int64()), pa.array(["t", None, "u"]).dictionary_encode()
+                ),
+            }
+        )
+        for start, stop in ((0, 7), (1, 4), (3, 7), (6, 7)):
+            columns, names = columns_of(batch[start:stop], None)
+            rows = ArrowRows(columns, True)
+            wanted = [(b"a", [("n", b"1")], "t"), (b"a", [("n", b"1")], None), (None, [], None)]
+            wanted += [(b"b", [], "u")] * 4
+            found = []
+            for row in range(stop - start):
+                _, key, value, sent = rows.record(row)
+                assert key == value
+                number = rows.topic_of(row)
+                found.append((value, list(sent or ()), None if number < 0 or names is None else names[number]))
+            assert found == wanted[start:stop]
+
     def test_a_window_is_some_rows_of_all_columns(self) -> None:
         batch = pa.record_batch(
             {
