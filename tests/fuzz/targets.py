@@ -41,6 +41,7 @@ from tests.forms import plain_form
 
 from ..unit.broker.socketless import SocketlessNode, socketless_node
 from ..unit.client.fakes import ClientUnderTest, FakeCluster
+from .calls import played
 from .messages import EVERY_VERSION, TOPIC, batch, request, response
 
 __all__ = ["TARGETS", "ExcessiveMemoryError", "Requests", "Target", "check", "opened"]
@@ -337,8 +338,27 @@ class Requests(Target):
         assert answer.brokers, "others are served"
 
 
+class Calls(Target):
+    """The producer's public calls, with odd arguments and hostile hooks: none harms another record."""
+
+    name = "calls"
+    most_bytes = 64 * MEBIBYTE
+    """A broker and a producer."""
+
+    @contextlib.contextmanager
+    def session(self) -> Iterator[None]:
+        with asyncio.Runner() as self._runner:
+            yield
+
+    def valid(self, chance: random.Random) -> bytes:
+        return chance.randbytes(8)
+
+    def run(self, data: bytes) -> None:
+        self._runner.run(played(data))
+
+
 TARGETS: Final[dict[str, type[Target]]] = {
-    target.name: target for target in (Frames, Responses, Client, Batches, Codecs, Requests)
+    target.name: target for target in (Frames, Responses, Client, Batches, Codecs, Requests, Calls)
 }
 _VERSIONS: Final = frozenset(EVERY_VERSION)
 

@@ -21,7 +21,7 @@ from .corpus import CORPUS, kept, read, write
 from .mutator import mutate
 from .targets import TARGETS, ExcessiveMemoryError, Target, check, opened
 
-EXAMPLES = {"frames": 150, "responses": 200, "client": 40, "batches": 200, "codecs": 150, "requests": 120}
+EXAMPLES = {"frames": 150, "responses": 200, "client": 40, "batches": 200, "codecs": 150, "requests": 120, "calls": 40}
 
 
 @pytest.fixture(params=sorted(TARGETS), scope="module")
