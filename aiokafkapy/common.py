@@ -168,7 +168,10 @@ def parse_address(text: str) -> tuple[str, int]:
         raise ConfigurationError(problem)
     else:
         host, _, port_text = text.partition(":")
-    if not host or (port_text and not (port_text.isascii() and port_text.isdigit())):
+    # Asked of the system, these would be errors of another kind (a NUL, an empty or long label), each time anew.
+    labels = host.removesuffix(".").split(".")
+    is_name = host.isprintable() and " " not in host and all(0 < len(label) < 64 for label in labels)
+    if not is_name or (port_text and not (port_text.isascii() and port_text.isdigit())):
         raise ConfigurationError(problem)
     port = int(port_text) if port_text else DEFAULT_PORT
     if not 0 < port < 65536:

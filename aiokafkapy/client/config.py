@@ -15,32 +15,22 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from ..common import ExponentialBackoff, parse_addresses
 from ..errors import ConfigurationError
 from ..observability import is_secret_name
+from .foreign_options import NO_SECURITY, advice_for
 
 __all__ = ["ClientConfig", "Milliseconds"]
 
-# Options of other clients, or of Kafka's Java client, that people write here; and what to write.
-_HINTS: Final[Mapping[str, str]] = {
-    "brokers": "write bootstrap_servers",
-    "hosts": "write bootstrap_servers",
-    "bootstrap_server": "write bootstrap_servers",
-    "metadata_broker_list": "write bootstrap_servers",
-    "loop": "leave it out: the running loop is used",
-    "api_version": "leave it out: versions are agreed on with each broker",
-    "api_version_auto_timeout_ms": "leave it out: versions are agreed on with each broker",
-    "broker_version_fallback": "leave it out: versions are agreed on with each broker",
-    "socket_keepalive_enable": "leave it out: TCP keepalive is always on",
-    "socket_nagle_disable": "leave it out: TCP_NODELAY is always on",
-    "enable_metrics_push": "leave it out: client metrics are not pushed",
-    "max_in_flight": "write max_in_flight_requests_per_connection",
-}
+MAX_CLIENT_ID_BYTES: Final = 2**15 - 1
+"""The protocol writes the length of a header's client_id as an int16."""
 # Variables with the prefix of from_env that are switches of the package, not options.
 _RESERVED_VARIABLES: Final = frozenset({"interpreted", "no_extensions", "require_kafka", "cache"})
 
@@ -48,6 +38,12 @@ _RESERVED_VARIABLES: Final = frozenset({"interpreted", "no_extensions", "require
 def _not_a_bool(value: Any) -> Any:
     if isinstance(value, bool):
         raise ValueError("a number is needed, not a bool")
+    return value
+
+
+def _idle_time(value: int) -> int:
+    if value == 0:
+        raise ValueError("every connection would be closed before its use: write -1 for never, or at least 1")
     return value
 
 
@@ -62,40 +58,93 @@ class ClientConfig(BaseModel):
 
     environment_prefix: ClassVar[str] = "AIOKAFKAPY_"
 
-    bootstrap_servers: str | Sequence[str]
-    """``"host:9092,host2:9092"``, or a sequence of addresses; some of the cluster's brokers are enough."""
-    client_id: str = "aiokafkapy"
-    """Names this client in the broker's logs and quotas."""
-    client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"] = "use_all_dns_ips"
-    """Every address of a name is used in both cases; canonical names matter only to TLS and Kerberos."""
-    security_protocol: str = "PLAINTEXT"
+    # What Kafka calls those options whose name is not ours with dots; None when Kafka has no such option.
+    kafka_names: ClassVar[Mapping[str, str | None]] = {"tcp_user_timeout_ms": None}
 
-    connections_max_idle_ms: Annotated[int, BeforeValidator(_not_a_bool), Field(ge=-1)] = 180_000
-    """Close a connection that was not used for this long; -1 never does."""
-    max_in_flight_requests_per_connection: Annotated[int, BeforeValidator(_not_a_bool), Field(ge=1)] = 5
-    receive_buffer_bytes: Annotated[int, BeforeValidator(_not_a_bool), Field(ge=-1)] = 32_768
-    """SO_RCVBUF; -1 leaves it to the system."""
-    send_buffer_bytes: Annotated[int, BeforeValidator(_not_a_bool), Field(ge=-1)] = 131_072
-    """SO_SNDBUF; -1 leaves it to the system, which lets it grow with the link. A fixed size, as Kafka's, takes a
-    request of 1 MB in four writes, and no more than itself in a round trip: for bulk loads and distant brokers take -1.
-    """
-    tcp_user_timeout_ms: Annotated[int, BeforeValidator(_not_a_bool), Field(ge=1)] | None = None
-    """Linux's TCP_USER_TIMEOUT: how long written bytes may stay unacknowledged before the connection is given up."""
-    reconnect_backoff_ms: Milliseconds = 50
-    reconnect_backoff_max_ms: Milliseconds = 1_000
-    socket_connection_setup_timeout_ms: Annotated[int, BeforeValidator(_not_a_bool), Field(ge=1)] = 10_000
-    socket_connection_setup_timeout_max_ms: Annotated[int, BeforeValidator(_not_a_bool), Field(ge=1)] = 30_000
+    bootstrap_servers: Annotated[
+        str | Sequence[str],
+        Field(description='`"host:9092,host2:9092"`, or a sequence of addresses; some of the brokers are enough.'),
+    ]
+    client_id: Annotated[
+        str, Field(description="Names this client in the broker's logs and quotas. Kafka's default is empty.")
+    ] = "aiokafkapy"
+    client_dns_lookup: Annotated[
+        Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"],
+        Field(description="Every address of a name is used in both cases; canonical names matter to TLS and Kerberos."),
+    ] = "use_all_dns_ips"
+    security_protocol: Annotated[str, Field(description="PLAINTEXT only: TLS and SASL are not here yet.")] = "PLAINTEXT"
 
-    request_timeout_ms: Annotated[int, BeforeValidator(_not_a_bool), Field(ge=1)] = 30_000
-    """From writing a request to its answer; then the connection is closed."""
-    retry_backoff_ms: Milliseconds = 100
-    retry_backoff_max_ms: Milliseconds = 1_000
+    connections_max_idle_ms: Annotated[
+        int,
+        BeforeValidator(_not_a_bool),
+        AfterValidator(_idle_time),
+        Field(ge=-1, description="Milliseconds without use after which a connection is closed; -1: never."),
+    ] = 180_000
+    max_in_flight_requests_per_connection: Annotated[
+        int, BeforeValidator(_not_a_bool), Field(ge=1, description="Requests to one broker that wait for an answer.")
+    ] = 5
+    receive_buffer_bytes: Annotated[
+        int, BeforeValidator(_not_a_bool), Field(ge=-1, description="Bytes, SO_RCVBUF; -1 leaves it to the system.")
+    ] = 32_768
+    send_buffer_bytes: Annotated[
+        int,
+        BeforeValidator(_not_a_bool),
+        Field(
+            ge=-1,
+            description="Bytes, SO_SNDBUF; -1 leaves it to the system, which lets it grow with the link: better for "
+            "bulk loads and distant brokers. A fixed size bounds what is sent in a round trip.",
+        ),
+    ] = 131_072
+    tcp_user_timeout_ms: (
+        Annotated[
+            int,
+            BeforeValidator(_not_a_bool),
+            Field(ge=1),
+        ]
+        | None
+    ) = Field(
+        default=None,
+        description="Milliseconds, Linux's TCP_USER_TIMEOUT: how long written bytes may stay unacknowledged before "
+        "the connection is given up. None leaves it to the system.",
+    )
+    reconnect_backoff_ms: Annotated[
+        Milliseconds, Field(description="Milliseconds before the second attempt to connect to a broker.")
+    ] = 50
+    reconnect_backoff_max_ms: Annotated[
+        Milliseconds, Field(description="Milliseconds between attempts to connect, at most; they double up to here.")
+    ] = 1_000
+    socket_connection_setup_timeout_ms: Annotated[
+        int, BeforeValidator(_not_a_bool), Field(ge=1, description="Milliseconds for the first attempt to connect.")
+    ] = 10_000
+    socket_connection_setup_timeout_max_ms: Annotated[
+        int, BeforeValidator(_not_a_bool), Field(ge=1, description="Milliseconds for an attempt to connect, at most.")
+    ] = 30_000
 
-    metadata_max_age_ms: Milliseconds = 300_000
-    metadata_max_idle_ms: Annotated[int, BeforeValidator(_not_a_bool), Field(ge=5_000)] = 300_000
-    """Forget a topic that was not used for this long."""
-    metadata_recovery_strategy: Literal["rebootstrap", "none"] = "rebootstrap"
-    metadata_recovery_rebootstrap_trigger_ms: Milliseconds = 300_000
+    request_timeout_ms: Annotated[
+        int,
+        BeforeValidator(_not_a_bool),
+        Field(ge=1, description="Milliseconds from writing a request to its answer; then the connection is closed."),
+    ] = 30_000
+    retry_backoff_ms: Annotated[Milliseconds, Field(description="Milliseconds before a request is sent again.")] = 100
+    retry_backoff_max_ms: Annotated[
+        Milliseconds, Field(description="Milliseconds between attempts of a request, at most; they double up to here.")
+    ] = 1_000
+
+    metadata_max_age_ms: Annotated[
+        Milliseconds, Field(description="Milliseconds after which metadata is asked for again.")
+    ] = 300_000
+    metadata_max_idle_ms: Annotated[
+        int,
+        BeforeValidator(_not_a_bool),
+        Field(ge=5_000, description="Milliseconds without use after which a topic is forgotten."),
+    ] = 300_000
+    metadata_recovery_strategy: Annotated[
+        Literal["rebootstrap", "none"],
+        Field(description="When no known broker answers: begin again with bootstrap_servers, or not (KIP-899)."),
+    ] = "rebootstrap"
+    metadata_recovery_rebootstrap_trigger_ms: Annotated[
+        Milliseconds, Field(description="Milliseconds without metadata after which the client rebootstraps (KIP-1102).")
+    ] = 300_000
 
     if not TYPE_CHECKING:  # checkers know the constructor from the fields
 
@@ -106,18 +155,17 @@ class ClientConfig(BaseModel):
     def from_properties(cls, properties: Mapping[str, Any], **options: Any) -> Self:
         """Make one from Kafka's own names, ``{"linger.ms": "5"}``; strings are converted. ``options`` come on top."""
         values = {name.strip().replace(".", "_").replace("-", "_"): value for name, value in properties.items()}
-        return cls._from_strings(values | options)
+        return cls._from_strings(values | options, {})
 
     @classmethod
     def from_env(cls, prefix: str | None = None, **options: Any) -> Self:
         """Make one from environment variables, ``AIOKAFKAPY_BOOTSTRAP_SERVERS``; ``options`` come on top."""
         prefix = cls.environment_prefix if prefix is None else prefix
-        found = {
-            name[len(prefix) :].lower(): value for name, value in os.environ.items() if name.upper().startswith(prefix)
-        }
-        return cls._from_strings(
-            {name: value for name, value in found.items() if name not in _RESERVED_VARIABLES} | options
-        )
+        variables = {name[len(prefix) :].lower(): name for name in os.environ if name.upper().startswith(prefix)}
+        variables = {name: variable for name, variable in variables.items() if name not in _RESERVED_VARIABLES}
+        values = {name: os.environ[variable] for name, variable in variables.items()}
+        used = {name: variable for name, variable in variables.items() if name not in options}
+        return cls._from_strings(values | options, used)
 
     @property
     def bootstrap_addresses(self) -> list[tuple[str, int]]:
@@ -173,10 +221,9 @@ class ClientConfig(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         parse_addresses(self.bootstrap_servers)
+        _check_client_id(self.client_id)
         if self.security_protocol in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
-            raise ConfigurationError(
-                f"security_protocol={self.security_protocol!r} is not available in this version: write 'PLAINTEXT'"
-            )
+            raise ConfigurationError(f"security_protocol={self.security_protocol!r} {NO_SECURITY}write 'PLAINTEXT'")
         if self.security_protocol != "PLAINTEXT":
             raise ConfigurationError(f"security_protocol={self.security_protocol!r} is unknown: write 'PLAINTEXT'")
         for base, maximum in _BACKOFF_PAIRS:
@@ -188,9 +235,27 @@ class ClientConfig(BaseModel):
     # internals
 
     @classmethod
-    def _from_strings(cls, values: dict[str, Any]) -> Self:
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        cls._describe_options()
+
+    @classmethod
+    def _describe_options(cls) -> None:
+        """Put the options into the docstring, for ``help()``."""
+        summary = (cls.__doc__ or "").partition(_OPTIONS_HEADING)[0].rstrip()
+        cls.__doc__ = summary + _OPTIONS_HEADING + "\n".join(_help_lines(cls))
+
+    @classmethod
+    def _from_strings(cls, values: dict[str, Any], variables: Mapping[str, str]) -> Self:
+        """``variables`` has the environment variables that values came from, by option."""
         config = cls.__new__(cls)
-        config._validate(values, strict=False)
+        try:
+            config._validate(values, strict=False)
+        except ConfigurationError as error:
+            named = [name for name in variables if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(error))]
+            if not named:
+                raise
+            origins = ", ".join(f"{name} is from the environment's {variables[name]}" for name in named)
+            raise ConfigurationError(f"{error} ({origins})") from None
         return config
 
     def _validate(self, values: dict[str, Any], strict: bool) -> None:
@@ -201,6 +266,7 @@ class ClientConfig(BaseModel):
             raise _configuration_error(type(self), error, values) from None
 
 
+_OPTIONS_HEADING: Final = "\n\nOptions, with the name that Kafka has for them:\n\n"
 _BACKOFF_PAIRS: Final = (
     ("reconnect_backoff_ms", "reconnect_backoff_max_ms"),
     ("retry_backoff_ms", "retry_backoff_max_ms"),
@@ -208,23 +274,54 @@ _BACKOFF_PAIRS: Final = (
 )
 
 
+def _check_client_id(client_id: str) -> None:
+    """A request's header has room for 32,767 bytes of UTF-8."""
+    try:
+        size = len(client_id.encode())
+    except UnicodeEncodeError:
+        raise ConfigurationError(
+            f"client_id={client_id[:100]!r} has a lone surrogate, which is no character: write text that UTF-8 can hold"
+        ) from None
+    if size > MAX_CLIENT_ID_BYTES:
+        raise ConfigurationError(
+            f"client_id={client_id[:20]!r}… has {size:,} bytes: write {MAX_CLIENT_ID_BYTES:,} or fewer"
+        )
+
+
+def _help_lines(config: type[ClientConfig]) -> list[str]:
+    lines = []
+    for name, field in config.model_fields.items():
+        kafka_name = config.kafka_names.get(name, name.replace("_", "."))
+        default = "required" if field.is_required() else f"default {field.default!r}"
+        lines.append(f"{name} ({kafka_name or 'not in Kafka'}; {default})")
+        lines.extend(textwrap.wrap(field.description or "", 100, initial_indent="    ", subsequent_indent="    "))
+    return lines
+
+
 def _check_names(config: type[ClientConfig], values: Mapping[str, Any]) -> None:
-    """Raise for names that are no options, with the nearest one that is."""
-    known = list(config.model_fields)
+    """Raise for names that are no options: what another client's is called here, or the nearest three that are."""
     problems = []
     for name in values:
-        if name in config.model_fields:
-            continue
-        hint = _HINTS.get(name)
-        dotted = name.replace(".", "_").replace("-", "_").lower()
-        if hint is None and dotted != name and dotted in config.model_fields:
-            hint = f"write {dotted}, or use {config.__name__}.from_properties for Kafka's own spelling"
-        if hint is None:
-            near = difflib.get_close_matches(dotted, known, n=1, cutoff=0.6)
-            hint = f"did you mean {near[0]}?" if near else f"the options are: {', '.join(known)}"
-        problems.append(f"unknown option {name!r}: {hint}")
+        if name not in config.model_fields:
+            shown = name if len(name) <= 100 else name[:100] + "…"
+            hint = _hint(config, name)
+            problems.append(f"{shown} {hint}" if hint.startswith(NO_SECURITY) else f"unknown option {shown!r}: {hint}")
     if problems:
         raise ConfigurationError("; ".join(problems))
+
+
+def _hint(config: type[ClientConfig], name: str) -> str:
+    """What to write for a name that is no option."""
+    plain = name.replace(".", "_").replace("-", "_").lower()
+    if plain in config.model_fields:
+        return f"write {plain}, or use {config.__name__}.from_properties for Kafka's own spelling"
+    advice = advice_for(plain, config.model_fields)
+    if advice is not None:
+        return advice
+    near = difflib.get_close_matches(plain, list(config.model_fields), n=3, cutoff=0.6)
+    if not near:
+        return f"no option is called like that; help({config.__name__}) has them all"
+    return f"did you mean {', '.join(near[:-1])}{' or ' if near[1:] else ''}{near[-1]}?"
 
 
 def _configuration_error(
@@ -268,3 +365,6 @@ def _suggested_int(name: str, value: str | float) -> str:
 
 def _shown(name: str, value: Any) -> str:
     return "<hidden>" if is_secret_name(name) and value is not None else repr(value)
+
+
+ClientConfig._describe_options()

@@ -11,7 +11,7 @@ lengthens ``delivery_timeout_ms``); two that were given and contradict each othe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -49,6 +49,19 @@ def _callable_or_none(value: Any) -> Any:
     raise ValueError(f"a function is needed, not {type(value).__name__}")
 
 
+def _partitioner_or_none(value: Any) -> Any:
+    if isinstance(value, str):
+        if value in ("murmur2", "murmur2_random", "default"):
+            raise ValueError("leave it out: by default a key's partition is found with murmur2, as Java does")
+        raise ValueError(
+            "a function (topic, key_bytes, value_bytes, key, value, cluster) or an object with partition() is needed, "
+            "not a name: pass aiokafkapy's RoundRobinPartitioner(), your own function, or leave it out for murmur2"
+        )
+    if value is None or callable(value) or callable(getattr(value, "partition", None)):
+        return value
+    raise ValueError(f"{type(value).__name__} is neither a function nor has it a method partition()")
+
+
 SerializerOption = Annotated[Any, BeforeValidator(_callable_or_none)]
 
 
@@ -57,44 +70,101 @@ class ProducerConfig(ClientConfig):
 
     environment_prefix: ClassVar[str] = "AIOKAFKAPY_"
 
-    acks: Literal["all", 0, 1] = "all"
-    """How many replicas must have a record: ``"all"`` in sync, 1 the leader, 0 does not wait for an answer."""
-    enable_idempotence: bool = True
-    """A retry never writes a record twice, and order is kept with five requests in flight."""
-    retries: Annotated[int, Field(ge=0, le=MAX_INT)] = MAX_INT
-    """How often a batch is sent again; ``delivery_timeout_ms`` is the better limit."""
-    delivery_timeout_ms: Annotated[int, Field(ge=0, le=MAX_INT)] = 120_000
-    """From acceptance to outcome, retries included."""
-    max_block_ms: Milliseconds = 60_000
-    """How long a call waits to be accepted: for metadata, for an async serializer, for room. Also ``start()``."""
+    kafka_names: ClassVar[Mapping[str, str | None]] = {
+        **ClientConfig.kafka_names,
+        "partitioner": "partitioner.class",
+        "interceptors": "interceptor.classes",
+    }
 
-    linger_ms: Annotated[int, Field(ge=0)] | None = None
-    """How long a batch gathers, from its first record. None adapts: not while its leader is idle, else ≤ 5 ms
-    (more with hundreds of partitions that have data)."""
-    batch_size: Annotated[int, Field(ge=0)] = 131_072
-    buffer_memory: Annotated[int, Field(ge=1)] = 33_554_432
-    """Bytes that records without an outcome may hold; then calls wait."""
-    max_request_size: Annotated[int, Field(ge=1)] = 1_048_576
-    """Limit of a Produce request's size, and so of a record's, before compression."""
+    acks: Annotated[
+        Literal["all", 0, 1],
+        Field(description='Replicas that must have a record: "all" in sync, 1 the leader, 0 waits for no answer.'),
+    ] = "all"
+    enable_idempotence: Annotated[
+        bool,
+        Field(description="A retry never writes a record twice, and order is kept with five requests in flight."),
+    ] = True
+    retries: Annotated[
+        int, Field(ge=0, le=MAX_INT, description="How often a batch is sent again; prefer delivery_timeout_ms.")
+    ] = MAX_INT
+    delivery_timeout_ms: Annotated[
+        int, Field(ge=0, le=MAX_INT, description="Milliseconds from acceptance to outcome, retries included.")
+    ] = 120_000
+    max_block_ms: Annotated[
+        Milliseconds,
+        Field(
+            description="Milliseconds that a call waits to be accepted: for metadata, for an async serializer, for "
+            "room. Also start()."
+        ),
+    ] = 60_000
 
-    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
-    compression_gzip_level: Annotated[int, Field(ge=-1, le=9), BeforeValidator(_gzip_level)] = -1
-    compression_lz4_level: Annotated[int, Field(ge=1, le=17)] = 9
-    compression_zstd_level: Annotated[int, Field(ge=-131_072, le=22)] = 3
+    linger_ms: Annotated[int, Field(ge=0)] | None = Field(
+        default=None,
+        description="Milliseconds that a batch gathers, from its first record. None adapts: not while its leader is "
+        "idle, else at most 5 (more with hundreds of partitions that have data). Kafka's default is 5.",
+    )
+    batch_size: Annotated[
+        int, Field(ge=0, description="Bytes of a batch, at most, before compression. Kafka's default is 16,384.")
+    ] = 131_072
+    buffer_memory: Annotated[
+        int, Field(ge=1, description="Bytes that records without an outcome may hold; then calls wait.")
+    ] = 33_554_432
+    max_request_size: Annotated[
+        int,
+        Field(ge=1, description="Bytes of a Produce request, and so of a record, at most, before compression."),
+    ] = 1_048_576
 
-    key_serializer: SerializerOption = None
-    value_serializer: SerializerOption = None
-    partitioner: Any = None
-    """None is Kafka's: by key with murmur2, else sticky. Otherwise an object with ``partition()``, or a function."""
-    partitioner_ignore_keys: bool = False
-    partitioner_adaptive_partitioning_enable: bool = True
-    partitioner_availability_timeout_ms: Milliseconds = 0
-    interceptors: Sequence[Any] = ()
-    allow_auto_create_topics: bool = True
-    """Let the broker make a topic that a record is sent to, if its own auto.create.topics.enable says so too."""
+    compression_type: Annotated[
+        Literal["none", "gzip", "snappy", "lz4", "zstd"], Field(description="The codec of batches.")
+    ] = "none"
+    compression_gzip_level: Annotated[
+        int, Field(ge=-1, le=9, description="1 to 9, or -1 for gzip's default."), BeforeValidator(_gzip_level)
+    ] = -1
+    compression_lz4_level: Annotated[int, Field(ge=1, le=17, description="1 to 17.")] = 9
+    compression_zstd_level: Annotated[int, Field(ge=-131_072, le=22, description="-131,072 to 22.")] = 3
 
-    transactional_id: str | None = None
-    transaction_timeout_ms: Annotated[int, Field(ge=1)] = 60_000
+    key_serializer: Annotated[
+        SerializerOption, Field(description="A function that makes a key into bytes, async or not. None takes bytes.")
+    ] = None
+    value_serializer: Annotated[
+        SerializerOption, Field(description="A function that makes a value into bytes, async or not. None takes bytes.")
+    ] = None
+    partitioner: Annotated[
+        Any,
+        BeforeValidator(_partitioner_or_none),
+        Field(
+            description="None is Kafka's: by key with murmur2, else sticky. Otherwise an object with partition(), or a "
+            "function (topic, key_bytes, value_bytes, key, value, cluster)."
+        ),
+    ] = None
+    partitioner_ignore_keys: Annotated[
+        bool, Field(description="Keys do not choose the partition; all records go to the sticky one.")
+    ] = False
+    partitioner_adaptive_partitioning_enable: Annotated[
+        bool, Field(description="Records without a key go more often to brokers that are quick.")
+    ] = True
+    partitioner_availability_timeout_ms: Annotated[
+        Milliseconds,
+        Field(
+            description="Milliseconds for which a broker may take no batch before records without a key avoid it; "
+            "0: for ever."
+        ),
+    ] = 0
+    interceptors: Annotated[
+        Sequence[Any], Field(description="Objects with hooks that are called for each record, in this order.")
+    ] = ()
+    allow_auto_create_topics: Annotated[
+        bool,
+        Field(
+            description="Let the broker make a topic that a record is sent to, if its own auto.create.topics.enable "
+            "says so too."
+        ),
+    ] = True
+
+    transactional_id: Annotated[str | None, Field(description="Not available in this version.")] = None
+    transaction_timeout_ms: Annotated[
+        int, Field(ge=1, description="Milliseconds that a transaction may be open; without effect in this version.")
+    ] = 60_000
 
     @property
     def required_acks(self) -> int:

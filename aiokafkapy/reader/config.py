@@ -7,7 +7,7 @@ Rule: names and defaults are Kafka's, with dots as underscores.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
@@ -19,18 +19,41 @@ __all__ = ["ReaderConfig"]
 class ReaderConfig(ClientConfig):
     """Immutable; checked when it is made, by `ConfigurationError`."""
 
-    fetch_min_bytes: int = Field(1, ge=0)
-    """The broker waits until it has so many bytes, or `fetch_max_wait_ms` is over."""
-    fetch_max_wait_ms: int = Field(500, ge=0)
-    fetch_max_bytes: int = Field(52_428_800, ge=0)
-    """Bytes of one answer, so with N leaders the reader holds at most about N times this. A first batch that is larger
-    is read all the same (KIP-74)."""
-    max_partition_fetch_bytes: int = Field(1_048_576, ge=0)
-    check_crcs: bool = True
-    isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
-    """With read_committed, records of transactions that are open or were aborted are not seen."""
-    auto_offset_reset: Literal["earliest", "latest", "none"] = "earliest"
-    """Where to go on when a position is not in the log (any more); none raises OffsetOutOfRangeError. Kafka's default
-    is latest: a reader that is given partitions by hand is expected to see what is in them."""
-    default_api_timeout_ms: int = Field(60_000, ge=0)
-    """How long a look-up of offsets or partitions goes on trying, when it is given no time-out of its own."""
+    fetch_min_bytes: Annotated[
+        int, Field(ge=0, description="Bytes that the broker waits for, unless fetch_max_wait_ms is over.")
+    ] = 1
+    fetch_max_wait_ms: Annotated[
+        int, Field(ge=0, description="Milliseconds that the broker waits for fetch_min_bytes.")
+    ] = 500
+    fetch_max_bytes: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="Bytes of one answer, so with N leaders the reader holds at most about N times this. A first "
+            "batch that is larger is read all the same (KIP-74).",
+        ),
+    ] = 52_428_800
+    max_partition_fetch_bytes: Annotated[
+        int, Field(ge=0, description="Bytes of one partition in an answer, but for a first batch that is larger.")
+    ] = 1_048_576
+    check_crcs: Annotated[bool, Field(description="Check each batch's checksum.")] = True
+    isolation_level: Annotated[
+        Literal["read_uncommitted", "read_committed"],
+        Field(description="read_committed hides records of transactions that are open or were aborted."),
+    ] = "read_uncommitted"
+    auto_offset_reset: Annotated[
+        Literal["earliest", "latest", "none"],
+        Field(
+            description="Where to go on when a position is not in the log (any more); none raises "
+            "OffsetOutOfRangeError. Kafka's default is latest: a reader that is given partitions by hand is expected "
+            "to see what is in them."
+        ),
+    ] = "earliest"
+    default_api_timeout_ms: Annotated[
+        int,
+        Field(
+            ge=0,
+            description="Milliseconds that a look-up of offsets or partitions goes on trying, when it is given no "
+            "time-out of its own.",
+        ),
+    ] = 60_000

@@ -7,6 +7,8 @@ import pytest
 
 from aiokafkapy.client.config import ClientConfig
 from aiokafkapy.errors import ConfigurationError
+from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.reader.config import ReaderConfig
 
 
 class SubConfig(ClientConfig):
@@ -72,13 +74,37 @@ class TestMessages:
 
     def test_a_misspelt_option_names_the_nearest(self):
         assert (
-            refused(request_timeout_mss=1) == "unknown option 'request_timeout_mss': did you mean request_timeout_ms?"
+            refused(request_timeout_mss=1)
+            == "unknown option 'request_timeout_mss': did you mean request_timeout_ms or tcp_user_timeout_ms?"
         )
 
     def test_every_unknown_option_is_named(self):
         message = refused(linger_mss=1, zzzzz=2)
         assert "did you mean linger_ms?" in message
-        assert "'zzzzz': the options are: " in message
+        assert "'zzzzz': no option is called like that; help(SubConfig) has them all" in message
+
+    def test_no_more_than_three_names_are_suggested(self):
+        message = refused(reconnect_backof_ms=1)
+        assert "did you mean reconnect_backoff_ms, reconnect_backoff_max_ms or retry_backoff_ms?" in message
+
+    def test_options_of_tls_and_sasl_are_refused_as_the_protocols_are(self):
+        words = "is not available in this version, which has neither TLS nor SASL yet: "
+        assert refused(security_protocol="SSL") == f"security_protocol='SSL' {words}write 'PLAINTEXT'"
+        for name in ("ssl_context", "sasl_mechanism", "sasl_plain_username", "ssl.ca.location"):
+            assert refused(**{name: "x"}) == f"{name} {words}leave it out"
+
+    @pytest.mark.parametrize("client_id", ["a\ud800", "x" * 40_000])
+    def test_a_client_id_that_no_request_can_carry_is_refused(self, client_id: str):
+        message = refused(client_id=client_id)
+        assert message.startswith("client_id=")
+        assert len(message) < 300
+
+    @pytest.mark.parametrize("servers", ["a\0b:1", "a b:1", "\ud800:1", "a..b:1", "x" * 64 + ":1"])
+    def test_a_host_that_cannot_be_looked_up_is_refused(self, servers: str):
+        assert refused(bootstrap_servers=servers).startswith("bootstrap_servers: cannot read ")
+
+    def test_no_time_of_idleness_at_all_is_refused(self):
+        assert "write -1 for never, or at least 1" in refused(connections_max_idle_ms=0)
 
     @pytest.mark.parametrize(
         ("option", "advice"),
@@ -112,7 +138,7 @@ class TestMessages:
         assert "'use_all_dns_ips' or" in refused(client_dns_lookup="some")
 
     def test_security_that_is_not_there_yet_says_so(self):
-        assert "not available in this version: write 'PLAINTEXT'" in refused(security_protocol="sasl_ssl")
+        assert "neither TLS nor SASL yet: write 'PLAINTEXT'" in refused(security_protocol="sasl_ssl")
         assert "unknown: write 'PLAINTEXT'" in refused(security_protocol="x")
 
     def test_contradicting_options_say_what_to_write(self):
@@ -168,6 +194,16 @@ class TestOtherSources:
         config = SubConfig.from_env(client_id="me")
         assert (config.bootstrap_servers, config.linger_ms, config.client_id) == ("e:1", 9, "me")
 
+    def test_errors_name_the_variable_that_a_value_came_from(self, monkeypatch: pytest.MonkeyPatch):
+        monkeypatch.setenv("AIOKAFKAPY_BOOTSTRAP_SERVERS", "e:1")
+        monkeypatch.setenv("AIOKAFKAPY_LINGER_MS", "x")
+        with pytest.raises(ConfigurationError, match=r"\(linger_ms is from the environment's AIOKAFKAPY_LINGER_MS\)"):
+            SubConfig.from_env()
+        assert SubConfig.from_env(linger_ms=3).linger_ms == 3
+        with pytest.raises(ConfigurationError) as raised:
+            SubConfig.from_env(linger_ms=3, request_timeout_ms="y")
+        assert "AIOKAFKAPY" not in str(raised.value)
+
     def test_a_prefix_of_ones_own(self, monkeypatch: pytest.MonkeyPatch):
         monkeypatch.setenv("MY_BOOTSTRAP_SERVERS", "e:1")
         assert SubConfig.from_env("MY_").bootstrap_servers == "e:1"
@@ -182,3 +218,11 @@ def test_it_can_be_pickled_and_compared():
     assert config != SubConfig(bootstrap_servers="h", linger_ms=2)
     assert config.model_copy() == config
     assert hash(ClientConfig(bootstrap_servers=["a", "b"])) == hash(ClientConfig(bootstrap_servers=("a", "b")))
+
+
+@pytest.mark.parametrize("config", [ClientConfig, ProducerConfig, ReaderConfig])
+def test_help_describes_every_option(config: type[ClientConfig]):
+    for name, field in config.model_fields.items():
+        assert field.description, name
+        assert f"\n{name} (" in (config.__doc__ or "")
+        assert not name.endswith("_ms") or "illiseconds" in field.description, name

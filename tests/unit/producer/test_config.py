@@ -145,3 +145,14 @@ def test_a_configuration_or_options_but_not_both() -> None:
         make_config(None, {"linger_ms": 5}, {})  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="bootstrap_servers is missing"):
         make_config(None, None, {})
+
+
+@pytest.mark.parametrize("name", ["murmur2", "consistent_random", "org.apache.kafka.RoundRobinPartitioner"])
+def test_a_partitioner_given_by_name_is_refused_with_what_to_pass(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"partitioner='.*leave it out"):
+        config(partitioner=name)
+
+
+def test_a_partitioner_that_cannot_be_called_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="int is neither a function"):
+        config(partitioner=5)

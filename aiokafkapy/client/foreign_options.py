@@ -1,0 +1,126 @@
+"""What options of other Kafka clients are called here.
+
+Owns the table from names of aiokafka, kafka-python, librdkafka (confluent-kafka) and Kafka's Java client to what to
+write instead; names have underscores for dots. Knows no configuration: who asks says which options there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from typing import Final
+
+__all__ = ["NO_SECURITY", "advice_for"]
+
+NO_SECURITY: Final = "is not available in this version, which has neither TLS nor SASL yet: "
+
+_RENAMED: Final[Mapping[str, str]] = {
+    "bootstrap_server": "bootstrap_servers",
+    "brokers": "bootstrap_servers",
+    "hosts": "bootstrap_servers",
+    "metadata_broker_list": "bootstrap_servers",
+    "max_batch_size": "batch_size",
+    "max_in_flight": "max_in_flight_requests_per_connection",
+    "message_max_bytes": "max_request_size",
+    "queue_buffering_max_ms": "linger_ms",
+    "message_send_max_retries": "retries",
+    "message_timeout_ms": "delivery_timeout_ms",
+    "request_required_acks": "acks",
+    "required_acks": "acks",
+    "compression": "compression_type",
+    "compression_codec": "compression_type",
+    "socket_timeout_ms": "request_timeout_ms",
+    "socket_send_buffer_bytes": "send_buffer_bytes",
+    "socket_receive_buffer_bytes": "receive_buffer_bytes",
+    "topic_metadata_refresh_interval_ms": "metadata_max_age_ms",
+    "enable_gapless_guarantee": "enable_idempotence",
+    "partitioner_class": "partitioner",
+    "partitioner_cb": "partitioner",
+    "interceptor_classes": "interceptors",
+    "idempotence": "enable_idempotence",
+    "transaction_id": "transactional_id",
+}
+_VERSIONS = "versions are agreed on with each broker"
+_METRICS = "producer.metrics() gives the figures"
+_LOOP = "the running loop does it"
+_LOGGING = "events go to logging"
+_LEFT_OUT: Final[Mapping[str, str]] = {
+    "loop": "the running loop is used",
+    "api_version": _VERSIONS,
+    "api_version_auto_timeout_ms": _VERSIONS,
+    "api_version_request": _VERSIONS,
+    "api_version_request_timeout_ms": _VERSIONS,
+    "api_version_fallback_ms": _VERSIONS,
+    "broker_version_fallback": _VERSIONS,
+    "bootstrap_timeout_ms": "start() waits max_block_ms for a broker",
+    "kafka_client": "the producer has a client of its own",
+    "selector": _LOOP,
+    "socket_cb": _LOOP,
+    "connect_cb": _LOOP,
+    "closesocket_cb": _LOOP,
+    "open_cb": _LOOP,
+    "resolve_cb": _LOOP,
+    "socket_blocking_max_ms": _LOOP,
+    "background_event_cb": _LOOP,
+    "socket_options": "TCP_NODELAY and keepalive are on; sizes are receive_buffer_bytes and send_buffer_bytes",
+    "socket_keepalive_enable": "TCP keepalive is always on",
+    "socket_nagle_disable": "TCP_NODELAY is always on",
+    "socket_max_fails": "a connection is closed at its first time-out",
+    "broker_address_family": "all addresses of a name are tried",
+    "broker_address_ttl": "names are looked up for each connection",
+    "reconnect_backoff_jitter_ms": "jitter is part of reconnect_backoff_ms",
+    "metric_reporters": _METRICS,
+    "metrics_enabled": _METRICS,
+    "metrics_num_samples": _METRICS,
+    "metrics_sample_window_ms": _METRICS,
+    "metrics_recording_level": _METRICS,
+    "auto_include_jmx_reporter": _METRICS,
+    "statistics_interval_ms": _METRICS,
+    "stats_cb": _METRICS,
+    "enable_metrics_push": "client metrics are not pushed",
+    "receive_message_max_bytes": "answers to a producer are small",
+    "message_copy_max_bytes": "records are copied into their batch",
+    "debug": f"{_LOGGING}: set the level of the logger 'aiokafkapy'",
+    "log_level": f"{_LOGGING}: set the level of the logger 'aiokafkapy'",
+    "logger": _LOGGING,
+    "log_cb": _LOGGING,
+    "log_queue": _LOGGING,
+    "log_connection_close": _LOGGING,
+    "error_cb": "errors are raised for their record; events go to logging",
+    "throttle_cb": "throttling is kept to by itself",
+    "dr_cb": "await send(), or the delivery that enqueue() gives",
+    "dr_msg_cb": "await send(), or the delivery that enqueue() gives",
+    "on_delivery": "await send(), or the delivery that enqueue() gives",
+    "delivery_report_only_error": "await send(), or the delivery that enqueue() gives",
+    "produce_offset_report": "each outcome has its offset",
+    "queuing_strategy": "records of a partition are first in, first out",
+    "msg_order_cmp": "records of a partition are first in, first out",
+    "topic_metadata_refresh_fast_interval_ms": "retry_backoff_ms is waited between attempts",
+    "topic_metadata_refresh_fast_cnt": "retry_backoff_ms is waited between attempts",
+    "topic_metadata_refresh_sparse": "only topics in use are asked for",
+    "client_rack": "a producer writes to leaders wherever they are",
+    "plugin_library_paths": "pass objects as interceptors",
+}
+_ADVICE: Final[Mapping[str, str]] = {
+    "batch_num_messages": "write batch_size, in bytes; records are not counted",
+    "queue_buffering_max_messages": "write buffer_memory, in bytes; records are not counted",
+    "queue_buffering_max_kbytes": "write buffer_memory, in bytes (1,024 times as much)",
+    "compression_level": "write compression_gzip_level, compression_lz4_level or compression_zstd_level",
+    "sticky_partitioning_linger_ms": "write batch_size: the sticky partition changes after so many bytes",
+    "topic_metadata_propagation_max_ms": "write max_block_ms: a call waits so long for a new topic",
+    "proxy_url": "proxies are not supported: leave it out",
+    "socks5_proxy": "proxies are not supported: leave it out",
+    "transaction_two_phase_commit_enable": "transactions are not available in this version: leave it out",
+}
+_SECURITY_PREFIXES: Final = ("ssl_", "sasl_", "security_providers", "enable_sasl_", "enable_ssl_", "oauth", "oauth_cb")
+
+
+def advice_for(name: str, options: Container[str]) -> str | None:
+    """What to write for ``name``, an option of another client with underscores; None when nobody has it."""
+    if name.startswith(_SECURITY_PREFIXES):
+        return NO_SECURITY + "leave it out"
+    renamed = _RENAMED.get(name)
+    if renamed is not None and renamed in options:
+        return f"write {renamed}"
+    if name in _LEFT_OUT:
+        return f"leave it out: {_LEFT_OUT[name]}"
+    return _ADVICE.get(name)
