@@ -13,11 +13,18 @@ Rules, for every command:
 
 from __future__ import annotations
 
+import sys
+
 __all__ = ["main"]
 
 
 def main() -> None:
     """The console script: run the command of `sys.argv` and exit with its code."""
+    try:
+        import rich  # noqa: F401
+        import typer  # noqa: F401
+    except ModuleNotFoundError as error:
+        sys.exit(f"error: the command line needs {error.name}: pip install 'aiokafkapy[cli]'")
     from .app import app
 
     app(prog_name="aiokafkapy")

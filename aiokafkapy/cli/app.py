@@ -11,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from .._form import compiled
 from ..observability.programs import LogFormat, LogLevel, configure_logging
 from .broker import broker
 from .demo import demo
@@ -33,7 +34,9 @@ app = typer.Typer(
 
 def _show_version(is_asked: bool) -> None:
     if is_asked:
-        typer.echo(f"aiokafkapy {importlib.metadata.version('aiokafkapy')}")
+        typer.echo(
+            f"aiokafkapy {importlib.metadata.version('aiokafkapy')} ({'compiled' if compiled else 'interpreted'})"
+        )
         raise typer.Exit
 
 

@@ -56,11 +56,15 @@ def broker(
         try:
             await dev_broker.start()
         except OSError as error:
-            if error.errno != errno.EADDRINUSE:
+            if isinstance(error, FileNotFoundError | PermissionError | NotADirectoryError) and error.filename:
                 raise
             last = f" to {port + nodes - 1}" if nodes > 1 else ""
-            advice = "give another --port, or --port 0 for free ones"
-            raise CommandError(f"port {port}{last} is in use: {advice}") from error
+            if error.errno == errno.EADDRINUSE:
+                advice = "give another --port, or --port 0 for free ones"
+                raise CommandError(f"port {port}{last} of {host} is in use: {advice}") from error
+            reason = error.strerror or str(error)
+            advice = "give a --host of this machine, such as 127.0.0.1, and a --port that you may use"
+            raise CommandError(f"cannot listen on {host}:{port}{last}: {reason}; {advice}") from error
         try:
             _create_topics(dev_broker, wanted)
             _say_hello(dev_broker, data_dir)

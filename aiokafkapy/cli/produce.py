@@ -194,7 +194,7 @@ def produce(
         with contextlib.ExitStack() as open_files:
             failed_file = None if failed is None else open_files.enter_context(failed.open("w", encoding="utf-8"))
             outcome = Outcome(failed_file)
-            async with started_producer(options, timeout) as producer:
+            async with started_producer(options, timeout, stop) as producer:
                 with progress("sending", None, is_shown=not quiet) as bar:
                     for name in files or [STDIN]:
                         await _send_file(producer, topic, name, kind, shape, outcome, stop, bar)

@@ -9,19 +9,27 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import KafkaError, KafkaTimeoutError
+from .running import Stop
 
 if TYPE_CHECKING:
     from ..producer.producer import KafkaProducer
 
 __all__ = ["started_producer"]
 
+GRACE: Final = 0.25
+"""Seconds after which the whole ends, so that the look-up's own error, which has the cause, comes first."""
+
 
 @asynccontextmanager
-async def started_producer(options: Mapping[str, Any], timeout: float) -> AsyncIterator[KafkaProducer[Any, Any]]:
+async def started_producer(
+    options: Mapping[str, Any], timeout: float, stop: Stop
+) -> AsyncIterator[KafkaProducer[Any, Any]]:
     """A started producer of these properties; KafkaTimeoutError with the cause when no broker answers in `timeout` s.
 
-    At the end what was accepted is delivered or fails; cancelled, it fails at once.
+    The first Ctrl-C ends this at once. At the end what was accepted is delivered or fails; cancelled, it fails at once.
     """
     from ..admin import TopicAdmin
     from ..producer.config import ProducerConfig
@@ -29,9 +37,20 @@ async def started_producer(options: Mapping[str, Any], timeout: float) -> AsyncI
 
     config = ProducerConfig.from_properties(options)
     # Not left to the producer, which gives a broker a minute, as it should in a service.
-    async with TopicAdmin(config.bootstrap_servers, timeout=timeout) as admin:
-        await admin.ping()
-    async with KafkaProducer(config=config) as producer:
+    producer: KafkaProducer[Any, Any] = KafkaProducer(config=config)
+    with stop.ends_at_once():
+        try:
+            async with asyncio.timeout(timeout + GRACE):
+                async with TopicAdmin(config.bootstrap_servers, timeout=timeout) as admin:
+                    await admin.ping()
+                await producer.start()
+        except TimeoutError as error:
+            if isinstance(error, KafkaError):
+                raise
+            raise KafkaTimeoutError(
+                f"no broker of {config.bootstrap_servers} was ready within {timeout:g} s: give a longer --timeout"
+            ) from None
+    async with producer:
         try:
             yield producer
         except asyncio.CancelledError:

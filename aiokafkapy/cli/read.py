@@ -12,6 +12,9 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import select
+import stat
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -123,8 +126,9 @@ def read(
         from ..reader import PartitionReader, ReaderConfig
 
         async with PartitionReader(config=ReaderConfig.from_properties(options)) as reader:
-            partitions = await _choose_partitions(reader, topic, partition, timeout)
-            stops = await _find_places(reader, partitions, begin, None if follow else end or Position("latest"))
+            with stop.ends_at_once():
+                partitions = await _choose_partitions(reader, topic, partition, timeout)
+                stops = await _find_places(reader, partitions, begin, None if follow else end or Position("latest"))
             until_ms = end.number if end is not None and end.kind == "timestamp" else None
             plan = ReadPlan(stops, max_records, until_ms)
             await show_records(reader, plan, stop, sys.stdout)
@@ -139,6 +143,7 @@ def read(
 async def show_records(reader: PartitionReader, plan: ReadPlan, stop: Stop, output: TextIO) -> None:
     """Write what the plan lets through, until it or the user says stop."""
     while not plan.is_done and not stop.is_requested:
+        _check_listener(output)
         found = await reader.fetch(QUIET_WAIT)
         lines = [as_json_line(record) for record in plan.take(found)]
         if lines:
@@ -166,6 +171,20 @@ def as_json_line(record: ConsumedRecord) -> str:
 # internals
 
 
+def _check_listener(output: TextIO) -> None:
+    """Raise BrokenPipeError when nobody reads the pipe any more: a write would notice it with the next record only."""
+    try:
+        descriptor = output.fileno()
+        if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+            return
+    except (OSError, ValueError):
+        return
+    poll = select.poll()
+    poll.register(descriptor, 0)
+    if any(event & select.POLLERR for _, event in poll.poll(0)):
+        raise BrokenPipeError
+
+
 def _text(data: bytes | None) -> str | dict[Literal["base64"], str] | None:
     if data is None:
         return None
@@ -180,9 +199,12 @@ async def _choose_partitions(
 ) -> list[TopicPartition]:
     try:
         try:
-            found = [one.partition for one in await reader.partitions_for(topic, min(UNKNOWN_TOPIC_TIMEOUT, timeout))]
+            first = min(UNKNOWN_TOPIC_TIMEOUT, timeout)
+            found = [one.partition for one in await reader.partitions_for(topic, first)]
         except KafkaTimeoutError:
-            found = [one.partition for one in await reader.partitions_for(topic, timeout)]
+            if first == timeout:
+                raise
+            found = [one.partition for one in await reader.partitions_for(topic, timeout - first)]
     except UnknownTopicOrPartitionError:
         raise CommandError(f"there is no topic {topic}; see them with: aiokafkapy topics list") from None
     missing = sorted(set(wanted or ()) - set(found))
@@ -211,6 +233,10 @@ async def _find_places(
             "last": max(latest[tp] - begin.number, first[tp]),
             "timestamp": latest[tp] if place is None else place.offset,
         }[begin.kind]
+        if start > latest[tp]:
+            # A fetch from there would be out of range, and begin somewhere else without a word.
+            say(f"{tp.topic}-{tp.partition} ends at offset {latest[tp]}, before --from {start}")
+            start = latest[tp]
         reader.seek(tp, start)
         stop = None
         if end is not None:

@@ -4,7 +4,8 @@ Owns the event loop of our programs (uvloop when it is installed; a library neve
 the meaning of SIGINT and SIGTERM, and the exit code. Knows no command.
 
 Rules:
-- the first signal asks the command to stop (`Stop`), which then says what it has done; the second ends it at once;
+- the first signal asks the command to stop (`Stop`), which then says what it has done; the second ends it at once, as
+  does the first while the command still looks for a broker (`Stop.ends_at_once`);
 - what a user, a file or a broker can cause ends as one line on stderr; a traceback means a bug of ours;
 - a closed stdout (`| head`) is not an error.
 """
@@ -17,7 +18,7 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import typer
 
@@ -47,6 +48,7 @@ class Stop:
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
+        self._to_cancel: asyncio.Task[Any] | None = None
 
     @property
     def is_requested(self) -> bool:
@@ -56,6 +58,19 @@ class Stop:
     def request(self) -> None:
         """Ask the command to end; what a signal does."""
         self._event.set()
+        if self._to_cancel is not None:
+            self._to_cancel.cancel()
+
+    @contextmanager
+    def ends_at_once(self) -> Iterator[None]:
+        """Within the block a request cancels the running task: nothing was done yet that is worth an orderly end."""
+        self._to_cancel = asyncio.current_task()
+        if self.is_requested and self._to_cancel is not None:
+            self._to_cancel.cancel()
+        try:
+            yield
+        finally:
+            self._to_cancel = None
 
     async def wait(self) -> None:
         """Returns when the user asked to stop."""

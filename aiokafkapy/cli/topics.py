@@ -51,9 +51,11 @@ def list_topics(
             _print_json([_summary(one) for one in found])
             return
         width = max([len(one.name) for one in found], default=0)
+        width = max(width, len("topic"))
+        typer.echo(f"{'topic':<{width}}  partitions  replicas")
         for one in found:
             summary = _summary(one)
-            typer.echo(f"{one.name:<{width}}  {counted(summary['partitions'], 'partition')}  {_replicas(summary)}")
+            typer.echo(f"{one.name:<{width}}  {summary['partitions']:>10}  {summary['replication_factor']:>8}")
 
     _run(bootstrap_servers, config, timeout, work)
 
@@ -171,7 +173,8 @@ def _run(
 
         async with TopicAdmin(config=ClientConfig.from_properties(options), timeout=timeout) as admin:
             try:
-                await work(admin)
+                with stop.ends_at_once():
+                    await work(admin)
             except UnknownTopicOrPartitionError:
                 raise CommandError(f"there is no topic {topic}; see them with: aiokafkapy topics list") from None
         return EXIT_OK

@@ -6,8 +6,10 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -201,7 +203,9 @@ def test_topics_are_made_shown_grown_and_deleted(cluster: Cluster) -> None:
     assert [(one["first_offset"], one["end_offset"]) for one in described["partitions"]] == [(0, 0), (0, 0), (0, 1)]
     assert "retention.ms=1000" in cluster.run("topics", "describe", "tt").stdout
     assert "tt" in [one["topic"] for one in json.loads(cluster.run("topics", "list", "--json").stdout)]
-    assert "3 partitions" in cluster.run("topics", "list").stdout
+    header, *rows = [line.split() for line in cluster.run("topics", "list").stdout.splitlines()]
+    assert header == ["topic", "partitions", "replicas"]
+    assert ["tt", "3", "3"] in rows
     cluster.run("topics", "delete", "tt", given="n\n", code=1)
     cluster.run("topics", "delete", "tt", "--yes")
     assert "no topic tt" in cluster.run("topics", "describe", "tt", code=1).stderr
@@ -252,7 +256,81 @@ def test_a_broker_keeps_its_records_in_a_data_dir_also_through_kill_9(tmp_path: 
 def test_a_port_that_is_taken_is_said_with_what_to_do(cluster: Cluster) -> None:
     port = cluster.servers.split(",")[0].rpartition(":")[2]
     done = cluster.run("broker", "--port", port, code=1)
-    assert done.stderr.startswith(f"error: port {port} is in use: give another --port")
+    assert done.stderr.startswith(f"error: port {port} of 127.0.0.1 is in use: give another --port")
+
+
+def test_an_address_that_cannot_be_listened_on_is_said_with_its_port() -> None:
+    done = Cluster("").run("broker", "--host", "nosuch.invalid", "--port", "9555", code=1)
+    assert done.stderr.startswith("error: cannot listen on nosuch.invalid:9555: ")
+
+
+@pytest.fixture
+def silent_address() -> Iterator[str]:
+    """Takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"127.0.0.1:{server.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("command", [["produce", "t"], ["perf", "t", "-n", "1"], ["read", "t"], ["topics", "list"]])
+def test_ctrl_c_while_a_broker_is_looked_for_ends_at_once(command: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(TIMEOUT)
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        process = Cluster(address).start(*command, "--timeout", "50")
+        connection, _ = server.accept()  # from now on it waits for the broker
+        with connection:
+            begun = time.monotonic()
+            out, err = stop(process, signal.SIGINT)
+    assert time.monotonic() - begun < 10
+    assert (process.returncode, out, err) == (130, "", "stopped\n")
+
+
+@pytest.mark.parametrize("command", [["produce", "t"], ["perf", "t", "-n", "1"], ["read", "t"], ["topics", "list"]])
+def test_the_timeout_is_kept_with_a_broker_that_does_not_answer(command: list[str], silent_address: str) -> None:
+    begun = time.monotonic()
+    done = Cluster(silent_address).run(*command, "--timeout", "0.5", given="", code=1)
+    assert time.monotonic() - begun < 15
+    assert "0.5 s" in done.stderr
+
+
+def test_following_ends_when_its_reader_has_gone_though_no_record_comes(cluster: Cluster) -> None:
+    cluster.run("produce", "gone", given="one\n")
+    follower = cluster.start("read", "gone", "--follow")
+    assert follower.stdout is not None
+    read_line(follower.stdout)
+    follower.stdout.close()
+    assert follower.wait(TIMEOUT) == 0
+    assert follower.stdin is not None
+    assert follower.stderr is not None
+    assert follower.stderr.read() == b""
+    follower.stdin.close()
+    follower.stderr.close()
+
+
+def test_reading_from_beyond_the_end_says_where_the_end_is(cluster: Cluster) -> None:
+    cluster.run("produce", "beyond", given="one\n")
+    done = cluster.run("read", "beyond", "--from", "100")
+    assert (done.stdout, done.stderr) == ("", "beyond-0 ends at offset 1, before --from 100\n")
+
+
+def test_help_names_the_extra_with_its_brackets() -> None:
+    for command in ("demo", "pipeline"):
+        assert "'aiokafkapy[demo]'" in Cluster("").run(command, "--help").stdout
+
+
+def test_the_version_tells_compiled_from_interpreted() -> None:
+    plain = subprocess.run(
+        [*PROGRAM, "--version"], capture_output=True, text=True, env=os.environ | {"AIOKAFKAPY_INTERPRETED": "1"}
+    )
+    assert plain.stdout.endswith(" (interpreted)\n")
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich"])
+def test_without_its_extra_the_program_says_what_to_install(missing: str) -> None:
+    code = f"import sys; sys.modules[{missing!r}] = None; from aiokafkapy.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == f"error: the command line needs {missing}: pip install 'aiokafkapy[cli]'\n"
 
 
 def test_an_option_that_does_not_exist_is_a_wrong_command(cluster: Cluster) -> None:
