@@ -123,7 +123,11 @@ Header = Annotated[
 ]
 HeaderField = Annotated[
     list[str] | None,
-    typer.Option("--header-field", metavar="NAME=FIELD", help="A header from a column or field of each line."),
+    typer.Option(
+        "--header-field",
+        metavar="NAME=FIELD",
+        help="A header from a column or field of each line; NAME=FIELD? leaves it out where there is none.",
+    ),
 ]
 Partition = Annotated[int | None, typer.Option("--partition", min=0, help="Write to this partition.")]
 PartitionField = Annotated[
@@ -211,7 +215,7 @@ def produce(
 
 def _check(shape: RecordShape, kind: str | None, files: list[str]) -> None:
     kinds = {kind or format_of(name) for name in files}
-    if kinds == {"lines"} and shape.fields:
+    if kinds == {"lines"} and (shape.fields or shape.header_fields):
         raise typer.BadParameter(
             "lines have no fields: give --format csv or --format jsonl, or --key-separator for the key",
             param_hint="--key",

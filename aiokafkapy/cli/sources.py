@@ -47,6 +47,10 @@ class RejectedLine(NamedTuple):
     reason: str
 
 
+OPTIONAL: Final = "?"
+"""Behind a header's field: a line that has no such field, or null there, becomes a record without the header."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordShape:
     """Which part of a line becomes which part of a record. Names are columns of a CSV or fields of a JSON object."""
@@ -67,7 +71,8 @@ class RecordShape:
     def fields(self) -> list[str]:
         """Every field that is asked for by name."""
         single = [self.key_field, self.value_field, self.partition_field, self.timestamp_field]
-        return [name for name in single if name is not None] + list((self.header_fields or {}).values())
+        of_headers = [name for name in (self.header_fields or {}).values() if not name.endswith(OPTIONAL)]
+        return [name for name in single if name is not None] + of_headers
 
 
 Item: TypeAlias = InputRecord | RejectedLine
@@ -174,7 +179,7 @@ def _record_of(
         value = whole if shape.value_field is None else _field(fields, shape.value_field, shape)
         headers = shape.headers
         if shape.header_fields:
-            headers += tuple((name, _field(fields, field, shape)) for name, field in shape.header_fields.items())
+            headers += tuple(_headers_of(fields, shape.header_fields, shape))
         partition = shape.partition
         if shape.partition_field is not None:
             partition = _partition(fields.get(shape.partition_field))
@@ -182,6 +187,18 @@ def _record_of(
     except (KeyError, ValueError) as error:
         return RejectedLine(source, number, text, str(error.args[0]) if error.args else "cannot be read")
     return InputRecord(source, number, text, key, value, headers, partition, timestamp_ms)
+
+
+def _headers_of(
+    fields: Mapping[str, Any], wanted: Mapping[str, str], shape: RecordShape
+) -> Iterator[tuple[str, bytes | None]]:
+    for name, field in wanted.items():
+        if not field.endswith(OPTIONAL):
+            yield name, _field(fields, field, shape)
+        elif (plain := field.removesuffix(OPTIONAL)) in fields:
+            value = _field(fields, plain, shape)
+            if value is not None:
+                yield name, value
 
 
 def _field(fields: Mapping[str, Any], name: str | None, shape: RecordShape) -> bytes | None:

@@ -18,6 +18,7 @@ Rules:
 ============================  =======  =================================================================================
 event                         level    when; fields
 ============================  =======  =================================================================================
+core.interpreted              debug    the first producer starts, and the core is not compiled; hint
 connection.ready              debug    a broker can be used; info after a failure was logged; node_id, address,
                                        suppressed
 connection.closed             debug    a connection ended with nothing in flight, or by us; node_id, address, reason
@@ -31,6 +32,7 @@ request.callback_failed       error    a callback raised: a bug; api
 metadata.updated              debug    an answer was taken; nodes, topics, partial
 metadata.failed               warning  an answer did not come or could not be used; error
 metadata.topic_errors         warning  an answer has errors for topics, info when they may pass; count, errors
+metadata.no_answer            warning  no broker has answered for a second or two; addresses, seconds, error
 metadata.rebootstrap          warning  start again from the bootstrap addresses; reason, addresses
 ============================  =======  =================================================================================
 

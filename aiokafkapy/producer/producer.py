@@ -21,12 +21,13 @@ import math
 import warnings
 from asyncio import _get_running_loop
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from time import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack, cast
 
+from .._form import compiled
 from ..common import PartitionInfo
 from ..errors import KafkaError, ProducerClosedError, WrongEventLoopError
 from ..observability import RateLimitedLogger, get_logger
@@ -44,6 +45,7 @@ from .state import PRODUCER_STATES, UNBOUND, ProducerState, why_unusable
 
 if TYPE_CHECKING:
     from .config import ProducerConfig
+    from .options import ProducerOptions
     from .runtime import ProducerRuntime
     from .statistics import ProducerHealth, ProducerStatistics
     from .tables.arrow_send import ArrowSend
@@ -77,7 +79,7 @@ class KafkaProducer(RecordSender[K, V]):
         config: ProducerConfig | None = None,
         key_serializer: Serializer[K] | None = None,
         value_serializer: Serializer[V] | None = None,
-        **options: Any,
+        **options: Unpack[ProducerOptions],
     ) -> None:
         # Imported with the first producer and not with the class: pydantic and kio take longer than all the rest. What
         # only start() needs is imported here too, since here no event loop is kept waiting.
@@ -85,8 +87,8 @@ class KafkaProducer(RecordSender[K, V]):
 
         import_module(".runtime", __package__)
         self._state = PRODUCER_STATES.initial
-        options |= {"key_serializer": key_serializer, "value_serializer": value_serializer}
-        self._config = make_config(bootstrap_servers, config, options)
+        given = {**options, "key_serializer": key_serializer, "value_serializer": value_serializer}
+        self._config = make_config(bootstrap_servers, config, given)
         # What is done to a record
         interceptors: ProducerInterceptors | None = None
         if self._config.interceptors:
@@ -117,6 +119,7 @@ class KafkaProducer(RecordSender[K, V]):
             raise self._why_unusable()
         from .runtime import ProducerRuntime
 
+        _say_form()
         self._state = PRODUCER_STATES.transition(self._state, ProducerState.STARTING)
         runtime = ProducerRuntime(self._config, self._intake.partitioner, asyncio.get_running_loop())
         self._runtime_of_last_start = runtime
@@ -381,6 +384,13 @@ class KafkaProducer(RecordSender[K, V]):
             self._runtime = _NO_RUNTIME
             self._intake.unbind()
         return runtime
+
+
+@cache
+def _say_form() -> None:
+    """Once a process, for whoever wonders about the speed."""
+    if not compiled:
+        _logger.debug("core.interpreted", hint="with a C compiler at hand, install aiokafkapy anew")
 
 
 def _log_interceptor_error(log: RateLimitedLogger, hook: str, error: BaseException) -> None:

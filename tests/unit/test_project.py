@@ -135,6 +135,39 @@ def test_every_module_says_what_it_owns() -> None:
     assert silent == []
 
 
+OF_NO_MODULE = {
+    # Of several modules together
+    "broker/handlers/test_error_responses.py",
+    "broker/handlers/test_group_members.py",
+    "cli/test_commands.py",
+    "client/test_network_client_invariants.py",
+    "producer/accumulator/test_append_rows.py",
+    # The bytes of both forms of a module whose other test is of its names
+    "record/test_builder_bytes.py",
+    # Of the whole package, and of the tests themselves
+    "test_chains.py",
+    "test_compiled_types.py",
+    "test_edges.py",
+    "test_form.py",
+    "test_project.py",
+    "test_public_api.py",
+}
+
+
+def test_a_unit_test_lies_where_its_module_does() -> None:
+    astray = set()
+    for path in (ROOT / "tests" / "unit").rglob("test_*.py"):
+        place = path.relative_to(ROOT / "tests" / "unit")
+        folder = ROOT if place.parts[0] == "benchmarks" else PACKAGE
+        module = path.name.removeprefix("test_").removesuffix(".py")
+        if (
+            not list(folder.rglob("/".join([*place.parts[:-1], "**", f"{module}.py"])))
+            and not (folder / place.parent / module).is_dir()
+        ):
+            astray.add(place.as_posix())
+    assert astray == OF_NO_MODULE
+
+
 def test_modules_and_functions_stay_short() -> None:
     """Some 500 lines are the aim: a module that is one idea may breathe, and one of 600 is seldom one idea."""
     long = []

@@ -107,6 +107,19 @@ def test_a_json_line_goes_through_unchanged_with_its_key_headers_partition_and_t
     assert record.timestamp_ms == 1_357_034_400_000
 
 
+@pytest.mark.parametrize(
+    ("kind", "lines", "headers"),
+    [
+        ("jsonl", b'{"who": "me"}\n{}\n{"who": null}\n', [(("from", b"me"),), (), ()]),
+        ("csv", b"v,who\n1,me\n2,NA\n", [(("from", b"me"),), ()]),
+        ("csv", b"v\n1\n2\n", [(), ()]),
+    ],
+)
+def test_an_optional_header_is_left_out_where_a_line_has_none(kind: str, lines: bytes, headers: list[object]) -> None:
+    found = records(lines, kind, header_fields={"from": "who?"}, null_text="NA")
+    assert [record.headers for record in found] == headers
+
+
 def test_a_json_null_is_no_key_and_a_null_value_is_a_tombstone() -> None:
     (record,) = records(b'{"k": null, "v": null}\n', "jsonl", key_field="k", value_field="v")
     assert (record.key, record.value) == (None, None)

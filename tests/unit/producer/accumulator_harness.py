@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from aiokafkapy.common import ExponentialBackoff, TopicPartition
 from aiokafkapy.producer.accumulator.buffer_pool import BufferPool
@@ -19,6 +19,8 @@ from .sender_fakes import cluster_of
 T0 = TopicPartition("t", 0)
 T1 = TopicPartition("t", 1)
 KIB = 1024
+LARGE = b"x" * (32 * KIB + 1000)
+"""More than any codec compresses on the loop."""
 
 
 def ready_manager() -> TransactionManager:
@@ -144,3 +146,45 @@ def values_of(batch: ProducerBatch) -> list[Any]:
 def wire_bytes(batch: ProducerBatch) -> bytes:
     """The batch as it goes to the broker."""
     return b"".join(bytes(piece) for piece in batch.buffers())
+
+
+class Waiters:
+    """Records in the line for room, and what became of them."""
+
+    def __init__(self, harness: Harness) -> None:
+        self.harness = harness
+        self.appender = harness.accumulator.appender
+        self.records: dict[int, Waiter] = {}
+        self.granted: list[int] = []
+        self.deliveries: dict[int, Delivery] = {}
+        self.failed: dict[int, BaseException] = {}
+        harness.accumulator.on_room = self.on_room
+
+    def add(self, number: int, value: Any = b"x", partition: int | None = 0) -> Waiter:
+        record = self.records[number] = Waiter(value, partition, number)
+        delivery = self.appender.append_or_wait(record, self.harness.now, self.harness.cluster)
+        if delivery is not None:
+            self.granted.append(number)
+            self.deliveries[number] = delivery
+        return record
+
+    def leave(self, record: Waiter) -> bool:
+        found = self.appender.leave(record)
+        self.on_room()
+        return found
+
+    def on_room(self) -> None:
+        for record, outcome in cast(list[tuple[Waiter, Any]], self.appender.grant(self.harness.now)):
+            if isinstance(outcome, Delivery):
+                self.granted.append(record.number)
+                self.deliveries[record.number] = outcome
+            else:
+                self.failed[record.number] = outcome
+
+
+def full_harness(**options: Any) -> Harness:
+    """No room for another kilobyte: a pool of 8 KiB with batches of one record each."""
+    harness = Harness(**({"buffer_memory": 8 * KIB, "batch_size": 1000} | options))
+    while harness.append(b"x" * 1500) is not None:
+        pass
+    return harness

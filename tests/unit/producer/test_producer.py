@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.deliveries.delivery import Delivery
 from aiokafkapy.producer.intake.pending_record import PendingRecord
 from aiokafkapy.producer.intake.serializers import json_serializer, string_serializer
-from aiokafkapy.producer.producer import KafkaProducer
+from aiokafkapy.producer.producer import KafkaProducer, _say_form
 from aiokafkapy.producer.records import ProducerRecord
 from aiokafkapy.producer.runtime import ProducerRuntime
 from aiokafkapy.producer.state import ProducerState
@@ -78,6 +79,20 @@ class TestConstruction:
         producer = KafkaProducer("h:9092", client_id="me")
         assert producer.state is ProducerState.NEW
         assert repr(producer) == "<KafkaProducer 'me' new>"
+
+
+class TestForm:
+    @pytest.mark.parametrize("compiled", [True, False])
+    async def test_the_first_start_says_that_the_core_is_interpreted(
+        self, started: Any, compiled: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        monkeypatch.setattr("aiokafkapy.producer.producer.compiled", compiled)
+        _say_form.cache_clear()
+        caplog.set_level(logging.DEBUG, "aiokafkapy")
+        for _ in range(2):
+            await (await started()).close(0)
+        said = [record for record in caplog.records if getattr(record, "event", "") == "core.interpreted"]
+        assert len(said) == (0 if compiled else 1)
 
 
 class TestStates:

@@ -1,0 +1,60 @@
+"""The keyword options of `KafkaProducer(...)`, for type checkers and editors: a misspelling is an error there.
+
+Owns names and types only, and is imported by nothing at run time; `ProducerConfig` checks values, has the defaults, and
+says what each option means. A test holds the two equal. Java has no counterpart: its options are strings in a map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypedDict
+
+__all__ = ["ProducerOptions"]
+
+
+class ProducerOptions(TypedDict, total=False):
+    """Every field of `ProducerConfig` but those that `KafkaProducer` names itself."""
+
+    # ClientConfig
+    client_id: str
+    client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
+    security_protocol: str
+    connections_max_idle_ms: int
+    max_in_flight_requests_per_connection: int
+    receive_buffer_bytes: int
+    send_buffer_bytes: int
+    tcp_user_timeout_ms: int | None
+    reconnect_backoff_ms: int
+    reconnect_backoff_max_ms: int
+    socket_connection_setup_timeout_ms: int
+    socket_connection_setup_timeout_max_ms: int
+    request_timeout_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    metadata_max_age_ms: int
+    metadata_max_idle_ms: int
+    metadata_recovery_strategy: Literal["rebootstrap", "none"]
+    metadata_recovery_rebootstrap_trigger_ms: int
+
+    # ProducerConfig
+    acks: Literal["all", 0, 1]
+    enable_idempotence: bool
+    retries: int
+    delivery_timeout_ms: int
+    max_block_ms: int
+    linger_ms: int | None
+    batch_size: int
+    buffer_memory: int
+    max_request_size: int
+    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"]
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_zstd_level: int
+    partitioner: Any
+    partitioner_ignore_keys: bool
+    partitioner_adaptive_partitioning_enable: bool
+    partitioner_availability_timeout_ms: int
+    interceptors: Sequence[Any]
+    allow_auto_create_topics: bool
+    transactional_id: str | None
+    transaction_timeout_ms: int
