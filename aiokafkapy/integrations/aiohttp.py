@@ -17,13 +17,16 @@ application, by `request.config_dict[PRODUCER]`.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from aiohttp import web
 
 from aiokafkapy import KafkaProducer, ProducerConfig
 
 from .service import DRAIN_TIMEOUT, drain, liveness, readiness
+
+if TYPE_CHECKING:
+    from aiokafkapy.producer.options import ProducerKeywords
 
 __all__ = ["PRODUCER", "add_health_routes", "setup_kafka"]
 
@@ -36,7 +39,7 @@ def setup_kafka(
     *,
     config: ProducerConfig | None = None,
     drain_timeout: float | None = DRAIN_TIMEOUT,
-    **options: Any,
+    **options: Unpack[ProducerKeywords],
 ) -> None:
     """Give the application a producer, `app[PRODUCER]`, that lives as long as it runs.
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Unpack
 
 from fastapi import APIRouter, Depends
 from fastapi.responses import JSONResponse
@@ -40,6 +40,8 @@ from .service import DRAIN_TIMEOUT, drain, liveness, readiness
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
+
+    from aiokafkapy.producer.options import ProducerKeywords
 
     K = TypeVar("K", default=Any)
     V = TypeVar("V", default=Any)
@@ -59,7 +61,7 @@ def kafka_lifespan(
     *,
     config: ProducerConfig | None = None,
     drain_timeout: float | None = DRAIN_TIMEOUT,
-    **options: Any,
+    **options: Unpack[ProducerKeywords],
 ) -> Lifespan:
     """A lifespan that starts a producer and, at shutdown, gives it `drain_timeout` seconds to deliver what it has.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, TypedDict
 
-__all__ = ["ProducerOptions"]
+__all__ = ["ProducerKeywords", "ProducerOptions"]
 
 
 class ProducerOptions(TypedDict, total=False):
@@ -58,3 +58,10 @@ class ProducerOptions(TypedDict, total=False):
     allow_auto_create_topics: bool
     transactional_id: str | None
     transaction_timeout_ms: int
+
+
+class ProducerKeywords(ProducerOptions, total=False):
+    """With the two that `KafkaProducer` names itself: for those who pass all on to it."""
+
+    key_serializer: Any
+    value_serializer: Any
