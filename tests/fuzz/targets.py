@@ -25,7 +25,7 @@ from unittest.mock import patch
 from aiokafkapy import _form
 from aiokafkapy.broker.handlers import dispatch_table
 from aiokafkapy.broker.network import request_handler
-from aiokafkapy.broker.storage import topics
+from aiokafkapy.broker.storage import replica_placer
 from aiokafkapy.client.nodes.api_versions import NodeApiVersions, decode_api_versions_response, throttle_seconds
 from aiokafkapy.client.nodes.client_request import ClientRequest
 from aiokafkapy.cluster.metadata import Metadata
@@ -308,7 +308,7 @@ class Requests(Target):
         with (
             asyncio.Runner() as self._runner,
             patch.object(request_handler, "logger") as self._logger,
-            patch.object(topics, "MAX_PARTITIONS_PER_REQUEST", self._PARTITIONS),
+            patch.object(replica_placer, "MAX_PARTITIONS_PER_REQUEST", self._PARTITIONS),
         ):
             yield
 

@@ -264,7 +264,7 @@ async def test_a_wrong_key_value_or_header_says_which_and_of_what_topic(cluster:
             {"value": b"", "key": "text"},
             {"value": b"", "headers": [("name", "text")]},
             {"value": b"", "headers": [(b"name", b"")]},
-            {"value": b"", "headers": {"name": b""}},
+            {"value": b"", "headers": {"name": 7}},
         ]
         for arguments in wrong:
             (name,) = [name for name in ("headers", "key", "value") if arguments.get(name)]
