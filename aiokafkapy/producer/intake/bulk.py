@@ -20,7 +20,7 @@ from bisect import bisect_right
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, Final, overload
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from ...errors import KafkaError
 from ...record.builder import plain_sizes
@@ -29,9 +29,11 @@ from ..deliveries.delivery import Delivery
 from ..deliveries.delivery_list import DeliveryList
 from ..deliveries.shortcuts import now_ms
 from ..records import ProducerRecord, RecordMetadata
-from ..runtime import ProducerRuntime
 from .arguments import topic_name
 from .pending_record import PendingRecord
+
+if TYPE_CHECKING:
+    from ..runtime import ProducerRuntime
 
 __all__ = ["BulkSend", "Outcomes"]
 
