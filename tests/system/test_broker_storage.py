@@ -434,7 +434,8 @@ async def test_cutting_a_damaged_segment_as_the_error_says_lets_the_broker_start
         assert broker.records("t", 0) == expected
 
 
-def test_the_program_says_which_file_is_damaged(kept: Kept, tmp_path: Path) -> None:
+def test_the_program_says_which_file_is_damaged(kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PYTHONASYNCIODEBUG", raising=False)  # whose warnings are on stderr too
     folder = tmp_path / "data"
     shutil.copytree(kept.folder, folder)
     (folder / "producer-ids").write_bytes(b"many")

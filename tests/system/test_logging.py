@@ -56,6 +56,12 @@ web.run_app(app, host="127.0.0.1", port=int(os.environ["PORT"]))
 """
 
 
+@pytest.fixture(autouse=True)
+def _no_debug_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In asyncio's debug mode a program also logs each slow step of its loop."""
+    monkeypatch.delenv("PYTHONASYNCIODEBUG", raising=False)
+
+
 @pytest.mark.parametrize("framework", ["fastapi", "aiohttp"])
 async def test_a_service_that_configured_nothing_says_how_many_records_it_lost(
     framework: str, kafka_broker: DevBroker, tmp_path: Path
