@@ -12,7 +12,8 @@
      │                                      CloseTimeoutError
      ├─ KafkaConnectionError (ConnectionError)
      │   ├─ DisconnectedError
-     │   └─ AuthenticationFailedError
+     │   └─ AuthenticationFailedError    SslAuthenticationFailed-; of a broker's code: SaslAuthenticationFailed-,
+     │                                      UnsupportedSaslMechanism-, IllegalSaslStateError
      ├─ ConfigurationError (ValueError)
      ├─ SerializationError (ValueError)
      ├─ IllegalStateError (RuntimeError)    ProducerNotStarted-, ProducerClosed-, ForkedProducer-, WrongEventLoopError

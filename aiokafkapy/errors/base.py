@@ -1,11 +1,18 @@
-"""The root of the error tree and what every error of aiokafkapy carries."""
+"""The root of the error tree, what every error of aiokafkapy carries, and the bases that more than one module needs."""
 
 from __future__ import annotations
 
 import copy
 from typing import ClassVar, Self
 
-__all__ = ["BrokerError", "InvalidMetadataError", "KafkaError", "RetriableBrokerError"]
+__all__ = [
+    "AuthenticationFailedError",
+    "BrokerError",
+    "InvalidMetadataError",
+    "KafkaConnectionError",
+    "KafkaError",
+    "RetriableBrokerError",
+]
 
 
 class KafkaError(Exception):
@@ -60,3 +67,15 @@ class InvalidMetadataError(RetriableBrokerError):
     """A retriable error which says that the client's metadata is stale, so it is fetched again first."""
 
     invalid_metadata = True
+
+
+class KafkaConnectionError(KafkaError, ConnectionError):
+    """No broker could be reached."""
+
+    retriable = True
+
+
+class AuthenticationFailedError(KafkaConnectionError):
+    """The broker refused the credentials."""
+
+    retriable = False

@@ -7,7 +7,7 @@ this version does not know becomes UnknownServerError with the number in its mes
 
 from __future__ import annotations
 
-from .base import BrokerError, InvalidMetadataError, RetriableBrokerError
+from .base import AuthenticationFailedError, BrokerError, InvalidMetadataError, RetriableBrokerError
 
 __all__ = [
     "BrokerIdNotRegisteredError",
@@ -347,13 +347,13 @@ class InvalidTimestampError(BrokerError):
     code = 32
 
 
-class UnsupportedSaslMechanismError(BrokerError):
+class UnsupportedSaslMechanismError(AuthenticationFailedError, BrokerError):
     """The broker does not support the requested SASL mechanism."""
 
     code = 33
 
 
-class IllegalSaslStateError(BrokerError):
+class IllegalSaslStateError(AuthenticationFailedError, BrokerError):
     """Request is not valid given the current SASL state."""
 
     code = 34
@@ -497,7 +497,7 @@ class LogDirNotFoundError(BrokerError):
     code = 57
 
 
-class SaslAuthenticationFailedError(BrokerError):
+class SaslAuthenticationFailedError(AuthenticationFailedError, BrokerError):
     """SASL Authentication failed."""
 
     code = 58

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from .base import KafkaError
+from .base import AuthenticationFailedError, KafkaConnectionError, KafkaError
 from .broker import MessageTooLargeError
 
 __all__ = [
-    "AuthenticationFailedError",
     "BufferExhaustedError",
     "CloseTimeoutError",
     "ConfigurationError",
@@ -17,7 +16,6 @@ __all__ = [
     "ForkedProducerError",
     "IllegalStateError",
     "IllegalTransitionError",
-    "KafkaConnectionError",
     "KafkaTimeoutError",
     "MalformedFrameError",
     "MetadataNotReadyError",
@@ -28,6 +26,7 @@ __all__ = [
     "RecordTooLargeError",
     "SenderCrashedError",
     "SerializationError",
+    "SslAuthenticationFailedError",
     "WrongEventLoopError",
 ]
 
@@ -64,20 +63,12 @@ class MetadataNotReadyError(KafkaError):
     retriable = True
 
 
-class KafkaConnectionError(KafkaError, ConnectionError):
-    """No broker could be reached."""
-
-    retriable = True
-
-
 class DisconnectedError(KafkaConnectionError):
     """The connection to the broker was lost before it answered."""
 
 
-class AuthenticationFailedError(KafkaConnectionError):
-    """The broker refused the credentials."""
-
-    retriable = False
+class SslAuthenticationFailedError(AuthenticationFailedError):
+    """The TLS handshake failed: a certificate was refused, or one side does not speak TLS."""
 
 
 class ConfigurationError(KafkaError, ValueError):
