@@ -34,6 +34,9 @@ metadata.failed               warning  an answer did not come or could not be us
 metadata.topic_errors         warning  an answer has errors for topics, info when they may pass; count, errors
 metadata.no_answer            warning  no broker has answered for a second or two; addresses, seconds, error
 metadata.rebootstrap          warning  start again from the bootstrap addresses; reason, addresses
+tls.host_name_unchecked       warning  a client was told not to compare a broker's name with its certificate; hint
+tls.reload_failed             warning  changed files of certificates cannot be used, the old ones stay in use; error
+tls.reloaded                  info     changed files of certificates are used from the next connection on; files
 ============================  =======  =================================================================================
 
 A limited event has ``suppressed`` when some were kept back before it. The producer's events are listed in ``producer``.

@@ -16,7 +16,16 @@ from typing import Any, Final
 __all__ = ["EventLogger", "get_logger", "is_secret_name", "without_secrets"]
 
 _ROOT: Final = "aiokafkapy"
-_SECRET_WORDS: Final = ("password", "secret", "token", "jaas", "credential", "private_key", "authorization")
+_SECRET_WORDS: Final = (
+    "password",
+    "secret",
+    "token",
+    "jaas",
+    "credential",
+    "private_key",
+    "keystore_key",
+    "authorization",
+)
 _METHODS: Final = {
     logging.DEBUG: "debug",
     logging.INFO: "info",

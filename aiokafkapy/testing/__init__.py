@@ -1,7 +1,8 @@
 """What our users' tests need, and what ours use.
 
 `DevBroker` itself lives in `aiokafkapy.broker`; here are the things around it: a real Apache Kafka of one or three
-nodes, a proxy that breaks connections and requests on command, and a clock that a test moves by hand. The pytest plugin
+nodes, throw-away certificates, a proxy that breaks connections and requests on command, and a clock that a test moves
+by hand. The pytest plugin
 (`aiokafkapy.testing.pytest_plugin`) is installed through its entry point.
 
 Rule: importing this package imports none of its modules: pytest loads the plugin in every run of every user, so names
@@ -15,12 +16,21 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from aiokafkapy.testing.apache_kafka import ApacheKafka
+    from aiokafkapy.testing.certificates import TestCertificates
     from aiokafkapy.testing.clock import VirtualClock
     from aiokafkapy.testing.fault_proxy import FaultProxy
     from aiokafkapy.testing.kafka_jars import KafkaUnavailableError
     from aiokafkapy.testing.kafka_tools import KafkaToolError, KafkaTools
 
-__all__ = ["ApacheKafka", "FaultProxy", "KafkaToolError", "KafkaTools", "KafkaUnavailableError", "VirtualClock"]
+__all__ = [
+    "ApacheKafka",
+    "FaultProxy",
+    "KafkaToolError",
+    "KafkaTools",
+    "KafkaUnavailableError",
+    "TestCertificates",
+    "VirtualClock",
+]
 
 _HOMES = {
     "ApacheKafka": "apache_kafka",
@@ -28,6 +38,7 @@ _HOMES = {
     "KafkaToolError": "kafka_tools",
     "KafkaTools": "kafka_tools",
     "KafkaUnavailableError": "kafka_jars",
+    "TestCertificates": "certificates",
     "VirtualClock": "clock",
 }
 

@@ -1,0 +1,531 @@
+"""TLS contexts from Kafka's ``ssl.*`` options.
+
+Owns the check of these options, what is read from their files, and when those are read again. Knows nothing of
+connections or of who makes them: clients and the dev broker's listeners use it alike. What a handshake that fails means
+is in ``handshake_errors``. Kafka's counterparts are ``SslFactory`` and ``DefaultSslEngineFactory``.
+
+Rules:
+
+- PEM only, as files or as text (KIP-651). A JKS or PKCS12 store is refused with the commands that convert it.
+- The peer's certificate is always checked, TLS 1.2 is the least, and the host's name is checked unless the user said
+  otherwise, which is logged once for each client. Suites without encryption or authentication are never offered.
+- A context that is in use does not change. When a file changes, the next connection gets a new context and those that
+  are there go on. Files that cannot be used leave the old context in place.
+- ``ssl`` takes a chain and key from a file only, so PEM text goes through a private temporary one that is removed at
+  once. No message has a line of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import ssl
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, Protocol
+
+from ..errors import ConfigurationError
+from ..observability import get_logger
+from .handshake_errors import explain_failure
+
+__all__ = ["ClientAuth", "TlsContexts", "TlsSettings", "check_settings", "explain_failure"]
+
+_logger = get_logger(__name__)
+
+ClientAuth = Literal["none", "requested", "required"]
+"""Kafka's ``ssl.client.auth``: whether a listener asks for a client's certificate."""
+
+
+class TlsSettings(Protocol):
+    """The options of TLS, as a client's configuration and a listener of the dev broker both have them."""
+
+    @property
+    def ssl_truststore_location(self) -> str | None:
+        """A PEM file of certificates to trust, or a directory of such files."""
+
+    @property
+    def ssl_truststore_certificates(self) -> str | None:
+        """PEM text of certificates to trust."""
+
+    @property
+    def ssl_keystore_location(self) -> str | None:
+        """A PEM file with our chain, our own certificate first, and its key."""
+
+    @property
+    def ssl_keystore_certificate_chain(self) -> str | None:
+        """PEM text of our chain, our own certificate first."""
+
+    @property
+    def ssl_keystore_key(self) -> str | None:
+        """PEM text of our key."""
+
+    @property
+    def ssl_key_password(self) -> str | None:
+        """What an encrypted key is opened with."""
+
+    @property
+    def ssl_endpoint_identification_algorithm(self) -> str:
+        """ "https", or "" for no check of the host's name."""
+
+    @property
+    def ssl_enabled_protocols(self) -> Sequence[str]:
+        """Some of "TLSv1.2" and "TLSv1.3"."""
+
+    @property
+    def ssl_cipher_suites(self) -> Sequence[str] | None:
+        """Suites of TLS 1.2, in OpenSSL's or IANA's spelling; those of TLS 1.3 are always OpenSSL's own."""
+
+    @property
+    def ssl_crl_location(self) -> str | None:
+        """A PEM file of revocation lists, or a directory of such files."""
+
+    @property
+    def ssl_context(self) -> ssl.SSLContext | None:
+        """A ready context, in the place of all other options."""
+
+
+def check_settings(settings: TlsSettings, *, server_side: bool = False, client_auth: ClientAuth = "none") -> None:
+    """Raise ConfigurationError for options that cannot be used: which, its value, and what to write.
+
+    Reads all files that are named, so that what is wrong with them is said when a client is made.
+    """
+    _check_choices(settings)
+    if settings.ssl_context is not None:
+        _check_ready_context(settings, settings.ssl_context, server_side)
+    else:
+        _Builder(settings, server_side, client_auth).build(with_system_store=False)
+
+
+class TlsContexts:
+    """The context for new connections of one client or listener, made anew when the files behind it change."""
+
+    def __init__(self, settings: TlsSettings, *, server_side: bool = False, client_auth: ClientAuth = "none") -> None:
+        self._settings = settings
+        self._builder = _Builder(settings, server_side, client_auth)
+        self._context = settings.ssl_context
+        self._built_from: _Fingerprint = ()
+        self._refused: _Fingerprint | None = None
+        if not server_side and self._checks_no_host_names():
+            _logger.warning(
+                "tls.host_name_unchecked",
+                hint="any host with a certificate of a trusted CA can pass for the broker: remove "
+                "ssl_endpoint_identification_algorithm='' once the certificates have the brokers' names",
+            )
+
+    def context(self) -> ssl.SSLContext:
+        """The context for a connection that is made now; raises ConfigurationError when there never was one.
+
+        Looks at the files each time, which takes microseconds. To read them takes about a millisecond, and the
+        system's own store some 30: where that matters, call it in a thread.
+        """
+        if self._settings.ssl_context is not None:
+            return self._settings.ssl_context
+        found = _fingerprint(self._settings)
+        if self._context is None:
+            self._context = self._builder.build()
+            self._built_from = found
+        elif found != self._built_from:
+            self._renew(self._context, found)
+        return self._context
+
+    # internals
+
+    def _renew(self, old: ssl.SSLContext, found: _Fingerprint) -> None:
+        """Build from changed files. A failure is tried again with each connection, and logged once for each change."""
+        try:
+            self._context = self._builder.build()
+        except ConfigurationError as error:
+            if found != self._refused:
+                _logger.warning("tls.reload_failed", error=str(error))
+                self._refused = found
+            self._context = old
+        else:
+            _logger.info("tls.reloaded", files=sorted({entry[0] for entry in {*found} ^ {*self._built_from}}))
+            self._built_from = found
+            self._refused = None
+
+    def _checks_no_host_names(self) -> bool:
+        if self._settings.ssl_context is not None:
+            return not self._settings.ssl_context.check_hostname
+        return not self._settings.ssl_endpoint_identification_algorithm
+
+
+# options that are no files
+
+_PROTOCOLS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+_READY_EXCLUDES: Final = (
+    "ssl_truststore_location",
+    "ssl_truststore_certificates",
+    "ssl_keystore_location",
+    "ssl_keystore_certificate_chain",
+    "ssl_keystore_key",
+    "ssl_cipher_suites",
+    "ssl_crl_location",
+)
+# What OpenSSL must not choose, whatever is written: no authentication, no encryption.
+_NEVER: Final = ":!aNULL:!eNULL"
+
+
+def _check_choices(settings: TlsSettings) -> None:
+    algorithm = settings.ssl_endpoint_identification_algorithm
+    if algorithm.lower() not in ("https", ""):
+        raise ConfigurationError(
+            f"ssl_endpoint_identification_algorithm={algorithm!r} is unknown: write 'https', or '' for no check of "
+            "host names"
+        )
+    if not settings.ssl_enabled_protocols:
+        raise ConfigurationError("ssl_enabled_protocols is empty: write ('TLSv1.2', 'TLSv1.3') or one of them")
+    for protocol in settings.ssl_enabled_protocols:
+        if protocol not in _PROTOCOLS:
+            raise ConfigurationError(
+                f"ssl_enabled_protocols: {protocol!r} is not supported: write TLSv1.2, TLSv1.3 or both"
+            )
+    for one, other in (
+        ("ssl_truststore_location", "ssl_truststore_certificates"),
+        ("ssl_keystore_location", "ssl_keystore_certificate_chain"),
+        ("ssl_keystore_location", "ssl_keystore_key"),
+    ):
+        if getattr(settings, one) is not None and getattr(settings, other) is not None:
+            raise ConfigurationError(f"{one} and {other} are both given: write one of them")
+    chain, key = settings.ssl_keystore_certificate_chain, settings.ssl_keystore_key
+    if (chain is None) != (key is None):
+        given, missing = "ssl_keystore_certificate_chain", "ssl_keystore_key"
+        if chain is None:
+            given, missing = missing, given
+        raise ConfigurationError(f"{given} is given without {missing}: write both")
+    for store in ("truststore", "keystore"):
+        _check_store_type(settings, store)
+
+
+def _check_store_type(settings: TlsSettings, store: str) -> None:
+    """Java's type of a store, where the configuration has such an option at all."""
+    kind = getattr(settings, f"ssl_{store}_type", None)
+    if kind is None or kind.upper() == "PEM":
+        return
+    option = f"ssl_{store}_location"
+    location = getattr(settings, option)
+    if kind.upper() not in ("JKS", "JCEKS", "PKCS12"):
+        raise ConfigurationError(f"ssl_{store}_type={kind!r} is unknown: write PEM")
+    raise _java_store(f"ssl_{store}_type={kind!r}", option, location or f"{store}.{kind.lower()}", kind.upper())
+
+
+def _check_ready_context(settings: TlsSettings, context: object, server_side: bool) -> None:
+    if not isinstance(context, ssl.SSLContext):
+        raise ConfigurationError(
+            f"ssl_context={context!r} is no ssl.SSLContext: ssl.create_default_context() makes one"
+        )
+    wrong = ssl.PROTOCOL_TLS_CLIENT if server_side else ssl.PROTOCOL_TLS_SERVER
+    if context.protocol == wrong:
+        side = "a client" if wrong is ssl.PROTOCOL_TLS_CLIENT else "a server"
+        raise ConfigurationError(f"ssl_context is made for {side}, with {wrong.name}: make it without")
+    for name in _READY_EXCLUDES:
+        if getattr(settings, name) is not None:
+            raise ConfigurationError(
+                f"{name} has no effect beside ssl_context: put it into the context, or leave one out"
+            )
+    if not settings.ssl_endpoint_identification_algorithm and context.check_hostname:
+        raise ConfigurationError(
+            "ssl_endpoint_identification_algorithm='' has no effect beside ssl_context: set its check_hostname to False"
+        )
+
+
+# building a context
+
+# What PEM holds between two lines: the label, and base64 in any layout. Properties files have it in one line.
+_PEM_BLOCK: Final = re.compile(r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----", re.DOTALL)
+_CERTIFICATE: Final = "CERTIFICATE"
+_REVOCATION_LIST: Final = "X509 CRL"
+
+
+class _Block(NamedTuple):
+    """One object in PEM."""
+
+    label: str
+    text: str
+
+    @property
+    def is_key(self) -> bool:
+        return self.label.endswith("PRIVATE KEY")
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.label == "ENCRYPTED PRIVATE KEY" or "Proc-Type: 4,ENCRYPTED" in self.text
+
+
+class _Builder:
+    """Makes a context of settings, each step with the words for what may be wrong with its option."""
+
+    def __init__(self, settings: TlsSettings, server_side: bool, client_auth: ClientAuth) -> None:
+        self.settings = settings
+        self.server_side = server_side
+        self.client_auth = client_auth
+
+    def build(self, with_system_store: bool = True) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if self.server_side else ssl.PROTOCOL_TLS_CLIENT)
+        versions = [_PROTOCOLS[protocol] for protocol in self.settings.ssl_enabled_protocols]
+        context.minimum_version, context.maximum_version = min(versions), max(versions)
+        if self.settings.ssl_cipher_suites is not None:
+            _set_cipher_suites(context, self.settings.ssl_cipher_suites)
+        if self.server_side:
+            modes = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
+            context.verify_mode = modes[self.client_auth]
+        else:
+            context.check_hostname = bool(self.settings.ssl_endpoint_identification_algorithm)
+            context.verify_mode = ssl.CERT_REQUIRED
+        self._load_own_chain(context)
+        self._load_trusted(context, with_system_store)
+        self._load_revocation_lists(context)
+        return context
+
+    def _load_own_chain(self, context: ssl.SSLContext) -> None:
+        settings = self.settings
+        location = settings.ssl_keystore_location
+        if location is not None:
+            name = f"ssl_keystore_location={location!r}"
+            blocks = _blocks_of("ssl_keystore_location", location)
+        elif settings.ssl_keystore_certificate_chain is not None and settings.ssl_keystore_key is not None:
+            name = "ssl_keystore_certificate_chain with ssl_keystore_key"
+            blocks = [*_blocks(settings.ssl_keystore_certificate_chain), *_blocks(settings.ssl_keystore_key)]
+        elif self.server_side:
+            raise ConfigurationError("a TLS listener needs a certificate: write ssl_keystore_location=<PEM file>")
+        else:
+            return
+        chain = [block for block in blocks if block.label == _CERTIFICATE]
+        keys = [block for block in blocks if block.is_key]
+        if not chain or len(keys) != 1:
+            raise ConfigurationError(
+                f"{name} has {len(chain)} certificates and {len(keys)} private keys in PEM: write the chain, our own "
+                "certificate first, and its one key"
+            )
+        if keys[0].is_encrypted and not settings.ssl_key_password:
+            raise ConfigurationError(f"{name}: the key is encrypted: write its password as ssl_key_password")
+        _load_chain(context, name, keys[0], chain, settings.ssl_key_password)
+
+    def _load_trusted(self, context: ssl.SSLContext, with_system_store: bool) -> None:
+        location, text = self.settings.ssl_truststore_location, self.settings.ssl_truststore_certificates
+        if location is None and text is None:
+            if self.server_side and self.client_auth != "none":
+                raise ConfigurationError(
+                    f"ssl_client_auth={self.client_auth!r} needs the CA of the clients' certificates: write "
+                    "ssl_truststore_location=<PEM file>"
+                )
+            if with_system_store and not self.server_side:
+                context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+            return
+        if location is not None:
+            name, blocks = f"ssl_truststore_location={location!r}", _blocks_of("ssl_truststore_location", location)
+        else:
+            name, blocks = "ssl_truststore_certificates", _blocks(text or "")
+        trusted = [block.text for block in blocks if block.label == _CERTIFICATE]
+        if not trusted:
+            raise ConfigurationError(
+                f"{name} has no certificates in PEM: write the CA's, or leave it out for the system's"
+            )
+        try:
+            context.load_verify_locations(cadata="\n".join(dict.fromkeys(trusted)))
+        except ssl.SSLError as error:
+            raise ConfigurationError(f"{name} has a damaged certificate: {_reason(error)}") from error
+        # As in Java, whatever is in the store is an anchor, be it an intermediate CA or the broker's own certificate.
+        context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+
+    def _load_revocation_lists(self, context: ssl.SSLContext) -> None:
+        location = self.settings.ssl_crl_location
+        if location is None:
+            return
+        name = f"ssl_crl_location={location!r}"
+        lists = [block.text for block in _blocks_of("ssl_crl_location", location) if block.label == _REVOCATION_LIST]
+        if not lists:
+            raise ConfigurationError(
+                f"{name} has no revocation list in PEM: write one, converted from DER where needed by "
+                "`openssl crl -inform DER -in list.crl -out list.pem`"
+            )
+        try:
+            with _private_file("\n".join(lists)) as path:
+                context.load_verify_locations(cafile=path)
+        except ssl.SSLError as error:
+            raise ConfigurationError(f"{name} has a damaged revocation list: {_reason(error)}") from error
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
+
+
+def _load_chain(context: ssl.SSLContext, name: str, key: _Block, chain: Sequence[_Block], password: str | None) -> None:
+    text = "\n".join(block.text for block in (key, *chain))
+    try:
+        with _private_file(text) as path:
+            # Never None: OpenSSL would ask at the terminal.
+            context.load_cert_chain(path, password=password or "")
+    except ssl.SSLError as error:
+        if error.reason == "KEY_VALUES_MISMATCH":
+            what = "the key is not that of the first certificate: write our own certificate before those of its CAs"
+        elif key.is_encrypted:
+            what = f"the key cannot be opened with ssl_key_password: {_reason(error)}"
+        else:
+            what = _reason(error)
+        raise ConfigurationError(f"{name}: {what}") from error
+    except ValueError as error:  # a password of more than 1,023 bytes
+        raise ConfigurationError(f"ssl_key_password cannot be used: {error}") from error
+
+
+def _reason(error: ssl.SSLError) -> str:
+    """OpenSSL's word, such as BAD_DECRYPT; where it has none, its sentence."""
+    return error.reason or str(error)
+
+
+@contextlib.contextmanager
+def _private_file(text: str) -> Iterator[str]:
+    """A file that this user alone can read (mode 0600), gone at the end: ``ssl`` has no other way in for these."""
+    number, path = tempfile.mkstemp(prefix="aiokafkapy-", suffix=".pem")
+    try:
+        with os.fdopen(number, "w", encoding="ascii") as file:
+            file.write(text)
+        yield path
+    finally:
+        Path(path).unlink(missing_ok=True)
+
+
+def _set_cipher_suites(context: ssl.SSLContext, suites: Sequence[str]) -> None:
+    names = [name.strip() for suite in suites for name in suite.split(":") if name.strip()]
+    always = {suite["name"] for suite in context.get_ciphers() if suite["protocol"] == "TLSv1.3"}
+    newer = {name for name in names if name in always}
+    if newer and newer != always:
+        raise ConfigurationError(
+            f"ssl_cipher_suites: {', '.join(sorted(newer))}: Python cannot choose among the suites of TLS 1.3: leave "
+            "them out, or name all of " + ", ".join(sorted(always))
+        )
+    older = [_openssl_name(name) for name in names if name not in always]
+    if not older:
+        if not newer:
+            raise ConfigurationError("ssl_cipher_suites is empty: name some, or leave it out for OpenSSL's own choice")
+        if context.maximum_version < ssl.TLSVersion.TLSv1_3:
+            raise ConfigurationError(
+                "ssl_cipher_suites has suites of TLS 1.3 only: add TLSv1.3 to ssl_enabled_protocols"
+            )
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        return
+    for name in older:
+        if name[0] not in "!-+@":  # those take away from the others
+            _select(context, name, f"ssl_cipher_suites: {name!r} is not known to {ssl.OPENSSL_VERSION}, or has no use")
+    _select(context, ":".join(older), f"ssl_cipher_suites={':'.join(older)!r} leaves none")
+
+
+def _select(context: ssl.SSLContext, names: str, what: str) -> None:
+    try:
+        context.set_ciphers(names + _NEVER)
+    except ssl.SSLError as error:
+        raise ConfigurationError(f"{what}: `openssl ciphers -s -v -tls1_2` lists those that are") from error
+
+
+def _openssl_name(name: str) -> str:
+    """TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 is ECDHE-RSA-AES128-GCM-SHA256 to OpenSSL."""
+    found = re.fullmatch(r"(?:TLS|SSL)_(\w+)_WITH_(\w+)", name)
+    if found is None:
+        return name
+    exchange, cipher = found.groups()
+    # OpenSSL says neither the usual key exchange nor the usual mode.
+    exchange = "" if exchange == "RSA" else exchange.replace("_", "-") + "-"
+    cipher = re.sub(r"(AES|ARIA|CAMELLIA)_(\d+)", r"\1\2", cipher).replace("_CBC_", "_").replace("CCM_8", "CCM8")
+    cipher = cipher.removesuffix("_SHA256") if "POLY1305" in cipher else cipher
+    return exchange + cipher.replace("_", "-")
+
+
+# files
+
+_Fingerprint = tuple[tuple[str, tuple[int, int, int] | None], ...]
+"""Each file with its time of change, inode and size; None when it is not there."""
+_FOR_TEXT: Final = {
+    "ssl_truststore_location": "the text as ssl_truststore_certificates",
+    "ssl_keystore_location": "the text as ssl_keystore_certificate_chain and ssl_keystore_key",
+    "ssl_crl_location": "put the text into one",
+}
+"""What to write instead of a path, where the text itself was given as one."""
+_JAVA_MAGIC: Final = {b"\xfe\xed\xfe\xed": "JKS", b"\xce\xce\xce\xce": "JCEKS"}
+_JAVA_SUFFIXES: Final = {".jks": "JKS", ".jceks": "JCEKS", ".p12": "PKCS12", ".pfx": "PKCS12", ".pkcs12": "PKCS12"}
+# A DER sequence that begins with the integer 3 is PKCS12's; one that begins with another sequence is a certificate.
+_PKCS12: Final = re.compile(rb"\x30(?:\x80|[\x00-\x7f]|\x81.|\x82..|\x83...|\x84....)\x02\x01\x03", re.DOTALL)
+
+
+def _fingerprint(settings: TlsSettings) -> _Fingerprint:
+    found: list[tuple[str, tuple[int, int, int] | None]] = []
+    for location in (settings.ssl_truststore_location, settings.ssl_keystore_location, settings.ssl_crl_location):
+        if location is None:
+            continue
+        try:
+            paths = _files(location)
+        except (OSError, ValueError):
+            paths = [Path(location)]
+        for path in paths:
+            try:
+                status = path.stat()
+            except OSError:
+                found.append((str(path), None))
+            else:
+                found.append((str(path), (status.st_mtime_ns, status.st_ino, status.st_size)))
+    return tuple(found)
+
+
+def _files(location: str) -> list[Path]:
+    """The file itself, or the files of a directory; hidden ones are what Kubernetes keeps its own versions in."""
+    path = Path(location)
+    if not path.is_dir():
+        return [path]
+    return sorted(file for file in path.iterdir() if not file.name.startswith(".") and not file.is_dir())
+
+
+def _blocks_of(option: str, location: str) -> list[_Block]:
+    """What PEM is in a file or in the files of a directory."""
+    if "-----BEGIN" in location:  # not shown: it may be a key
+        raise ConfigurationError(f"{option} is PEM text: write the path of a file, or {_FOR_TEXT[option]}")
+    try:
+        contents = [(path, path.read_bytes()) for path in _files(location)]
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL
+        reason = getattr(error, "strerror", None) or error
+        raise ConfigurationError(
+            f"{option}={location!r} cannot be read ({reason}): write a file or directory that this process can read"
+        ) from error
+    blocks: list[_Block] = []
+    for path, content in contents:
+        found = _blocks(content.decode("utf-8", "replace"))
+        if not found and len(contents) == 1:
+            _refuse_other_formats(option, str(path), content)
+        blocks += found
+    return blocks
+
+
+def _refuse_other_formats(option: str, path: str, content: bytes) -> None:
+    """A store of Java's, or DER, by what it holds or else by its name."""
+    given = f"{option}={path!r}"
+    kind = _JAVA_MAGIC.get(content[:4]) or ("PKCS12" if _PKCS12.match(content) else None)
+    kind = kind or _JAVA_SUFFIXES.get(Path(path).suffix.lower())
+    if kind is not None:
+        raise _java_store(given, option, path, kind)
+    if content[:1] == b"\x30":
+        raise ConfigurationError(
+            f"{given} is DER, not PEM: `openssl x509 -inform DER -in {path} -out {path}.pem` converts"
+        )
+
+
+def _java_store(given: str, option: str, path: str, kind: str) -> ConfigurationError:
+    """The refusal of a store, with the commands that make PEM of it."""
+    stem = path[: -len(suffix)] if (suffix := Path(path).suffix) else path
+    packed = path if kind == "PKCS12" else f"{stem}.p12"
+    commands = [f"openssl pkcs12 -in {packed} {'-nokeys ' if 'truststore' in option else ''}-out {stem}.pem"]
+    if kind != "PKCS12":
+        commands.insert(0, f"keytool -importkeystore -srckeystore {path} -destkeystore {packed} -deststoretype PKCS12")
+    password = "" if "truststore" in option else " and its password as ssl_key_password"
+    return ConfigurationError(
+        f"{given}: a {kind} store cannot be read here. Convert it with `{'` and `'.join(commands)}`, then write "
+        f"{option}={stem + '.pem'!r}{password}"
+    )
+
+
+def _blocks(text: str) -> list[_Block]:
+    """The objects in PEM text, each laid out as OpenSSL wants it; a variable of the environment may have ``\\n``."""
+    blocks = []
+    for label, body in _PEM_BLOCK.findall(text.replace("\\n", "\n")):
+        # A key that OpenSSL encrypted in its old way has headers: that one is left as it is.
+        packed = "".join(body.split())
+        lines = (packed[start : start + 64] for start in range(0, len(packed), 64))
+        laid_out = body.strip("\n") if ":" in body else "\n".join(lines)
+        blocks.append(_Block(label, f"-----BEGIN {label}-----\n{laid_out}\n-----END {label}-----"))
+    return blocks
