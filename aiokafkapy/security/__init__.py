@@ -1,1 +1,13 @@
-"""Who is at the other end, and proof of it: TLS, and the mechanisms of SASL for clients and brokers."""
+"""Who the peer is: TLS and SASL, for clients and for the dev broker.
+
+In come settings and bytes, out go an ``ssl.SSLContext``, bytes for the peer, and errors that say what to do. ``tls``
+has certificates, ``sasl`` has one file per mechanism with both halves where a broker needs one. The connection's set-up
+drives them; nothing here opens a connection to a broker. Kafka's counterpart is ``org.apache.kafka.common.security``.
+
+Rules:
+
+- No asyncio, no clock and no socket but in ``sasl.tokens``, ``sasl.oidc`` and ``sasl.credentials``, which fetch what a
+  mechanism needs.
+- A secret is held by something whose ``repr`` hides it, and no message names one.
+- Extras (``gssapi``, ``httpx``, ``jwt``, ``botocore``) are imported when a mechanism that needs one is made.
+"""

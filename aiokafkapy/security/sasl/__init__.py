@@ -1,0 +1,39 @@
+"""SASL: one file per mechanism, each a state machine of bytes, with the broker's half where the dev broker has one.
+
+In come settings, challenges and responses; out go bytes, a principal, or SaslAuthenticationFailedError. ``mechanism``
+has the interfaces and chooses the client's half, ``server`` chooses the broker's. The connection's set-up carries the
+bytes (SaslHandshake, SaslAuthenticate) and knows no mechanism. Kafka's counterparts are ``common.security.plain``,
+``.scram``, ``.oauthbearer`` and ``.kerberos``.
+"""
+
+from __future__ import annotations
+
+from .mechanism import (
+    SaslClientExchange,
+    SaslMechanism,
+    SaslServerExchange,
+    check_settings,
+    mechanism_for,
+)
+from .options import SaslOptions, SaslSettings
+from .plain import PlainCredentialStore
+from .scram_credential import DelegationToken, ScramCredential, ScramCredentialStore
+from .secret import Secret
+from .server import SERVER_MECHANISMS, server_mechanism
+
+__all__ = [
+    "SaslMechanism",
+    "SaslClientExchange",
+    "SaslServerExchange",
+    "SaslSettings",
+    "SaslOptions",
+    "mechanism_for",
+    "check_settings",
+    "SERVER_MECHANISMS",
+    "server_mechanism",
+    "PlainCredentialStore",
+    "ScramCredentialStore",
+    "ScramCredential",
+    "DelegationToken",
+    "Secret",
+]

@@ -1,0 +1,161 @@
+"""Which mechanism the settings ask for.
+
+Owns the interfaces that every mechanism has, a user's own too, the choice among the known ones, and the checks that can
+be made before anything is connected. Knows no bytes of any mechanism. Kafka's counterparts are ``SaslChannelBuilder``,
+``LoginManager`` and the JDK's ``Sasl.createSaslClient``.
+
+Rules: a ``SaslMechanism`` belongs to one client and lives as long; an exchange belongs to one authentication on one
+connection. ``check_settings`` raises whatever ``mechanism_for`` would; neither reads a file or opens a connection.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
+
+from ...errors import ConfigurationError
+from .options import SaslOptions, SaslSettings
+from .plain import PLAIN, PlainMechanism
+from .scram import ScramMechanism
+from .scram_credential import SCRAM_SHA_256, SCRAM_SHA_512
+from .secret import Secret
+
+__all__ = ["SaslClientExchange", "SaslMechanism", "SaslServerExchange", "check_settings", "mechanism_for"]
+
+
+class SaslClientExchange(Protocol):
+    """One authentication on one connection: bytes in, bytes out."""
+
+    @property
+    def is_complete(self) -> bool:
+        """True after the server's last word was accepted."""
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """The answer to a challenge; None when there is nothing more to say.
+
+        The first call has ``b""`` and gives the initial response. Raises SaslAuthenticationFailedError.
+        """
+
+
+@runtime_checkable
+class SaslMechanism(Protocol):
+    """How a client authenticates; one object for all its connections."""
+
+    @property
+    def name(self) -> str:
+        """The name that the broker knows it by, ``SCRAM-SHA-512``."""
+
+    @property
+    def blocks(self) -> bool:
+        """True when an exchange's ``respond`` may take long: it is then called in a thread."""
+
+    async def prepare(self) -> None:
+        """Get what an exchange needs, a token say; returns at once when it is there."""
+
+    def exchange(self, host: str) -> SaslClientExchange:
+        """A new authentication with the broker at ``host``."""
+
+    def close(self) -> None:
+        """The client is closed."""
+
+
+class SaslServerExchange(Protocol):
+    """The broker's half of one authentication: bytes in, bytes out."""
+
+    @property
+    def is_complete(self) -> bool:
+        """True when the client is who it says."""
+
+    @property
+    def principal(self) -> str:
+        """``User:alice``, once complete."""
+
+    @property
+    def expires_at_ms(self) -> int | None:
+        """When the credential itself ends, in milliseconds since the epoch; None for never."""
+
+    def respond(self, response: bytes) -> bytes:
+        """The answer; raises SaslAuthenticationFailedError with the words for the client."""
+
+
+def mechanism_for(settings: SaslSettings) -> SaslMechanism:
+    """The mechanism that the settings ask for; raises ConfigurationError when they do not say one that works."""
+    options = SaslOptions.of(settings)
+    wanted = options.sasl_mechanism
+    if wanted is None:
+        raise ConfigurationError(f"sasl_mechanism is missing: write one of {_known()}")
+    if not isinstance(wanted, str):
+        return _own_mechanism(wanted)
+    build = _BUILDERS.get(wanted.upper())
+    if build is None:
+        raise ConfigurationError(f"sasl_mechanism={wanted!r} is unknown: write one of {_known()}, or pass an object")
+    return build(wanted.upper(), options)
+
+
+def check_settings(settings: SaslSettings) -> None:
+    """Raise ConfigurationError when no mechanism can be made of the settings."""
+    mechanism_for(settings)  # which opens nothing: there is nothing to close
+
+
+# internals
+
+
+def _known() -> str:
+    return ", ".join(map(repr, _BUILDERS))
+
+
+def _own_mechanism(mechanism: Any) -> SaslMechanism:
+    missing = [name for name in _INTERFACE if not hasattr(mechanism, name)]
+    if missing or isinstance(mechanism, type):
+        kind = f"the class {mechanism.__name__}" if isinstance(mechanism, type) else f"a {type(mechanism).__name__}"
+        lack = f"lacks {', '.join(missing)}" if missing else "is no object yet"
+        raise ConfigurationError(
+            f"sasl_mechanism is {kind}, which {lack}: write a name ({_known()}), or an object with "
+            + ", ".join(_INTERFACE)
+        )
+    return mechanism  # type: ignore[no-any-return]
+
+
+_INTERFACE: Final = ("name", "blocks", "prepare", "exchange", "close")
+
+
+class _Login(NamedTuple):
+    """A name, a password, and whether they are those of a delegation token."""
+
+    username: str
+    password: Secret[str]
+    is_token: bool = False
+
+
+def _plain(name: str, options: SaslOptions) -> SaslMechanism:
+    login = _login(name, options)
+    for option, text in (("sasl_username", Secret(login.username)), ("sasl_password", login.password)):
+        if "\0" in text.reveal():
+            raise ConfigurationError(f"{option} has a NUL, which PLAIN cannot send: write another, or use SCRAM")
+    return PlainMechanism(login.username, login.password)
+
+
+def _scram(name: str, options: SaslOptions) -> SaslMechanism:
+    login = _login(name, options)
+    return ScramMechanism(name, login.username, login.password, is_token=login.is_token)
+
+
+def _login(name: str, options: SaslOptions) -> _Login:
+    username, password = options.sasl_username, options.sasl_password
+    if not username:
+        raise ConfigurationError(f"sasl_username is missing, which sasl_mechanism={name!r} needs: write it")
+    if not isinstance(password, Secret) or not password:
+        raise ConfigurationError(f"sasl_password is missing, which sasl_mechanism={name!r} needs: write it")
+    for option, text in (("sasl_username", Secret(username)), ("sasl_password", password)):
+        if any("\ud800" <= character <= "\udfff" for character in text.reveal()):
+            raise ConfigurationError(
+                f"{option} has a lone surrogate, which is no character: write text that UTF-8 can hold"
+            )
+    return _Login(username, password)
+
+
+_BUILDERS: Final[Mapping[str, Callable[[str, SaslOptions], SaslMechanism]]] = {
+    PLAIN: _plain,
+    SCRAM_SHA_256: _scram,
+    SCRAM_SHA_512: _scram,
+}

@@ -1,0 +1,102 @@
+"""The options of SASL, with Kafka's names and defaults.
+
+Owns which options there are; they are checked by the mechanism that they are for. Kafka's counterpart is
+``SaslConfigs``.
+
+Rule: whoever has settings (a client's configuration, a listener) may lack attributes for mechanisms that it does not
+offer: ``SaslOptions.of`` takes the defaults for them. Secrets are put into holders that do not show them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Final, Protocol
+
+from .secret import Secret
+
+__all__ = ["SaslOptions", "SaslSettings"]
+
+
+class SaslSettings(Protocol):
+    """What a client's configuration has for SASL; see ``SaslOptions`` for defaults."""
+
+    @property
+    def sasl_mechanism(self) -> Any: ...
+    @property
+    def sasl_username(self) -> str | None: ...
+    @property
+    def sasl_password(self) -> Any: ...
+    @property
+    def sasl_jaas_config(self) -> Any: ...
+    @property
+    def sasl_kerberos_service_name(self) -> str | None: ...
+    @property
+    def sasl_oauthbearer_token_provider(self) -> Any: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class SaslOptions:
+    """Every option of SASL. ``*_ms`` are milliseconds, ``*_seconds`` are seconds; a secret is kept in a holder."""
+
+    sasl_mechanism: Any = None
+    """A name, or an object with the interface of ``SaslMechanism``."""
+    sasl_username: str | None = None
+    sasl_password: Secret[str] | str | None = None
+    sasl_jaas_config: Secret[str] | str | None = None
+
+    sasl_kerberos_service_name: str | None = None
+
+    sasl_oauthbearer_token_provider: Any = None
+    """An async callable, or an object with an async ``token()``, which gives a ``str`` or an ``OAuthBearerToken``."""
+    sasl_oauthbearer_token_endpoint_url: str | None = None
+    sasl_oauthbearer_jwt_retriever_class: str | None = None
+    sasl_oauthbearer_scope: str | None = None
+    sasl_oauthbearer_scope_claim_name: str = "scope"
+    sasl_oauthbearer_sub_claim_name: str = "sub"
+    sasl_oauthbearer_client_credentials_client_id: str | None = None
+    sasl_oauthbearer_client_credentials_client_secret: Secret[str] | str | None = None
+    sasl_oauthbearer_header_urlencode: bool = False
+    sasl_oauthbearer_assertion_algorithm: str = "RS256"
+    sasl_oauthbearer_assertion_claim_aud: str | None = None
+    sasl_oauthbearer_assertion_claim_exp_seconds: int = 300
+    sasl_oauthbearer_assertion_claim_iss: str | None = None
+    sasl_oauthbearer_assertion_claim_jti_include: bool = False
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int = 60
+    sasl_oauthbearer_assertion_claim_sub: str | None = None
+    sasl_oauthbearer_assertion_file: str | None = None
+    sasl_oauthbearer_assertion_private_key_file: str | None = None
+    sasl_oauthbearer_assertion_private_key_passphrase: Secret[str] | str | None = None
+    sasl_oauthbearer_assertion_template_file: str | None = None
+
+    sasl_login_connect_timeout_ms: int | None = None
+    sasl_login_read_timeout_ms: int | None = None
+    sasl_login_retry_backoff_ms: int = 100
+    sasl_login_retry_backoff_max_ms: int = 10_000
+    sasl_login_refresh_window_factor: float = 0.8
+    sasl_login_refresh_window_jitter: float = 0.05
+    sasl_login_refresh_min_period_seconds: int = 60
+    sasl_login_refresh_buffer_seconds: int = 300
+
+    sasl_aws_msk_iam_region: str | None = None
+    """Not in Kafka; by default the region is in the broker's host name."""
+    sasl_aws_msk_iam_credentials_provider: Any = None
+    """Not in Kafka: a callable, async or not, which gives an ``AwsCredentials``."""
+
+    def __post_init__(self) -> None:
+        for name in _SECRETS:
+            object.__setattr__(self, name, _held(getattr(self, name)))
+
+    @classmethod
+    def of(cls, settings: Any) -> SaslOptions:
+        """The options that ``settings`` has as attributes, and the defaults of the others."""
+        names = [field.name for field in fields(cls) if getattr(settings, field.name, None) is not None]
+        return cls(**{name: getattr(settings, name) for name in names})
+
+
+_SECRETS: Final = frozenset(field.name for field in fields(SaslOptions) if "Secret" in str(field.type))
+
+
+def _held(value: Any) -> Any:
+    if value is None or isinstance(value, Secret):
+        return value
+    return Secret(value.get_secret_value() if hasattr(value, "get_secret_value") else value)

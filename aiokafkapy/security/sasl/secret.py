@@ -1,0 +1,51 @@
+"""A secret that cannot be shown by accident.
+
+Owns nothing but the value. Java's counterpart is ``org.apache.kafka.common.config.types.Password``.
+
+Rule: whoever needs the value reveals it in the expression that uses it, so that no local variable of a frame that may
+raise holds it: some tools print the variables of a traceback.
+"""
+
+from __future__ import annotations
+
+import hmac
+from typing import Final, Generic, TypeVar
+
+__all__ = ["HIDDEN", "Secret"]
+
+HIDDEN: Final = "<hidden>"
+
+T = TypeVar("T", str, bytes)
+
+
+class Secret(Generic[T]):
+    """Text or bytes whose ``repr``, ``str`` and format are ``<hidden>``."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: T) -> None:
+        self._value: T = value
+
+    def reveal(self) -> T:
+        """The value itself."""
+        return self._value
+
+    def __repr__(self) -> str:
+        return HIDDEN
+
+    __str__ = __repr__
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Secret):
+            return NotImplemented
+        return hmac.compare_digest(_bytes(self._value), _bytes(other._value))
+
+    def __hash__(self) -> int:
+        return hash(self._value)
+
+
+def _bytes(value: str | bytes) -> bytes:
+    return value if isinstance(value, bytes) else value.encode(errors="surrogatepass")

@@ -1,0 +1,37 @@
+"""The broker's halves, by the name of the mechanism.
+
+Owns the choice and the check of what each needs to know of its users. Kafka's counterpart is the server's part of
+``SaslChannelBuilder``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ...errors import ConfigurationError
+from .mechanism import SaslServerExchange
+from .plain import PLAIN, PlainCredentialStore, PlainServerExchange
+from .scram import ScramServerExchange
+from .scram_credential import SCRAM_SHA_256, SCRAM_SHA_512, DelegationToken, ScramCredentialStore
+
+__all__ = ["SERVER_MECHANISMS", "server_mechanism"]
+
+SERVER_MECHANISMS = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512)
+
+
+def server_mechanism(
+    name: str, users: Any, *, tokens: Mapping[str, DelegationToken] | None = None
+) -> Callable[[], SaslServerExchange]:
+    """What makes the broker's half for each authentication.
+
+    ``users`` is a ``PlainCredentialStore`` for PLAIN and a ``ScramCredentialStore`` for SCRAM, which may change while
+    the broker runs; ``tokens`` are delegation tokens by id, for SCRAM. Raises ConfigurationError for another name.
+    """
+    if name == PLAIN and isinstance(users, PlainCredentialStore):
+        return lambda: PlainServerExchange(users)
+    if name in (SCRAM_SHA_256, SCRAM_SHA_512) and isinstance(users, ScramCredentialStore):
+        return lambda: ScramServerExchange(name, users, tokens=tokens)
+    if name in SERVER_MECHANISMS:
+        raise ConfigurationError(f"{name} has no use for a {type(users).__name__}: see server_mechanism")
+    raise ConfigurationError(f"{name!r} is no mechanism of a broker: write one of {', '.join(SERVER_MECHANISMS)}")

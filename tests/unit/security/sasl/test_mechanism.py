@@ -1,0 +1,102 @@
+"""What settings mean which mechanism, and what is said to those that mean none."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pydantic import SecretStr
+
+from aiokafkapy.errors import ConfigurationError
+from aiokafkapy.security.sasl import (
+    PlainCredentialStore,
+    SaslMechanism,
+    SaslOptions,
+    ScramCredential,
+    ScramCredentialStore,
+    Secret,
+    check_settings,
+    mechanism_for,
+    server_mechanism,
+)
+
+from .exchanges import authenticate, everything_shown_of
+
+ALICE: dict[str, Any] = {"sasl_username": "alice", "sasl_password": "hunter2"}
+
+
+@pytest.mark.parametrize("name", ["PLAIN", "plain", "SCRAM-SHA-256", "SCRAM-SHA-512", "scram-sha-512"])
+@pytest.mark.parametrize("password", ["hunter2", Secret("hunter2"), SecretStr("hunter2")])
+def test_a_name_and_a_password_are_a_mechanism(name: str, password: Any) -> None:
+    settings = SaslOptions(sasl_mechanism=name, sasl_username="alice", sasl_password=password)
+    check_settings(settings)
+    mechanism = mechanism_for(settings)
+    assert mechanism.name == name.upper()
+    users: PlainCredentialStore | ScramCredentialStore
+    if name.upper() == "PLAIN":
+        users = PlainCredentialStore({"alice": "hunter2"})
+    else:
+        users = ScramCredentialStore({"alice": ScramCredential.from_password(name.upper(), "hunter2")})
+    server = server_mechanism(name.upper(), users)()
+    authenticate(mechanism.exchange("host"), server)
+    assert server.principal == "User:alice"
+
+
+def test_settings_need_only_the_attributes_of_what_they_offer() -> None:
+    settings = cast(Any, SimpleNamespace(sasl_mechanism="PLAIN", **ALICE))
+    assert mechanism_for(settings).name == "PLAIN"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "sasl_mechanism is missing: write one of 'PLAIN', 'SCRAM-SHA-256'"),
+        ({"sasl_mechanism": "DIGEST-MD5"}, "sasl_mechanism='DIGEST-MD5' is unknown: write one of 'PLAIN'"),
+        ({"sasl_mechanism": "PLAIN"}, "sasl_username is missing, which sasl_mechanism='PLAIN' needs"),
+        ({"sasl_mechanism": "PLAIN", "sasl_username": "alice"}, "sasl_password is missing, .* write it"),
+        ({"sasl_mechanism": "PLAIN", **ALICE, "sasl_username": ""}, "sasl_username is missing"),
+        ({"sasl_mechanism": "PLAIN", **ALICE, "sasl_password": "hunter2\0"}, "sasl_password has a NUL"),
+        ({"sasl_mechanism": "SCRAM-SHA-256", **ALICE, "sasl_password": "hunter2\ud800"}, "lone surrogate"),
+        ({"sasl_mechanism": object()}, "a object, which lacks name, blocks, prepare, exchange, close: write a name"),
+    ],
+)
+def test_settings_that_mean_nothing_are_told_what_to_write(settings: dict[str, Any], words: str) -> None:
+    for check in (check_settings, mechanism_for):
+        with pytest.raises(ConfigurationError, match=words) as caught:
+            check(SaslOptions(**settings))
+        assert "hunter2" not in everything_shown_of(caught.value)
+
+
+class Own:
+    """A mechanism of a user's own."""
+
+    name = "OWN"
+    blocks = False
+    closed = 0
+
+    async def prepare(self) -> None:
+        """Nothing to get."""
+
+    def exchange(self, host: str) -> Any:
+        """None is needed here."""
+
+    def close(self) -> None:
+        """Counted: who checks settings must not close what it did not make."""
+        self.closed += 1
+
+
+def test_an_object_is_the_mechanism_itself() -> None:
+    own = Own()
+    check_settings(SaslOptions(sasl_mechanism=own))
+    assert mechanism_for(SaslOptions(sasl_mechanism=own)) is own
+    assert isinstance(own, SaslMechanism)
+    assert own.closed == 0
+    with pytest.raises(ConfigurationError, match="the class Own, which is no object yet"):
+        check_settings(SaslOptions(sasl_mechanism=Own))
+
+
+def test_no_secret_of_the_options_is_shown() -> None:
+    options = SaslOptions.of(SaslOptions(sasl_mechanism="PLAIN", **ALICE, sasl_jaas_config="hunter2"))
+    assert "hunter2" not in repr(options)
+    assert "alice" in repr(options)

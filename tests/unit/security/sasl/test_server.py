@@ -1,0 +1,39 @@
+"""Which half of a broker a name means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from aiokafkapy.errors import ConfigurationError
+from aiokafkapy.security.sasl import (
+    SERVER_MECHANISMS,
+    PlainCredentialStore,
+    ScramCredential,
+    ScramCredentialStore,
+    server_mechanism,
+)
+
+
+def test_each_authentication_has_an_exchange_of_its_own_over_the_users_as_they_are_now() -> None:
+    users = ScramCredentialStore()
+    make = server_mechanism("SCRAM-SHA-256", users)
+    assert make() is not make()
+    users["late"] = ScramCredential.from_password("SCRAM-SHA-256", "x")
+    assert make().respond(b"n,,n=late,r=abc").startswith(b"r=abc")
+
+
+@pytest.mark.parametrize(
+    ("name", "users", "words"),
+    [
+        ("PLAIN", ScramCredentialStore(), "PLAIN has no use for a ScramCredentialStore"),
+        ("SCRAM-SHA-512", PlainCredentialStore(), "SCRAM-SHA-512 has no use for a PlainCredentialStore"),
+        ("PLAIN", {}, "PLAIN has no use for a dict"),
+        ("GSSAPI", None, "'GSSAPI' is no mechanism of a broker: write one of PLAIN, SCRAM-SHA-256"),
+    ],
+)
+def test_what_does_not_fit_is_refused(name: str, users: Any, words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        server_mechanism(name, users)
+    assert "GSSAPI" not in SERVER_MECHANISMS
