@@ -20,12 +20,13 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from ..common import ExponentialBackoff, parse_addresses
 from ..errors import ConfigurationError
 from ..observability import is_secret_name
-from .foreign_options import NO_SECURITY, advice_for
+from .foreign_options import advice_for, with_our_names
+from .security_options import SecurityOptions
 
 __all__ = ["ClientConfig", "Milliseconds"]
 
@@ -51,7 +52,7 @@ Milliseconds = Annotated[int, BeforeValidator(_not_a_bool), Field(ge=0)]
 """A duration option: whole milliseconds, 0 or more."""
 
 
-class ClientConfig(BaseModel):
+class ClientConfig(SecurityOptions):
     """Options shared by all clients; immutable. Raises ConfigurationError for anything that cannot be meant."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True)
@@ -59,7 +60,14 @@ class ClientConfig(BaseModel):
     environment_prefix: ClassVar[str] = "AIOKAFKAPY_"
 
     # What Kafka calls those options whose name is not ours with dots; None when Kafka has no such option.
-    kafka_names: ClassVar[Mapping[str, str | None]] = {"tcp_user_timeout_ms": None}
+    kafka_names: ClassVar[Mapping[str, str | None]] = {
+        "tcp_user_timeout_ms": None,
+        "ssl_crl_location": None,
+        "ssl_context": None,
+        "sasl_username": None,
+        "sasl_password": None,
+        "sasl_oauthbearer_token_provider": None,
+    }
 
     bootstrap_servers: Annotated[
         str | Sequence[str],
@@ -72,7 +80,6 @@ class ClientConfig(BaseModel):
         Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"],
         Field(description="Every address of a name is used in both cases; canonical names matter to TLS and Kerberos."),
     ] = "use_all_dns_ips"
-    security_protocol: Annotated[str, Field(description="PLAINTEXT only: TLS and SASL are not here yet.")] = "PLAINTEXT"
 
     connections_max_idle_ms: Annotated[
         int,
@@ -153,9 +160,12 @@ class ClientConfig(BaseModel):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any], **options: Any) -> Self:
-        """Make one from Kafka's own names, ``{"linger.ms": "5"}``; strings are converted. ``options`` come on top."""
+        """Make one from Kafka's own names, ``{"linger.ms": "5"}``; strings are converted. ``options`` come on top.
+
+        Of security, librdkafka's names (``ssl.ca.location``) are understood too.
+        """
         values = {name.strip().replace(".", "_").replace("-", "_"): value for name, value in properties.items()}
-        return cls._from_strings(values | options, {})
+        return cls._from_strings(with_our_names(values) | options, {})
 
     @classmethod
     def from_env(cls, prefix: str | None = None, **options: Any) -> Self:
@@ -222,10 +232,7 @@ class ClientConfig(BaseModel):
     def _check(self) -> Self:
         parse_addresses(self.bootstrap_servers)
         _check_client_id(self.client_id)
-        if self.security_protocol in ("SSL", "SASL_PLAINTEXT", "SASL_SSL"):
-            raise ConfigurationError(f"security_protocol={self.security_protocol!r} {NO_SECURITY}write 'PLAINTEXT'")
-        if self.security_protocol != "PLAINTEXT":
-            raise ConfigurationError(f"security_protocol={self.security_protocol!r} is unknown: write 'PLAINTEXT'")
+        self.check_security()
         for base, maximum in _BACKOFF_PAIRS:
             low, high = getattr(self, base), getattr(self, maximum)
             if low > high:
@@ -304,8 +311,7 @@ def _check_names(config: type[ClientConfig], values: Mapping[str, Any]) -> None:
     for name in values:
         if name not in config.model_fields:
             shown = name if len(name) <= 100 else name[:100] + "…"
-            hint = _hint(config, name)
-            problems.append(f"{shown} {hint}" if hint.startswith(NO_SECURITY) else f"unknown option {shown!r}: {hint}")
+            problems.append(f"unknown option {shown!r}: {_hint(config, name)}")
     if problems:
         raise ConfigurationError("; ".join(problems))
 

@@ -7,12 +7,20 @@ write instead; names have underscores for dots. Knows no configuration: who asks
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
-from typing import Final
+from typing import Any, Final
 
-__all__ = ["NO_SECURITY", "advice_for"]
+__all__ = ["advice_for", "with_our_names"]
 
-NO_SECURITY: Final = "is not available in this version, which has neither TLS nor SASL yet: "
-
+# Options of TLS and SASL that mean the same, value and all: `from_properties` takes them as they are.
+_SECURITY_NAMES: Final[Mapping[str, str]] = {
+    "ssl_ca_location": "ssl_truststore_location",
+    "ssl_ca_pem": "ssl_truststore_certificates",
+    "ssl_certificate_pem": "ssl_keystore_certificate_chain",
+    "ssl_key_pem": "ssl_keystore_key",
+    "sasl_mechanisms": "sasl_mechanism",
+    "sasl_oauthbearer_client_id": "sasl_oauthbearer_client_credentials_client_id",
+    "sasl_oauthbearer_client_secret": "sasl_oauthbearer_client_credentials_client_secret",
+}
 _RENAMED: Final[Mapping[str, str]] = {
     "bootstrap_server": "bootstrap_servers",
     "brokers": "bootstrap_servers",
@@ -38,11 +46,27 @@ _RENAMED: Final[Mapping[str, str]] = {
     "interceptor_classes": "interceptors",
     "idempotence": "enable_idempotence",
     "transaction_id": "transactional_id",
+    # aiokafka's and kafka-python's names for TLS and SASL
+    "sasl_kerberos_name": "sasl_kerberos_service_name",
+    "ssl_cafile": "ssl_truststore_location",
+    "ssl_capath": "ssl_truststore_location",
+    "ssl_cadata": "ssl_truststore_certificates",
+    "ssl_password": "ssl_key_password",
+    "ssl_ciphers": "ssl_cipher_suites",
+    "ssl_crlfile": "ssl_crl_location",
+    "sasl_plain_username": "sasl_username",
+    "sasl_plain_password": "sasl_password",
+    "sasl_oauth_token_provider": "sasl_oauthbearer_token_provider",
+    "oauth_cb": "sasl_oauthbearer_token_provider",
+    **_SECURITY_NAMES,
 }
 _VERSIONS = "versions are agreed on with each broker"
 _METRICS = "producer.metrics() gives the figures"
 _LOOP = "the running loop does it"
 _LOGGING = "events go to logging"
+_OPENSSL = "TLS is OpenSSL's, as Python has it"
+_TICKETS = "credentials come from the ticket cache, or from the keytab that KRB5_CLIENT_KTNAME names"
+_MECHANISM = "sasl_mechanism and its options say it all"
 _LEFT_OUT: Final[Mapping[str, str]] = {
     "loop": "the running loop is used",
     "api_version": _VERSIONS,
@@ -99,7 +123,30 @@ _LEFT_OUT: Final[Mapping[str, str]] = {
     "topic_metadata_refresh_sparse": "only topics in use are asked for",
     "client_rack": "a producer writes to leaders wherever they are",
     "plugin_library_paths": "pass objects as interceptors",
+    "ssl_protocol": "ssl_enabled_protocols has the versions of TLS",
+    "ssl_provider": _OPENSSL,
+    "ssl_providers": _OPENSSL,
+    "ssl_engine_location": _OPENSSL,
+    "ssl_engine_id": _OPENSSL,
+    "ssl_engine_factory_class": _OPENSSL,
+    "ssl_secure_random_implementation": _OPENSSL,
+    "ssl_keymanager_algorithm": _OPENSSL,
+    "ssl_trustmanager_algorithm": _OPENSSL,
+    "ssl_sigalgs_list": "pass an ssl_context of your own to set it",
+    "ssl_curves_list": "pass an ssl_context of your own to set it",
+    "ssl_certificate_verify_cb": "pass an ssl_context of your own to set it",
+    "security_providers": _OPENSSL,
+    "sasl_login_class": _MECHANISM,
+    "sasl_kerberos_domain_name": "the brokers' host names are used",
+    "sasl_kerberos_principal": _TICKETS,
+    "sasl_kerberos_keytab": _TICKETS,
+    "sasl_kerberos_kinit_cmd": _TICKETS,
+    "sasl_kerberos_min_time_before_relogin": _TICKETS,
+    "sasl_login_callback_handler_class": _MECHANISM,
+    "sasl_client_callback_handler_class": _MECHANISM,
 }
+_ONE_FILE = "write ssl_keystore_location: a PEM file with the key and its certificate chain, one behind the other"
+_VERIFICATION = "write ssl_truststore_location with the authority that signed; a check that is off protects nobody"
 _ADVICE: Final[Mapping[str, str]] = {
     "batch_num_messages": "write batch_size, in bytes; records are not counted",
     "queue_buffering_max_messages": "write buffer_memory, in bytes; records are not counted",
@@ -107,17 +154,27 @@ _ADVICE: Final[Mapping[str, str]] = {
     "compression_level": "write compression_gzip_level, compression_lz4_level or compression_zstd_level",
     "sticky_partitioning_linger_ms": "write batch_size: the sticky partition changes after so many bytes",
     "topic_metadata_propagation_max_ms": "write max_block_ms: a call waits so long for a new topic",
+    "ssl_certfile": _ONE_FILE,
+    "ssl_keyfile": _ONE_FILE,
+    "ssl_certificate_location": _ONE_FILE,
+    "ssl_key_location": _ONE_FILE,
+    "ssl_check_hostname": 'write ssl_endpoint_identification_algorithm="" to do without, "https" otherwise',
+    "enable_ssl_certificate_verification": _VERIFICATION,
+    "ssl_truststore_password": "leave it out: certificates in PEM files are not encrypted",
+    "ssl_keystore_password": "write ssl_key_password, where the key in the PEM file is encrypted",
     "proxy_url": "proxies are not supported: leave it out",
     "socks5_proxy": "proxies are not supported: leave it out",
     "transaction_two_phase_commit_enable": "transactions are not available in this version: leave it out",
 }
-_SECURITY_PREFIXES: Final = ("ssl_", "sasl_", "security_providers", "enable_sasl_", "enable_ssl_", "oauth", "oauth_cb")
+
+
+def with_our_names(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The options, with librdkafka's names for those of security replaced by ours."""
+    return {_SECURITY_NAMES.get(name, name): value for name, value in values.items()}
 
 
 def advice_for(name: str, options: Container[str]) -> str | None:
     """What to write for ``name``, an option of another client with underscores; None when nobody has it."""
-    if name.startswith(_SECURITY_PREFIXES):
-        return NO_SECURITY + "leave it out"
     renamed = _RENAMED.get(name)
     if renamed is not None and renamed in options:
         return f"write {renamed}"

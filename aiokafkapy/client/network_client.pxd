@@ -32,6 +32,7 @@ cdef class NetworkClient:
     cdef object _log
     cdef RequestPipeline _pipeline
     cdef object _handshake
+    cdef object _authenticator
     cdef MetadataUpdater _updater
 
     cpdef bint ready(self, object node, double now) except -1

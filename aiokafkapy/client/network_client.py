@@ -24,11 +24,12 @@ import asyncio
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..cluster.metadata import Metadata, MetadataRequestAndVersion
 from ..common import Node
 from ..errors import (
+    AuthenticationFailedError,
     CorrelationIdMismatchError,
     DisconnectedError,
     IllegalStateError,
@@ -42,6 +43,7 @@ from ..errors import (
 from ..protocol.api import ApiKey
 from ..protocol.codec import Message, decode_correlation_id
 from .api_versions_handshake import ApiVersionsHandshake
+from .authentication import Authenticator
 from .config import ClientConfig
 from .metadata_updater import MetadataUpdater
 from .network_client_state import ACTIVE, NETWORK_CLIENT_STATES, NetworkClientState
@@ -58,6 +60,9 @@ from .transport.connection import BrokerConnection
 from .transport.connection_log import ConnectionLog
 from .transport.connector import Connector, ConnectorProtocol
 from .transport.deadline_timer import DeadlineTimer
+
+if TYPE_CHECKING:
+    from ..security.sasl.mechanism import SaslMechanism
 
 __all__ = ["NetworkClient"]
 
@@ -120,9 +125,10 @@ class NetworkClient:
             self._log,
             request_timeout=self._request_timeout,
             is_asked=discover_api_versions,
-            on_ready=self._handle_ready,
-            on_failed=self._on_handshake_failed,
+            on_ready=self._on_api_versions_known,
+            on_failed=self._on_setup_failed,
         )
+        self._authenticator = self._new_authenticator(config.new_sasl_mechanism())
         self._updater = MetadataUpdater(config, metadata, self.nodes, self)
         if not metadata.cluster.nodes:
             metadata.bootstrap(config.bootstrap_addresses)
@@ -247,6 +253,19 @@ class NetworkClient:
             self.disconnect(node_id, now, "starting again from the bootstrap addresses")
             self._states.remove(node_id)
 
+    def update_credentials(self, mechanism: SaslMechanism) -> None:
+        """Authenticate with ``mechanism`` from now on: new connections at once, the others when their session ends.
+
+        Brokers that refused the old credentials are tried again at once.
+        """
+        if self._authenticator is None:
+            raise IllegalStateError("there are no credentials to update: security_protocol has no SASL")
+        self._authenticator.mechanism.close()
+        self._authenticator.mechanism = mechanism
+        self._states.forgive()
+        self._metadata.request_update()
+        self._notify()
+
     def abort(self) -> None:
         """Close at once: futures resolve as disconnected, sockets and tasks end in the next turn of the loop."""
         if self._state is not ACTIVE:
@@ -266,6 +285,9 @@ class NetworkClient:
         """Close; returns when no task, socket or timer is left. Idempotent, and harmless when called twice at once."""
         self.abort()
         await self._sockets.wait_closed()
+        if self._authenticator is not None:
+            self._authenticator.mechanism.close()
+            await self._authenticator.wait_closed()
         if self._state is NetworkClientState.CLOSING:
             self._state = NETWORK_CLIENT_STATES.transition(self._state, NetworkClientState.CLOSED)
 
@@ -315,14 +337,23 @@ class NetworkClient:
             self._handle_disconnection(connection.node_id, self._loop.time(), lost)
             self._pipeline.complete_responses()
 
-    def _on_handshake_failed(self, connection: BrokerConnection, error: KafkaError) -> None:
+    def _on_api_versions_known(self, connection: BrokerConnection, now: float) -> None:
+        if self._authenticator is not None:
+            self._authenticator.begin(connection)
+        else:
+            self._handle_ready(connection, now)
+
+    def _on_setup_failed(self, connection: BrokerConnection, error: KafkaError) -> None:
         # In the next turn: uvloop never tells of the end of a connection that is aborted while it is made.
         self._loop.call_soon(self._give_up_connection, connection, error)
 
     def _give_up_connection(self, connection: BrokerConnection, error: KafkaError) -> None:
         if self._sockets.is_current(connection):
             self._metadata.note_address_failure(connection.address, error)
-            self.disconnect(connection.node_id, self._loop.time(), str(error))
+            if not isinstance(error, AuthenticationFailedError):
+                error = DisconnectedError(f"the connection to node {connection.node_id} was closed: {error}")
+            self._handle_disconnection(connection.node_id, self._loop.time(), error)
+            self._pipeline.complete_responses()
 
     def _on_metadata_decoded(self, connection: BrokerConnection, entry: InFlightRequest, body: Any) -> None:
         now = self._loop.time()
@@ -338,6 +369,8 @@ class NetworkClient:
         self._handle_timed_out_connections(now)
         self._handle_timed_out_requests(now)
         self._close_idle_connections(now)
+        if self._authenticator is not None:
+            self._authenticator.renew_sessions(now)
         self._pipeline.complete_responses()
         if self._notify_at <= now:
             self._notify_at = math.inf
@@ -389,14 +422,20 @@ class NetworkClient:
         """
         was_ready = not self.nodes.is_preparing_connection(node_id)
         connection = self._sockets.drop(node_id)
+        if connection is not None and self._authenticator is not None:
+            self._authenticator.forget(connection)
         self.nodes.api_versions.remove(node_id)
-        self._states.disconnected(node_id, now)
         entries = self._in_flight.clear_all(node_id)
         address = connection.address if connection is not None else self._states.address(node_id)
-        if is_idle or self._state is not ACTIVE or (was_ready and not entries):
-            self._log.closed(node_id, address, error)
+        if isinstance(error, AuthenticationFailedError):
+            self._states.authentication_failed(node_id, now, error)
+            self._log.refused_authentication(node_id, error, now)
         else:
-            self._log.lost(node_id, address, error, connection is not None, len(entries), now)
+            self._states.disconnected(node_id, now)
+            if is_idle or self._state is not ACTIVE or (was_ready and not entries):
+                self._log.closed(node_id, address, error)
+            else:
+                self._log.lost(node_id, address, error, connection is not None, len(entries), now)
         for entry in entries:
             if entry.is_internal:
                 if entry.request.api_key == ApiKey.METADATA:
@@ -442,6 +481,8 @@ class NetworkClient:
         self._metadata.address_reached(self._states.address(node_id))
         self._log.ready(node_id, connection.address)
         self._timer.arm(now + self._max_idle)
+        if self._authenticator is not None:
+            self._timer.arm(self._authenticator.next_renewal())
         if self._updater.is_update_due(now):
             self._maybe_update_metadata(now)
         self._notify()
@@ -464,6 +505,19 @@ class NetworkClient:
         for connection in self._sockets.idle_connections(now - self._max_idle):
             if self._in_flight.is_empty(connection.node_id):
                 self._handle_disconnection(connection.node_id, now, DisconnectedError("it was idle"), is_idle=True)
+
+    def _new_authenticator(self, mechanism: SaslMechanism | None) -> Authenticator | None:
+        if mechanism is None:
+            return None
+        return Authenticator(
+            mechanism,
+            self.nodes,
+            self._pipeline,
+            loop=self._loop,
+            request_timeout=self._request_timeout,
+            on_ready=self._handle_ready,
+            on_failed=self._on_setup_failed,
+        )
 
     # internals: waiting and waking
 
@@ -494,5 +548,7 @@ class NetworkClient:
         busy = frozenset(self._in_flight.nodes())
         idle_at = self._sockets.idle_since(busy, self._loop.time()) + self._max_idle
         setup_at = self._states.next_setup_deadline()
+        if self._authenticator is not None:
+            setup_at = min(setup_at, self._authenticator.next_renewal())
         told_at = min(self._metadata_at, self._updater.silence_at, self._notify_at)
         self._timer.arm(min(told_at, setup_at, self._in_flight.next_deadline(), idle_at))

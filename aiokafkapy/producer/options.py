@@ -18,7 +18,6 @@ class ProducerOptions(TypedDict, total=False):
     # ClientConfig
     client_id: str
     client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
-    security_protocol: str
     connections_max_idle_ms: int
     max_in_flight_requests_per_connection: int
     receive_buffer_bytes: int
@@ -35,6 +34,57 @@ class ProducerOptions(TypedDict, total=False):
     metadata_max_idle_ms: int
     metadata_recovery_strategy: Literal["rebootstrap", "none"]
     metadata_recovery_rebootstrap_trigger_ms: int
+
+    # Its security
+    security_protocol: str
+    ssl_truststore_location: str | None
+    ssl_truststore_certificates: str | None
+    ssl_truststore_type: str
+    ssl_keystore_location: str | None
+    ssl_keystore_certificate_chain: str | None
+    ssl_keystore_key: str | None
+    ssl_keystore_type: str
+    ssl_key_password: str | None
+    ssl_endpoint_identification_algorithm: str
+    ssl_enabled_protocols: Sequence[str]
+    ssl_cipher_suites: Sequence[str] | None
+    ssl_crl_location: str | None
+    ssl_context: Any
+    sasl_mechanism: Any
+    sasl_username: str | None
+    sasl_password: str | None
+    sasl_jaas_config: str | None
+    sasl_kerberos_service_name: str | None
+    sasl_aws_msk_iam_region: str | None
+    sasl_aws_msk_iam_credentials_provider: Any
+    sasl_oauthbearer_token_provider: Any
+    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_jwt_retriever_class: str | None
+    sasl_oauthbearer_client_credentials_client_id: str | None
+    sasl_oauthbearer_client_credentials_client_secret: str | None
+    sasl_oauthbearer_scope: str | None
+    sasl_oauthbearer_scope_claim_name: str
+    sasl_oauthbearer_sub_claim_name: str
+    sasl_oauthbearer_header_urlencode: bool
+    sasl_oauthbearer_assertion_algorithm: str
+    sasl_oauthbearer_assertion_private_key_file: str | None
+    sasl_oauthbearer_assertion_private_key_passphrase: str | None
+    sasl_oauthbearer_assertion_file: str | None
+    sasl_oauthbearer_assertion_template_file: str | None
+    sasl_oauthbearer_assertion_claim_aud: str | None
+    sasl_oauthbearer_assertion_claim_iss: str | None
+    sasl_oauthbearer_assertion_claim_sub: str | None
+    sasl_oauthbearer_assertion_claim_exp_seconds: int
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int
+    sasl_oauthbearer_assertion_claim_jti_include: bool
+    sasl_login_connect_timeout_ms: int | None
+    sasl_login_read_timeout_ms: int | None
+    sasl_login_retry_backoff_ms: int
+    sasl_login_retry_backoff_max_ms: int
+    sasl_login_refresh_window_factor: float
+    sasl_login_refresh_window_jitter: float
+    sasl_login_refresh_min_period_seconds: int
+    sasl_login_refresh_buffer_seconds: int
 
     # ProducerConfig
     acks: Literal["all", 0, 1]

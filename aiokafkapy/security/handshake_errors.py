@@ -5,7 +5,7 @@ counterpart is what ``SslTransportLayer`` does with an ``SSLException``; Java le
 
 Rules: what trying again cannot cure is an SslAuthenticationFailedError, and one that only may pass is not: a connection
 that ended in the handshake is the sign of TLS spoken to a plaintext port, but also of a broker that went down, so the
-caller says whether TLS ever worked there. OpenSSL's own words are in each message, for whoever searches for them.
+caller finds out which. OpenSSL's own words are in each message, for whoever searches for them.
 """
 
 from __future__ import annotations
@@ -15,32 +15,37 @@ from typing import Final
 
 from ..errors import KafkaConnectionError, KafkaError, SslAuthenticationFailedError
 
-__all__ = ["explain_failure"]
+__all__ = ["explain_failure", "is_silent_end"]
 
 
-def explain_failure(error: BaseException, host: str, port: int, *, worked_before: bool = False) -> KafkaError:
+def is_silent_end(error: BaseException) -> bool:
+    """True when the other side only closed the connection, which may have many reasons."""
+    return isinstance(error, _ENDINGS) or getattr(error, "reason", None) == "UNEXPECTED_EOF_WHILE_READING"
+
+
+def explain_failure(error: BaseException, host: str, port: int, *, is_plaintext: bool = False) -> KafkaError:
     """The error of ours for one that ended a TLS handshake with ``host``, its cause being the one given.
 
-    ``worked_before``: this client has had a TLS connection to that address, so that one which only ends is an outage.
+    ``is_plaintext``: a listener without TLS was found there.
     """
     if isinstance(error, KafkaError):
         return error
-    words, is_final = _meaning(error, host, worked_before)
+    words, is_final = _meaning(error, host, is_plaintext)
     kind = SslAuthenticationFailedError if is_final else KafkaConnectionError
     explained = kind(f"TLS handshake with {host}:{port} failed: {words}")
     explained.__cause__ = error
     return explained
 
 
-def _meaning(error: BaseException, host: str, worked_before: bool) -> tuple[str, bool]:
+def _meaning(error: BaseException, host: str, is_plaintext: bool) -> tuple[str, bool]:
     """Words, and whether trying again cannot help."""
     said = str(getattr(error, "verify_message", "") or getattr(error, "reason", "") or error or type(error).__name__)
     if isinstance(error, ssl.SSLCertVerificationError):
         words = _CERTIFICATES.get(error.verify_code, "the certificate was refused")
         return f"{words.format(host=host)} ({said.rstrip('.')})", True
-    if isinstance(error, _ENDINGS) or said == "UNEXPECTED_EOF_WHILE_READING":
+    if is_silent_end(error):
         # Before SSLError, of which SSLEOFError is one.
-        return f"{_WENT_AWAY if worked_before else _ENDED} ({said})", not worked_before
+        return f"{_NOT_TLS if is_plaintext else _WENT_AWAY} ({said})", is_plaintext
     if isinstance(error, ssl.SSLError):
         # TLSV1_ALERT_UNKNOWN_CA is what the peer sent; other reasons are of this side.
         _, is_alert, name = f"{error.reason}".rpartition("ALERT_")
@@ -58,11 +63,9 @@ def _meaning(error: BaseException, host: str, worked_before: bool) -> tuple[str,
 _PLAINTEXT: Final = (
     "write the port of a TLS listener, or security_protocol='PLAINTEXT' (with SASL: 'SASL_PLAINTEXT') for this one"
 )
-_ENDED: Final = (
-    "the connection was closed before TLS was set up, as a plaintext listener does: " + _PLAINTEXT + "; a broker that "
-    "is starting or stopping and a proxy without one do so as well"
+_WENT_AWAY: Final = (
+    "the connection was closed before TLS was set up, as a broker does that starts or stops, or a proxy without one"
 )
-_WENT_AWAY: Final = "the connection was closed before TLS was set up"
 
 # asyncio and uvloop raise ConnectionResetError where the peer ends, ssl itself SSLEOFError; IncompleteReadError is an
 # EOFError. ConnectionAbortedError is not among them: it is what both raise when a handshake takes too long.

@@ -31,5 +31,6 @@ cdef class NodeConnectionState:
     cdef public Py_ssize_t failed_setups
     cdef public tuple addresses
     cdef Py_ssize_t _address_index
+    cdef public bint was_closed_unanswered
     cdef public double throttled_until
     cdef public object authentication_error

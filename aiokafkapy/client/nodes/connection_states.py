@@ -43,11 +43,13 @@ class ConnectionState(Enum):
     DISCONNECTED = "disconnected"
     CONNECTING = "connecting"
     CHECKING_API_VERSIONS = "checking_api_versions"
+    AUTHENTICATING = "authenticating"
     READY = "ready"
     AUTHENTICATION_FAILED = "authentication_failed"
 
 
 _S = ConnectionState
+_PREPARING: Final = (_S.CONNECTING, _S.CHECKING_API_VERSIONS, _S.AUTHENTICATING)
 _READY: Final = _S.READY
 """Looked up once: reading a member off its class costs more than all else that is asked before a request."""
 
@@ -57,8 +59,10 @@ CONNECTION_STATES = StateTable(
     {
         _S.DISCONNECTED: {_S.CONNECTING},
         _S.CONNECTING: {_S.CHECKING_API_VERSIONS, _S.READY, _S.DISCONNECTED, _S.AUTHENTICATION_FAILED},
-        _S.CHECKING_API_VERSIONS: {_S.READY, _S.DISCONNECTED, _S.AUTHENTICATION_FAILED},
-        _S.READY: {_S.DISCONNECTED, _S.AUTHENTICATION_FAILED},
+        _S.CHECKING_API_VERSIONS: {_S.AUTHENTICATING, _S.READY, _S.DISCONNECTED, _S.AUTHENTICATION_FAILED},
+        _S.AUTHENTICATING: {_S.READY, _S.DISCONNECTED, _S.AUTHENTICATION_FAILED},
+        # AUTHENTICATING: a session is renewed before its end (KIP-368).
+        _S.READY: {_S.AUTHENTICATING, _S.DISCONNECTED, _S.AUTHENTICATION_FAILED},
         _S.AUTHENTICATION_FAILED: {_S.CONNECTING, _S.DISCONNECTED},
     },
 )
@@ -110,7 +114,7 @@ class ClusterConnectionStates:
     def is_preparing_connection(self, node_id: int) -> bool:
         """True while the connection is on its way to READY."""
         state = self._states.get(node_id)
-        return state is not None and state.state in (_S.CONNECTING, _S.CHECKING_API_VERSIONS)
+        return state is not None and state.state in _PREPARING
 
     def is_ready(self, node_id: int, now: float) -> bool:
         """True when requests may go to the node: READY, and not throttled."""
@@ -143,6 +147,11 @@ class ClusterConnectionStates:
         """``host:port`` of the node as last connected to, an IPv6 host in brackets; empty when it never was."""
         state = self._states.get(node_id)
         return "" if state is None else format_address(state.host, state.port)
+
+    def host(self, node_id: int) -> str:
+        """The node's host as last connected to, a name where it was given as one; empty when it never was."""
+        state = self._states.get(node_id)
+        return "" if state is None else state.host
 
     def authentication_error(self, node_id: int) -> AuthenticationFailedError | None:
         """Why the node refused us, while it is in AUTHENTICATION_FAILED."""
@@ -189,6 +198,12 @@ class ClusterConnectionStates:
         state.state = CONNECTION_STATES.transition(state.state, _S.CHECKING_API_VERSIONS)
         self._connecting.discard(node_id)
 
+    def authenticating(self, node_id: int) -> None:
+        """SASL goes on, for the first time or, on a connection that was READY, again: no requests meanwhile."""
+        state = self._states[node_id]
+        state.state = CONNECTION_STATES.transition(state.state, _S.AUTHENTICATING)
+        self._connecting.discard(node_id)
+
     def ready(self, node_id: int) -> None:
         """Requests may go; earlier failures are forgotten."""
         state = self._states[node_id]
@@ -202,7 +217,8 @@ class ClusterConnectionStates:
         state = self._states.get(node_id)
         if state is None or state.state is _S.DISCONNECTED:
             return
-        if state.state is _S.CONNECTING or state.state is _S.CHECKING_API_VERSIONS:
+        if state.state in _PREPARING:
+            state.was_closed_unanswered = state.state is _S.CHECKING_API_VERSIONS
             state.failed_setups += 1
             state.setup_timeout = self._setup_timeout.delay(state.failed_setups)
         elif state.state is _S.READY:
@@ -214,12 +230,22 @@ class ClusterConnectionStates:
         self._connecting.discard(node_id)
 
     def authentication_failed(self, node_id: int, now: float, error: AuthenticationFailedError) -> None:
-        """The broker refused us: requests for the node fail, and the next attempt waits for the back-off."""
-        state = self._states[node_id]
+        """The broker refused us, or we it: the back-off begins, as after a lost connection."""
+        state = self._states.get(node_id)
+        if state is None or state.is_disconnected:
+            return
         state.authentication_error = error
+        state.throttled_until = -math.inf
         self._back_off(state, now)
         state.state = CONNECTION_STATES.transition(state.state, _S.AUTHENTICATION_FAILED)
         self._connecting.discard(node_id)
+
+    def forgive(self) -> None:
+        """There are new credentials: nodes that refused the old ones may be tried at once."""
+        for state in self._states.values():
+            if state.state is _S.AUTHENTICATION_FAILED:
+                state.retry_at = state.last_attempt
+                state.failed_attempts = 0
 
     def throttle(self, node_id: int, until: float) -> None:
         """Send nothing to the node before ``until``; an earlier, longer throttle stays."""
@@ -273,6 +299,7 @@ class NodeConnectionState:
         "setup_timeout",
         "state",
         "throttled_until",
+        "was_closed_unanswered",
     )
 
     def __init__(self, host: str, port: int) -> None:
@@ -290,6 +317,8 @@ class NodeConnectionState:
         # Addresses of the host, and how many of them were tried.
         self.addresses: tuple[Address, ...] = ()
         self._address_index = 0
+        # The last connection ended before the first answer: there may be another kind of listener.
+        self.was_closed_unanswered = False
         # Refusals.
         self.throttled_until = -math.inf
         self.authentication_error: AuthenticationFailedError | None = None

@@ -55,6 +55,7 @@ class BrokerConnection(asyncio.Protocol):
 
     __slots__ = (
         "_decoder",
+        "_is_encrypted",
         "_owner",
         "_transport",
         "_write_error",
@@ -77,6 +78,7 @@ class BrokerConnection(asyncio.Protocol):
         self._owner = owner
         self._decoder = FrameDecoder(MAX_RESPONSE_SIZE)
         self._transport: asyncio.Transport | None = None
+        self._is_encrypted = False
         self._write_error: Exception | None = None
 
     @property
@@ -92,6 +94,9 @@ class BrokerConnection(asyncio.Protocol):
         try:
             if len(buffers) == 1:
                 transport.write(buffers[0])
+            elif self._is_encrypted:
+                # One TLS record holds 16 KiB: a record for each small buffer would cost more than joining them.
+                transport.write(b"".join(buffers))
             else:
                 transport.writelines(buffers)
         except Exception as error:
@@ -113,6 +118,7 @@ class BrokerConnection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._transport.set_write_buffer_limits(high=0)
+        self._is_encrypted = transport.get_extra_info("sslcontext") is not None
         self.is_writable = True
         self._owner.on_connection_made(self)
 

@@ -1,8 +1,7 @@
 """Opens a connection: resolves the name, tries its addresses in turn, sets the socket's options.
 
 Owns name resolution and socket options. Knows neither time-outs (the network client cancels an attempt that takes too
-long) nor back-off. Kafka's counterparts are ``ClientUtils.resolve`` and ``Selector.connect``; TLS wraps the socket
-here when it comes.
+long) nor back-off. Kafka's counterparts are ``ClientUtils.resolve`` and ``Selector.connect``.
 
 Rules:
 
@@ -10,6 +9,8 @@ Rules:
   at the next address by the next attempt. Used up, the name is resolved again.
 - A cancelled or failed attempt leaves no socket.
 - A numeric address never visits the resolver's threads.
+- A connection with TLS is one whose handshake is done. What went wrong in it is said in words, and is no mere failure
+  to connect when the other side was refused.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Protocol
 
-from ...errors import KafkaConnectionError
+from ...errors import AuthenticationFailedError, KafkaConnectionError, SslAuthenticationFailedError
+from ...security.handshake_errors import explain_failure, is_silent_end
+from ...security.tls import TlsContexts
 from ..config import ClientConfig
 from ..nodes.connection_states import Address, NodeConnectionState, format_address
+from .listener_probe import speaks_plaintext, speaks_tls
 
 __all__ = ["Connector", "ConnectorProtocol"]
 
@@ -32,6 +36,12 @@ _TCP_USER_TIMEOUT: Final = getattr(socket, "TCP_USER_TIMEOUT", None)  # Linux on
 _KEEPALIVE_IDLE_SECONDS: Final = 60
 _KEEPALIVE_INTERVAL_SECONDS: Final = 15
 _KEEPALIVE_PROBES: Final = 4
+_TLS_SHUTDOWN_TIMEOUT: Final = 1.0
+"""Seconds that a peer has to answer the end of the TLS session; connections are aborted, so it hardly ever matters."""
+
+_SPEAKS_TLS: Final = (
+    "the listener at {} speaks TLS: write security_protocol='SSL', or 'SASL_SSL' where it asks for credentials"
+)
 
 AddressFailure = Callable[[str, BaseException], None]
 
@@ -49,10 +59,11 @@ class ConnectorProtocol(Protocol):
 
 
 class Connector:
-    """Opens plain TCP connections with the configured socket options."""
+    """Opens TCP connections with the configured socket options, and does the TLS handshake where one is wanted."""
 
     def __init__(self, config: ClientConfig, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self._tls = config.new_tls_contexts()
         self._send_buffer = config.send_buffer_bytes
         self._receive_buffer = config.receive_buffer_bytes
         self._user_timeout_ms = config.tcp_user_timeout_ms
@@ -75,14 +86,17 @@ class Connector:
         while (address := state.next_address()) is not None:
             text = format_address(*address[1][:2])
             try:
-                await self._connect_to(address, partial(protocol_factory, _label(state, text)))
+                await self._connect_to(address, state, partial(protocol_factory, _label(state, text)))
                 return
-            except OSError as error:
-                last_error = error
+            except OSError as error:  # a KafkaConnectionError is one
+                # A refused certificate says more than the next address that does not answer.
+                last_error = last_error if isinstance(last_error, AuthenticationFailedError) else error
                 on_address_failure(_label(state, text), error)
             except asyncio.CancelledError:
                 on_address_failure(_label(state, text), TimeoutError("the connection was not set up in time"))
                 raise
+        if isinstance(last_error, AuthenticationFailedError):
+            raise last_error
         raise KafkaConnectionError(f"cannot connect to {format_address(state.host, state.port)}: {last_error}")
 
     # internals
@@ -103,17 +117,51 @@ class Connector:
         # dict: some resolvers give an address twice, and trying it twice is of no use
         return list(dict.fromkeys((family, address) for family, _, _, _, address in found))  # type: ignore[misc]
 
-    async def _connect_to(self, address: Address, protocol_factory: Callable[[], asyncio.Protocol]) -> None:
+    async def _connect_to(
+        self, address: Address, state: NodeConnectionState, protocol_factory: Callable[[], asyncio.Protocol]
+    ) -> None:
         family, socket_address = address
+        if state.was_closed_unanswered and self._tls is None:
+            state.was_closed_unanswered = False
+            if await speaks_tls(self._loop, address):
+                raise SslAuthenticationFailedError(_SPEAKS_TLS.format(format_address(state.host, state.port)))
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
             sock.setblocking(False)
             self._set_options(sock)
             await self._sock_connect(sock, socket_address)
-            await self._loop.create_connection(protocol_factory, sock=sock)
+            if self._tls is None:
+                await self._loop.create_connection(protocol_factory, sock=sock)
+            else:
+                await self._connect_with_tls(self._tls, sock, address, state, protocol_factory)
         except BaseException:
             sock.close()
             raise
+
+    async def _connect_with_tls(
+        self,
+        tls: TlsContexts,
+        sock: socket.socket,
+        address: Address,
+        state: NodeConnectionState,
+        protocol_factory: Callable[[], asyncio.Protocol],
+    ) -> None:
+        # In a thread: reading a system's hundred authorities takes tens of milliseconds.
+        context = await self._loop.run_in_executor(None, tls.context)
+        try:
+            await self._loop.create_connection(
+                protocol_factory,
+                sock=sock,
+                ssl=context,
+                server_hostname=state.host,
+                # The set-up time-out bounds the whole attempt; this one only must not come before it.
+                ssl_handshake_timeout=max(1.0, state.setup_timeout),
+                ssl_shutdown_timeout=_TLS_SHUTDOWN_TIMEOUT,
+            )
+        except OSError as error:  # ssl.SSLError is one
+            sock.close()
+            is_plaintext = is_silent_end(error) and await speaks_plaintext(self._loop, address)
+            raise explain_failure(error, state.host, state.port, is_plaintext=is_plaintext) from error
 
     async def _sock_connect(self, sock: socket.socket, address: Any) -> None:
         try:

@@ -199,6 +199,7 @@ class FakeBroker:
         self.behaviour = "accept"
         self.takes_nothing = False
         self.answers: set[int] = {ApiKey.API_VERSIONS, ApiKey.METADATA}
+        self.answering: dict[int, Callable[[FakeRequest], None]] = {}
         self.versions = {int(key): client_versions(key) for key in ApiKey}
         self.requests: list[FakeRequest] = []
         self.pending: list[FakeRequest] = []
@@ -217,7 +218,7 @@ class FakeBroker:
     def take(self, request: FakeRequest) -> None:
         self.requests.append(request)
         request.transport.unanswered.append(request)
-        if request.api_key not in self.answers:
+        if request.api_key not in self.answers and request.api_key not in self.answering:
             self.pending.append(request)
         self.answer_next(request.transport)
 
@@ -234,6 +235,8 @@ class FakeBroker:
             self.answer_api_versions(request)
         elif request.api_key == ApiKey.METADATA:
             self.answer_metadata(request)
+        else:
+            self.answering[request.api_key](request)
 
     def answer_api_versions(self, request: FakeRequest) -> None:
         lowest, highest = self.versions[ApiKey.API_VERSIONS]

@@ -27,7 +27,8 @@ def refused(**options: Any) -> str:
 def test_the_defaults_are_kafkas():
     """But for connections_max_idle_ms and client_id, as the module says."""
     config = ClientConfig(bootstrap_servers="h")
-    assert config.model_dump(exclude={"bootstrap_servers", "client_id", "tcp_user_timeout_ms"}) == {
+    options = config.model_dump(exclude={"bootstrap_servers", "client_id", "tcp_user_timeout_ms"})
+    assert {name: value for name, value in options.items() if not name.startswith(("ssl_", "sasl_"))} == {
         "client_dns_lookup": "use_all_dns_ips",
         "security_protocol": "PLAINTEXT",
         "connections_max_idle_ms": 180_000,
@@ -87,12 +88,6 @@ class TestMessages:
         message = refused(reconnect_backof_ms=1)
         assert "did you mean reconnect_backoff_ms, reconnect_backoff_max_ms or retry_backoff_ms?" in message
 
-    def test_options_of_tls_and_sasl_are_refused_as_the_protocols_are(self):
-        words = "is not available in this version, which has neither TLS nor SASL yet: "
-        assert refused(security_protocol="SSL") == f"security_protocol='SSL' {words}write 'PLAINTEXT'"
-        for name in ("ssl_context", "sasl_mechanism", "sasl_plain_username", "ssl.ca.location"):
-            assert refused(**{name: "x"}) == f"{name} {words}leave it out"
-
     @pytest.mark.parametrize("client_id", ["a\ud800", "x" * 40_000])
     def test_a_client_id_that_no_request_can_carry_is_refused(self, client_id: str):
         message = refused(client_id=client_id)
@@ -137,10 +132,6 @@ class TestMessages:
     def test_a_choice_lists_the_choices(self):
         assert "'use_all_dns_ips' or" in refused(client_dns_lookup="some")
 
-    def test_security_that_is_not_there_yet_says_so(self):
-        assert "neither TLS nor SASL yet: write 'PLAINTEXT'" in refused(security_protocol="sasl_ssl")
-        assert "unknown: write 'PLAINTEXT'" in refused(security_protocol="x")
-
     def test_contradicting_options_say_what_to_write(self):
         message = refused(retry_backoff_ms=500, retry_backoff_max_ms=200)
         assert (
@@ -154,10 +145,75 @@ class TestMessages:
 
     def test_no_secret_is_shown(self):
         assert "hunter2" not in refused(sasl_password=b"hunter2")
-        config = SubConfig(bootstrap_servers="h", sasl_password="hunter2")
+        config = SubConfig(
+            bootstrap_servers="h",
+            security_protocol="SASL_SSL",
+            sasl_mechanism="PLAIN",
+            sasl_username="u",
+            sasl_password="hunter2",
+        )
         assert "hunter2" not in repr(config)
         assert "hunter2" not in str(config)
         assert "sasl_password=<hidden>" in repr(config)
+
+
+class TestSecurity:
+    @pytest.mark.parametrize("protocol", ["x", "TLS", ""])
+    def test_an_unknown_protocol_is_answered_with_all_there_are(self, protocol: str) -> None:
+        words = "is unknown: write one of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"
+        assert refused(security_protocol=protocol) == f"security_protocol={protocol.upper()!r} {words}"
+
+    @pytest.mark.parametrize(
+        ("protocol", "option", "advice"),
+        [
+            ("PLAINTEXT", {"ssl_truststore_location": "ca.pem"}, "SSL"),
+            ("SASL_PLAINTEXT", {"ssl_truststore_location": "ca.pem"}, "SASL_SSL"),
+            ("PLAINTEXT", {"sasl_mechanism": "PLAIN"}, "SASL_SSL"),
+            ("SSL", {"sasl_password": "hunter2"}, "SASL_SSL"),
+        ],
+    )
+    def test_an_option_that_would_have_no_effect_is_refused(
+        self, protocol: str, option: dict[str, str], advice: str
+    ) -> None:
+        (name,) = option
+        assert refused(security_protocol=protocol, **option) == (
+            f"{name} has no effect with security_protocol={protocol!r}: write security_protocol={advice!r}"
+        )
+
+    def test_an_option_with_its_default_may_stand_anywhere(self) -> None:
+        ClientConfig(bootstrap_servers="h", ssl_endpoint_identification_algorithm="https", sasl_mechanism=None)
+
+    def test_plain_text_needs_neither_contexts_nor_a_mechanism(self) -> None:
+        config = ClientConfig(bootstrap_servers="h")
+        assert config.new_tls_contexts() is None
+        assert config.new_sasl_mechanism() is None
+
+    @pytest.mark.parametrize(
+        ("given", "option", "value"),
+        [
+            ("ssl.ca.location", "ssl_truststore_location", "/etc/ssl/certs/ca-certificates.crt"),
+            ("ssl.cipher.suites", "ssl_cipher_suites", ("ECDHE-RSA-AES128-GCM-SHA256", "ECDHE-RSA-AES256-GCM-SHA384")),
+            ("ssl.enabled.protocols", "ssl_enabled_protocols", ("TLSv1.3",)),
+            ("ssl.endpoint.identification.algorithm", "ssl_endpoint_identification_algorithm", ""),
+        ],
+    )
+    def test_properties_of_java_and_of_librdkafka(self, given: str, option: str, value: Any) -> None:
+        text = "none" if value == "" else value if isinstance(value, str) else ", ".join(value)
+        config = ClientConfig.from_properties({"bootstrap.servers": "h", "security.protocol": "ssl", given: text})
+        assert getattr(config, option) == value
+
+    @pytest.mark.parametrize(
+        ("option", "advice"),
+        [
+            ("sasl_plain_username", "write sasl_username"),
+            ("ssl_cafile", "write ssl_truststore_location"),
+            ("ssl_check_hostname", 'write ssl_endpoint_identification_algorithm=""'),
+            ("ssl_certfile", "write ssl_keystore_location: a PEM file"),
+            ("sasl.login.callback.handler.class", "leave it out"),
+        ],
+    )
+    def test_names_of_other_clients_are_answered_with_ours(self, option: str, advice: str) -> None:
+        assert advice in refused(**{option: "x"})
 
 
 class TestBackoffs:

@@ -23,6 +23,9 @@ class Transport:
     def set_write_buffer_limits(self, high: int) -> None:
         """Nothing is buffered here."""
 
+    def get_extra_info(self, name: str) -> None:
+        """Nothing is encrypted here."""
+
     def abort(self) -> None:
         asyncio.get_running_loop().call_soon(self.protocol.connection_lost, None)
 

@@ -1,0 +1,261 @@
+"""SASL on the client's connections: who we are is proven before a connection is used, and again before a session ends.
+
+Owns the mechanism, the exchange that is under way on each connection, and when a session is renewed (KIP-368). Knows no
+mechanism's bytes, which are ``security.sasl``'s, and closes nothing: the network client is told of the end, good or
+bad. Kafka's counterparts are ``SaslClientAuthenticator`` and the part of ``Selector`` that begins re-authentication.
+
+Rules:
+
+- One task for each authentication. It ends with its connection at the latest.
+- A session is renewed at 85 to 95 % of its life. Requests in flight stay in flight; the next ones wait for the new
+  session, so that the broker's answers keep their order.
+- What takes long (a token, PBKDF2, Kerberos) happens outside the event loop's turn.
+- ``AuthenticationFailedError`` means that the broker refused us, or we it. Whatever else goes wrong is a lost
+  connection, which may be tried again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import random
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from ..errors import (
+    AuthenticationFailedError,
+    KafkaError,
+    KafkaTimeoutError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+    UnsupportedVersionError,
+    make,
+)
+from ..protocol.api import ApiKey
+from ..protocol.messages import build_request, milliseconds
+from ..states import StateTable
+from .nodes.client_request import ClientRequest, ClientResponse
+from .nodes.node_readiness import NodeReadiness
+from .request_pipeline import RequestPipeline
+from .transport.connection import BrokerConnection
+
+if TYPE_CHECKING:
+    from ..security.sasl.mechanism import SaslClientExchange, SaslMechanism
+
+__all__ = ["AUTHENTICATION_STATES", "AuthenticationState", "Authenticator", "renewal_delay"]
+
+_RENEW_FROM: Final = 0.85
+_RENEW_UNTIL: Final = 0.95
+_LOOK_AGAIN: Final = 0.02
+"""Seconds; for a connection on which a large request is still being written."""
+
+
+class AuthenticationState(Enum):
+    """Where the authentication of a connection stands."""
+
+    PREPARING = "the mechanism gets ready: it may need a token"
+    HANDSHAKE = "the broker is asked whether it has the mechanism"
+    EXCHANGE = "challenges and responses"
+    AUTHENTICATED = "the session has begun"
+    FAILED = "refused, or out of time"
+
+
+_S = AuthenticationState
+
+AUTHENTICATION_STATES: Final = StateTable(
+    "authentication",
+    _S.PREPARING,
+    {
+        _S.PREPARING: {_S.HANDSHAKE, _S.FAILED},
+        _S.HANDSHAKE: {_S.EXCHANGE, _S.FAILED},
+        _S.EXCHANGE: {_S.AUTHENTICATED, _S.FAILED},
+        _S.AUTHENTICATED: {_S.PREPARING},
+        _S.FAILED: (),
+    },
+)
+
+
+def renewal_delay(lifetime_ms: int, fraction: float) -> float:
+    """Seconds until a session of this life is renewed; ``fraction`` of 0 to 1 spreads clients over the last part of it.
+
+    Infinite when the session has no end (0).
+    """
+    if lifetime_ms <= 0:
+        return math.inf
+    return lifetime_ms / 1000 * (_RENEW_FROM + (_RENEW_UNTIL - _RENEW_FROM) * fraction)
+
+
+class Authenticator:
+    """Authenticates connections with one mechanism, which may be exchanged for another."""
+
+    def __init__(
+        self,
+        mechanism: SaslMechanism,
+        nodes: NodeReadiness,
+        pipeline: RequestPipeline,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        request_timeout: float,
+        on_ready: Callable[[BrokerConnection, float], None],
+        on_failed: Callable[[BrokerConnection, KafkaError], None],
+    ) -> None:
+        self.mechanism = mechanism
+        self._nodes = nodes
+        self._pipeline = pipeline
+        self._loop = loop
+        self._request_timeout = request_timeout
+        self._on_ready = on_ready
+        self._on_failed = on_failed
+        self._sessions: dict[BrokerConnection, _Session] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, connection: BrokerConnection) -> None:
+        """Authenticate a connection, for the first time or again; ends in ``on_ready``, in ``on_failed``, or with the
+        connection.
+        """
+        session = self._sessions.get(connection)
+        if session is None:
+            session = self._sessions[connection] = _Session()
+        else:
+            session.change(_S.PREPARING)
+        session.renew_at = math.inf
+        self._nodes.states.authenticating(connection.node_id)
+        task = self._loop.create_task(
+            self._authenticate(connection, session), name=f"aiokafkapy authenticate to {connection.address}"
+        )
+        session.task = task
+        self._tasks.add(task)
+        task.add_done_callback(partial(self._on_task_done, connection, session))
+
+    def forget(self, connection: BrokerConnection) -> None:
+        """The connection has ended."""
+        session = self._sessions.pop(connection, None)
+        if session is not None and session.task is not None and not self._loop.is_closed():
+            session.task.cancel()
+
+    def renew_sessions(self, now: float) -> None:
+        """Authenticate again where the session's end is near."""
+        for connection, session in list(self._sessions.items()):
+            if session.renew_at <= now:
+                if connection.is_writable:
+                    self.begin(connection)
+                else:  # one request after the other
+                    session.renew_at = now + _LOOK_AGAIN
+
+    def next_renewal(self) -> float:
+        """When ``renew_sessions`` has something to do; infinite when no session ends."""
+        return min((session.renew_at for session in self._sessions.values()), default=math.inf)
+
+    async def wait_closed(self) -> None:
+        """Return when no task is left; all connections must have been forgotten before."""
+        while self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
+    # asyncio callbacks
+
+    def _on_task_done(self, connection: BrokerConnection, session: _Session, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if self._sessions.get(connection) is not session or session.task is not task:
+            return  # the connection has ended meanwhile
+        error: BaseException | None = KafkaError("the authentication was cancelled")
+        if not task.cancelled():
+            error = task.exception()
+        if error is None:
+            self._on_ready(connection, self._loop.time())
+            return
+        session.change(_S.FAILED)
+        del self._sessions[connection]
+        if not isinstance(error, KafkaError):  # of a mechanism or token provider of the user's
+            text = f"{self.mechanism.name}: {type(error).__name__}: {error}"
+            error, cause = SaslAuthenticationFailedError(text), error
+            error.__cause__ = cause
+        self._on_failed(connection, error)
+
+    # internals
+
+    async def _authenticate(self, connection: BrokerConnection, session: _Session) -> None:
+        mechanism = self.mechanism
+        await self._prepare(mechanism)
+        session.change(_S.HANDSHAKE)
+        await self._handshake(connection, mechanism.name)
+        session.change(_S.EXCHANGE)
+        exchange = mechanism.exchange(self._nodes.states.host(connection.node_id))
+        challenge, lifetime_ms = b"", 0
+        while (token := await self._respond(mechanism, exchange, challenge)) is not None:
+            answer = await self._ask(connection, ApiKey.SASL_AUTHENTICATE, auth_bytes=token)
+            if answer.error_code:
+                raise make(answer.error_code, _refusal(mechanism.name, connection.address, answer.error_message))
+            challenge, lifetime_ms = answer.auth_bytes, milliseconds(getattr(answer, "session_lifetime", None))
+            if exchange.is_complete:
+                break
+        if not exchange.is_complete:
+            raise SaslAuthenticationFailedError(
+                f"{mechanism.name}: the exchange with {connection.address} ended before it was complete"
+            )
+        session.renew_at = self._loop.time() + renewal_delay(lifetime_ms, random.random())
+        session.change(_S.AUTHENTICATED)
+
+    async def _prepare(self, mechanism: SaslMechanism) -> None:
+        try:
+            async with asyncio.timeout(self._request_timeout):
+                await mechanism.prepare()
+        except TimeoutError as error:
+            if isinstance(error, KafkaError):
+                raise
+            limit = f"request_timeout_ms={round(self._request_timeout * 1000)}"
+            raise KafkaTimeoutError(f"{mechanism.name}: there were no credentials within {limit}") from error
+
+    async def _handshake(self, connection: BrokerConnection, mechanism: str) -> None:
+        answer = await self._ask(connection, ApiKey.SASL_HANDSHAKE, mechanism=mechanism)
+        if answer.error_code == UnsupportedSaslMechanismError.code:
+            offered = ", ".join(sorted(answer.mechanisms)) or "none"
+            raise UnsupportedSaslMechanismError(
+                f"{connection.address} does not have sasl_mechanism={mechanism!r}; it has: {offered}"
+            )
+        if answer.error_code:
+            raise make(answer.error_code, _refusal(mechanism, connection.address, None))
+
+    async def _respond(self, mechanism: SaslMechanism, exchange: SaslClientExchange, challenge: bytes) -> bytes | None:
+        if mechanism.blocks:
+            return await self._loop.run_in_executor(None, exchange.respond, challenge)
+        return exchange.respond(challenge)
+
+    async def _ask(self, connection: BrokerConnection, api_key: ApiKey, **fields: Any) -> Any:
+        """Write a request although the node is not ready; returns the answer's body."""
+        # SaslHandshake v0 is followed by bytes without headers; every broker of Kafka 1.0 and later has v1.
+        min_version = 1 if api_key is ApiKey.SASL_HANDSHAKE else None
+        request = ClientRequest(
+            connection.node_id,
+            api_key,
+            lambda version: build_request(api_key, version, **fields),
+            min_version=min_version,
+        )
+        answer: asyncio.Future[ClientResponse] = self._loop.create_future()
+        timeout = min(self._request_timeout, self._nodes.states.setup_timeout(connection.node_id))
+        try:
+            version = self._pipeline.usable_version(request)
+        except UnsupportedVersionError as error:
+            raise AuthenticationFailedError(f"{connection.address} takes no SASL: {error}") from error
+        self._pipeline.write(connection, request, version, self._loop.time(), timeout, answer)
+        return (await answer).body_or_raise()
+
+
+class _Session:
+    """The authentication of one connection: its state, its task, and when it is renewed."""
+
+    __slots__ = ("renew_at", "state", "task")
+
+    def __init__(self) -> None:
+        self.state = AUTHENTICATION_STATES.initial
+        self.task: asyncio.Task[None] | None = None
+        self.renew_at = math.inf
+
+    def change(self, new: AuthenticationState) -> None:
+        self.state = AUTHENTICATION_STATES.transition(self.state, new)
+
+
+def _refusal(mechanism: str, address: str, words: str | None) -> str:
+    said = f": {words}" if words else ""
+    return f"{address} refused the credentials ({mechanism}){said}"

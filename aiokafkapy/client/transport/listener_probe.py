@@ -1,0 +1,73 @@
+"""Which kind of listener is at an address: asked when one closed a connection without a word.
+
+Owns the two questions and how their answers are told apart. A plaintext listener takes the beginning of a TLS handshake
+for a frame that is too large, and a TLS listener takes a request for no handshake; both just close, as a broker does
+that is going down. One question in the other language settles it. Nothing secret is sent. Java has no counterpart: its
+clients try again until they are stopped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from typing import Final
+
+from ...protocol.codec import encode_request
+from ..nodes.api_versions import build_api_versions_request
+from ..nodes.connection_states import Address
+
+__all__ = ["speaks_plaintext", "speaks_tls"]
+
+_PATIENCE: Final = 2.0
+"""Seconds for connecting and for the answer."""
+_CORRELATION_ID: Final = 0x6B61666B
+_ENOUGH: Final = 8
+"""Bytes: a frame's size and its correlation id; a TLS record's kind is in the first two."""
+_TLS_RECORDS: Final = (0x15, 0x16)
+"""An alert, a handshake."""
+
+
+async def speaks_plaintext(loop: asyncio.AbstractEventLoop, address: Address) -> bool:
+    """True when a Kafka request without TLS is answered at ``address``."""
+    question = encode_request(build_api_versions_request(0), _CORRELATION_ID, None)
+    answer = await _answer(loop, address, question)
+    return answer[4:8] == _CORRELATION_ID.to_bytes(4, "big")
+
+
+async def speaks_tls(loop: asyncio.AbstractEventLoop, address: Address) -> bool:
+    """True when the beginning of a TLS handshake is answered at ``address``."""
+    answer = await _answer(loop, address, _client_hello())
+    return len(answer) >= 2 and answer[0] in _TLS_RECORDS and answer[1] == 3
+
+
+# internals
+
+
+def _client_hello() -> bytes:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    try:
+        context.wrap_bio(incoming, outgoing, server_hostname="kafka").do_handshake()
+    except ssl.SSLWantReadError:
+        pass
+    return outgoing.read()
+
+
+async def _answer(loop: asyncio.AbstractEventLoop, address: Address, question: bytes) -> bytes:
+    """The first bytes that come back; none when nothing does."""
+    family, socket_address = address
+    answer = b""
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setblocking(False)
+        async with asyncio.timeout(_PATIENCE):
+            await loop.sock_connect(sock, socket_address)
+            await loop.sock_sendall(sock, question)
+            while len(answer) < _ENOUGH and (data := await loop.sock_recv(sock, _ENOUGH - len(answer))):
+                answer += data
+    except OSError:  # also the time-out
+        pass
+    finally:
+        sock.close()
+    return answer

@@ -1,0 +1,301 @@
+"""SASL on the client's connections: a network client against brokers without sockets, on a virtual clock."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from aiokafkapy.client.authentication import AUTHENTICATION_STATES, AuthenticationState, renewal_delay
+from aiokafkapy.client.nodes.client_request import ClientRequest, ClientResponse
+from aiokafkapy.client.nodes.connection_states import ConnectionState
+from aiokafkapy.errors import (
+    AuthenticationFailedError,
+    SaslAuthenticationFailedError,
+    UnsupportedSaslMechanismError,
+)
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.messages import build_request
+from tests.unit.client.fakes import ClientUnderTest, FakeBroker, FakeCluster, FakeRequest
+
+MakeClient = Callable[..., ClientUnderTest]
+
+
+class Exchange:
+    """Says ``one``, and to ``two`` ``three``; then it is complete."""
+
+    def __init__(self, host: str) -> None:
+        self.host = host
+        self.is_complete = False
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        if challenge == b"":
+            return b"one"
+        if challenge == b"two":
+            self.is_complete = True
+            return b"three"
+        raise SaslAuthenticationFailedError(f"what is {challenge!r}?")
+
+
+class Mechanism:
+    """A user's own mechanism."""
+
+    name = "SAY-THREE"
+    blocks = False
+
+    def __init__(self) -> None:
+        self.prepared = 0
+        self.hosts: list[str] = []
+        self.error: Exception | None = None
+        self.is_ready = asyncio.Event()
+        self.is_ready.set()
+
+    async def prepare(self) -> None:
+        self.prepared += 1
+        await self.is_ready.wait()
+        if self.error is not None:
+            raise self.error
+
+    def exchange(self, host: str) -> Exchange:
+        self.hosts.append(host)
+        return Exchange(host)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class SaslServer:
+    """A broker's half of the exchange; ``said`` is what came, and ``refuses`` what it refuses with."""
+
+    def __init__(self, broker: FakeBroker, lifetime_ms: int = 0) -> None:
+        self.said: list[bytes] = []
+        self.lifetime_ms = lifetime_ms
+        self.mechanisms = ["SAY-THREE"]
+        self.refuses: str | None = None
+        broker.answering[ApiKey.SASL_HANDSHAKE] = self.handshake
+        broker.answering[ApiKey.SASL_AUTHENTICATE] = self.authenticate
+
+    def handshake(self, request: FakeRequest) -> None:
+        error_code = 0 if request.body.mechanism in self.mechanisms else UnsupportedSaslMechanismError.code
+        request.respond(error_code=error_code, mechanisms=self.mechanisms)
+
+    def authenticate(self, request: FakeRequest) -> None:
+        self.said.append(request.body.auth_bytes)
+        if self.refuses is not None:
+            request.respond(error_code=SaslAuthenticationFailedError.code, error_message=self.refuses)
+        elif request.body.auth_bytes == b"one":
+            request.respond(auth_bytes=b"two")
+        else:
+            request.respond(session_lifetime=self.lifetime_ms)
+
+
+def make_sasl_client(make_client: MakeClient, mechanism: Mechanism, **options: Any) -> ClientUnderTest:
+    return make_client(security_protocol="SASL_PLAINTEXT", sasl_mechanism=mechanism, **options)
+
+
+def state_of(under_test: ClientUnderTest, node_id: int) -> ConnectionState | None:
+    state = under_test.client.nodes.states.get(node_id)
+    return None if state is None else state.state
+
+
+def send(under_test: ClientUnderTest, node_id: int) -> asyncio.Future[ClientResponse]:
+    request = ClientRequest(node_id, ApiKey.LIST_GROUPS, lambda version: build_request(ApiKey.LIST_GROUPS, version))
+    return under_test.client.send(request, under_test.now)
+
+
+class TestFirst:
+    async def test_each_connection_is_authenticated_before_its_first_request(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        servers = [SaslServer(cluster[node_id]) for node_id in (1, 2, 3)]
+        mechanism = Mechanism()
+        await make_sasl_client(make_client, mechanism).connected(2)
+        assert [server.said for server in servers] == [[b"one", b"three"]] * 2 + [[]]
+        assert mechanism.hosts == ["one", "two"]
+        keys = [request.api_key for request in cluster[1].requests]
+        authenticate = ApiKey.SASL_AUTHENTICATE
+        assert keys == [ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, authenticate, authenticate, ApiKey.METADATA]
+        assert cluster[1].requests[1].header.api_version == 1
+
+    async def test_what_takes_long_is_done_beside_the_loop(self, make_client: MakeClient, cluster: FakeCluster) -> None:
+        SaslServer(cluster[1])
+        mechanism = Mechanism()
+        mechanism.blocks = True
+        under_test = await make_sasl_client(make_client, mechanism).started()
+        assert under_test.loop.elsewhere == 2
+
+    async def test_no_request_goes_while_the_credentials_are_awaited(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        SaslServer(cluster[1])
+        mechanism = Mechanism()
+        mechanism.is_ready.clear()
+        under_test = make_sasl_client(make_client, mechanism)
+        await under_test.loop.settle()
+        assert [request.api_key for request in cluster[1].requests] == [ApiKey.API_VERSIONS]
+        mechanism.is_ready.set()
+        await under_test.started()
+
+    async def test_the_task_ends_with_the_connection(self, make_client: MakeClient, cluster: FakeCluster) -> None:
+        SaslServer(cluster[1])
+        mechanism = Mechanism()
+        mechanism.is_ready.clear()
+        under_test = make_sasl_client(make_client, mechanism)
+        await under_test.loop.settle()
+        cluster[1].transport.lose()
+        await under_test.loop.advance(0.2)
+        assert mechanism.prepared == 2, "the next connection has its own"
+        assert len([task for task in asyncio.all_tasks() if "authenticate" in task.get_name()]) == 1
+
+
+class TestRefused:
+    async def test_refused_credentials_are_fatal_at_once_and_said_in_the_brokers_words(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        SaslServer(cluster[1]).refuses = "no such user"
+        under_test = make_sasl_client(make_client, Mechanism())
+        await under_test.loop.settle()
+        error = under_test.metadata.fatal_error
+        assert isinstance(error, SaslAuthenticationFailedError)
+        assert str(error) == "one:1 refused the credentials (SAY-THREE): no such user"
+        assert ConnectionState.AUTHENTICATION_FAILED in {state_of(under_test, -1), state_of(under_test, 1)}
+
+    async def test_they_are_tried_again_with_back_off_until_they_are_good(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        server = SaslServer(cluster[1])
+        server.refuses = "not yet"
+        under_test = make_sasl_client(make_client, Mechanism())
+        await under_test.loop.advance(10)
+        assert 5 <= len(cluster.attempts) <= 20
+        server.refuses = None
+        await under_test.loop.advance(2)
+        await under_test.started()
+        assert under_test.metadata.fatal_error is None
+
+    async def test_a_mechanism_that_the_broker_has_not_is_answered_with_those_it_has(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        SaslServer(cluster[1]).mechanisms = ["SCRAM-SHA-512", "PLAIN"]
+        under_test = make_sasl_client(make_client, Mechanism())
+        await under_test.loop.settle()
+        error = under_test.metadata.fatal_error
+        assert isinstance(error, UnsupportedSaslMechanismError)
+        assert str(error) == "one:1 does not have sasl_mechanism='SAY-THREE'; it has: PLAIN, SCRAM-SHA-512"
+
+    async def test_a_broker_without_sasl_is_refused(self, make_client: MakeClient, cluster: FakeCluster) -> None:
+        del cluster[1].versions[ApiKey.SASL_HANDSHAKE]
+        under_test = make_sasl_client(make_client, Mechanism())
+        await under_test.loop.settle()
+        assert isinstance(under_test.metadata.fatal_error, AuthenticationFailedError)
+        assert "takes no SASL" in str(under_test.metadata.fatal_error)
+
+    async def test_a_broker_that_proves_nothing_is_refused_by_us(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        SaslServer(cluster[1])
+        cluster[1].answering[ApiKey.SASL_AUTHENTICATE] = lambda request: request.respond(auth_bytes=b"fool")
+        under_test = make_sasl_client(make_client, Mechanism())
+        await under_test.loop.settle()
+        assert str(under_test.metadata.fatal_error) == "what is b'fool'?"
+
+    async def test_an_error_of_the_users_own_mechanism_is_told_as_one_of_authentication(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        SaslServer(cluster[1])
+        mechanism = Mechanism()
+        mechanism.error = LookupError("no vault")
+        under_test = make_sasl_client(make_client, mechanism)
+        await under_test.loop.settle()
+        error = under_test.metadata.fatal_error
+        assert isinstance(error, SaslAuthenticationFailedError)
+        assert str(error) == "SAY-THREE: LookupError: no vault"
+        assert error.__cause__ is mechanism.error
+
+    async def test_a_lost_connection_is_no_refusal(self, make_client: MakeClient, cluster: FakeCluster) -> None:
+        SaslServer(cluster[1])
+        cluster[1].answering[ApiKey.SASL_AUTHENTICATE] = lambda request: request.transport.lose()
+        under_test = make_sasl_client(make_client, Mechanism())
+        await under_test.loop.settle()
+        assert under_test.metadata.fatal_error is None
+        SaslServer(cluster[1])
+        await under_test.loop.advance(1)
+        await under_test.started()
+
+
+class TestRenewal:
+    async def test_a_session_is_renewed_in_the_last_part_of_its_life(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        server = SaslServer(cluster[1], lifetime_ms=10_000)
+        under_test = await make_sasl_client(make_client, Mechanism()).connected(1)
+        said = len(server.said)
+        await under_test.loop.advance(8.4)
+        assert len(server.said) == said
+        await under_test.loop.advance(1.2)
+        assert server.said[said:] == [b"one", b"three"] * len(cluster[1].transports)
+        assert state_of(under_test, 1) is ConnectionState.READY
+        await under_test.loop.advance(10)
+        assert len(server.said) > said + 2, "again and again"
+
+    async def test_requests_in_flight_stay_and_the_next_ones_wait(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        SaslServer(cluster[2], lifetime_ms=10_000)
+        SaslServer(cluster[1])
+        under_test = await make_sasl_client(make_client, Mechanism()).connected(2)
+        answers = [send(under_test, 2), send(under_test, 2)]
+        await under_test.loop.advance(9.6)
+        assert [request.api_key for request in cluster[2].requests][-1] == ApiKey.SASL_HANDSHAKE, "behind them"
+        assert not under_test.client.ready(under_test.node(2), under_test.now)
+        for request in list(cluster[2].pending):
+            request.respond()
+        await under_test.loop.settle()
+        assert [answer.result().error for answer in answers] == [None, None]
+        assert under_test.client.ready(under_test.node(2), under_test.now)
+        assert len(cluster[2].transports) == 1
+
+    async def test_a_refusal_ends_the_connection(self, make_client: MakeClient, cluster: FakeCluster) -> None:
+        SaslServer(cluster[1])
+        server = SaslServer(cluster[2], lifetime_ms=10_000)
+        under_test = await make_sasl_client(make_client, Mechanism()).connected(2)
+        server.refuses = "revoked"
+        answer = send(under_test, 2)
+        await under_test.loop.advance(9.6)
+        cluster[2].pending.pop().respond()
+        await under_test.loop.settle()
+        assert answer.result().error is None, "what was asked before is answered"
+        assert state_of(under_test, 2) is ConnectionState.AUTHENTICATION_FAILED
+
+    async def test_it_waits_for_a_large_request_to_be_written(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        SaslServer(cluster[1])
+        server = SaslServer(cluster[2], lifetime_ms=10_000)
+        under_test = await make_sasl_client(make_client, Mechanism()).connected(2)
+        cluster[2].transport.is_stalled = True
+        answer = send(under_test, 2)
+        await under_test.loop.advance(9.6)
+        assert len(server.said) == 2
+        assert under_test.loop.fired < 1_000, "and does not spin meanwhile"
+        cluster[2].transport.resume()
+        cluster[2].pending.pop().respond()
+        await under_test.loop.advance(0.1)
+        assert len(server.said) == 4
+        assert answer.result().error is None
+
+    @pytest.mark.parametrize(("lifetime_ms", "fraction", "delay"), [(10_000, 0, 8.5), (10_000, 1, 9.5)])
+    def test_the_moment_is_spread_over_the_last_part_of_the_life(
+        self, lifetime_ms: int, fraction: float, delay: float
+    ) -> None:
+        assert renewal_delay(lifetime_ms, fraction) == pytest.approx(delay)
+
+    def test_a_session_without_end_is_not_renewed(self) -> None:
+        assert renewal_delay(0, 0.5) == float("inf")
+
+
+def test_a_session_ends_only_by_failing() -> None:
+    assert AUTHENTICATION_STATES.is_final(AuthenticationState.FAILED)
+    assert not AUTHENTICATION_STATES.is_final(AuthenticationState.AUTHENTICATED)
