@@ -8,6 +8,8 @@ bytes (SaslHandshake, SaslAuthenticate) and knows no mechanism. Kafka's counterp
 
 from __future__ import annotations
 
+from .aws_msk_iam import AwsCredentials
+from .json_web_tokens import TokenValidator, unsecured_token
 from .mechanism import (
     SaslClientExchange,
     SaslMechanism,
@@ -15,6 +17,7 @@ from .mechanism import (
     check_settings,
     mechanism_for,
 )
+from .oauthbearer import OAuthBearerToken
 from .options import SaslOptions, SaslSettings
 from .plain import PlainCredentialStore
 from .scram_credential import DelegationToken, ScramCredential, ScramCredentialStore
@@ -35,5 +38,9 @@ __all__ = [
     "ScramCredentialStore",
     "ScramCredential",
     "DelegationToken",
+    "OAuthBearerToken",
+    "TokenValidator",
+    "AwsCredentials",
+    "unsecured_token",
     "Secret",
 ]

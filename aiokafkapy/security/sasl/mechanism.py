@@ -11,14 +11,20 @@ connection. ``check_settings`` raises whatever ``mechanism_for`` would; neither 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final, NamedTuple, Protocol, runtime_checkable
 
 from ...errors import ConfigurationError
+from .aws_msk_iam import AWS_MSK_IAM
+from .gssapi import DEFAULT_SERVICE_NAME, GSSAPI, GssapiMechanism
+from .jaas import JaasConfig, parse_jaas_config
+from .oauthbearer import OAUTHBEARER, check_extensions
 from .options import SaslOptions, SaslSettings
 from .plain import PLAIN, PlainMechanism
 from .scram import ScramMechanism
 from .scram_credential import SCRAM_SHA_256, SCRAM_SHA_512
 from .secret import Secret
+from .token_refresh import RefreshPolicy
 
 __all__ = ["SaslClientExchange", "SaslMechanism", "SaslServerExchange", "check_settings", "mechanism_for"]
 
@@ -141,7 +147,12 @@ def _scram(name: str, options: SaslOptions) -> SaslMechanism:
 
 
 def _login(name: str, options: SaslOptions) -> _Login:
-    username, password = options.sasl_username, options.sasl_password
+    jaas = _jaas(name, options, "PlainLoginModule" if name == PLAIN else "ScramLoginModule")
+    if jaas.options and (options.sasl_username or options.sasl_password):
+        raise ConfigurationError("sasl_jaas_config and sasl_username or sasl_password contradict: write one of them")
+    name_in_jaas = jaas.get("username")
+    username = name_in_jaas.reveal() if name_in_jaas else options.sasl_username
+    password = jaas.get("password") or options.sasl_password
     if not username:
         raise ConfigurationError(f"sasl_username is missing, which sasl_mechanism={name!r} needs: write it")
     if not isinstance(password, Secret) or not password:
@@ -151,11 +162,76 @@ def _login(name: str, options: SaslOptions) -> _Login:
             raise ConfigurationError(
                 f"{option} has a lone surrogate, which is no character: write text that UTF-8 can hold"
             )
-    return _Login(username, password)
+    return _Login(username, password, (jaas.get("tokenauth") or Secret("")).reveal().lower() == "true")
+
+
+def _oauthbearer(name: str, options: SaslOptions) -> SaslMechanism:
+    # Imported here: they know asyncio, and their libraries are extras.
+    from .oidc import provider_for
+    from .tokens import OAuthBearerMechanism, TokenKeeper, UnsecuredTokens, provider_of
+
+    jaas = _jaas(name, options, "OAuthBearerLoginModule")
+    own = options.sasl_oauthbearer_token_provider
+    if own is not None:
+        provider = provider_of(own)
+    elif any(option.startswith("unsecuredLogin") for option in jaas.options):
+        provider = UnsecuredTokens(jaas.options)
+    else:
+        provider = provider_for(_with_client_of(jaas, options))
+    extensions = {
+        option.removeprefix("extension_"): value.reveal()
+        for option, value in jaas.options.items()
+        if option.startswith("extension_")
+    }
+    check_extensions(extensions)
+    return OAuthBearerMechanism(TokenKeeper(provider, RefreshPolicy.of(options), extensions=extensions))
+
+
+def _with_client_of(jaas: JaasConfig, options: SaslOptions) -> SaslOptions:
+    """Before KIP-1139 the client was in the JAAS string; options of their own come first, as in Java."""
+    client_id, scope = (value.reveal() if value else None for value in (jaas.get("clientId"), jaas.get("scope")))
+    return replace(
+        options,
+        sasl_oauthbearer_client_credentials_client_id=options.sasl_oauthbearer_client_credentials_client_id
+        or client_id,
+        sasl_oauthbearer_client_credentials_client_secret=options.sasl_oauthbearer_client_credentials_client_secret
+        or jaas.get("clientSecret"),
+        sasl_oauthbearer_scope=options.sasl_oauthbearer_scope or scope,
+    )
+
+
+def _gssapi(name: str, options: SaslOptions) -> SaslMechanism:
+    if options.sasl_jaas_config:
+        _jaas(name, options, "Krb5LoginModule")
+    return GssapiMechanism(options.sasl_kerberos_service_name or DEFAULT_SERVICE_NAME)
+
+
+def _aws_msk_iam(name: str, options: SaslOptions) -> SaslMechanism:
+    from .aws_credentials import AwsMskIamMechanism
+
+    if options.sasl_jaas_config:
+        _jaas(name, options, "IAMLoginModule")
+    return AwsMskIamMechanism(options)
+
+
+def _jaas(name: str, options: SaslOptions, module: str) -> JaasConfig:
+    """The JAAS string, or one without options; raises ConfigurationError for that of another mechanism."""
+    text = options.sasl_jaas_config
+    if not isinstance(text, Secret) or not text:
+        return JaasConfig(module)
+    found = parse_jaas_config(text)
+    if found.module != module:
+        raise ConfigurationError(
+            f"sasl_jaas_config has a {found.module}, sasl_mechanism={name!r} needs a {module}: write one of them anew"
+        )
+    return found
 
 
 _BUILDERS: Final[Mapping[str, Callable[[str, SaslOptions], SaslMechanism]]] = {
     PLAIN: _plain,
     SCRAM_SHA_256: _scram,
     SCRAM_SHA_512: _scram,
+    OAUTHBEARER: _oauthbearer,
+    GSSAPI: _gssapi,
+    AWS_MSK_IAM: _aws_msk_iam,
 }

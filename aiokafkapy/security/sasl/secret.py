@@ -15,16 +15,16 @@ __all__ = ["HIDDEN", "Secret"]
 
 HIDDEN: Final = "<hidden>"
 
-T = TypeVar("T", str, bytes)
+T = TypeVar("T")
 
 
 class Secret(Generic[T]):
-    """Text or bytes whose ``repr``, ``str`` and format are ``<hidden>``."""
+    """A value, mostly text or bytes, whose ``repr``, ``str`` and format are ``<hidden>``."""
 
     __slots__ = ("_value",)
 
     def __init__(self, value: T) -> None:
-        self._value: T = value
+        self._value = value
 
     def reveal(self) -> T:
         """The value itself."""
@@ -41,11 +41,16 @@ class Secret(Generic[T]):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Secret):
             return NotImplemented
-        return hmac.compare_digest(_bytes(self._value), _bytes(other._value))
+        return _is_equal(self._value, other._value)
 
     def __hash__(self) -> int:
         return hash(self._value)
 
 
-def _bytes(value: str | bytes) -> bytes:
-    return value if isinstance(value, bytes) else value.encode(errors="surrogatepass")
+def _is_equal(one: object, other: object) -> bool:
+    """In constant time for text and bytes."""
+    if isinstance(one, str) and isinstance(other, str):
+        return hmac.compare_digest(one.encode(errors="surrogatepass"), other.encode(errors="surrogatepass"))
+    if isinstance(one, bytes) and isinstance(other, bytes):
+        return hmac.compare_digest(one, other)
+    return one == other

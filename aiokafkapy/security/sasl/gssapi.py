@@ -1,0 +1,174 @@
+"""GSSAPI: Kerberos tickets (RFC 4752), the client's half over the system's Kerberos library.
+
+Owns the steps after the context is made, where both sides agree on no security layer, as Kafka's own clients do.
+Tickets are the library's: from the cache of ``kinit`` or from the keytab that KRB5_CLIENT_KTNAME names. The extra is
+``kerberos``. Kafka's counterparts are ``KerberosLogin`` and the JDK's ``GssKrb5Client``.
+
+Rules: every step may ask the KDC over the network, so the driver runs it in a thread. No authorization id is sent: the
+broker takes the principal of the ticket. A KDC that cannot be reached may be reached later, and is retriable.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from enum import Enum
+from typing import Any, Final
+
+from ...errors import ConfigurationError, KafkaConnectionError, SaslAuthenticationFailedError
+from ...states import StateTable
+
+__all__ = [
+    "DEFAULT_SERVICE_NAME",
+    "GSSAPI",
+    "GSSAPI_CLIENT_STATES",
+    "GssapiClientExchange",
+    "GssapiClientState",
+    "GssapiMechanism",
+]
+
+GSSAPI: Final = "GSSAPI"
+DEFAULT_SERVICE_NAME: Final = "kafka"
+MAX_TOKEN_BYTES: Final = 524_288
+_NO_SECURITY_LAYER: Final = 1
+_KDC_UNREACHABLE: Final = -1765328228 & 0xFFFFFFFF
+"""KRB5_KDC_UNREACH, as the minor status, which is unsigned."""
+
+
+class GssapiClientState(Enum):
+    """Where the client's half stands."""
+
+    ESTABLISH_CONTEXT = "establish_context"
+    CHOOSE_SECURITY_LAYER = "choose_security_layer"
+    RECEIVE_ANSWER = "receive_answer"
+    COMPLETE = "complete"
+    FAILED = "failed"
+
+
+_S = GssapiClientState
+
+GSSAPI_CLIENT_STATES: Final = StateTable(
+    "GSSAPI client",
+    _S.ESTABLISH_CONTEXT,
+    {
+        _S.ESTABLISH_CONTEXT: {_S.CHOOSE_SECURITY_LAYER, _S.FAILED},
+        _S.CHOOSE_SECURITY_LAYER: {_S.RECEIVE_ANSWER, _S.FAILED},
+        _S.RECEIVE_ANSWER: {_S.COMPLETE, _S.FAILED},
+        _S.COMPLETE: (),
+        _S.FAILED: (),
+    },
+)
+
+
+class GssapiMechanism:
+    """GSSAPI with the tickets of this process; raises ConfigurationError when the library is not installed."""
+
+    name = GSSAPI
+    blocks = True
+
+    def __init__(self, service_name: str = DEFAULT_SERVICE_NAME) -> None:
+        if not service_name or "@" in service_name or "/" in service_name:
+            raise ConfigurationError(
+                f"sasl_kerberos_service_name={service_name!r} is no name of a service: write the part before the "
+                "host of the broker's principal, 'kafka' for kafka/broker.example.com@EXAMPLE.COM"
+            )
+        if importlib.util.find_spec("gssapi") is None:
+            raise ConfigurationError(
+                "sasl_mechanism='GSSAPI' needs the library gssapi: pip install 'aiokafkapy[kerberos]', for which "
+                "the system's Kerberos library must be there (Debian: libkrb5-dev and a C compiler)"
+            )
+        self._service_name = service_name
+
+    async def prepare(self) -> None:
+        """The library finds tickets when it needs them."""
+
+    def exchange(self, host: str) -> GssapiClientExchange:
+        """The client's half of one authentication with the service on this host."""
+        return GssapiClientExchange(self._service_name, host)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class GssapiClientExchange:
+    """The client's half of one authentication."""
+
+    def __init__(self, service_name: str, host: str) -> None:
+        self._target = f"{service_name}@{host}"
+        self._state = GSSAPI_CLIENT_STATES.initial
+        self._context: Any = None
+
+    @property
+    def is_complete(self) -> bool:
+        """True when the broker has taken the ticket."""
+        return self._state is _S.COMPLETE
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """The next token; raises SaslAuthenticationFailedError, or KafkaConnectionError when no KDC answers."""
+        library: Any = importlib.import_module("gssapi")
+        try:
+            if len(challenge) > MAX_TOKEN_BYTES:
+                raise _failed(f"sent {len(challenge):,} bytes, at most {MAX_TOKEN_BYTES:,} are taken")
+            return self._step(challenge, library)
+        except library.exceptions.GSSError as error:
+            failure = _explained(error, self._target)
+        except SaslAuthenticationFailedError as error:
+            failure = error
+        if not GSSAPI_CLIENT_STATES.is_final(self._state):
+            self._change(_S.FAILED)
+        raise failure
+
+    # internals
+
+    def _change(self, new: GssapiClientState) -> None:
+        self._state = GSSAPI_CLIENT_STATES.transition(self._state, new)
+
+    def _step(self, challenge: bytes, library: Any) -> bytes | None:
+        if self._state is _S.ESTABLISH_CONTEXT:
+            return self._establish(challenge, library)
+        if self._state is _S.CHOOSE_SECURITY_LAYER:
+            return self._choose(challenge)
+        if self._state is _S.RECEIVE_ANSWER and not challenge:
+            self._change(_S.COMPLETE)
+            return None
+        raise _failed(f"sent {len(challenge)} bytes where GSSAPI has nothing to answer")
+
+    def _establish(self, challenge: bytes, library: Any) -> bytes:
+        if self._context is None:
+            if challenge:
+                raise _failed(f"sent {len(challenge)} bytes before the first of GSSAPI")
+            flags = library.RequirementFlag
+            self._context = library.SecurityContext(
+                name=library.Name(self._target, library.NameType.hostbased_service),
+                mech=library.MechType.kerberos,
+                flags=[flags.mutual_authentication, flags.integrity, flags.out_of_sequence_detection],
+                usage="initiate",
+            )
+        elif not challenge:
+            raise _failed("ended GSSAPI before it proved who it is")
+        token: bytes | None = self._context.step(challenge or None)
+        if self._context.complete:
+            self._change(_S.CHOOSE_SECURITY_LAYER)
+        return token or b""
+
+    def _choose(self, challenge: bytes) -> bytes:
+        offered: bytes = self._context.unwrap(challenge).message
+        if len(offered) != 4:
+            raise _failed(f"offers security layers in {len(offered)} bytes, 4 are right")
+        if not offered[0] & _NO_SECURITY_LAYER:
+            raise _failed("wants a security layer of GSSAPI's own, which Kafka has none of: use TLS")
+        # No layer, therefore no buffer: RFC 4752, section 3.1.
+        answer: bytes = self._context.wrap(bytes((_NO_SECURITY_LAYER, 0, 0, 0)), False).message
+        self._change(_S.RECEIVE_ANSWER)
+        return answer
+
+
+def _explained(error: Any, target: str) -> SaslAuthenticationFailedError | KafkaConnectionError:
+    words = f"Kerberos for {target}: {error.gen_message()}"
+    if getattr(error, "min_code", 0) & 0xFFFFFFFF == _KDC_UNREACHABLE:
+        return KafkaConnectionError(words)
+    return SaslAuthenticationFailedError(words + " (kinit makes tickets, and klist shows them)")
+
+
+def _failed(what: str) -> SaslAuthenticationFailedError:
+    return SaslAuthenticationFailedError(f"the broker {what}")

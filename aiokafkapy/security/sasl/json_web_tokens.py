@@ -1,0 +1,230 @@
+"""What a broker believes of a JSON Web Token (RFC 7519): who holds it, until when, and whether somebody vouches for it.
+
+Owns reading, the signature's check and the claims' check. Knows no SASL, no clock and no network: the keys (a JWKS,
+RFC 7517) are given. Kafka's counterparts are ``OAuthBearerUnsecuredJws``, ``OAuthBearerValidationUtils`` and
+``BrokerJwtValidator``.
+
+Rules:
+
+- A token without a signature is believed only by a validator that was told to, for tests.
+- With keys, the algorithm must be one that the key's own kind can have: a public key is no password, and "none" none.
+- A refusal says why in the broker's log, and to the client only what RFC 7628 lets it know.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from ...errors import ConfigurationError, KafkaError
+from .secret import Secret
+
+__all__ = ["InvalidTokenError", "TokenValidator", "ValidToken", "claims_of", "unsecured_token"]
+
+_ALGORITHMS: Final[Mapping[str, frozenset[str]]] = {
+    "RSA": frozenset({"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}),
+    "EC": frozenset({"ES256", "ES384", "ES512", "ES256K"}),
+    "OKP": frozenset({"EdDSA"}),
+}
+"""By the kind of key. Symmetric keys are not among them: who can check such a token can also make one."""
+
+_MAX_TIME: Final = 1e14
+"""Seconds since the epoch, three million years from now."""
+
+
+class InvalidTokenError(KafkaError):
+    """The token is not believed; ``status`` and ``scope`` are RFC 7628's words for the client."""
+
+    def __init__(
+        self, reason: str, status: Literal["invalid_token", "insufficient_scope"] = "invalid_token", scope: str = ""
+    ) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.scope = scope
+
+    def as_json(self) -> str:
+        """What the server answers."""
+        return json.dumps({"status": self.status} | ({"scope": self.scope} if self.scope else {}))
+
+
+@dataclass(frozen=True, slots=True)
+class ValidToken:
+    """What is believed of a token."""
+
+    principal: str
+    expires_at_ms: int
+    scope: frozenset[str] = frozenset()
+
+
+class TokenValidator:
+    """Decides over tokens: with the keys of a ``jwks``, or over unsecured ones (``unsecured=True``), never over both.
+
+    ``issuer``, ``audience`` and ``scope`` are checked when given. Keys may be replaced: ``use_keys``. Raises
+    ConfigurationError for neither or both, and for keys that cannot be used.
+    """
+
+    def __init__(
+        self,
+        *,
+        jwks: Mapping[str, Any] | None = None,
+        unsecured: bool = False,
+        issuer: str | None = None,
+        audience: str | None = None,
+        scope: Iterable[str] = (),
+        clock_skew_seconds: int = 30,
+        sub_claim_name: str = "sub",
+        scope_claim_name: str = "scope",
+    ) -> None:
+        if (jwks is None) != unsecured:
+            raise ConfigurationError(
+                "a broker believes signed tokens or unsecured ones: write jwks={…} or unsecured=True"
+            )
+        self._issuer = issuer
+        self._audience = audience
+        self._required_scope = frozenset(scope)
+        self._skew_ms = clock_skew_seconds * 1_000
+        self._sub_claim_name = sub_claim_name
+        self._scope_claim_name = scope_claim_name
+        self._keys: Mapping[str | None, _Key] | None = None
+        if jwks is not None:
+            self.use_keys(jwks)
+
+    def use_keys(self, jwks: Mapping[str, Any]) -> None:
+        """Believe these keys from now on, and no others."""
+        self._keys = _keys_of(jwks)
+
+    def validate(self, token: Secret[str], now_ms: int) -> ValidToken:
+        """What the token says, at a time in milliseconds since the epoch; raises InvalidTokenError."""
+        header, claims = _parsed(token)
+        if self._keys is None:
+            if header.get("alg") != "none" or not token.reveal().endswith("."):
+                raise InvalidTokenError("the token is signed, and only unsecured ones are believed here")
+        else:
+            _check_signature(token, header, self._keys)
+        return self._check_claims(claims, now_ms)
+
+    # internals
+
+    def _check_claims(self, claims: Mapping[str, Any], now_ms: int) -> ValidToken:
+        expires_at_ms = _milliseconds(claims, "exp")
+        if expires_at_ms is None:
+            raise InvalidTokenError("the token has no exp")
+        if now_ms >= expires_at_ms + self._skew_ms:
+            raise InvalidTokenError(f"the token ended {(now_ms - expires_at_ms) // 1_000} s ago")
+        for name in ("nbf", "iat"):
+            since_ms = _milliseconds(claims, name)
+            if since_ms is not None and now_ms < since_ms - self._skew_ms:
+                raise InvalidTokenError(f"the token's {name} is {(since_ms - now_ms) // 1_000} s ahead")
+        if self._issuer is not None and claims.get("iss") != self._issuer:
+            raise InvalidTokenError("the token is from another issuer")
+        if self._audience is not None and self._audience not in _texts(claims.get("aud")):
+            raise InvalidTokenError("the token is for another audience")
+        scope = frozenset(_words(claims.get(self._scope_claim_name)))
+        if not self._required_scope <= scope:
+            missing = " ".join(sorted(self._required_scope - scope))
+            raise InvalidTokenError(f"the token's scope lacks {missing}", "insufficient_scope", missing)
+        principal = claims.get(self._sub_claim_name)
+        if not isinstance(principal, str) or not principal.strip():
+            raise InvalidTokenError(f"the token has no {self._sub_claim_name}")
+        return ValidToken(principal, expires_at_ms, scope)
+
+
+def claims_of(token: Secret[str]) -> Mapping[str, Any] | None:
+    """The claims of a JWT, believed by nobody yet; None for a token that is no JWT."""
+    try:
+        return _parsed(token)[1]
+    except InvalidTokenError:
+        return None
+
+
+def unsecured_token(claims: Mapping[str, Any]) -> str:
+    """An unsecured JWS of these claims, for tests; Kafka's ``OAuthBearerUnsecuredLoginCallbackHandler`` makes such."""
+    parts = ({"alg": "none"}, dict(claims))
+    return "".join(base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() + "." for part in parts)
+
+
+# internals
+
+
+def _parsed(token: Secret[str]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    parts = [Secret(part) for part in token.reveal().split(".", 3)]
+    if len(parts) != 3:
+        raise InvalidTokenError(f"a JSON Web Token has 3 parts, not {len(parts)}")
+    header, claims = (_json_object(part) for part in parts[:2])
+    if header is None or claims is None:
+        raise InvalidTokenError("the token's header or claims are no JSON object in base64url")
+    return header, claims
+
+
+def _json_object(part: Secret[str]) -> Mapping[str, Any] | None:
+    text = part.reveal()
+    try:
+        # Padding that is too long is cut; what is not of the alphabet is refused.
+        data = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
+        found = json.loads(data)
+    except (ValueError, RecursionError):  # not ASCII, not base64, not UTF-8, not JSON, or a million brackets
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _milliseconds(claims: Mapping[str, Any], name: str) -> int | None:
+    value = claims.get(name)
+    if value is None:
+        return None
+    # Compared, not converted: a number may have four thousand digits, or be none.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -_MAX_TIME < value < _MAX_TIME:
+        raise InvalidTokenError(f"the token's {name} is no time")
+    return int(value * 1_000)
+
+
+def _texts(value: Any) -> list[str]:
+    return [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
+
+
+def _words(scope: Any) -> list[str]:
+    """A scope is a text of words, or a list of them, as Kafka takes it."""
+    return [word for text in _texts(scope) for word in text.split()]
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    key: Any
+    algorithms: frozenset[str]
+
+
+def _keys_of(jwks: Mapping[str, Any]) -> dict[str | None, _Key]:
+    try:
+        import jwt
+    except ImportError:
+        raise ConfigurationError("signed tokens need PyJWT: pip install 'aiokafkapy[oauth]'") from None
+    found: dict[str | None, _Key] = {}
+    for key in jwks.get("keys", ()):
+        if key.get("kty") in _ALGORITHMS and key.get("use", "sig") == "sig":
+            try:
+                algorithms = _ALGORITHMS[key["kty"]] & {key["alg"]} if key.get("alg") else _ALGORITHMS[key["kty"]]
+                found[key.get("kid")] = _Key(jwt.PyJWK(dict(key)).key, algorithms)
+            except jwt.PyJWTError as error:
+                raise ConfigurationError(f"key {key.get('kid')!r} of the JWKS cannot be used: {error}") from None
+    if not found:
+        raise ConfigurationError("the JWKS has no public RSA, EC or OKP key for signatures: see its 'keys'")
+    return found
+
+
+def _check_signature(token: Secret[str], header: Mapping[str, Any], keys: Mapping[str | None, _Key]) -> None:
+    import jwt
+
+    kid = header.get("kid")
+    key = next(iter(keys.values())) if kid is None and len(keys) == 1 else None
+    if key is None and (kid is None or isinstance(kid, str)):
+        key = keys.get(kid)
+    if key is None:
+        raise InvalidTokenError("the token is signed with a key that is not in the JWKS")
+    if header.get("alg") not in key.algorithms:
+        raise InvalidTokenError("the token's algorithm is not its key's")
+    try:
+        jwt.PyJWS().decode(token.reveal(), key.key, algorithms=sorted(key.algorithms))
+    except (jwt.PyJWTError, ValueError, TypeError):  # ES256 with a key of another curve is a TypeError
+        raise InvalidTokenError("the token's signature is wrong") from None

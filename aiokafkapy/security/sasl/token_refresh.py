@@ -1,0 +1,63 @@
+"""When a token is asked for again: before its end, and not before all the others of a fleet.
+
+Owns that decision and its options. Knows no token and no clock: times are milliseconds since the epoch. Kafka's
+counterparts are ``ExpiringCredentialRefreshingLogin.refreshMs`` and ``ExpiringCredentialRefreshConfig``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from ...errors import ConfigurationError
+from .options import SaslOptions
+
+__all__ = ["RETRY_AFTER_MS", "RefreshPolicy", "refresh_at_ms"]
+
+RETRY_AFTER_MS: Final = 10_000
+"""After a refresh that failed, as in Java: the old token is still good for a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefreshPolicy:
+    """Kafka's ``sasl_login_refresh_*``; raises ConfigurationError for a value that Kafka does not take either."""
+
+    window_factor: float = 0.8
+    window_jitter: float = 0.05
+    min_period_seconds: int = 60
+    buffer_seconds: int = 300
+
+    def __post_init__(self) -> None:
+        for name, low, high in (
+            ("window_factor", 0.5, 1.0),
+            ("window_jitter", 0.0, 0.25),
+            ("min_period_seconds", 0, 900),
+            ("buffer_seconds", 0, 3_600),
+        ):
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise ConfigurationError(f"sasl_login_refresh_{name}={value!r} is out of range: write {low} to {high}")
+
+    @classmethod
+    def of(cls, options: SaslOptions) -> RefreshPolicy:
+        """The policy of some options."""
+        return cls(
+            options.sasl_login_refresh_window_factor,
+            options.sasl_login_refresh_window_jitter,
+            options.sasl_login_refresh_min_period_seconds,
+            options.sasl_login_refresh_buffer_seconds,
+        )
+
+
+def refresh_at_ms(issued_at_ms: int, expires_at_ms: int, now_ms: int, random: float, policy: RefreshPolicy) -> int:
+    """When to ask for the next token; ``random`` is from 0 to 1.
+
+    At ``window_factor`` of its life, plus jitter, but no later than ``buffer_seconds`` before its end and no sooner
+    than ``min_period_seconds`` from now. A token too short-lived for both has them ignored.
+    """
+    share = min(policy.window_factor + policy.window_jitter * random, 1.0)
+    if now_ms + 1_000 * (policy.min_period_seconds + policy.buffer_seconds) > expires_at_ms:
+        return now_ms + int(max(expires_at_ms - now_ms, 0) * share)
+    proposed = issued_at_ms + int((expires_at_ms - issued_at_ms) * share)
+    latest = expires_at_ms - 1_000 * policy.buffer_seconds
+    return max(min(proposed, latest), now_ms + 1_000 * policy.min_period_seconds)
