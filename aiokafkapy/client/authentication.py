@@ -181,7 +181,7 @@ class Authenticator:
         session.change(_S.HANDSHAKE)
         await self._handshake(connection, mechanism.name)
         session.change(_S.EXCHANGE)
-        exchange = mechanism.exchange(self._nodes.states.host(connection.node_id))
+        exchange = mechanism.exchange(self._nodes.states.peer_name(connection.node_id))
         challenge, lifetime_ms = b"", 0
         while (token := await self._respond(mechanism, exchange, challenge)) is not None:
             answer = await self._ask(connection, ApiKey.SASL_AUTHENTICATE, auth_bytes=token)

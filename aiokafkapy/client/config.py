@@ -26,6 +26,7 @@ from ..common import ExponentialBackoff, parse_addresses
 from ..errors import ConfigurationError
 from ..observability import is_secret_name
 from .foreign_options import advice_for, with_our_names
+from .proxy import parse_proxy
 from .security_options import SecurityOptions
 
 __all__ = ["ClientConfig", "Milliseconds"]
@@ -48,6 +49,10 @@ def _idle_time(value: int) -> int:
     return value
 
 
+def _socket_options(value: Any) -> Any:
+    return tuple(map(tuple, value)) if isinstance(value, list | tuple) else value
+
+
 Milliseconds = Annotated[int, BeforeValidator(_not_a_bool), Field(ge=0)]
 """A duration option: whole milliseconds, 0 or more."""
 
@@ -62,6 +67,10 @@ class ClientConfig(SecurityOptions):
     # What Kafka calls those options whose name is not ours with dots; None when Kafka has no such option.
     kafka_names: ClassVar[Mapping[str, str | None]] = {
         "tcp_user_timeout_ms": None,
+        "broker_address_family": None,
+        "proxy_url": None,
+        "connector": None,
+        "socket_options": None,
         "ssl_crl_location": None,
         "ssl_context": None,
         "sasl_username": None,
@@ -80,6 +89,30 @@ class ClientConfig(SecurityOptions):
         Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"],
         Field(description="Every address of a name is used in both cases; canonical names matter to TLS and Kerberos."),
     ] = "use_all_dns_ips"
+
+    broker_address_family: Annotated[
+        Literal["any", "v4", "v6"], Field(description="Addresses to connect to: of IPv4, of IPv6, or of both.")
+    ] = "any"
+    proxy_url: Annotated[
+        str | None,
+        Field(
+            repr=False,
+            description="Proxy that connects to the brokers, and looks their names up: `socks5://host:port`, "
+            "`http://user:password@host:port`; needs the extra proxy.",
+        ),
+    ] = None
+    connector: Annotated[
+        Any,
+        Field(
+            description="Callable, async or not, that is given a host and a port, and gives a connected socket: for "
+            "tunnels, and for what else stands between."
+        ),
+    ] = None
+    socket_options: Annotated[
+        Sequence[tuple[int, int, int | bytes]],
+        BeforeValidator(_socket_options),
+        Field(description="More options of sockets, as setsockopt takes them: level, option, value."),
+    ] = ()
 
     connections_max_idle_ms: Annotated[
         int,
@@ -233,6 +266,12 @@ class ClientConfig(SecurityOptions):
         parse_addresses(self.bootstrap_servers)
         _check_client_id(self.client_id)
         self.check_security()
+        if self.proxy_url is not None:
+            parse_proxy(self.proxy_url)
+        if self.connector is not None and not callable(self.connector):
+            raise ConfigurationError(f"connector={self.connector!r}: write a function of a host and a port")
+        if self.connector is not None and self.proxy_url is not None:
+            raise ConfigurationError("connector and proxy_url are two ways to a broker: write one of them")
         for base, maximum in _BACKOFF_PAIRS:
             low, high = getattr(self, base), getattr(self, maximum)
             if low > high:

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 from typing import Any, Final
 
-__all__ = ["advice_for", "with_our_names"]
+__all__ = ["SECURITY_NAMES", "advice_for", "is_built_in", "with_our_names"]
 
 # Options of TLS and SASL that mean the same, value and all: `from_properties` takes them as they are.
-_SECURITY_NAMES: Final[Mapping[str, str]] = {
+SECURITY_NAMES: Final[Mapping[str, str]] = {
     "ssl_ca_location": "ssl_truststore_location",
     "ssl_ca_pem": "ssl_truststore_certificates",
     "ssl_certificate_pem": "ssl_keystore_certificate_chain",
@@ -48,6 +48,7 @@ _RENAMED: Final[Mapping[str, str]] = {
     "transaction_id": "transactional_id",
     # aiokafka's and kafka-python's names for TLS and SASL
     "sasl_kerberos_name": "sasl_kerberos_service_name",
+    "connect_cb": "connector",
     "ssl_cafile": "ssl_truststore_location",
     "ssl_capath": "ssl_truststore_location",
     "ssl_cadata": "ssl_truststore_certificates",
@@ -58,13 +59,17 @@ _RENAMED: Final[Mapping[str, str]] = {
     "sasl_plain_password": "sasl_password",
     "sasl_oauth_token_provider": "sasl_oauthbearer_token_provider",
     "oauth_cb": "sasl_oauthbearer_token_provider",
-    **_SECURITY_NAMES,
+    **SECURITY_NAMES,
 }
 _VERSIONS = "versions are agreed on with each broker"
 _METRICS = "producer.metrics() gives the figures"
 _LOOP = "the running loop does it"
 _LOGGING = "events go to logging"
 _OPENSSL = "TLS is OpenSSL's, as Python has it"
+_BUILT_IN: Final[Mapping[str, Container[str]]] = {
+    "sasl_login_callback_handler_class": ("OAuthBearerLoginCallbackHandler", "OAuthBearerSaslLoginCallbackHandler"),
+    "sasl_client_callback_handler_class": ("IAMClientCallbackHandler", "OAuthBearerSaslClientCallbackHandler"),
+}
 _TICKETS = "credentials come from the ticket cache, or from the keytab that KRB5_CLIENT_KTNAME names"
 _MECHANISM = "sasl_mechanism and its options say it all"
 _LEFT_OUT: Final[Mapping[str, str]] = {
@@ -79,17 +84,14 @@ _LEFT_OUT: Final[Mapping[str, str]] = {
     "kafka_client": "the producer has a client of its own",
     "selector": _LOOP,
     "socket_cb": _LOOP,
-    "connect_cb": _LOOP,
     "closesocket_cb": _LOOP,
     "open_cb": _LOOP,
     "resolve_cb": _LOOP,
     "socket_blocking_max_ms": _LOOP,
     "background_event_cb": _LOOP,
-    "socket_options": "TCP_NODELAY and keepalive are on; sizes are receive_buffer_bytes and send_buffer_bytes",
     "socket_keepalive_enable": "TCP keepalive is always on",
     "socket_nagle_disable": "TCP_NODELAY is always on",
     "socket_max_fails": "a connection is closed at its first time-out",
-    "broker_address_family": "all addresses of a name are tried",
     "broker_address_ttl": "names are looked up for each connection",
     "reconnect_backoff_jitter_ms": "jitter is part of reconnect_backoff_ms",
     "metric_reporters": _METRICS,
@@ -162,15 +164,21 @@ _ADVICE: Final[Mapping[str, str]] = {
     "enable_ssl_certificate_verification": _VERIFICATION,
     "ssl_truststore_password": "leave it out: certificates in PEM files are not encrypted",
     "ssl_keystore_password": "write ssl_key_password, where the key in the PEM file is encrypted",
-    "proxy_url": "proxies are not supported: leave it out",
-    "socks5_proxy": "proxies are not supported: leave it out",
+    "socks5_proxy": "write proxy_url, 'socks5://host:port'",
     "transaction_two_phase_commit_enable": "transactions are not available in this version: leave it out",
 }
 
 
 def with_our_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The options, with librdkafka's names for those of security replaced by ours."""
-    return {_SECURITY_NAMES.get(name, name): value for name, value in values.items()}
+    """The options, with librdkafka's names for those of security replaced by ours, and without what is built in."""
+    return {
+        SECURITY_NAMES.get(name, name): value for name, value in values.items() if not is_built_in(name, str(value))
+    }
+
+
+def is_built_in(name: str, value: str) -> bool:
+    """True for an option, with underscores, which names a class of Java's whose work is done here without it."""
+    return value.rpartition(".")[2] in _BUILT_IN.get(name, ())
 
 
 def advice_for(name: str, options: Container[str]) -> str | None:

@@ -24,6 +24,7 @@ _SECRET_WORDS: Final = (
     "credential",
     "private_key",
     "keystore_key",
+    "proxy_url",
     "authorization",
 )
 _METHODS: Final = {

@@ -18,6 +18,10 @@ class ProducerOptions(TypedDict, total=False):
     # ClientConfig
     client_id: str
     client_dns_lookup: Literal["use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"]
+    broker_address_family: Literal["any", "v4", "v6"]
+    proxy_url: str | None
+    connector: Any
+    socket_options: Sequence[tuple[int, int, int | bytes]]
     connections_max_idle_ms: int
     max_in_flight_requests_per_connection: int
     receive_buffer_bytes: int

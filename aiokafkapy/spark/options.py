@@ -22,6 +22,7 @@ from functools import lru_cache
 from typing import Final, NoReturn
 
 from ..client.config import ClientConfig
+from ..client.foreign_options import SECURITY_NAMES, is_built_in
 from ..errors import ConfigurationError
 from ..observability import get_logger, is_secret_name
 from .kafka_options import KAFKA_OPTIONS
@@ -53,7 +54,6 @@ _JAVA_ONLY: Final[Mapping[str, str]] = {
     "interceptor.classes": "nothing: a Java class cannot run here, use a column expression instead",
     "security.providers": "nothing: a Java class cannot run here",
     "config.providers": "nothing: a Java class cannot run here, put the value itself",
-    "sasl.jaas.config": "kafka.sasl.mechanism, kafka.sasl.username and kafka.sasl.password",
     "sasl.kerberos.kinit.cmd": "nothing: run kinit before the job",
     "ssl.engine.factory.class": "nothing: Python's ssl module is used",
     "ssl.provider": "nothing: Python's ssl module is used",
@@ -196,14 +196,18 @@ def kafka_properties(options: Mapping[str, str], refused: Mapping[str, str] | No
 
 
 def used_properties(config: type[ClientConfig], properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties that `config` has. The others are options of Kafka with no meaning here.
+    """The properties that `config` has. The others are options of Kafka with no meaning here: those of TLS and SASL
+    too where `security.protocol` asks for neither.
 
     Raises OptionError for a name that Kafka does not have, and for a value that `config` refuses.
     """
-    known = [field.replace("_", ".") for field in config.model_fields]
+    known = [name.replace("_", ".") for name in (*config.model_fields, *SECURITY_NAMES)]
+    without_meaning = _without_meaning(properties.get("security.protocol", "PLAINTEXT"))
     used: dict[str, str] = {}
     for name, value in properties.items():
         dotted = name.replace("-", ".").replace("_", ".")
+        if dotted.startswith(without_meaning) and (dotted in known or dotted in KAFKA_OPTIONS):
+            continue
         if dotted in known:
             used[name] = value
         elif dotted not in KAFKA_OPTIONS:
@@ -236,10 +240,18 @@ def _refuse_java(name: str, value: str) -> None:
     instead = _JAVA_ONLY.get(name)
     if instead is None and name in _STORES and value.strip().upper() != "PEM":
         instead = "'PEM', and the certificates as files in that form: Java's keystores cannot be read here"
+    if is_built_in(name.replace(".", "_"), value):
+        return
     if instead is None and name.startswith(("sasl.", "ssl.")) and name.endswith(".class"):
         instead = "nothing: a Java class cannot run here"
     if instead is not None:
         raise OptionError(KAFKA_PREFIX + name, value, instead)
+
+
+def _without_meaning(security_protocol: str) -> tuple[str, ...]:
+    """How the names begin of options that this protocol has no use for."""
+    protocol = security_protocol.strip().upper()
+    return (*(() if protocol.endswith("SSL") else ("ssl.",)), *(() if protocol.startswith("SASL") else ("sasl.",)))
 
 
 def _without_secrets(properties: Mapping[str, str]) -> dict[str, str]:

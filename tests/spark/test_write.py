@@ -141,7 +141,8 @@ def test_what_cannot_be_meant_is_refused_before_a_task_runs(spark: SparkSession,
     assert "'kafka.bootstrap.servers' is missing: expected" in refused(frame, "append", topic="t")
     assert "did you mean 'topic'?" in refused(frame, "append", **servers, topics="t")
     assert "did you mean kafka.linger.ms?" in refused(frame, "append", **ok, **{"kafka.lingerms": "5"})
-    assert "kafka.sasl.username" in refused(frame, "append", **ok, **{"kafka.sasl.jaas.config": "x"})
+    secured = {"kafka.security.protocol": "SASL_PLAINTEXT", "kafka.sasl.mechanism": "PLAIN"}
+    assert "sasl_username is missing" in refused(frame, "append", **ok, **secured)
     wrong = {
         "id": "no column 'value'",
         "id as value": "column 'value' is bigint: expected string or binary",

@@ -22,6 +22,7 @@ cdef class ClusterConnectionStates:
 cdef class NodeConnectionState:
     cdef readonly object host
     cdef readonly int port
+    cdef public object peer_name
     cdef public object state
     cdef public double last_attempt
     cdef public double retry_at

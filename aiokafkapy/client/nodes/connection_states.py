@@ -148,10 +148,10 @@ class ClusterConnectionStates:
         state = self._states.get(node_id)
         return "" if state is None else format_address(state.host, state.port)
 
-    def host(self, node_id: int) -> str:
-        """The node's host as last connected to, a name where it was given as one; empty when it never was."""
+    def peer_name(self, node_id: int) -> str:
+        """The name that the node has to prove; empty when it was never connected to."""
         state = self._states.get(node_id)
-        return "" if state is None else state.host
+        return "" if state is None else state.peer_name
 
     def authentication_error(self, node_id: int) -> AuthenticationFailedError | None:
         """Why the node refused us, while it is in AUTHENTICATION_FAILED."""
@@ -293,6 +293,7 @@ class NodeConnectionState:
         "failed_setups",
         "host",
         "last_attempt",
+        "peer_name",
         "port",
         "retry_at",
         "setup_deadline",
@@ -305,6 +306,7 @@ class NodeConnectionState:
     def __init__(self, host: str, port: int) -> None:
         self.host = host
         self.port = port
+        self.peer_name = host  # what the broker has to prove; a canonical name may take the place of the one given
         self.state = CONNECTION_STATES.initial
         # Attempts.
         self.last_attempt = -math.inf

@@ -14,9 +14,8 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from ...common import Node
+from ...common import ExponentialBackoff, Node
 from ...errors import AuthenticationFailedError
-from ..config import ClientConfig
 from .api_versions import ApiVersions, NodeApiVersions
 from .connection_states import ClusterConnectionStates
 from .in_flight_requests import InFlightRequests
@@ -33,14 +32,30 @@ class WritableConnection(Protocol):
         """True when the last request is completely written."""
 
 
+class ConnectionSettings(Protocol):
+    """What of a configuration matters here."""
+
+    @property
+    def reconnect_backoff(self) -> ExponentialBackoff:
+        """Delays between attempts to connect to a node."""
+
+    @property
+    def connection_setup_timeout(self) -> ExponentialBackoff:
+        """Time-outs of setting a connection up."""
+
+    @property
+    def max_in_flight_requests_per_connection(self) -> int:
+        """Requests to one broker that wait for an answer."""
+
+
 class NodeReadiness:
     """Connection states, connections, requests in flight and API versions by node, and the questions about them."""
 
     __slots__ = ("api_versions", "connections", "in_flight", "states")
 
-    def __init__(self, config: ClientConfig, connections: Mapping[int, WritableConnection]) -> None:
-        self.states = ClusterConnectionStates(config.reconnect_backoff, config.connection_setup_timeout)
-        self.in_flight = InFlightRequests(config.max_in_flight_requests_per_connection)
+    def __init__(self, settings: ConnectionSettings, connections: Mapping[int, WritableConnection]) -> None:
+        self.states = ClusterConnectionStates(settings.reconnect_backoff, settings.connection_setup_timeout)
+        self.in_flight = InFlightRequests(settings.max_in_flight_requests_per_connection)
         self.api_versions = ApiVersions()
         self.connections = connections
 

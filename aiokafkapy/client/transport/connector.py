@@ -1,44 +1,38 @@
-"""Opens a connection: resolves the name, tries its addresses in turn, sets the socket's options.
+"""Makes a connection: tries a name's addresses in turn, and does the TLS handshake where one is wanted.
 
-Owns name resolution and socket options. Knows neither time-outs (the network client cancels an attempt that takes too
-long) nor back-off. Kafka's counterparts are ``ClientUtils.resolve`` and ``Selector.connect``.
+Owns the walk over the addresses, and what a handshake that failed is called. Knows neither time-outs (the network
+client cancels an attempt that takes too long) nor back-off; sockets are opened by a ``Dialer``. Kafka's counterpart is
+``SslTransportLayer``, as far as the handshake goes.
 
 Rules:
 
 - An attempt goes on to the next address at once when one refuses; an attempt that is cut by its time-out is continued
   at the next address by the next attempt. Used up, the name is resolved again.
-- A cancelled or failed attempt leaves no socket.
-- A numeric address never visits the resolver's threads.
-- A connection with TLS is one whose handshake is done. What went wrong in it is said in words, and is no mere failure
-  to connect when the other side was refused.
+- A connection with TLS is one whose handshake is done. A refused certificate ends the attempt with an error of its own,
+  which trying again does not cure.
+- A listener that closes without a word is asked in the other language, once: see ``listener_probe``.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 from ...errors import AuthenticationFailedError, KafkaConnectionError, SslAuthenticationFailedError
 from ...security.handshake_errors import explain_failure, is_silent_end
 from ...security.tls import TlsContexts
 from ..config import ClientConfig
 from ..nodes.connection_states import Address, NodeConnectionState, format_address
+from .dialers import new_dialer
 from .listener_probe import speaks_plaintext, speaks_tls
 
 __all__ = ["Connector", "ConnectorProtocol"]
 
-_TCP_USER_TIMEOUT: Final = getattr(socket, "TCP_USER_TIMEOUT", None)  # Linux only
-# Half of what cloud load balancers take for an idle connection's end, and of our own connections_max_idle_ms.
-_KEEPALIVE_IDLE_SECONDS: Final = 60
-_KEEPALIVE_INTERVAL_SECONDS: Final = 15
-_KEEPALIVE_PROBES: Final = 4
 _TLS_SHUTDOWN_TIMEOUT: Final = 1.0
 """Seconds that a peer has to answer the end of the TLS session; connections are aborted, so it hardly ever matters."""
-
 _SPEAKS_TLS: Final = (
     "the listener at {} speaks TLS: write security_protocol='SSL', or 'SASL_SSL' where it asks for credentials"
 )
@@ -59,14 +53,12 @@ class ConnectorProtocol(Protocol):
 
 
 class Connector:
-    """Opens TCP connections with the configured socket options, and does the TLS handshake where one is wanted."""
+    """Makes the connections of one client."""
 
     def __init__(self, config: ClientConfig, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
+        self._dialer = new_dialer(config, loop)
         self._tls = config.new_tls_contexts()
-        self._send_buffer = config.send_buffer_bytes
-        self._receive_buffer = config.receive_buffer_bytes
-        self._user_timeout_ms = config.tcp_user_timeout_ms
 
     async def connect(
         self,
@@ -102,107 +94,61 @@ class Connector:
     # internals
 
     async def _resolve(self, host: str, port: int, on_address_failure: AddressFailure) -> list[Address]:
-        numeric = _numeric_address(host, port)
-        if numeric is not None:
-            return [numeric]
         label = format_address(host, port)
         try:
-            found = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            return await self._dialer.addresses(host, port)
         except (OSError, UnicodeError) as error:  # UnicodeError: a label of the name is longer than DNS allows
             on_address_failure(label, error)
             raise KafkaConnectionError(f"cannot resolve {label}: {error}") from error
         except asyncio.CancelledError:
             on_address_failure(label, TimeoutError("the name was not resolved in time"))
             raise
-        # dict: some resolvers give an address twice, and trying it twice is of no use
-        return list(dict.fromkeys((family, address) for family, _, _, _, address in found))  # type: ignore[misc]
 
     async def _connect_to(
         self, address: Address, state: NodeConnectionState, protocol_factory: Callable[[], asyncio.Protocol]
     ) -> None:
-        family, socket_address = address
         if state.was_closed_unanswered and self._tls is None:
             state.was_closed_unanswered = False
-            if await speaks_tls(self._loop, address):
+            if await speaks_tls(self._loop, self._dialer, address):
                 raise SslAuthenticationFailedError(_SPEAKS_TLS.format(format_address(state.host, state.port)))
-        sock = socket.socket(family, socket.SOCK_STREAM)
+        state.peer_name = await self._dialer.peer_name(state.host, address)
+        sock = await self._dialer.open(address)
         try:
-            sock.setblocking(False)
-            self._set_options(sock)
-            await self._sock_connect(sock, socket_address)
             if self._tls is None:
                 await self._loop.create_connection(protocol_factory, sock=sock)
             else:
-                await self._connect_with_tls(self._tls, sock, address, state, protocol_factory)
+                await self._add_tls(self._tls, sock, state, protocol_factory)
+        except OSError as error:
+            sock.close()
+            if self._tls is None:
+                raise
+            is_plaintext = is_silent_end(error) and await speaks_plaintext(self._loop, self._dialer, address)
+            raise explain_failure(error, state.peer_name, state.port, is_plaintext=is_plaintext) from error
         except BaseException:
             sock.close()
             raise
 
-    async def _connect_with_tls(
+    async def _add_tls(
         self,
         tls: TlsContexts,
         sock: socket.socket,
-        address: Address,
         state: NodeConnectionState,
         protocol_factory: Callable[[], asyncio.Protocol],
     ) -> None:
         # In a thread: reading a system's hundred authorities takes tens of milliseconds.
         context = await self._loop.run_in_executor(None, tls.context)
-        try:
-            await self._loop.create_connection(
-                protocol_factory,
-                sock=sock,
-                ssl=context,
-                server_hostname=state.host,
-                # The set-up time-out bounds the whole attempt; this one only must not come before it.
-                ssl_handshake_timeout=max(1.0, state.setup_timeout),
-                ssl_shutdown_timeout=_TLS_SHUTDOWN_TIMEOUT,
-            )
-        except OSError as error:  # ssl.SSLError is one
-            sock.close()
-            is_plaintext = is_silent_end(error) and await speaks_plaintext(self._loop, address)
-            raise explain_failure(error, state.host, state.port, is_plaintext=is_plaintext) from error
-
-    async def _sock_connect(self, sock: socket.socket, address: Any) -> None:
-        try:
-            await self._loop.sock_connect(sock, address)
-        except OSError as error:
-            if error.errno is None or error.errno <= 0:
-                raise
-            # asyncio says "Connect call failed" of all of them; the system knows better.
-            raise OSError(error.errno, os.strerror(error.errno)) from error
-
-    def _set_options(self, sock: socket.socket) -> None:
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        # Named options: not every platform has them, and keepalive is then the platform's.
-        for name, value in (
-            ("TCP_KEEPIDLE", _KEEPALIVE_IDLE_SECONDS),
-            ("TCP_KEEPINTVL", _KEEPALIVE_INTERVAL_SECONDS),
-            ("TCP_KEEPCNT", _KEEPALIVE_PROBES),
-        ):
-            if hasattr(socket, name):
-                sock.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
-        if self._user_timeout_ms is not None and _TCP_USER_TIMEOUT is not None:
-            sock.setsockopt(socket.IPPROTO_TCP, _TCP_USER_TIMEOUT, self._user_timeout_ms)
-        # Before connecting: the window scale is agreed on in the handshake.
-        if self._send_buffer != -1:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._send_buffer)
-        if self._receive_buffer != -1:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer)
+        await self._loop.create_connection(
+            protocol_factory,
+            sock=sock,
+            ssl=context,
+            server_hostname=state.peer_name,
+            # The set-up time-out bounds the whole attempt; this one only must not come before it.
+            ssl_handshake_timeout=max(1.0, state.setup_timeout),
+            ssl_shutdown_timeout=_TLS_SHUTDOWN_TIMEOUT,
+        )
 
 
 def _label(state: NodeConnectionState, address: str) -> str:
     """The configured name, with the address it stood for when that is another."""
     name = format_address(state.host, state.port)
     return name if name == address else f"{name} ({address})"
-
-
-def _numeric_address(host: str, port: int) -> Address | None:
-    for family, pack in ((socket.AF_INET, (host, port)), (socket.AF_INET6, (host, port, 0, 0))):
-        try:
-            socket.inet_pton(family, host)
-        except OSError:
-            continue
-        return family, pack
-    return None

@@ -9,13 +9,13 @@ clients try again until they are stopped.
 from __future__ import annotations
 
 import asyncio
-import socket
 import ssl
 from typing import Final
 
 from ...protocol.codec import encode_request
 from ..nodes.api_versions import build_api_versions_request
 from ..nodes.connection_states import Address
+from .dialers import Dialer
 
 __all__ = ["speaks_plaintext", "speaks_tls"]
 
@@ -28,16 +28,16 @@ _TLS_RECORDS: Final = (0x15, 0x16)
 """An alert, a handshake."""
 
 
-async def speaks_plaintext(loop: asyncio.AbstractEventLoop, address: Address) -> bool:
+async def speaks_plaintext(loop: asyncio.AbstractEventLoop, dialer: Dialer, address: Address) -> bool:
     """True when a Kafka request without TLS is answered at ``address``."""
     question = encode_request(build_api_versions_request(0), _CORRELATION_ID, None)
-    answer = await _answer(loop, address, question)
+    answer = await _answer(loop, dialer, address, question)
     return answer[4:8] == _CORRELATION_ID.to_bytes(4, "big")
 
 
-async def speaks_tls(loop: asyncio.AbstractEventLoop, address: Address) -> bool:
+async def speaks_tls(loop: asyncio.AbstractEventLoop, dialer: Dialer, address: Address) -> bool:
     """True when the beginning of a TLS handshake is answered at ``address``."""
-    answer = await _answer(loop, address, _client_hello())
+    answer = await _answer(loop, dialer, address, _client_hello())
     return len(answer) >= 2 and answer[0] in _TLS_RECORDS and answer[1] == 3
 
 
@@ -54,20 +54,15 @@ def _client_hello() -> bytes:
     return outgoing.read()
 
 
-async def _answer(loop: asyncio.AbstractEventLoop, address: Address, question: bytes) -> bytes:
+async def _answer(loop: asyncio.AbstractEventLoop, dialer: Dialer, address: Address, question: bytes) -> bytes:
     """The first bytes that come back; none when nothing does."""
-    family, socket_address = address
     answer = b""
-    sock = socket.socket(family, socket.SOCK_STREAM)
     try:
-        sock.setblocking(False)
         async with asyncio.timeout(_PATIENCE):
-            await loop.sock_connect(sock, socket_address)
-            await loop.sock_sendall(sock, question)
-            while len(answer) < _ENOUGH and (data := await loop.sock_recv(sock, _ENOUGH - len(answer))):
-                answer += data
+            with await dialer.open(address) as sock:
+                await loop.sock_sendall(sock, question)
+                while len(answer) < _ENOUGH and (data := await loop.sock_recv(sock, _ENOUGH - len(answer))):
+                    answer += data
     except OSError:  # also the time-out
         pass
-    finally:
-        sock.close()
     return answer

@@ -31,6 +31,10 @@ def test_the_defaults_are_kafkas():
     assert {name: value for name, value in options.items() if not name.startswith(("ssl_", "sasl_"))} == {
         "client_dns_lookup": "use_all_dns_ips",
         "security_protocol": "PLAINTEXT",
+        "broker_address_family": "any",
+        "proxy_url": None,
+        "connector": None,
+        "socket_options": (),
         "connections_max_idle_ms": 180_000,
         "max_in_flight_requests_per_connection": 5,
         "receive_buffer_bytes": 32_768,

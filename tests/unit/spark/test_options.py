@@ -95,7 +95,6 @@ def test_without_any_option_the_error_names_what_works_in_sql() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "instead"),
     [
-        ("sasl.jaas.config", 'x.PlainLoginModule required password="hush";', r"kafka\.sasl\.username"),
         ("interceptor.classes", "com.acme.Mine", "a column expression"),
         ("security.providers", "com.acme.Mine", "a Java class cannot run here"),
         ("sasl.login.callback.handler.class", "com.acme.Mine", "a Java class cannot run here"),
@@ -111,6 +110,34 @@ def test_what_only_java_can_do_is_refused_with_what_to_write(name: str, value: s
 
 def test_certificates_as_files_are_no_matter_of_java() -> None:
     assert kafka_properties(SERVERS | {"kafka.ssl.truststore.type": "pem"})["ssl.truststore.type"] == "pem"
+
+
+def test_credentials_are_taken_with_the_names_of_java_and_of_librdkafka() -> None:
+    module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    servers = kafka_properties(SERVERS | {"kafka.security.protocol": "SASL_SSL", "kafka.sasl.mechanism": "PLAIN"})
+    for credentials in (
+        {"sasl.username": "alice", "sasl.password": "hush"},
+        {"sasl.jaas.config": f'{module} required username="alice" password="hush";'},
+    ):
+        given = servers | credentials | {"ssl.ca.location": "/etc/ssl/certs/ca-certificates.crt"}
+        assert used_properties(ProducerConfig, given) == given
+    with pytest.raises(OptionError) as caught:
+        used_properties(ProducerConfig, servers | {"sasl.username": "alice"})
+    assert "sasl_password is missing" in str(caught.value)
+
+
+def test_what_the_protocol_has_no_use_for_is_left_out() -> None:
+    servers = kafka_properties(SERVERS)
+    given = servers | {"sasl.mechanism": "PLAIN", "ssl.truststore.location": "/ca.pem", "sasl.username": "alice"}
+    assert used_properties(ProducerConfig, given) == servers
+    with pytest.raises(OptionError, match="no such option of Kafka"):
+        used_properties(ProducerConfig, servers | {"ssl.trust.location": "/ca.pem"})
+
+
+def test_a_java_class_whose_work_is_done_here_is_no_matter() -> None:
+    handler = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+    servers = kafka_properties(SERVERS | {"kafka.sasl.login.callback.handler.class": handler})
+    assert used_properties(ProducerConfig, servers) == kafka_properties(SERVERS)
 
 
 def test_an_option_that_would_change_the_result_is_refused_with_what_to_write() -> None:

@@ -16,6 +16,7 @@ from aiokafkapy.client.config import ClientConfig
 from aiokafkapy.client.nodes.connection_states import NodeConnectionState
 from aiokafkapy.client.transport.connection import BrokerConnection
 from aiokafkapy.client.transport.connector import Connector
+from aiokafkapy.client.transport.dialers import new_dialer
 from aiokafkapy.client.transport.listener_probe import speaks_plaintext, speaks_tls
 from aiokafkapy.errors import AuthenticationFailedError, KafkaConnectionError, SslAuthenticationFailedError
 from aiokafkapy.security.tls import TlsContexts
@@ -173,11 +174,12 @@ async def test_a_plaintext_listener_is_connected_to_also_after_it_closed_the_las
 
 async def test_the_two_questions(certificates: TestCertificates) -> None:
     loop = asyncio.get_running_loop()
+    dialer = new_dialer(ClientConfig(bootstrap_servers="h"), loop)
     async with DevBroker() as broker, listening(server_context(certificates)) as listener:
         host, _, port = broker.bootstrap_servers.rpartition(":")
         plaintext, tls = (AF_INET, (host, int(port))), (AF_INET, ("127.0.0.1", listener.port))
-        assert await speaks_plaintext(loop, plaintext)
-        assert not await speaks_tls(loop, plaintext)
-        assert await speaks_tls(loop, tls)
-        assert not await speaks_plaintext(loop, tls)
-    assert not await speaks_tls(loop, tls), "nobody is there"
+        assert await speaks_plaintext(loop, dialer, plaintext)
+        assert not await speaks_tls(loop, dialer, plaintext)
+        assert await speaks_tls(loop, dialer, tls)
+        assert not await speaks_plaintext(loop, dialer, tls)
+    assert not await speaks_tls(loop, dialer, tls), "nobody is there"

@@ -1,0 +1,45 @@
+"""What ``proxy_url`` stands for: a proxy of python-socks, or an error that says what to write.
+
+Owns the schemes that there are. Knows no connection. Java has no counterpart; the option is kafka-python's.
+
+Rule: no message shows the password that may be in the URL.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from ..errors import ConfigurationError
+
+__all__ = ["ProxyAddress", "parse_proxy"]
+
+
+class ProxyAddress(NamedTuple):
+    """A proxy, as python-socks takes it."""
+
+    kind: Any
+    host: str
+    port: int
+    username: str | None
+    password: str | None
+
+
+def parse_proxy(url: str) -> ProxyAddress:
+    """The proxy at ``url``; raises ConfigurationError, also where python-socks is missing."""
+    try:
+        from python_socks import parse_proxy_url
+    except ModuleNotFoundError:
+        raise ConfigurationError("proxy_url needs python-socks: pip install 'aiokafkapy[proxy]'") from None
+    scheme, separator, _ = url.partition("://")
+    if not separator or scheme.lower() not in ("socks4", "socks5", "socks5h", "http"):
+        raise ConfigurationError(
+            "proxy_url has no scheme that is known: write 'socks5://host:port', 'socks4://host:port' or "
+            "'http://host:port', with user:password@ before the host where the proxy asks for them"
+        )
+    try:
+        address = ProxyAddress(*parse_proxy_url(url.replace("socks5h://", "socks5://", 1)))
+    except ValueError:
+        address = None  # its words may show the password
+    if address is None or not address.host or not address.port:
+        raise ConfigurationError(f"proxy_url has no host and port: write '{scheme}://host:port'")
+    return address
