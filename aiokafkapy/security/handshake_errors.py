@@ -39,7 +39,7 @@ def explain_failure(error: BaseException, host: str, port: int, *, is_plaintext:
 
 def _meaning(error: BaseException, host: str, is_plaintext: bool) -> tuple[str, bool]:
     """Words, and whether trying again cannot help."""
-    said = str(getattr(error, "verify_message", "") or getattr(error, "reason", "") or error or type(error).__name__)
+    said = str(getattr(error, "verify_message", "") or getattr(error, "reason", "") or error) or type(error).__name__
     if isinstance(error, ssl.SSLCertVerificationError):
         words = _CERTIFICATES.get(error.verify_code, "the certificate was refused")
         return f"{words.format(host=host)} ({said.rstrip('.')})", True
@@ -64,7 +64,8 @@ _PLAINTEXT: Final = (
     "write the port of a TLS listener, or security_protocol='PLAINTEXT' (with SASL: 'SASL_PLAINTEXT') for this one"
 )
 _WENT_AWAY: Final = (
-    "the connection was closed before TLS was set up, as a broker does that starts or stops, or a proxy without one"
+    "the connection was closed before TLS was set up, as by a broker that starts or stops, a proxy without one, and some "
+    "that want a certificate of ours or refuse it (ssl_keystore_location)"
 )
 
 # asyncio and uvloop raise ConnectionResetError where the peer ends, ssl itself SSLEOFError; IncompleteReadError is an
