@@ -19,25 +19,35 @@ if TYPE_CHECKING:
     from aiokafkapy.testing.certificates import TestCertificates
     from aiokafkapy.testing.clock import VirtualClock
     from aiokafkapy.testing.fault_proxy import FaultProxy
+    from aiokafkapy.testing.kafka_acls import Acl
     from aiokafkapy.testing.kafka_jars import KafkaUnavailableError
+    from aiokafkapy.testing.kafka_security import KafkaSecurity, KerberosSettings, Listener
     from aiokafkapy.testing.kafka_tools import KafkaToolError, KafkaTools
 
 __all__ = [
+    "Acl",
     "ApacheKafka",
     "FaultProxy",
+    "KafkaSecurity",
     "KafkaToolError",
     "KafkaTools",
     "KafkaUnavailableError",
+    "KerberosSettings",
+    "Listener",
     "TestCertificates",
     "VirtualClock",
 ]
 
 _HOMES = {
+    "Acl": "kafka_acls",
     "ApacheKafka": "apache_kafka",
     "FaultProxy": "fault_proxy",
+    "KafkaSecurity": "kafka_security",
     "KafkaToolError": "kafka_tools",
     "KafkaTools": "kafka_tools",
     "KafkaUnavailableError": "kafka_jars",
+    "KerberosSettings": "kafka_security",
+    "Listener": "kafka_security",
     "TestCertificates": "certificates",
     "VirtualClock": "clock",
 }

@@ -8,7 +8,8 @@
 
 Nodes run in KRaft's combined mode (controller and broker in one process) from jars that are fetched once
 (`kafka_jars`), with their logs on a tmpfs where there is one. Needs Java 17 on the path: see `ApacheKafka.available()`.
-`python -m aiokafkapy.testing.apache_kafka` only fetches the jars.
+`python -m aiokafkapy.testing.apache_kafka` only fetches the jars. Listeners with TLS and SASL, users and ACLs are what
+`kafka_security` has.
 
 Rules: the object belongs to no event loop: it may be entered by `with` in one place (a session fixture) and its
 coroutines awaited in any loop, since whatever takes time runs in a worker thread. Nothing outlives the owner, even one
@@ -20,6 +21,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -35,7 +37,9 @@ from typing import Any, Self
 from aiokafkapy.errors import KafkaTimeoutError
 
 from .blocking_client import Admin, PartitionState
+from .kafka_acls import Acl, add_acls, remove_acls
 from .kafka_jars import DEFAULT_VERSION, KafkaUnavailableError, fetch_jars, unavailable_reason
+from .kafka_security import KafkaSecurity, reload_certificates, shows_certificate
 from .kafka_tools import QUICK_JVM, KafkaToolError, KafkaTools
 from .ports import LOOPBACK, free_port
 from .processes import stop_process
@@ -49,6 +53,9 @@ START_TIMEOUT = 120.0
 STOP_TIMEOUT = 30.0
 ADMIN_TIMEOUT = 30.0
 
+# What each listener is added to, wherever it is from.
+_LISTS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
+
 
 @dataclass(slots=True)
 class _Node:
@@ -57,6 +64,7 @@ class _Node:
     node_id: int
     port: int
     controller_port: int | None  # None: broker only
+    listener_ports: Mapping[str, int]
     directory: Path
     process: subprocess.Popen[bytes] | None = None
 
@@ -84,7 +92,8 @@ class _Node:
 class ApacheKafka:
     """A cluster of real Kafka nodes, numbered from 1, on this machine; enter it with `with` or `async with`.
 
-    `config` is added to every node's server.properties. `version` is any that Maven Central has from 3.9 on.
+    `config` is added to every node's server.properties. `version` is any that Maven Central has from 3.9 on. `security`
+    adds listeners, which `bootstrap_servers_of` has the addresses of; PLAINTEXT stays for whoever tests.
     """
 
     def __init__(
@@ -93,15 +102,17 @@ class ApacheKafka:
         version: str = DEFAULT_VERSION,
         config: Mapping[str, object] | None = None,
         *,
+        security: KafkaSecurity | None = None,
         jvm_options: Sequence[str] = NODE_JVM,
     ) -> None:
         if nodes < 1:
             raise ValueError(f"a cluster has at least one node, not {nodes}")
         self.version = version
-        self.admin = Admin(lambda: [node.address for node in self._nodes.values() if node.is_running])
+        self.admin = Admin(self._running_addresses)
         self._initial_nodes = nodes
         self._config = dict(config or {})
-        self._jvm_options = tuple(jvm_options)
+        self._security = security
+        self._jvm_options = (*jvm_options, *(security.jvm_options() if security else ()))
         self._nodes: dict[int, _Node] = {}
         self._cluster_id = _new_cluster_id()
         self._voters = ""
@@ -122,6 +133,14 @@ class ApacheKafka:
     def bootstrap_servers(self) -> str:
         """The addresses of all nodes, running or not, as a client's option takes them."""
         return ",".join(f"{LOOPBACK}:{node.port}" for node in self._nodes.values())
+
+    def bootstrap_servers_of(self, listener: str) -> str:
+        """The addresses of one of `security`'s listeners on all nodes, as they are advertised."""
+        if self._security is None or listener not in self._security.listeners:
+            known = ", ".join(self._security.listeners) if self._security else "none: see `security`"
+            raise ValueError(f"there is no listener {listener!r}; there are {known}")
+        host = self._security.listeners[listener].host
+        return ",".join(f"{host}:{node.listener_ports[listener]}" for node in self._nodes.values())
 
     @property
     def node_ids(self) -> list[int]:
@@ -268,6 +287,22 @@ class ApacheKafka:
         """
         await asyncio.to_thread(self.admin.reassign, name, replicas, ADMIN_TIMEOUT)
 
+    async def add_acls(self, *acls: Acl) -> None:
+        """Add rules of who may do what; returns when every running node goes by them. Needs an authorizer."""
+        await asyncio.to_thread(add_acls, self.admin, self._running_addresses(), acls, ADMIN_TIMEOUT)
+
+    async def remove_acls(self, *acls: Acl) -> None:
+        """Remove such rules; returns when no running node goes by them any more."""
+        await asyncio.to_thread(remove_acls, self.admin, self._running_addresses(), acls, ADMIN_TIMEOUT)
+
+    async def reload_certificates(self) -> None:
+        """Make every running node read its certificates again; returns when all show them. Connections go on.
+
+        Kafka takes a new certificate only for the subject and the names of the old one: KafkaTimeoutError after half a
+        minute for another.
+        """
+        await asyncio.to_thread(self._reload_certificates)
+
     async def tool(
         self, class_name: str, *arguments: object, stdin: bytes = b"", timeout: float = 120.0, check: bool = True
     ) -> str:
@@ -295,18 +330,43 @@ class ApacheKafka:
 
     # internals
 
+    def _running_addresses(self) -> list[tuple[str, int]]:
+        return [node.address for node in self._nodes.values() if node.is_running]
+
+    def _reload_certificates(self) -> None:
+        security = self._security
+        if security is None:
+            raise ValueError("this cluster has no certificates: see `security`")
+        names = [name for name, listener in security.listeners.items() if listener.has_tls]
+        for node in self._nodes.values():
+            if node.is_running:
+                reload_certificates(security, node.node_id, node.address)
+                for name in names:
+                    address = (LOOPBACK, node.listener_ports[name])
+                    shown = functools.partial(shows_certificate, security, name, address)
+                    what = f"node {node.node_id} does not show its new certificate on {name}"
+                    self.admin.wait_until(shown, ADMIN_TIMEOUT, what)
+
     def _lay_out(self, count: int) -> None:
         """Choose ports and write the files of the first nodes, which vote."""
         self._nodes = {node_id: self._new_node(node_id, controller=True) for node_id in range(1, count + 1)}
         self._voters = ",".join(f"{node.node_id}@{LOOPBACK}:{node.controller_port}" for node in self._nodes.values())
 
     def _new_node(self, node_id: int, *, controller: bool) -> _Node:
-        taken = {port for node in self._nodes.values() for port in (node.port, node.controller_port)}
-        port = free_port(taken)
-        controller_port = free_port(taken | {port}) if controller else None
+        taken = {
+            port
+            for node in self._nodes.values()
+            for port in (node.port, node.controller_port, *node.listener_ports.values())
+        }
+
+        def take() -> int:
+            taken.add(port := free_port(taken))
+            return port
+
         directory = self._directory / f"node-{node_id}"
         directory.mkdir()
-        return _Node(node_id, port, controller_port, directory)
+        listeners = self._security.listeners if self._security else {}
+        return _Node(node_id, take(), take() if controller else None, {name: take() for name in listeners}, directory)
 
     def _start(self, nodes: Iterable[_Node]) -> None:
         """Start those of `nodes` that are down; blocks until all running nodes see one another."""
@@ -320,12 +380,21 @@ class ApacheKafka:
         """Give new nodes their configuration and an empty, formatted log directory."""
         formatters = []
         for node in nodes:
-            settings = _server_properties(node, self._voters, self._initial_nodes) | self._config
-            node.properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-            options = ("format", "--cluster-id", self._cluster_id, "--config", node.properties)
+            settings = _server_properties(node, self._voters, self._initial_nodes)
+            options = ["format", "--cluster-id", self._cluster_id, "--config", node.properties]
+            if self._security is not None:
+                own = self._security.server_properties(node.listener_ports, LOOPBACK)
+                settings |= {name: f"{settings[name]},{own.pop(name)}" for name in _LISTS if name in own} | own
+                options += self._security.format_options()
+            settings |= self._config
+            node.properties.write_text("".join(f"{name}={_escaped(value)}\n" for name, value in settings.items()))
             command = self.tools.command("kafka.tools.StorageTool", *options)
             with node.console.open("ab") as console:
-                formatters.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=console, stderr=console))
+                # Java takes the letters of its arguments for what the locale says: users may have names beyond ASCII.
+                environment = os.environ | {"LC_ALL": "C.UTF-8"}
+                formatters.append(
+                    subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=console, stderr=console)
+                )
         for node, formatter in zip(nodes, formatters, strict=True):
             if formatter.wait(START_TIMEOUT) != 0:
                 raise KafkaUnavailableError(f"node {node.node_id} could not be formatted:\n{_tail(node.console)}")
@@ -417,6 +486,13 @@ def _server_properties(node: _Node, voters: str, voter_count: int) -> dict[str, 
         "controller.quorum.election.timeout.ms": 1000,
         "controller.quorum.fetch.timeout.ms": 2000,
     }
+
+
+def _escaped(value: object) -> str:
+    """A value as Java's properties have it: ASCII, and a backslash begins an escape."""
+    text = str(value).replace("\\", "\\\\").encode("utf-16-be", "surrogatepass")
+    units = (int.from_bytes(text[at : at + 2]) for at in range(0, len(text), 2))
+    return "".join(chr(unit) if 32 <= unit < 127 else f"\\u{unit:04x}" for unit in units)
 
 
 def _new_cluster_id() -> str:

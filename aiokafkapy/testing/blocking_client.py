@@ -30,6 +30,10 @@ _VERSIONS = {
     ApiKey.CREATE_PARTITIONS: 2,
     ApiKey.ELECT_LEADERS: 2,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: 0,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: 1,
+    ApiKey.DESCRIBE_ACLS: 2,
+    ApiKey.CREATE_ACLS: 2,
+    ApiKey.DELETE_ACLS: 2,
 }
 _POLL_INTERVAL = 0.05
 _PREFERRED = 0
@@ -75,7 +79,7 @@ class Admin:
         """The topic's partitions as the broker at `address`, or the first that answers, sees them; {} if unknown."""
         request = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
         if address is None:
-            body = self._ask_any(ApiKey.METADATA, timeout, **request)
+            body = self.ask_any(ApiKey.METADATA, timeout, **request)
         else:
             body = exchange(address, ApiKey.METADATA, timeout, **request)
         states = {
@@ -101,20 +105,20 @@ class Admin:
             "assignments": [],
             "configs": [{"name": key, "value": str(value)} for key, value in config.items()],
         }
-        answer = self._ask_any(ApiKey.CREATE_TOPICS, timeout, topics=[topic], timeout=int(timeout * 1000))
+        answer = self.ask_any(ApiKey.CREATE_TOPICS, timeout, topics=[topic], timeout=int(timeout * 1000))
         _raise_for(answer.topics[0], name)
         self._wait_for_leaders(name, partitions, timeout)
 
     def delete_topic(self, name: str, timeout: float) -> None:
         """Delete a topic and return when no broker knows it any more."""
-        answer = self._ask_any(ApiKey.DELETE_TOPICS, timeout, topic_names=[name], timeout=int(timeout * 1000))
+        answer = self.ask_any(ApiKey.DELETE_TOPICS, timeout, topic_names=[name], timeout=int(timeout * 1000))
         _raise_for(answer.responses[0], name)
         self._wait_until_all_know(name, lambda known: not known, timeout, f"topic {name} is still known")
 
     def add_partitions(self, name: str, total: int, timeout: float) -> None:
         """Grow a topic to `total` partitions and return when every broker knows a leader for each."""
         request = {"name": name, "count": total, "assignments": None}
-        answer = self._ask_any(ApiKey.CREATE_PARTITIONS, timeout, topics=[request], timeout=int(timeout * 1000))
+        answer = self.ask_any(ApiKey.CREATE_PARTITIONS, timeout, topics=[request], timeout=int(timeout * 1000))
         _raise_for(answer.results[0], name)
         self._wait_for_leaders(name, total, timeout)
 
@@ -125,7 +129,7 @@ class Admin:
             if not partitions:
                 raise make(UnknownTopicOrPartitionError.code, topic=name)
         request = {"topic": name, "partitions": list(partitions)}
-        answer = self._ask_any(
+        answer = self.ask_any(
             ApiKey.ELECT_LEADERS,
             _PATIENCE,
             election_type=_PREFERRED,
@@ -150,7 +154,7 @@ class Admin:
         partitions = [
             {"partition_index": partition, "replicas": list(node_ids)} for partition, node_ids in replicas.items()
         ]
-        answer = self._ask_any(
+        answer = self.ask_any(
             ApiKey.ALTER_PARTITION_REASSIGNMENTS,
             _PATIENCE,
             topics=[{"name": name, "partitions": partitions}],
@@ -173,6 +177,16 @@ class Admin:
 
         what = f"the partitions of {name} have not moved to {dict(replicas)}"
         self._wait_until_all_know(name, have_moved, timeout, what)
+
+    def ask_any(self, api_key: ApiKey, patience: float, **fields: Any) -> Any:
+        """The answer of the first broker that gives one: in KRaft any of them passes the request to the controller."""
+        failures = []
+        for address in self._addresses():
+            try:
+                return exchange(address, api_key, patience, **fields)
+            except OSError as error:
+                failures.append(f"{address[0]}:{address[1]}: {error}")
+        raise OSError(f"no broker answered {api_key.name}: {'; '.join(failures) or 'none is running'}")
 
     def wait_until(self, holds: Callable[[], bool], timeout: float, what: str) -> None:
         """Ask again until `holds()`; brokers that do not answer count as not holding. KafkaTimeoutError after that."""
@@ -202,16 +216,6 @@ class Admin:
         self.wait_until(
             lambda: all(holds(self.partitions(name, address)) for address in self._addresses()), timeout, what
         )
-
-    def _ask_any(self, api_key: ApiKey, patience: float, **fields: Any) -> Any:
-        """The answer of the first broker that gives one: in KRaft any of them passes the request to the controller."""
-        failures = []
-        for address in self._addresses():
-            try:
-                return exchange(address, api_key, patience, **fields)
-            except OSError as error:
-                failures.append(f"{address[0]}:{address[1]}: {error}")
-        raise OSError(f"no broker answered {api_key.name}: {'; '.join(failures) or 'none is running'}")
 
 
 def _receive(connection: socket.socket, size: int) -> bytes:

@@ -104,7 +104,9 @@ class TestCertificates:
 
         A file of that name is replaced. ``password`` encrypts the key.
         """
-        order = _Order(names or LOOPBACK_NAMES, None, expired, by_other_ca, key, password)
+        names = names or LOOPBACK_NAMES
+        # A broker takes a renewed certificate only when its subject is the old one's (KIP-226).
+        order = _Order(names, f"CN={names[0]}", expired, by_other_ca, key, password)
         return self._issue(file, order)
 
     def client(
@@ -199,7 +201,7 @@ class _Order(NamedTuple):
     """What a certificate was asked for with, so that it can be asked for again."""
 
     names: Sequence[str]
-    subject: str | None
+    subject: str
     expired: bool
     by_other_ca: bool
     key: KeyKind
@@ -217,8 +219,7 @@ def _certificate(authority: trustme.CA, order: _Order) -> bytes:
     leaf = authority.issue_cert(*order.names, not_after=not_after, key_type=kind)
     key = serialization.load_pem_private_key(leaf.private_key_pem.bytes(), None)
     chain = [blob.bytes() for blob in leaf.cert_chain_pems]
-    if order.subject is not None:
-        chain[0] = _with_subject(authority, chain[0], order.subject)
+    chain[0] = _with_subject(authority, chain[0], order.subject)
     encryption: serialization.KeySerializationEncryption = serialization.NoEncryption()
     if order.password is not None:
         encryption = serialization.BestAvailableEncryption(order.password.encode())
