@@ -54,18 +54,17 @@ def _meaning(error: BaseException, host: str, is_plaintext: bool) -> tuple[str, 
         return f"{words.format(host=host)} ({said})", name not in _PASSING
     if isinstance(error, TimeoutError | ConnectionAbortedError):
         return f"the other side did not take part in time; is this the port of a TLS listener? ({said})", False
-    # A name that no certificate can have; anything else is the network's.
-    return f"{host!r} is no name for TLS: {said}" if isinstance(error, ValueError) else said, isinstance(
-        error, ValueError
-    )
+    if isinstance(error, ValueError):  # a name that no certificate can have
+        return f"{host!r} is no name for TLS: {said}", True
+    return said, False
 
 
 _PLAINTEXT: Final = (
     "write the port of a TLS listener, or security_protocol='PLAINTEXT' (with SASL: 'SASL_PLAINTEXT') for this one"
 )
 _WENT_AWAY: Final = (
-    "the connection was closed before TLS was set up, as by a broker that starts or stops, a proxy without one, and some "
-    "that want a certificate of ours or refuse it (ssl_keystore_location)"
+    "the connection was closed before TLS was set up, as by a broker that starts or stops, a proxy without one, and "
+    "some that want a certificate of ours or refuse it (ssl_keystore_location)"
 )
 
 # asyncio and uvloop raise ConnectionResetError where the peer ends, ssl itself SSLEOFError; IncompleteReadError is an
