@@ -204,6 +204,8 @@ class RecordIntake:
     ) -> Delivery | PendingRecord | None:
         """As ``accept``, with interceptors before and, where one wants it, told of the outcome."""
         interceptors = cast(ProducerInterceptors, self.interceptors)
+        if not self._runtime.is_bound:
+            return None  # of a record that they were shown they would have to be told
         if headers is not None:
             headers = materialized(topic, headers)
         record = interceptors.on_send(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))

@@ -10,8 +10,10 @@ import pytest
 
 from aiokafkapy.errors import InvalidTopicError
 from aiokafkapy.producer.deliveries.delivery import Delivery
+from aiokafkapy.producer.intake.interceptors import ProducerInterceptors
 from aiokafkapy.producer.intake.partitioners import DefaultPartitioner, choose_partition
 from aiokafkapy.producer.intake.record_intake import RecordIntake
+from aiokafkapy.producer.records import ProducerRecord
 from aiokafkapy.producer.runtime import ProducerRuntime
 from aiokafkapy.record.murmur2 import partition_for_key
 
@@ -93,6 +95,25 @@ async def test_takes_nothing_once_the_runtime_has_ended(runtime: Any) -> None:
     assert accept(taker) is not None
     life.end()
     assert accept(taker) is None
+
+
+async def test_interceptors_are_shown_no_record_that_they_would_not_be_told_of(runtime: Any) -> None:
+    """Of a runtime that has ended, as of one whose Sender has crashed, nobody tells them any more."""
+    shown: list[ProducerRecord] = []
+
+    class Watching:
+        def on_send(self, record: ProducerRecord) -> ProducerRecord:
+            shown.append(record)
+            return record
+
+    taker = RecordIntake(None, None, DefaultPartitioner(), ProducerInterceptors([Watching()], lambda *_: None))
+    life = runtime()
+    taker.bind(life)
+    assert accept(taker) is not None
+    assert len(shown) == 1
+    life.end()
+    assert accept(taker) is None
+    assert len(shown) == 1
 
 
 async def test_a_key_goes_where_java_sends_it(runtime: Any) -> None:
