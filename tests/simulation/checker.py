@@ -11,15 +11,19 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from aiokafkapy import RecordMetadata
-from aiokafkapy.errors import KafkaError
+from aiokafkapy.common import Headers
+from aiokafkapy.errors import IllegalStateError, KafkaError, SenderCrashedError
 
 from ..promises.judging import Place, Told, broken_promises, out_of_order
 from .workload import Sent
 
-__all__ = ["check_records"]
+__all__ = ["check_headers", "check_records"]
 
 SLACK = 0.010
 """Seconds beyond a deadline. The time is virtual: no more is needed than timers that are due together."""
+REFUSED = KafkaError("what its hook or its argument deserves")
+UNUSABLE = (IllegalStateError, SenderCrashedError)
+"""What a producer says to everybody that is closed, or has crashed."""
 IN_DOUBT = KafkaError("nobody knows", outcome_unknown=True)
 
 
@@ -36,19 +40,49 @@ def check_records(
         told = _told(record, options)
         for what, details in broken_promises(told, places.get(record.value, []), is_idempotent=is_idempotent):
             yield f"{_name(record)} {what}: {details}"
+        yield from _check_refusal(record, places.get(record.value, []))
         yield from _check_time(record, options)
     if is_idempotent:
         yield from _check_order(sent, places)
 
 
+def check_headers(sent: Sequence[Sent], headers: Mapping[bytes, Headers]) -> Iterator[str]:
+    """Each record of a log, by value, has the headers it was given, whatever they were given as."""
+    for record in sent:
+        if record.headers is not None and headers.get(record.value, record.headers) != record.headers:
+            yield f"{_name(record)} has headers {headers[record.value]}, and was given {record.headers}"
+
+
 def _told(record: Sent, options: Mapping[str, Any]) -> Told:
     """Of a call that was cancelled nothing was, and with acks=0 an acknowledgement is none."""
     outcome = record.outcome
+    if _is_refusal(record):
+        return REFUSED
     if outcome is None:
         return IN_DOUBT if record.is_cancelled else None
     if isinstance(outcome, RecordMetadata):
         return IN_DOUBT if options.get("acks") == 0 else (outcome.partition, outcome.offset)
     return outcome
+
+
+def _check_refusal(record: Sent, places: Sequence[Place]) -> Iterator[str]:
+    if record.refused is not None:
+        if places:
+            yield f"{_name(record)} was to be refused and is in the log: {places}, {record.refused!r:.200}"
+        if record.outcome is not None and not _is_refusal(record):
+            yield f"{_name(record)} was to be refused with {record.refused!r:.200}, not with {record.outcome!r:.200}"
+    if isinstance(record.outcome, RecordMetadata) and record.chosen not in (None, record.outcome.partition):
+        yield f"{_name(record)} is in partition {record.outcome.partition}; the partitioner said {record.chosen}"
+
+
+def _is_refusal(record: Sent) -> bool:
+    """Whether the outcome is what a hook or an argument deserves, or what a producer says that cannot be used."""
+    if isinstance(record.refused, tuple):
+        return isinstance(record.outcome, (*record.refused, *UNUSABLE))
+    error: Any = record.outcome
+    while isinstance(error, BaseException) and error is not record.refused:
+        error = error.__cause__
+    return error is not None and error is record.refused
 
 
 def _check_time(record: Sent, options: Mapping[str, Any]) -> Iterator[str]:

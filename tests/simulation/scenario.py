@@ -19,14 +19,16 @@ from dataclasses import dataclass, field
 from typing import Any
 from unittest import mock
 
+import aiokafkapy.observability.rendering  # noqa: F401  # with the first event logged: some modules draw as they begin
 from aiokafkapy import KafkaProducer, RecordMetadata
 from aiokafkapy.errors import KafkaError
 from aiokafkapy.producer.deliveries.shortcuts import now_ms
 from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.protocol.api import ApiKey
 
-from .checker import SLACK, check_records
+from .checker import SLACK, check_headers, check_records
 from .faults import Fault, make_schedule
+from .hooks import Hooks
 from .simulated_cluster import SimulatedCluster
 from .simulated_loop import Deadlock, SimulatedLoop
 from .simulated_network import SimulatedNetwork
@@ -98,6 +100,7 @@ class _Scenario:
         self._faults = faults
         self._producers: list[KafkaProducer[Any, Any]] = []
         self._workloads: list[Workload] = []
+        self._hooks: list[Hooks] = []
         self._crashes = self._chance.random() < 0.05
 
     def find(self, finding: str) -> None:
@@ -123,10 +126,13 @@ class _Scenario:
         )
         report.options = [producer_options(self._chance) for _ in range(self._chance.choice((1, 1, 2)))]
         for number, options in enumerate(report.options):
+            hooks = Hooks(f"{report.seed}/hooks of {number}", self.find)
+            options |= hooks.options()
             producer = KafkaProducer(cluster.broker.bootstrap_servers, client_id=f"producer-{number}", **options)
             await producer.start()
             self._producers.append(producer)
-            self._workloads.append(Workload(number, producer, self._users, cluster.partitions, self._duration))
+            self._hooks.append(hooks)
+            self._workloads.append(Workload(number, producer, self._users, cluster.partitions, self._duration, hooks))
         began = self.loop.time()
         users = asyncio.gather(*(workload.run() for workload in self._workloads))
         await self._break_things(began)
@@ -138,6 +144,7 @@ class _Scenario:
             await users
         else:
             await users
+            self._check_senders_live()
             if closing < 0.8:
                 await self._recover()
             await self._close(None)
@@ -167,7 +174,7 @@ class _Scenario:
             runtime.sender_task.cancel()
 
     async def _recover(self) -> None:
-        """Once all is well every partition takes a record again."""
+        """Once all is well every partition takes a record again, and a topic that is new is found."""
         for number, (producer, workload) in enumerate(zip(self._producers, self._workloads, strict=True)):
             deadline = self.loop.time() + RECOVERY
             for partition in range(self._cluster.partitions):
@@ -179,6 +186,21 @@ class _Scenario:
                     if self.loop.time() > deadline:
                         self.find(f"producer {number} has not recovered after {RECOVERY} s: {error!r}")
                         return
+            if producer.state is ProducerState.RUNNING and not await self._finds_new_topic(number, deadline):
+                self.find(f"producer {number} has not found a new topic after {RECOVERY} s")
+
+    async def _finds_new_topic(self, number: int, deadline: float) -> bool:
+        while self.loop.time() < deadline:
+            try:
+                return bool(await self._producers[number].partitions_for(f"new-{number}"))
+            except KafkaError:
+                await asyncio.sleep(0.05)
+        return False
+
+    def _check_senders_live(self) -> None:
+        for number, producer in enumerate(self._producers):
+            if producer.state is not ProducerState.RUNNING and not self._crashes:
+                self.find(f"producer {number} is {producer.state.value}, and nobody has closed it")
 
     async def _close(self, timeout: float | None) -> None:
         for number, producer in enumerate(self._producers):
@@ -190,17 +212,21 @@ class _Scenario:
                 self.find(f"close({timeout}) of producer {number} took {self.loop.time() - began:.3f} s")
 
     def _check(self) -> None:
-        logs = self._cluster.values()
+        logs, headers = self._cluster.values(), self._cluster.headers()
         counts = self.report.counts
         for workload, options in zip(self._workloads, self.report.options, strict=True):
-            for finding in itertools.islice(check_records(workload.sent, logs, options), 10):
+            found = itertools.chain(check_records(workload.sent, logs, options), check_headers(workload.sent, headers))
+            for finding in itertools.islice(found, 10):
                 self.find(finding)
             counts["records"] += len(workload.sent)
             counts["acknowledged"] += sum(isinstance(sent.outcome, RecordMetadata) for sent in workload.sent)
             counts["cancelled"] += sum(sent.is_cancelled for sent in workload.sent)
             counts["failed"] += sum(isinstance(sent.outcome, BaseException) for sent in workload.sent)
+            counts["refused"] += sum(sent.refused is not None for sent in workload.sent)
         counts["produce requests"] += self._cluster.controls.request_count(ApiKey.PRODUCE)
         counts["truncated records"] += self._cluster.replication.truncated_records
+        for hooks in self._hooks:
+            hooks.check()
         self._check_accounts(is_settled=True)
 
     def _check_accounts(self, *, is_settled: bool) -> None:

@@ -11,6 +11,7 @@ from aiokafkapy.broker.context import RequestContext
 from aiokafkapy.broker.handlers.leadership import find_partition, find_topic
 from aiokafkapy.broker.storage.log_validator import the_batch
 from aiokafkapy.broker.storage.topics import Partition
+from aiokafkapy.common import Headers
 from aiokafkapy.errors import KafkaError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.batch import RecordBatch
@@ -108,6 +109,14 @@ class SimulatedCluster:
             assert [record.offset for record in records] == list(range(len(records)))
             found[partition] = [record.value or b"" for record in records]
         return found
+
+    def headers(self) -> dict[bytes, Headers]:
+        """What is in the logs, by the values, which are all different."""
+        return {
+            record.value or b"": tuple(record.headers)
+            for partition in range(self.partitions)
+            for record in self.broker.records(TOPIC, partition)
+        }
 
     # internals
 

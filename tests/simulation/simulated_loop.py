@@ -21,6 +21,9 @@ START = 1_000.0
 LONGEST_RUN = 1_800.0
 """Seconds after which only timers that come again and again keep the loop alive: no scenario needs a tenth of it."""
 
+MOST_TURNS = 100_000
+"""Turns in which no time passes: the busiest scenario needs a hundredth of it."""
+
 
 class Deadlock(Exception):
     """Nothing can happen any more, and what was awaited has not."""
@@ -50,6 +53,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self.network: Network
         self.complaints: list[str] = []
         self._now = START
+        self._turns = 0
         self._clock_resolution = 1e-9
         self._selector = self
         self._delay_of_thread = delay_of_thread
@@ -67,13 +71,19 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     def select(self, timeout: float | None) -> list[Any]:
         """Let the time pass until the next timer; `Deadlock` when there is none."""
+        self._turns += 1
+        if self._turns > MOST_TURNS:
+            self._turns = 0
+            raise Deadlock(f"the loop spins: at {self._now:.4f} s it has turned {MOST_TURNS:,} times")
         if timeout == 0:
             return []
         if timeout is None or self._now > START + LONGEST_RUN:
             waiting = sorted(f"{task.get_name()}: {_where(task)}" for task in asyncio.all_tasks(self))
             raise Deadlock("what was awaited will not happen any more; tasks that wait:\n  " + "\n  ".join(waiting))
         # _run_once has taken cancelled timers off the front; a timeout is cut at a day, which is no harm.
-        self._now = max(self._now, self._scheduled[0].when())
+        if self._scheduled[0].when() > self._now:
+            self._now = self._scheduled[0].when()
+            self._turns = 0
         return []
 
     def _process_events(self, events: list[Any]) -> None:

@@ -10,6 +10,7 @@ import asyncio
 import re
 import subprocess
 import sys
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
@@ -18,9 +19,14 @@ import pytest
 import aiokafkapy
 from aiokafkapy import RecordMetadata
 from aiokafkapy.broker.storage.producer_state import ProducerStateManager
-from aiokafkapy.errors import KafkaTimeoutError
+from aiokafkapy.errors import KafkaError, KafkaTimeoutError, ProducerClosedError
+from aiokafkapy.producer.intake import admission, arguments, partitioners, record_intake, serializers
+from aiokafkapy.producer.intake.admission import Admission
+from aiokafkapy.producer.intake.interceptors import ProducerInterceptors
+from aiokafkapy.producer.intake.pending_record import PendingRecord
+from aiokafkapy.producer.intake.topic_state import TopicState
 
-from .checker import check_records
+from .checker import check_headers, check_records
 from .scenario import run
 from .simulated_loop import Deadlock, SimulatedLoop
 from .workload import Sent
@@ -31,6 +37,7 @@ FEWEST_SEEDS = 100
 SECONDS = 1_200
 """Until a process is taken to hang: a busy machine gives it a fraction of a processor."""
 TWO_SENDERS_OF_WHICH_ONE_CRASHES = 82
+HARM = LookupError()
 OPTIONS = {"max_block_ms": 1_000, "delivery_timeout_ms": 2_000}
 
 
@@ -102,9 +109,138 @@ def lose_what_was_acknowledged(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+# of what a user's code and odd arguments meet
+
+
+def ask_the_partitioner_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    choose = partitioners.choose_partition
+
+    def twice(*arguments: Any) -> int:
+        choose(*arguments)
+        return choose(*arguments)
+
+    monkeypatch.setattr(record_intake, "choose_partition", twice)
+    monkeypatch.setattr(admission, "choose_partition", twice)
+
+
+def ask_the_partitioner_before_serialization(monkeypatch: pytest.MonkeyPatch) -> None:
+    enter = Admission.enter
+
+    def early(self: Admission, record: PendingRecord, now: float) -> None:
+        if record.partition is None and self._metadata.cluster.partition_count(record.topic):
+            self._append(record, now)
+        enter(self, record, now)
+
+    monkeypatch.setattr(Admission, "_append", _choose_only)
+    monkeypatch.setattr(Admission, "enter", early)
+
+
+def _choose_only(self: Admission, record: PendingRecord, _: float) -> None:
+    cluster = self._metadata.cluster
+    record.partition = partitioners.choose_partition(
+        self._partitioner, record.topic, record.key, record.value, *record.original, cluster
+    )
+
+
+def forget_what_the_partitioner_chose(monkeypatch: pytest.MonkeyPatch) -> None:
+    choose = partitioners.choose_partition
+
+    def forgetful(*arguments: Any) -> int:
+        choose(*arguments)
+        return 0
+
+    monkeypatch.setattr(record_intake, "choose_partition", forgetful)
+
+
+def let_in_the_last_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    def join(self: Admission, state: TopicState, record: PendingRecord) -> None:
+        if state.waiting is None:
+            state.waiting = deque()
+            self._queues[state] = None
+        state.waiting.appendleft(record)
+
+    monkeypatch.setattr(Admission, "_join", join)
+
+
+def let_an_error_of_a_partitioner_escape(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From inside `data_received`, where it ends a connection and leaves the others of its topic waiting."""
+
+    def let_in(self: Admission, state: TopicState, record: PendingRecord, now: float) -> bool:
+        if not state.partition_count:
+            return False
+        self._append(record, now)
+        return True
+
+    monkeypatch.setattr(Admission, "_let_in", let_in)
+
+
+def let_an_error_of_an_interceptor_escape(monkeypatch: pytest.MonkeyPatch) -> None:
+    call = ProducerInterceptors._call
+
+    def let_fail(self: ProducerInterceptors, interceptor: object, name: str, *arguments: Any) -> Any:
+        errors: list[BaseException] = []
+        monkeypatch.setattr(self, "_on_error", lambda _, error: errors.append(error))
+        found = call(self, interceptor, name, *arguments)
+        if errors and isinstance(errors[0], Exception):
+            raise errors[0]
+        return found
+
+    monkeypatch.setattr(ProducerInterceptors, "_call", let_fail)
+
+
+def tell_interceptors_of_no_refusal(monkeypatch: pytest.MonkeyPatch) -> None:
+    tell = ProducerInterceptors.on_acknowledgement
+
+    def told(self: ProducerInterceptors, metadata: Any, error: Any, headers: Any) -> None:
+        if metadata is not None or isinstance(error, KafkaError):
+            tell(self, metadata, error, headers)
+
+    monkeypatch.setattr(ProducerInterceptors, "on_acknowledgement", told)
+
+
+def forget_to_close_a_coroutine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serializers, "discard", lambda *_: None)
+    monkeypatch.setattr(record_intake, "discard", lambda *_: None)
+
+
+def take_what_an_async_serializer_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serializers, "check_data", lambda *_: None)
+    monkeypatch.setattr(serializers, "plain_data", lambda data: data if isinstance(data, bytes | None) else b"")
+
+
+def read_headers_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arguments, "materialized", lambda _, headers: tuple(headers) and tuple(headers))
+
+
+def take_any_number_for_a_partition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arguments, "_integer_of", lambda topic, name, given, wanted: 0)
+
+
+def keep_who_was_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    settled = Admission.settled
+
+    def keep(self: Admission, record: PendingRecord) -> None:
+        if record.cancelled() or record.exception() is None:
+            settled(self, record)
+
+    monkeypatch.setattr(Admission, "settled", keep)
+
+
 @pytest.mark.parametrize(
     ("sabotage", "finding"),
     [
+        (ask_the_partitioner_twice, "was asked 2 times"),
+        (ask_the_partitioner_before_serialization, "not what was serialized"),
+        (forget_what_the_partitioner_chose, "the partitioner said"),
+        (let_in_the_last_first, "was asked for record"),
+        (let_an_error_of_a_partitioner_escape, "of a hook"),
+        (let_an_error_of_an_interceptor_escape, "of a hook"),
+        (tell_interceptors_of_no_refusal, "and told of"),
+        (forget_to_close_a_coroutine, "was never awaited"),
+        (take_what_an_async_serializer_returns, "was to be refused"),
+        (read_headers_twice, "and was given"),
+        (take_any_number_for_a_partition, "was to be refused and is in the log"),
+        (keep_who_was_refused, "the loop spins"),
         (forget_duplicates, "repeated"),
         (believe_that_nothing_is_in_doubt, "said to be not written, and is"),
         (swap_the_offsets, "elsewhere than told"),
@@ -119,6 +255,23 @@ def test_seeds_find_a_fault_in_the_product(
         if any(finding in found for found in run(seed).findings):
             return
     pytest.fail("150 seeds found nothing")
+
+
+def test_a_loop_that_turns_without_end_is_found() -> None:
+    loop = SimulatedLoop(lambda: 0.0)
+
+    async def spin() -> None:
+        while True:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+    try:
+        with pytest.raises(Deadlock, match="spins"):
+            loop.run_until_complete(spin())
+        for task in asyncio.all_tasks(loop):
+            task.cancel()
+        loop.run_until_complete(asyncio.sleep(0))
+    finally:
+        loop.close()
 
 
 @pytest.mark.parametrize("has_timers", [False, True])
@@ -151,6 +304,12 @@ def sent(order: int, outcome: Any = None, *, seconds: float = 0.1, **fields: Any
     return Sent(0, order, b"%d" % order, 10.0, outcome=outcome, ended=10.0 + seconds, **fields)
 
 
+def caused_by(error: BaseException) -> KafkaError:
+    wrapped = KafkaError("the partitioner failed")
+    wrapped.__cause__ = error
+    return wrapped
+
+
 def at(partition: int, offset: int) -> RecordMetadata:
     return RecordMetadata("t", partition, offset, 0, -1, 1)
 
@@ -166,12 +325,22 @@ def at(partition: int, offset: int) -> RecordMetadata:
         ([sent(0, KafkaTimeoutError("late"))], [b"0"], "said to be not written, and is: [(0, 0)]"),
         ([sent(0, ValueError("bug"))], [], "failed with an error that is not Kafka's"),
         ([sent(0, at(0, 1)), sent(1, at(0, 0))], [b"1", b"0"], "record 0/1 was called in after record 0/0"),
+        ([sent(0, at(0, 0), refused=(TypeError,))], [b"0"], "was to be refused and is in the log"),
+        ([sent(0, at(0, -1), refused=(TypeError,))], [b"0"], "was to be refused and is in the log"),
+        (
+            [sent(0, KafkaTimeoutError("late"), refused=(TypeError,))],
+            [],
+            "was to be refused with (<class 'TypeError'>,)",
+        ),
+        ([sent(0, ValueError("other"), refused=HARM)], [], "was to be refused with LookupError()"),
+        ([sent(0, at(0, 0), chosen=1)], [b"0"], "is in partition 0; the partitioner said 1"),
         ([sent(0, at(0, 0), seconds=3.2)], [b"0"], "had its outcome after 3.200 s; the limit is 3.010 s"),
     ],
 )
 def test_the_checker_tells_each_broken_promise(records: list[Sent], log: list[bytes], finding: str) -> None:
-    (found,) = check_records(records, {0: log, 1: []}, OPTIONS)
-    assert finding in found
+    found = list(check_records(records, {0: log, 1: []}, OPTIONS))
+    assert any(finding in each for each in found)
+    assert len(found) == 1 or records[0].refused  # one that should have been refused breaks more than one promise
 
 
 def test_the_checker_takes_what_is_promised() -> None:
@@ -183,8 +352,20 @@ def test_the_checker_takes_what_is_promised() -> None:
         sent(3, is_cancelled=True),
         sent(4, KafkaTimeoutError("refused")),
         sent(5, at(0, -1)),
+        sent(6, TypeError("odd"), refused=(TypeError,)),
+        sent(7, ProducerClosedError(), refused=(TypeError,)),
+        sent(8, HARM, refused=HARM),
+        sent(9, caused_by(HARM), refused=HARM),
+        sent(10, refused=HARM, is_cancelled=True),
+        sent(11, at(1, 0), chosen=1),
     ]
-    assert list(check_records(records, {0: [b"0", b"1", b"3", b"5"]}, OPTIONS)) == []
+    assert list(check_records(records, {0: [b"0", b"1", b"3", b"5"], 1: [b"11"]}, OPTIONS)) == []
+
+
+def test_headers_are_what_was_given() -> None:
+    (found,) = check_headers([sent(0, headers=(("a", b""),)), sent(1)], {b"0": (), b"1": (("b", None),)})
+    assert found == "record 0/0 has headers (), and was given (('a', b''),)"
+    assert not list(check_headers([sent(0, headers=(("a", b""),))], {}))
 
 
 def test_without_idempotence_a_record_may_be_repeated_but_not_lost() -> None:

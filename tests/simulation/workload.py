@@ -1,4 +1,5 @@
-"""What users do with a producer, drawn from one `random.Random`: every way of sending, many tasks, cancelled anywhere.
+"""What users do with a producer, drawn from one `random.Random`: every way of sending, many tasks, cancelled anywhere,
+with some calls whose arguments are odd, and through hooks of which some are hostile.
 
 Each record has a value of its own, and a `Sent` that says when it was called in, as which, and what was told of it. A
 cancelled call is one whose outcome nobody was told.
@@ -10,15 +11,18 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Coroutine, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow
 
-from aiokafkapy import KafkaProducer, RecordMetadata
+from aiokafkapy import KafkaProducer, ProducerRecord, RecordMetadata
+from aiokafkapy.common import Headers
 from aiokafkapy.errors import BufferExhaustedError, KafkaError, MetadataNotReadyError
 from aiokafkapy.producer.tables.table_metadata import TableMetadata
 
+from .hooks import Hooks
+from .odd_arguments import ODD_ARGUMENTS
 from .simulated_cluster import TOPIC
 
 __all__ = ["Sent", "Workload", "producer_options"]
@@ -26,7 +30,10 @@ __all__ = ["Sent", "Workload", "producer_options"]
 
 @dataclass(eq=False)
 class Sent:
-    """One record. `outcome` is None until something was told; `bulk` is the `send_many` that it was in, 0 for none."""
+    """One record. `outcome` is None until something was told; `bulk` is the `send_many` that it was in, 0 for none.
+
+    One that is `refused`, by that error of a hook or by one of those types, must fail with it. `headers` None: any.
+    """
 
     producer: int
     order: int
@@ -36,6 +43,12 @@ class Sent:
     outcome: RecordMetadata | BaseException | None = None
     ended: float = 0.0
     is_cancelled: bool = False
+    # What hooks and odd arguments make of it
+    is_calm: bool = False
+    refused: BaseException | tuple[type[BaseException], ...] | None = None
+    chosen: int | None = None
+    headers: Headers | None = None
+    task: asyncio.Task[Any] | None = field(default=None, repr=False)
 
 
 def producer_options(chance: random.Random) -> dict[str, Any]:
@@ -76,6 +89,7 @@ class Workload:
         chance: random.Random,
         partitions: int,
         duration: float,
+        hooks: Hooks,
     ) -> None:
         """Users who are at it for about `duration` seconds, or are done at once."""
         self.sent: list[Sent] = []
@@ -83,15 +97,19 @@ class Workload:
         self._producer = producer
         self._chance = chance
         self._partitions = partitions
+        self._hooks = hooks
         self._loop = asyncio.get_running_loop()
         self._bulks = 0
         self._children: set[asyncio.Task[None]] = set()
         self._way = chance.choice(("mixed", "mixed", "mixed", "send", "enqueue", "many", "arrow"))
+        self._can_send_tables = not (hooks.key_serializer or hooks.value_serializer)
+        self._oddness = chance.choice((0.0, 0.0, 0.1, 0.5))
         self._operations = chance.choice((5, 20, 60))
         self._pause = chance.choice((0.0, 0.001, duration, duration, duration)) / self._operations
         self._is_cancelling = chance.random() < 0.4
         self._padding = chance.choice((0, 50, 600))
         self._places = chance.choice(("partition", "key", "sticky", "mixed"))
+        hooks.attach(self)
 
     async def run(self) -> None:
         """Start all users, and wait for the last of them and for all that they began."""
@@ -101,10 +119,19 @@ class Workload:
             await asyncio.wait(self._children)
 
     async def deliver_one(self, partition: int) -> KafkaError | None:
-        """Send one record, alone; what went wrong, if anything did."""
+        """Send one record, alone, and treated well; what went wrong, if anything did."""
+        self._hooks.is_calm = True
         sent = self._new()
         await self._send(sent, {"partition": partition, "key": b"key"})
         return sent.outcome if isinstance(sent.outcome, KafkaError) else None
+
+    def send_inside(self, chance: random.Random) -> None:
+        """Send a record from inside a hook, which may be in the middle of another one's."""
+        place = {"partition": chance.randrange(self._partitions)} if chance.random() < 0.5 else {"key": b"inside"}
+        if chance.random() < 0.5:
+            self._send_nowait(self._new_inside(), place)
+        else:
+            self._begin(self._enqueue_inside(place))
 
     # internals
 
@@ -114,6 +141,10 @@ class Workload:
             way = self._way
             if way == "mixed":
                 way = chance.choice(("send", "send", "enqueue", "enqueue", "nowait", "many", "arrow", "flush"))
+            if chance.random() < self._oddness:
+                way = "odd"
+            elif way == "arrow" and not self._can_send_tables:
+                way = "many"
             operation: Coroutine[Any, Any, None] = getattr(self, f"_use_{way}")()
             if way == "nowait" or chance.random() < 0.3:
                 await operation
@@ -145,39 +176,68 @@ class Workload:
 
     async def _send(self, sent: Sent, place: dict[str, Any]) -> None:
         sent.began = self._loop.time()
+        arguments = {"topic": TOPIC, "value": self._hooks.given(sent), **place}
         with self._telling([sent]):
-            self._tell(sent, await self._producer.send(TOPIC, sent.value, **place))
+            self._tell(sent, await self._producer.send(**arguments))
 
     async def _use_enqueue(self) -> None:
-        sent = self._new()
-        try:
-            delivery = await self._producer.enqueue(TOPIC, sent.value, **self._place())
-        except KafkaError as error:
-            self._tell(sent, error)
-        except asyncio.CancelledError:
-            sent.is_cancelled = True
-            raise
-        else:
+        await self._enqueue(self._new(), self._place())
+
+    async def _enqueue(self, sent: Sent, place: dict[str, Any]) -> None:
+        arguments = {"topic": TOPIC, "value": self._hooks.given(sent), **place}
+        delivery: Any = None
+        with self._telling([sent]):
+            delivery = await self._producer.enqueue(**arguments)
+        if delivery is not None:
             delivery.add_done_callback(lambda done: self._tell_delivery(sent, done))
             if self._chance.random() < 0.3:
                 await asyncio.wait([asyncio.ensure_future(_settled(delivery))])
 
+    async def _enqueue_inside(self, place: dict[str, Any]) -> None:
+        await self._enqueue(self._new_inside(), place)
+
     async def _use_nowait(self) -> None:
         sent = self._new()
-        try:
-            delivery = self._producer.send_nowait(TOPIC, sent.value, **self._place())
-        except (BufferExhaustedError, MetadataNotReadyError) as error:
-            self._tell(sent, error)
+        self._send_nowait(sent, self._place())
+        if isinstance(sent.outcome, BufferExhaustedError | MetadataNotReadyError):
             await asyncio.sleep(0.01)
-        except KafkaError as error:
-            self._tell(sent, error)
-        else:
+
+    def _send_nowait(self, sent: Sent, place: dict[str, Any]) -> None:
+        arguments = {"topic": TOPIC, "value": self._hooks.given(sent), **place}
+        delivery: Any = None
+        with self._telling([sent]):
+            delivery = self._producer.send_nowait(**arguments)
+        if delivery is not None:
             delivery.add_done_callback(lambda done: self._tell_delivery(sent, done))
+
+    async def _use_odd(self) -> None:
+        """A call with an odd argument, in one of the ways."""
+        odd = self._chance.choice(ODD_ARGUMENTS)
+        sent = self._new()
+        sent.is_calm, sent.refused, sent.headers = True, odd.errors, odd.headers
+        arguments = {"value": sent.value, **self._place(), **odd.change(sent.value)}
+        way = self._chance.choice((self._send, self._enqueue, self._send_nowait, self._send_in_bulk))
+        begun = way(sent, arguments)
+        if begun is not None:
+            await begun
+
+    async def _send_in_bulk(self, sent: Sent, place: dict[str, Any]) -> None:
+        """With a record behind it that is as it should be."""
+        self._bulks += 1
+        sent.bulk = self._bulks
+        batch = [sent, self._new(self._bulks)]
+        with self._telling(batch):
+            records = [ProducerRecord(**{"topic": TOPIC, **place}), self._hooks.given(batch[1])]
+            outcomes = await self._producer.send_many(TOPIC, records, return_exceptions=True)
+            for each, outcome in zip(batch, outcomes, strict=True):
+                self._tell(each, outcome)
 
     async def _use_many(self) -> None:
         batch = self._new_bulk()
         with self._telling(batch):
-            outcomes = await self._producer.send_many(TOPIC, [sent.value for sent in batch], return_exceptions=True)
+            outcomes = await self._producer.send_many(
+                TOPIC, [self._hooks.given(sent) for sent in batch], return_exceptions=True
+            )
             for sent, outcome in zip(batch, outcomes, strict=True):
                 self._tell(sent, outcome)
 
@@ -207,8 +267,17 @@ class Workload:
         if self._chance.random() < 0.01:
             padding = 3_000
         value = b"%d/%d " % (self._number, order) + b"." * padding
-        self.sent.append(Sent(self._number, order, value, self._loop.time(), bulk))
-        return self.sent[-1]
+        sent = Sent(self._number, order, value, self._loop.time(), bulk)
+        task = asyncio.current_task()
+        sent.task = task if task in self._children else None
+        self.sent.append(sent)
+        return sent
+
+    def _new_inside(self) -> Sent:
+        self._bulks += 1  # its place among the others is nobody's business
+        sent = self._new(self._bulks)
+        sent.is_calm = True
+        return sent
 
     def _new_bulk(self) -> list[Sent]:
         self._bulks += 1
@@ -227,7 +296,7 @@ class Workload:
         """An error that the call ends with is told of each of its records; a cancelled call tells nothing."""
         try:
             yield
-        except KafkaError as error:
+        except Exception as error:  # whether it may be this one is for the checker to say
             for sent in call:
                 self._tell(sent, error)
         except asyncio.CancelledError:
