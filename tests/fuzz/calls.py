@@ -2,11 +2,11 @@
 are compared by.
 
 An input seeds a plan: a producer with hooks that raise or return nonsense for one topic, and some calls, each with an
-argument or two that no type checker would let pass. `played` makes the calls against a dev broker, raises for a
-finding, and returns what became of each.
+argument or two that no type checker would let pass, or with such that only a broker refuses. `played` makes the calls
+against a dev broker, `made` against any; they raise for a finding, and return what became of each.
 
 Rules: everything follows from the input; no outcome tells of a time, an address or an order of bytes, so that the
-tables of both forms can be compared. `python -m tests.fuzz.calls SEED …` prints them.
+tables of both forms, and the errors of both brokers, can be compared. `python -m tests.fuzz.calls SEED …` prints them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,26 @@ from typing import Any, Final
 
 from aiokafkapy import KafkaProducer, ProducerRecord
 from aiokafkapy.broker import DevBroker
+from aiokafkapy.errors import InvalidRecordError, InvalidTimestampError, RecordTooLargeError
 
-__all__ = ["outcomes_of", "played"]
+__all__ = ["TOPICS", "class_of", "made", "outcomes_of", "played"]
 
 TOPIC: Final = "t"
 GOOD: Final = "good"
 """The topic for which every hook behaves."""
+COMPACTED: Final = "compacted"
+SMALL: Final = "small"
+STAMPED: Final = "stamped"
+TOPICS: Final[dict[str, dict[str, Any]]] = {
+    TOPIC: {},
+    GOOD: {},
+    COMPACTED: {"cleanup_policy": "compact"},
+    SMALL: {"max_message_bytes": 300},
+    STAMPED: {"message_timestamp_type": "LogAppendTime"},
+}
+"""What there must be, with two partitions each, and their configuration."""
+MAX_BLOCK_MS: Final = 1_000
+"""For what is never found: neither the topic nor the partition."""
 PATIENCE: Final = 20.0
 """Seconds within which a good record must be delivered, whatever came before it."""
 
@@ -94,6 +108,18 @@ _FINE: Final[dict[str, tuple[Any, ...]]] = {
     "timestamp_ms": (1_700_000_000_000, 0, None),
     "headers": ([("a", b"1"), ("b", None)], None, ()),
 }
+_EDGES: Final[dict[str, tuple[Any, ...]]] = {
+    "topic": (TOPIC, GOOD, COMPACTED, COMPACTED, SMALL, SMALL, STAMPED),
+    "value": (b"value", None, b"", b"x" * 200, b"x" * 300, b"x" * 1_048_400, b"x" * 1_050_000),
+    "key": (b"key", None, b""),
+    "partition": (0, 1, None),
+    "timestamp_ms": (None, 0, 1_700_000_000_000, 4_000_000_000_000, 2**63 - 1),
+    "headers": (None, [("", b"")], [("a" * 40_000, None)], [("", None)] * 1_000, [("ü", b"x" * 150)]),
+}
+"""What every type checker lets pass, and a producer too; a broker may not."""
+_MISSING: Final = ({"topic": "missing"}, {"partition": 2}, {"topic": "mis.sing"}, {"partition": 2**31 - 1})
+_TOLD_BY_A_BROKER: Final = (RecordTooLargeError, InvalidRecordError, InvalidTimestampError)
+"""Their words tell of a time, or of a partition that chance has chosen."""
 _ERRORS: Final[tuple[Callable[[], BaseException], ...]] = (
     lambda: ValueError("of a hook"), Unprintable, asyncio.CancelledError, GeneratorExit, StopIteration,
     lambda: Ending("of a hook"), lambda: TimeoutError("of a hook"), StopAsyncIteration,
@@ -148,31 +174,50 @@ def outcomes_of(seed: int) -> list[str]:
 
 
 async def played(data: bytes) -> list[str]:
-    """Make the calls of a plan, and see that they harmed nothing."""
+    """Make the calls of a plan against a dev broker, and see that they harmed nothing."""
+    async with DevBroker(auto_create_topics_enable=False) as broker:
+        for name, config in TOPICS.items():
+            broker.create_topic(name, partitions=2, **config)
+        return await made(data, broker.bootstrap_servers)
+
+
+async def made(data: bytes, bootstrap_servers: str, shown: Callable[[BaseException], str] | None = None) -> list[str]:
+    """Make the calls of a plan against a broker that has `TOPICS`, and see that they harmed nothing.
+
+    `shown` says what is told of an error: its type and message, unless given.
+    """
     chance = random.Random(data)
     told: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
     hooks = Hooks(chance)
-    async with DevBroker(auto_create_topics_enable=False) as broker:
-        broker.create_topic(TOPIC, partitions=2)
-        broker.create_topic(GOOD, partitions=2)
-        async with KafkaProducer(broker.bootstrap_servers, **hooks.options()) as producer:
-            outcomes = [await _outcome(_call(producer, chance)) for _ in range(chance.randrange(1, 5))]
-            async with asyncio.timeout(PATIENCE):
-                await producer.send(GOOD, b"fine", key=b"key")
-                await producer.flush()
-            statistics = producer.statistics()
-            assert statistics.accepted == statistics.delivered + statistics.failed, statistics
-            assert producer.state.name == "RUNNING", producer.state
+    options = hooks.options() | {"max_block_ms": MAX_BLOCK_MS, "allow_auto_create_topics": False}
+    async with KafkaProducer(bootstrap_servers, **options) as producer:
+        calls = [_call(producer, chance) for _ in range(chance.randrange(1, 5))]
+        outcomes = [await _outcome(call, shown or _words) for call in calls]
+        async with asyncio.timeout(PATIENCE):
+            await producer.send(GOOD, b"fine", key=b"key")
+            await producer.flush()
+        statistics = producer.statistics()
+        assert statistics.accepted == statistics.delivered + statistics.failed, statistics
+        assert producer.state.name == "RUNNING", producer.state
     assert told == []
     return outcomes
+
+
+def class_of(error: BaseException) -> str:
+    """Of an error that may be told by two brokers in different words."""
+    return type(error).__name__
 
 
 def _call(producer: KafkaProducer[Any, Any], chance: random.Random) -> Callable[[], Any]:
     def odd() -> Any:
         return chance.choice(_ODD)()
 
-    name = chance.choice(("send", "send", "enqueue", "send_nowait", "send_many", "send_arrow", "other"))
+    name = chance.choice(("send", "send", "enqueue", "send_nowait", "send_many", "send_arrow", "other", "edge", "edge"))
+    if name == "edge":
+        edges = {argument: chance.choice(values) for argument, values in _EDGES.items()}
+        edges |= chance.choice(_MISSING) if chance.random() < 0.05 else {}
+        return lambda: producer.send(**edges)
     if name == "other":
         method = getattr(producer, chance.choice(("partitions_for", "flush", "close", "ping")))
         argument = odd()
@@ -200,22 +245,24 @@ def _table() -> Any:
     return pyarrow.table({"value": [b"x", b"y"], "partition": [0, 1]})
 
 
-async def _outcome(call: Callable[[], Any]) -> str:
+async def _outcome(call: Callable[[], Any], shown: Callable[[BaseException], str]) -> str:
     """In words: what was returned, or the type and message of what was raised."""
     try:
         found = call()
         for _ in range(2):  # a call may return a delivery
             found = await found if hasattr(found, "__await__") else found
     except BaseException as error:
-        if isinstance(error, KeyboardInterrupt | SystemExit | asyncio.TimeoutError):
+        if isinstance(error, KeyboardInterrupt | SystemExit):
             raise
-        return _words(error)
+        return shown(error)
     if hasattr(found, "__iter__") and not isinstance(found, tuple):
-        return str([_words(each) if isinstance(each, BaseException) else type(each).__name__ for each in found])
+        return str([shown(each) if isinstance(each, BaseException) else type(each).__name__ for each in found])
     return type(found).__name__
 
 
 def _words(error: BaseException) -> str:
+    if isinstance(error, _TOLD_BY_A_BROKER):
+        return class_of(error)
     try:
         text = str(error)
     except LookupError:

@@ -12,7 +12,7 @@ import pytest
 
 import aiokafkapy
 
-PLANS = [str(seed) for seed in range(120)]
+PLANS = [str(seed) for seed in range(160)]
 
 
 def outcomes(interpreted: str) -> list[list[str]]:

@@ -32,10 +32,12 @@ def batch(
     producer: tuple[int, int, int] = (-1, -1, -1),
     *,
     key: bytes | None = b"k",
+    keys: Sequence[bytes | None] | None = None,
     timestamps: Sequence[int] | None = None,
 ) -> bytes:
     builder = RecordBatchBuilder(2**24)
     for index, value in enumerate(values):
+        key = key if keys is None else keys[index]
         builder.try_append(NOW_MS if timestamps is None else timestamps[index], key, value, ())
     builder.seal(0)
     builder.stamp(*producer)
@@ -170,6 +172,9 @@ async def record_errors(client: RawClient, topic: str) -> Any:
     future = 4_000_000_000_000
     return [
         await produce(client, topic, batch([b"a", b"b"], key=None)),
+        await produce(client, topic, batch([b"a", b"b"], key=None, timestamps=[1, future])),
+        await produce(client, topic, batch([b"a", b"b"], keys=[None, b"k"], timestamps=[future, future])),
+        await produce(client, topic, batch([b"a", b"b"], keys=[None, b"k"], timestamps=[future, 1])),
         await produce(client, topic, batch([b"a", b"b", b"c"], timestamps=[1, future, 2])),
         await produce(client, topic, batch([b"a"])),
     ]

@@ -72,38 +72,31 @@ def validate_batch(batch: RecordBatch, config: TopicConfig, name: str) -> None:
 
 
 def validate_records(batch: RecordBatch, config: TopicConfig, name: str, now_ms: int) -> None:
-    """Check the times of the records, and on a compacted topic their keys.
+    """Check on a compacted topic the records' keys, and their times.
 
-    Raises InvalidTimestampError, RejectedTimestamps, RejectedRecords.
+    Of a record without a key the time is not looked at; one wrong time makes the error of all that of times. Raises
+    InvalidTimestampError, RejectedTimestamps, RejectedRecords.
     """
-    if not config.uses_log_append_time:
-        _validate_timestamps(batch, config, name, now_ms)
-    if config.is_compacted:
-        _validate_keys(batch, name)
-
-
-def _validate_timestamps(batch: RecordBatch, config: TopicConfig, name: str, now_ms: int) -> None:
-    if batch.has_append_time:
-        raise InvalidTimestampError(f"Invalid timestamp type in message of {name}: LogAppendTime is the broker's.")
     oldest, newest = now_ms - config.timestamp_before_max_ms, now_ms + config.timestamp_after_max_ms
-    # The header says whether it is worth decoding anything: a batch out of range is rare.
-    if batch.max_timestamp <= newest and (oldest <= 0 or batch.base_timestamp >= oldest):
+    is_in_time = True
+    if not config.uses_log_append_time:
+        if batch.has_append_time:
+            raise InvalidTimestampError(f"Invalid timestamp type in message of {name}: LogAppendTime is the broker's.")
+        # The header says whether it is worth decoding anything: a batch out of range is rare.
+        is_in_time = batch.max_timestamp <= newest and (oldest <= 0 or batch.base_timestamp >= oldest)
+    if is_in_time and not config.is_compacted:
         return
-    errors = [
-        (index, f"Timestamp {record.timestamp_ms} of message {index} should be within [{oldest}, {newest}]")
-        for index, record in enumerate(batch.records())
-        if record.timestamp_ms != NO_TIMESTAMP and not oldest <= record.timestamp_ms <= newest
-    ]
-    if errors:
+    errors: list[tuple[int, str]] = []
+    has_wrong_time = False
+    for index, record in enumerate(batch.records()):
+        if config.is_compacted and record.key is None:
+            errors.append((index, f"Compacted topic cannot accept message without key in topic partition {name}."))
+        elif not is_in_time and record.timestamp_ms != NO_TIMESTAMP and not oldest <= record.timestamp_ms <= newest:
+            text = f"Timestamp {record.timestamp_ms} of message {index} should be within [{oldest}, {newest}]"
+            errors.append((index, text))
+            has_wrong_time = True
+    if has_wrong_time:
         raise RejectedTimestamps("One or more records have been rejected due to invalid timestamp", errors)
-
-
-def _validate_keys(batch: RecordBatch, name: str) -> None:
-    errors = [
-        (index, f"Compacted topic cannot accept message without key in topic partition {name}.")
-        for index, record in enumerate(batch.records())
-        if record.key is None
-    ]
     if errors:
         raise RejectedRecords(
             f"One or more records have been rejected due to {len(errors)} record errors in total, and only showing the "
