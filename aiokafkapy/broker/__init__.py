@@ -13,10 +13,11 @@ if TYPE_CHECKING:
     from .config import BrokerConfig
     from .controls import Controls
     from .dev_broker import DevBroker
+    from .listeners import Listener
 
-__all__ = ["BrokerConfig", "Controls", "DevBroker"]
+__all__ = ["BrokerConfig", "Controls", "DevBroker", "Listener"]
 
-_HOMES = {"BrokerConfig": "config", "Controls": "controls", "DevBroker": "dev_broker"}
+_HOMES = {"BrokerConfig": "config", "Controls": "controls", "DevBroker": "dev_broker", "Listener": "listeners"}
 
 
 def __getattr__(name: str) -> Any:

@@ -11,10 +11,12 @@ Rules:
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+import ssl
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic_core import ErrorDetails
 
 from ..errors import ConfigurationError
 
@@ -24,7 +26,7 @@ __all__ = ["BrokerConfig"]
 class BrokerConfig(BaseModel):
     """Immutable; built by `DevBroker(**config)` through `BrokerConfig.of`."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     # Sockets and threads (here: tasks)
     num_network_threads: int = Field(3, ge=1)
@@ -40,6 +42,21 @@ class BrokerConfig(BaseModel):
     max_connections_per_ip: int = Field(2_147_483_647, ge=0)
     max_connections_per_ip_overrides: Mapping[str, int] = Field(default_factory=dict)
     max_connection_creation_rate: float = Field(2_147_483_647, gt=0)
+
+    # TLS; a listener may have its own of these. Unlike Kafka's broker, ours has no JKS.
+    ssl_keystore_location: str | None = None
+    ssl_keystore_certificate_chain: str | None = None
+    ssl_keystore_key: str | None = Field(None, repr=False)
+    ssl_key_password: str | None = Field(None, repr=False)
+    ssl_truststore_location: str | None = None
+    ssl_truststore_certificates: str | None = None
+    ssl_client_auth: Literal["none", "requested", "required"] = "none"
+    ssl_principal_mapping_rules: str = "DEFAULT"
+    ssl_enabled_protocols: Sequence[str] = ("TLSv1.2", "TLSv1.3")
+    ssl_cipher_suites: Sequence[str] | None = None
+    ssl_crl_location: str | None = None
+    ssl_endpoint_identification_algorithm: str = ""  # a client's affair; who connects to us has no host name to check
+    ssl_context: ssl.SSLContext | None = Field(None, repr=False)
 
     # Topics
     auto_create_topics_enable: bool = True
@@ -88,7 +105,16 @@ class BrokerConfig(BaseModel):
         try:
             return cls(**options)
         except ValidationError as error:
-            raise ConfigurationError(_readable(error)) from None
+            raise ConfigurationError("; ".join(map(_readable, error.errors()))) from None
+
+    def given_options(self) -> dict[str, Any]:
+        """The options that were given, as they were given."""
+        return {name: getattr(self, name) for name in self.model_fields_set}
+
+    @classmethod
+    def is_secret(cls, name: str) -> bool:
+        """Whether an option's value may be shown to nobody."""
+        return not cls.model_fields[name].repr
 
 
 def _did_you_mean(name: str, known: list[str]) -> str:
@@ -96,5 +122,7 @@ def _did_you_mean(name: str, known: list[str]) -> str:
     return f"; did you mean {nearest[0]!r}?" if nearest else ""
 
 
-def _readable(error: ValidationError) -> str:
-    return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']} (got {e['input']!r})" for e in error.errors())
+def _readable(error: ErrorDetails) -> str:
+    is_secret = BrokerConfig.is_secret(str(error["loc"][0]))
+    given = "" if is_secret else f" (got {error['input']!r})"
+    return f"{'.'.join(map(str, error['loc']))}: {error['msg']}{given}"

@@ -21,7 +21,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ..common import Node
 from ..protocol.api import ApiKey
@@ -36,17 +36,22 @@ if TYPE_CHECKING:
     from .storage.producer_state import ProducerIdManager
     from .storage.topics import Partition, TopicRegistry
 
-__all__ = ["BrokerState", "ConnectionInfo", "RequestContext"]
+__all__ = ["ANONYMOUS", "BrokerState", "ConnectionInfo", "RequestContext"]
+
+ANONYMOUS: Final = "User:ANONYMOUS"
+"""The principal of who has not said who they are."""
 
 
 @dataclass(slots=True, frozen=True)
 class ConnectionInfo:
-    """The other end of a connection: enough for quotas, member host names and log lines."""
+    """The other end of a connection: enough for quotas, member host names, rights and log lines."""
 
     connection_id: str
     listener: str
     remote_host: str
     remote_port: int
+    security_protocol: str = "PLAINTEXT"
+    principal: str = ANONYMOUS
 
 
 @dataclass(slots=True)
@@ -62,9 +67,11 @@ class BrokerState:
     faults: Faults
     loop: asyncio.AbstractEventLoop
 
-    # Every node of the cluster by id, and those of them that are running; a stopped node keeps its address.
+    # Every node of the cluster by id, and those of them that are running; a stopped node keeps its address. Both have
+    # the first listener's addresses; `advertised` has those of every listener, by its name.
     all_nodes: dict[int, Node] = field(default_factory=dict)
     running_nodes: dict[int, Node] = field(default_factory=dict)
+    advertised: dict[str, dict[int, Node]] = field(default_factory=dict)
 
     def now(self) -> float:
         """Loop time in seconds: for deadlines."""
@@ -147,6 +154,10 @@ class RequestContext:
         if code:
             raise broker_error(code)
 
+    def node(self, node_id: int) -> Node:
+        """A node with the address of the listener that the request came by; one that does not run has it too."""
+        return self.state.advertised[self.connection.listener][node_id]
+
     def nodes(self) -> Sequence[Node]:
-        """The nodes that run, by ascending id."""
-        return [self.state.running_nodes[node_id] for node_id in self.state.running_node_ids]
+        """The nodes that run, by ascending id, with the addresses of the listener that the request came by."""
+        return [self.node(node_id) for node_id in self.state.running_node_ids]

@@ -1,6 +1,6 @@
 """`DevBroker`: a Kafka cluster inside this process, for tests and laptops.
 
-Owns the nodes and the cluster's state, on which `controls` acts. Each node is a listener with its own
+Owns the nodes and the cluster's state, on which `controls` acts. Each node has all listeners, with its own
 SocketServer, RequestChannel and handlers; topics, logs and groups are shared, so a leader is only an id and an epoch.
 It must not know any API. Kafka's counterpart is `KafkaRaftServer`, or `KafkaClusterTestKit` of its tests.
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -25,6 +25,7 @@ from .context import BrokerState
 from .controls import Controls
 from .coordination.groups import GroupCoordinator
 from .coordination.purgatory import Purgatory
+from .listeners import DEFAULT_LISTENER, Endpoint, Listener, Listeners, endpoints_of
 from .network.request_channel import RequestChannel
 from .network.request_handler import KafkaRequestHandlerPool
 from .network.socket_server import SocketServer
@@ -41,6 +42,9 @@ class DevBroker:
     `port=0` takes free ports, another one is node 1's and the others follow. With `data_dir` topics, records, offsets
     and the cluster id survive, else everything is in memory. Clients are told to connect to `advertised_host`
     when it is not `host`. `config` has Kafka's broker options with underscores (`auto_create_topics_enable=False`).
+
+    `listeners={"PLAINTEXT": "127.0.0.1:0", "SSL": "127.0.0.1:0"}` has every node listen on each of them, instead of on
+    `host` and `port`; a name of your own says its protocol: `{"INTERNAL": "SASL_SSL://0.0.0.0:9094"}`, or a `Listener`.
     """
 
     def __init__(
@@ -51,20 +55,27 @@ class DevBroker:
         port: int = 0,
         *,
         advertised_host: str | None = None,
+        listeners: Listeners | None = None,
         **config: Any,
     ) -> None:
         """No I/O, and no running loop needed. ConfigurationError for a wrong option."""
         if nodes < 1:
             raise ConfigurationError(f"nodes={nodes}: a broker has at least one node")
-        if port and port + nodes - 1 > 65_535:
-            raise ConfigurationError(f"port={port}: the last of {nodes} nodes would have a port over 65535")
+        if listeners is not None and (host, port) != ("127.0.0.1", 0):
+            raise ConfigurationError(
+                f"host={host!r}, port={port}: with listeners each has its own; write them there, as 'host:port'"
+            )
+        if listeners is None:
+            listeners = {DEFAULT_LISTENER: Listener(DEFAULT_LISTENER, host, port)}
         self.config = BrokerConfig.of(**config)
+        self._endpoints = endpoints_of(listeners, self.config, nodes, advertised_host)
         self.controls = Controls(self)
         self._node_ids = list(range(1, nodes + 1))
         self._data_dir = None if data_dir is None else Path(data_dir)
-        self._host = host
-        self._advertised_host = advertised_host or ("127.0.0.1" if host in ("", "0.0.0.0", "::") else host)
-        self._ports = {node_id: port and port + node_id - 1 for node_id in self._node_ids}
+        self._ports = {
+            node_id: {name: endpoint.port_of(node_id) for name, endpoint in self._endpoints.items()}
+            for node_id in self._node_ids
+        }
         self._running: dict[int, _BrokerNode] = {}
         self._stopping: list[_BrokerNode] = []
         self._stalled: set[int] = set()
@@ -123,8 +134,18 @@ class DevBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port` of every node, also of those that are stopped, for a client's configuration."""
-        return ",".join(f"{_bracketed(node.host)}:{node.port}" for node in self.nodes)
+        """`host:port` of every node, also of those that are stopped, for a client's configuration.
+
+        With several listeners these are the addresses of the first.
+        """
+        return self.bootstrap_servers_of(next(iter(self._endpoints)))
+
+    def bootstrap_servers_of(self, listener: str) -> str:
+        """The addresses of one listener. ValueError when there is none of this name."""
+        nodes = self.state.advertised.get(listener)
+        if nodes is None:
+            raise ValueError(f"there is no listener {listener!r}: the listeners are {', '.join(self._endpoints)}")
+        return ",".join(f"{_bracketed(nodes[each].host)}:{nodes[each].port}" for each in self._node_ids)
 
     @property
     def nodes(self) -> list[Node]:
@@ -245,13 +266,17 @@ class DevBroker:
             raise
 
     def _start_node(self, node_id: int) -> None:
-        node = _BrokerNode(node_id, self.state)
+        node = _BrokerNode(node_id, self.state, list(self._endpoints.values()))
         node.server.is_stalled = node_id in self._stalled
-        port = node.start(self._host, self._ports[node_id])
-        self._ports[node_id] = port
+        self._ports[node_id] = node.start(self._ports[node_id])
         self._running[node_id] = node
-        address = Node(node_id, self._advertised_host, port)
-        self.state.all_nodes[node_id] = self.state.running_nodes[node_id] = address
+        self._advertise(self.state, node_id)
+
+    def _advertise(self, state: BrokerState, node_id: int) -> None:
+        for name, endpoint in reversed(self._endpoints.items()):
+            address = Node(node_id, endpoint.advertised_host, self._ports[node_id][name])
+            state.advertised.setdefault(name, {})[node_id] = address
+            state.all_nodes[node_id] = state.running_nodes[node_id] = address  # at the end the first listener's
 
     def _stop_node(self, node_id: int, state: BrokerState) -> None:
         node = self._running.pop(node_id)
@@ -289,15 +314,15 @@ class _BrokerNode:
 
     __slots__ = ("channel", "handlers", "server")
 
-    def __init__(self, node_id: int, state: BrokerState) -> None:
+    def __init__(self, node_id: int, state: BrokerState, endpoints: Sequence[Endpoint]) -> None:
         self.channel = RequestChannel(state.config.queued_max_requests)
-        self.server = SocketServer(state.config, self.channel)
+        self.server = SocketServer(state.config, self.channel, endpoints)
         self.handlers = KafkaRequestHandlerPool(node_id, state, self.channel)
 
-    def start(self, host: str, port: int) -> int:
-        bound_port = self.server.start(host, port)
+    def start(self, ports: Mapping[str, int]) -> dict[str, int]:
+        bound_ports = self.server.start(ports)
         self.handlers.start()
-        return bound_port
+        return bound_ports
 
     def stop(self) -> None:
         self.server.stop()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -47,7 +47,9 @@ def broker(
 ) -> None:
     """Run an embedded Kafka broker until Ctrl-C: the real protocol, for clients in any language, without a JVM."""
     wanted = dict(_parse_topic(entry) for entry in topic or ())
-    options = {name.replace(".", "_"): _as_option(text) for name, text in parse_pairs(config, "--config").items()}
+    given = parse_pairs(config, "--config")
+    given = parse_pairs(config, "--config")
+    options: dict[str, Any] = {name.replace(".", "_"): _as_option(text) for name, text in given.items()}
 
     async def command(stop: Stop) -> int:
         from ..broker import DevBroker

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import ssl
 import struct
 from collections.abc import Sequence
 from types import TracebackType
@@ -30,13 +31,14 @@ ENDLESS = 1_000
 class RawClient:
     """`async with RawClient(node) as client: body = await client.call(ApiKey.METADATA, 13, topics=None)`."""
 
-    def __init__(self, node: Node, client_id: str = "raw") -> None:
+    def __init__(self, node: Node, client_id: str = "raw", tls: ssl.SSLContext | None = None) -> None:
         self.node = node
+        self._tls = tls
         self._client_id = client_id
         self._correlation_id = 0
 
     async def __aenter__(self) -> Self:
-        self.reader, self.writer = await asyncio.open_connection(self.node.host, self.node.port)
+        self.reader, self.writer = await asyncio.open_connection(self.node.host, self.node.port, ssl=self._tls)
         return self
 
     async def __aexit__(
@@ -45,7 +47,7 @@ class RawClient:
         self.writer.transport.abort()
         try:
             await self.writer.wait_closed()
-        except ConnectionError:
+        except (ConnectionError, ssl.SSLError):
             pass
 
     async def call(self, api: int, version: int, **fields: Any) -> Any:

@@ -31,12 +31,12 @@ def handle(context: RequestContext, body: Body) -> Body:
         endpoint_type=_BROKERS,
         brokers=[
             {
-                "broker_id": node_id,
+                "broker_id": node.node_id,
                 "host": node.host,
                 "port": node.port,
-                "is_fenced": node_id not in state.running_nodes,
+                "is_fenced": node.node_id not in state.running_nodes,
             }
-            for node_id, node in sorted(shown.items())
+            for node in map(context.node, sorted(shown))
         ],
         cluster_authorized_operations=-(2**31),
     )

@@ -74,22 +74,31 @@ def _of_broker(config: BrokerConfig) -> list[dict[str, Any]]:
     return [
         _entry(
             name.replace("_", "."),
-            None if value is None else str(value).lower() if isinstance(value, bool) else str(value),
+            None if value is None or config.is_secret(name) else _text(value),
             _STATIC_BROKER if name in config.model_fields_set else _DEFAULT,
             _STRING,
             is_read_only=True,
+            is_sensitive=config.is_secret(name),
         )
         for name, value in config
     ]
 
 
-def _entry(name: str, value: str | None, source: int, type_code: int, *, is_read_only: bool) -> dict[str, Any]:
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+
+
+def _entry(
+    name: str, value: str | None, source: int, type_code: int, *, is_read_only: bool, is_sensitive: bool = False
+) -> dict[str, Any]:
     return {
         "name": name,
         "value": value,
         "read_only": is_read_only,
         "config_source": source,
-        "is_sensitive": False,
+        "is_sensitive": is_sensitive,
         "synonyms": [{"name": name, "value": value, "source": source}],
         "config_type": type_code,
     }

@@ -42,7 +42,8 @@ def _find(context: RequestContext, key: str, key_type: int) -> dict[str, Any]:
     node = context.state.coordinator_for(key)
     if node is None:
         return _failed(key, CoordinatorNotAvailableError())
-    return {"key": key, "node_id": node.node_id, "host": node.host, "port": node.port, "error_code": 0}
+    address = context.node(node.node_id)
+    return {"key": key, "node_id": node.node_id, "host": address.host, "port": address.port, "error_code": 0}
 
 
 def _failed(key: str, error: KafkaError) -> dict[str, Any]:

@@ -70,9 +70,9 @@ def current_leader(partition: Partition) -> dict[str, int]:
 
 def node_endpoints(context: RequestContext, partitions: Iterable[Partition]) -> list[dict[str, Any]]:
     """The addresses of these partitions' leaders, each once."""
-    nodes = context.state.running_nodes
-    leaders = {partition.leader for partition in partitions if partition.leader in nodes}
+    leaders = {partition.leader for partition in partitions}
     return [
-        {"node_id": node_id, "host": nodes[node_id].host, "port": nodes[node_id].port}
-        for node_id in sorted(node_id for node_id in leaders if node_id is not None)
+        {"node_id": node.node_id, "host": node.host, "port": node.port}
+        for node in context.nodes()
+        if node.node_id in leaders
     ]

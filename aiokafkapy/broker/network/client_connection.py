@@ -108,6 +108,11 @@ class ClientConnection(asyncio.Protocol):
         """Whether nothing can be read or written any more."""
         return self.state is MuteState.CLOSED
 
+    @property
+    def was_connected(self) -> bool:
+        """Whether it was ever set up, and so is counted out by `on_disconnected`."""
+        return self._transport is not None
+
     def send(self, response: Response) -> None:
         """Write the response of the request in progress; `on_sent` is called once it has left our buffer."""
         if self.is_closed or self._transport is None:
@@ -162,7 +167,8 @@ class ClientConnection(asyncio.Protocol):
         """Every byte in the buffer counts as unsent, so that a client which does not read is not served further."""
         # A cast, not a check: uvloop's transports are no asyncio.Transport.
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=0)
+        # 1, not 0: with 0 a transport with TLS takes an empty buffer for one that is too full.
+        self._transport.set_write_buffer_limits(high=1, low=0)
         self._owner.on_connected(self)
         # Not at once: uvloop starts to read after this call, even if reading was paused in it.
         asyncio.get_running_loop().call_soon(self.update_reading)

@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from ..config import BrokerConfig
 from .client_quotas import SampledRate
@@ -33,10 +34,12 @@ class TooManyConnectionsError(Exception):
 class ConnectionQuotas:
     """The counts; every `increase` has exactly one `decrease`."""
 
-    __slots__ = ("_by_address", "_by_listener", "_config", "_creation_rate", "_slot_waiters", "total")
+    __slots__ = ("_by_address", "_by_listener", "_config", "_creation_rate", "_limits", "_slot_waiters", "total")
 
-    def __init__(self, config: BrokerConfig) -> None:
+    def __init__(self, config: BrokerConfig, listener_limits: Mapping[str, int] = MappingProxyType({})) -> None:
+        """`listener_limits` has the most connections of the listeners whose own options say so."""
         self._config = config
+        self._limits = listener_limits
         self.total = 0
         self._by_listener: Counter[str] = Counter()
         self._by_address: Counter[str] = Counter()
@@ -47,7 +50,7 @@ class ConnectionQuotas:
         """Seconds the listener's Acceptor must wait before it accepts: 0.0 now, inf until `when_slot_is_free` calls."""
         if self.total >= self._config.max_connections:
             return math.inf
-        if self._by_listener[listener] >= self._config.listener_max_connections:
+        if self._by_listener[listener] >= self._limits.get(listener, self._config.listener_max_connections):
             return math.inf
         return self._creation_rate.throttle_time(self._config.max_connection_creation_rate, now)
 

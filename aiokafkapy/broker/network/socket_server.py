@@ -1,35 +1,46 @@
 """The network half of one node: an Acceptor, Processors, and the queues between them and the request handlers.
 
-`SocketServer` owns the listening socket (Acceptor), N Processors and the RequestChannel. It must not know the content
-of a request: it moves frames. Kafka's counterparts are `SocketServer`, `Acceptor` and `Processor`; in place of threads
-and selectors there are one reader callback, N tasks and one `asyncio.Protocol` per connection. The names, the bounds,
-the round robin and the muting are Kafka's.
+`SocketServer` owns the listeners, each with its listening socket (Acceptor) and N Processors, and the RequestChannel.
+It must not know the content of a request: it moves frames. Kafka's counterparts are `SocketServer`, `Acceptor` and
+`Processor`; in place of threads and selectors there are one reader callback, N tasks and one `asyncio.Protocol` per
+connection. The names, the bounds, the round robin and the muting are Kafka's.
 
 Rules:
 - everything between two parts is a bounded queue, and a part that finds one full takes no more: the Acceptor stops
   accepting, a Processor stops reading;
 - starting and stopping are synchronous, so a test can stop a node between two lines; only waiting for the tasks to be
   gone (`wait_stopped`) is not;
-- nothing polls: every task waits for an event that another part sets.
+- nothing polls: every task waits for an event that another part sets;
+- a TLS handshake is a task beside its Processor. It counts against the quotas from the start and ends within a time,
+  and a failed one closes its own connection only.
+
+Event: `broker.tls_handshake_failed` (warning, about ten lines a minute for each listener).
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import math
 import socket
+import ssl
 import time
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from ...observability import RateLimitedLogger, get_logger
 from ..config import BrokerConfig
 from ..context import ConnectionInfo
+from ..listeners import Endpoint
 from .client_connection import ClientConnection
 from .connection_quotas import ConnectionQuotas, TooManyConnectionsError
 from .request_channel import Request, RequestChannel, Response, ResponseAction
 
 __all__ = ["Acceptor", "ConnectionMetrics", "Processor", "SocketServer"]
+
+logger = get_logger(__name__)
 
 # Kafka's Processor.ConnectionQueueSize.
 CONNECTION_QUEUE_SIZE = 20
@@ -40,7 +51,8 @@ ACCEPTS_PER_TURN = 64
 # Out of file descriptors: accepting again at once would spin (asyncio's own servers wait as long).
 ACCEPT_RETRY_DELAY = 1.0
 
-LISTENER = "PLAINTEXT"
+# A TLS handshake that takes longer is given up, so that half-open ones do not hold their places for ever.
+TLS_HANDSHAKE_TIMEOUT = 30.0
 
 
 @dataclass(slots=True)
@@ -52,46 +64,83 @@ class ConnectionMetrics:
     disconnected: int = 0  # ended for any reason
     expired: int = 0  # closed by us because they were idle
     invalid: int = 0  # closed by us because of a frame's size
+    failed_authentications: int = 0  # TLS handshakes and SASL exchanges
 
 
 class SocketServer:
-    """One node's listener and everything behind it. `is_stalled`: reads nothing, writes nothing (a fault)."""
+    """One node's listeners and everything behind them. `is_stalled`: reads nothing, writes nothing (a fault)."""
 
-    def __init__(self, config: BrokerConfig, request_channel: RequestChannel) -> None:
-        self.config = config
+    def __init__(self, config: BrokerConfig, request_channel: RequestChannel, endpoints: Sequence[Endpoint]) -> None:
+        limits = {endpoint.name: endpoint.config.listener_max_connections for endpoint in endpoints}
         self.request_channel = request_channel
-        self.quotas = ConnectionQuotas(config)
+        self.quotas = ConnectionQuotas(config, limits)
         self.metrics = ConnectionMetrics()
         self.is_stalled = False
-        self.processors = [Processor(number, self) for number in range(config.num_network_threads)]
-        self._acceptor: Acceptor | None = None
+        self._endpoints = endpoints
+        # Each listener has its own, as in Kafka: num.network.threads is their number for each.
+        self._processors = {
+            endpoint.name: [Processor(number, self, endpoint) for number in range(config.num_network_threads)]
+            for endpoint in endpoints
+        }
+        self.processors = [processor for processors in self._processors.values() for processor in processors]
+        self._acceptors: list[Acceptor] = []
         self._tasks: list[asyncio.Task[None]] = []
+        self._client_errors = RateLimitedLogger(logger)
 
-    def start(self, host: str, port: int) -> int:
-        """Listen and return the port (a free one for 0). OSError, and nothing left behind, when that cannot be."""
-        listener = _listening_socket(host, port, self.config)
-        self._acceptor = Acceptor(listener, self.processors, self.quotas, self.metrics, self.config)
-        self._acceptor.start()
-        self._tasks = [asyncio.create_task(p.run(), name=f"kafka-processor-{p.number}") for p in self.processors]
-        return int(listener.getsockname()[1])
+    def start(self, ports: Mapping[str, int]) -> dict[str, int]:
+        """Listen on these ports (0: a free one) by listener, and return them.
+
+        Raises OSError when one cannot be had, and ConfigurationError when a certificate cannot be read; nothing is left
+        behind then.
+        """
+        listening: dict[str, socket.socket] = {}
+        try:
+            for each in self._endpoints:
+                if each.tls is not None:
+                    each.tls.context()
+                listening[each.name] = _listening_socket(each.host, ports[each.name], each.config)
+        except BaseException:
+            for listener in listening.values():
+                listener.close()
+            raise
+        for each, listener in zip(self._endpoints, listening.values(), strict=True):
+            acceptor = Acceptor(listener, self._processors[each.name], self.quotas, self.metrics, each)
+            acceptor.start()
+            self._acceptors.append(acceptor)
+        self._tasks = [asyncio.create_task(each.run(), name=f"kafka-processor-{each.name}") for each in self.processors]
+        return {name: int(listener.getsockname()[1]) for name, listener in listening.items()}
 
     def stop(self) -> None:
-        """Close the listener and every connection, and tell the tasks to end."""
-        if self._acceptor is not None:
-            self._acceptor.stop()
-            self._acceptor = None
+        """Close the listeners and every connection, and tell the tasks to end."""
+        for acceptor in self._acceptors:
+            acceptor.stop()
+        self._acceptors.clear()
         for processor in self.processors:
             processor.stop()
         self.request_channel.drop_requests()
 
+    def on_handshake_failed(self, info: ConnectionInfo, error: BaseException) -> None:
+        """Count and report a TLS handshake that came to nothing; its connection is closed."""
+        self.metrics.failed_authentications += 1
+        self._client_errors.log(
+            info.listener,
+            time.monotonic(),
+            logging.WARNING,
+            "broker.tls_handshake_failed",
+            listener=info.listener,
+            remote=info.connection_id,
+            error=str(error),
+        )
+
     @property
     def is_stopped(self) -> bool:
         """Whether every task has ended."""
-        return all(task.done() for task in self._tasks)
+        return all(task.done() for task in self._tasks) and not any(each.handshakes for each in self.processors)
 
     async def wait_stopped(self) -> None:
         """Return when every task of this server has ended."""
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        handshakes = [task for processor in self.processors for task in processor.handshakes]
+        await asyncio.gather(*self._tasks, *handshakes, return_exceptions=True)
 
     @property
     def connections(self) -> list[ClientConnection]:
@@ -118,16 +167,16 @@ class Acceptor:
     def __init__(
         self,
         listener: socket.socket,
-        processors: list[Processor],
+        processors: Sequence[Processor],
         quotas: ConnectionQuotas,
         metrics: ConnectionMetrics,
-        config: BrokerConfig,
+        endpoint: Endpoint,
     ) -> None:
         self._listener = listener
         self._processors = processors
         self._quotas = quotas
         self._metrics = metrics
-        self._config = config
+        self._endpoint = endpoint
         self._next_processor = 0
         self._loop = asyncio.get_running_loop()
         self._retry: asyncio.TimerHandle | None = None
@@ -184,7 +233,7 @@ class Acceptor:
             for processor in self._processors:
                 processor.when_room = self._resume
             return False
-        delay = self._quotas.accept_delay(LISTENER, time.monotonic())
+        delay = self._quotas.accept_delay(self._endpoint.name, time.monotonic())
         if not delay:
             return True
         self._pause(delay)
@@ -202,7 +251,7 @@ class Acceptor:
     def _accepted(self, connection: socket.socket, address: tuple[str, int]) -> None:
         host, port = address[:2]
         try:
-            self._quotas.increase(LISTENER, host, time.monotonic())
+            self._quotas.increase(self._endpoint.name, host, time.monotonic())
         except TooManyConnectionsError:
             self._metrics.refused += 1
             connection.close()
@@ -211,18 +260,22 @@ class Acceptor:
         connection.setblocking(False)
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        if self._config.socket_send_buffer_bytes != -1:
-            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self._config.socket_send_buffer_bytes)
-        self.assign_new_connection(connection, ConnectionInfo(f"{host}:{port}", LISTENER, host, port))
+        send_buffer = self._endpoint.config.socket_send_buffer_bytes
+        if send_buffer != -1:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
+        info = ConnectionInfo(f"{host}:{port}", self._endpoint.name, host, port, self._endpoint.security_protocol)
+        self.assign_new_connection(connection, info)
 
 
 class Processor:
     """A share of the connections: sets them up, queues their requests, writes their responses, closes the idle ones."""
 
-    def __init__(self, number: int, server: SocketServer) -> None:
-        self.number = number
+    def __init__(self, number: int, server: SocketServer, endpoint: Endpoint) -> None:
+        self.name = f"{endpoint.name}-{number}"
+        self.handshakes: set[asyncio.Future[Any]] = set()
         self._server = server
-        self._max_idle = server.config.connections_max_idle_ms / 1000
+        self._endpoint = endpoint
+        self._max_idle = endpoint.config.connections_max_idle_ms / 1000
 
         # The queues, and the event that wakes the task
         self._new_connections: deque[tuple[socket.socket, ConnectionInfo]] = deque()
@@ -295,6 +348,8 @@ class Processor:
         self._wakeup.set()
         for connection in self.connections:
             connection.close()
+        for handshake in self.handshakes:
+            handshake.cancel()
         while self._new_connections:
             self._refuse(*self._new_connections.popleft())
         self._responses.clear()
@@ -372,14 +427,40 @@ class Processor:
         if self.when_room is not None:
             when_room, self.when_room = self.when_room, None
             when_room()
-        protocol = ClientConnection(self, info, self._server.config.socket_request_max_bytes)
+        protocol = ClientConnection(self, info, self._endpoint.config.socket_request_max_bytes)
+        if self._endpoint.tls is not None:
+            self._begin_handshake(self._endpoint.tls.context(), protocol, connection)
+            return
         try:
             await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, connection)
         except OSError:
-            # Gone before it was set up; had it been, connection_lost counts it out.
-            if protocol not in self._last_used:
-                self._refuse(connection, info)
-        if self._is_stopped:
+            pass  # gone before it was set up
+        self._on_set_up(protocol, connection)
+
+    def _begin_handshake(self, context: ssl.SSLContext, protocol: ClientConnection, connection: socket.socket) -> None:
+        # In a task of its own: a client that is slow over its handshake must not hold up the others.
+        timeout = min(TLS_HANDSHAKE_TIMEOUT, self._max_idle) if self._max_idle > 0 else TLS_HANDSHAKE_TIMEOUT
+        handshake = asyncio.ensure_future(
+            asyncio.get_running_loop().connect_accepted_socket(
+                lambda: protocol, connection, ssl=context, ssl_handshake_timeout=timeout
+            )
+        )
+        self.handshakes.add(handshake)
+        handshake.add_done_callback(lambda _: self._on_handshake_done(handshake, protocol, connection))
+
+    def _on_handshake_done(
+        self, handshake: asyncio.Future[Any], protocol: ClientConnection, connection: socket.socket
+    ) -> None:
+        self.handshakes.discard(handshake)
+        error = None if handshake.cancelled() else handshake.exception()
+        if error is not None:
+            self._server.on_handshake_failed(protocol.info, error)
+        self._on_set_up(protocol, connection)
+
+    def _on_set_up(self, protocol: ClientConnection, connection: socket.socket) -> None:
+        if not protocol.was_connected:
+            self._refuse(connection, protocol.info)  # else connection_lost counts it out
+        elif self._is_stopped:
             protocol.close()
 
     def _refuse(self, connection: socket.socket, info: ConnectionInfo) -> None:

@@ -11,7 +11,6 @@ from aiokafkapy.broker.context import BrokerState, ConnectionInfo
 from aiokafkapy.broker.dev_broker import DevBroker
 from aiokafkapy.broker.network.request_channel import Request, RequestChannel, Response
 from aiokafkapy.broker.network.request_handler import KafkaRequestHandlerPool
-from aiokafkapy.common import Node
 from aiokafkapy.protocol.codec import decode_response, encode_request
 from aiokafkapy.protocol.messages import build_request
 
@@ -68,7 +67,8 @@ async def socketless_node(nodes: int = 1, **config: Any) -> AsyncIterator[Socket
     broker = DevBroker(nodes=nodes, **config)
     broker._state = state = broker._open_state()
     for node_id in broker._node_ids:
-        state.all_nodes[node_id] = state.running_nodes[node_id] = Node(node_id, "host", 9090 + node_id)
+        broker._ports[node_id] = dict.fromkeys(broker._endpoints, 9090 + node_id)
+        broker._advertise(state, node_id)
     node = SocketlessNode(broker, state)
     try:
         yield node

@@ -10,6 +10,7 @@ import pytest
 
 from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.context import ConnectionInfo
+from aiokafkapy.broker.listeners import Listeners, endpoints_of
 from aiokafkapy.broker.network.client_connection import ClientConnection
 from aiokafkapy.broker.network.request_channel import RequestChannel, Response, ResponseAction
 from aiokafkapy.broker.network.socket_server import CONNECTION_QUEUE_SIZE, Acceptor, Processor, SocketServer
@@ -52,9 +53,10 @@ def info(number: int = 1) -> ConnectionInfo:
     return ConnectionInfo(f"a:{number}", "PLAINTEXT", "a", number)
 
 
-def server(**config: Any) -> SocketServer:
+def server(listeners: Listeners | None = None, **config: Any) -> SocketServer:
     settings = BrokerConfig.of(**config)
-    return SocketServer(settings, RequestChannel(settings.queued_max_requests))
+    endpoints = endpoints_of(listeners or {"PLAINTEXT": "127.0.0.1:0"}, settings, nodes=1)
+    return SocketServer(settings, RequestChannel(settings.queued_max_requests), list(endpoints.values()))
 
 
 def connected(processor: Processor, number: int = 1) -> tuple[ClientConnection, FakeTransport]:
@@ -71,7 +73,8 @@ def frame(payload: bytes) -> bytes:
 
 async def test_connections_are_dealt_out_in_turn_and_past_full_processors() -> None:
     node = server(num_network_threads=3)
-    acceptor = Acceptor(cast(socket.socket, FakeSocket()), node.processors, node.quotas, node.metrics, node.config)
+    (endpoint,) = endpoints_of({"PLAINTEXT": "127.0.0.1:0"}, BrokerConfig(), nodes=1).values()
+    acceptor = Acceptor(cast(socket.socket, FakeSocket()), node.processors, node.quotas, node.metrics, endpoint)
     for number in range(6):
         acceptor.assign_new_connection(cast(socket.socket, FakeSocket()), info(number))
     assert [len(processor._new_connections) for processor in node.processors] == [2, 2, 2]

@@ -1,0 +1,161 @@
+"""The listeners of a broker: their names, protocols, addresses and own options, and the ports of each node.
+
+Owns how a listener is written and checked. It must not know sockets nor what TLS and SASL do. Kafka's counterparts
+are `EndPoint`, `listeners`, `listener.security.protocol.map` and `advertised.listeners`.
+
+Rules:
+- a listener's name is its security protocol, or one of the user's own and then its protocol must be said;
+- a port that is not 0 is node 1's, and the next nodes have the next ones; no two listeners may want the same;
+- an option that a listener gives itself counts before the broker's (Kafka: `listener.name.<name>.<option>`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias, get_args
+
+from ..errors import ConfigurationError
+from ..security.tls import TlsContexts
+from .config import BrokerConfig
+
+__all__ = ["DEFAULT_LISTENER", "Endpoint", "Listener", "Listeners", "endpoints_of"]
+
+SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+PROTOCOLS: Final[tuple[str, ...]] = get_args(SecurityProtocol)
+DEFAULT_LISTENER: Final = "PLAINTEXT"
+LAST_PORT: Final = 65_535
+
+# host:port with the protocol before it; an IPv6 address stands in brackets.
+_ADDRESS: Final = re.compile(
+    r"(?:(?P<protocol>\w+)://)?(?:\[(?P<bracketed>[^\[\]]*)\]|(?P<host>[^:/\[\]]*)):(?P<port>\d+)"
+)
+
+_OWN_OPTIONS: Final = re.compile(r"(ssl|sasl)_\w+|connections_max_reauth_ms|listener_max_connections")
+
+
+class Listener:
+    """A listener as a user writes it; `options` are those of the broker's that are to be different here."""
+
+    __slots__ = ("advertised_host", "host", "options", "port", "security_protocol")
+
+    def __init__(
+        self,
+        security_protocol: str,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        advertised_host: str | None = None,
+        **options: Any,
+    ) -> None:
+        self.security_protocol = security_protocol
+        self.host = host
+        self.port = port
+        self.advertised_host = advertised_host
+        self.options = options
+
+    def __repr__(self) -> str:
+        # Not the options: there may be keys and passwords among them.
+        return f"<Listener {self.security_protocol}://{self.host}:{self.port}>"
+
+
+Listeners: TypeAlias = Mapping[str, str | Listener]
+"""By name: a `Listener`, or "host:port", or "PROTOCOL://host:port" for a name that is no protocol."""
+
+
+@dataclass(slots=True, eq=False)
+class Endpoint:
+    """A listener with its name and all of its options; the same one on every node. `tls` is None without TLS."""
+
+    name: str
+    security_protocol: str
+    host: str
+    port: int
+    advertised_host: str
+    config: BrokerConfig
+    tls: TlsContexts | None = None
+
+    def __post_init__(self) -> None:
+        self.use(self.config)
+
+    def use(self, config: BrokerConfig) -> None:
+        """Take other options, for the connections to come."""
+        self.config = config
+        if self.security_protocol in ("SSL", "SASL_SSL"):
+            self.tls = TlsContexts(config, server_side=True, client_auth=config.ssl_client_auth)
+
+    @property
+    def has_sasl(self) -> bool:
+        """Whether clients authenticate by SASL."""
+        return self.security_protocol.startswith("SASL_")
+
+    def port_of(self, node_id: int) -> int:
+        """The port that a node is to listen on, 0 for a free one."""
+        return self.port and self.port + node_id - 1
+
+
+def endpoints_of(
+    listeners: Listeners, config: BrokerConfig, nodes: int, advertised_host: str | None = None
+) -> dict[str, Endpoint]:
+    """The endpoints by name, in the order given. Raises ConfigurationError, which names the listener."""
+    if not listeners:
+        raise ConfigurationError('listeners={}: a broker has at least one, such as {"PLAINTEXT": "127.0.0.1:0"}')
+    endpoints = {name: _endpoint(name, listener, config, advertised_host) for name, listener in listeners.items()}
+    taken: dict[int, str] = {}
+    for name, endpoint in endpoints.items():
+        if not endpoint.port:
+            continue
+        last = endpoint.port_of(nodes)
+        if last > LAST_PORT:
+            raise ConfigurationError(f"port={endpoint.port}: the last of {nodes} nodes would have a port over 65535")
+        for port in range(endpoint.port, last + 1):
+            if port in taken:
+                raise ConfigurationError(
+                    f"listeners {taken[port]!r} and {name!r} both want port {port}: each of the {nodes} nodes has one"
+                    " from the listener's port on; write ports that are further apart, or 0 for free ones"
+                )
+            taken[port] = name
+    return endpoints
+
+
+# internals
+
+
+def _endpoint(name: str, given: str | Listener, config: BrokerConfig, advertised_host: str | None) -> Endpoint:
+    listener = _parsed(name, given) if isinstance(given, str) else given
+    if listener.security_protocol not in PROTOCOLS:
+        raise ConfigurationError(
+            f"listener {name!r}: {listener.security_protocol!r} is no security protocol; write one of"
+            f" {', '.join(PROTOCOLS)}"
+        )
+    if name in PROTOCOLS and name != listener.security_protocol:
+        raise ConfigurationError(
+            f"listener {name!r} with protocol {listener.security_protocol!r}: give it that name, or one of your own"
+        )
+    if not 0 <= listener.port <= LAST_PORT:
+        raise ConfigurationError(f"listener {name!r}: port {listener.port} is not in 0 to {LAST_PORT}")
+    for option in listener.options:
+        if not _OWN_OPTIONS.fullmatch(option):
+            raise ConfigurationError(
+                f"listener {name!r}: {option!r} cannot differ between listeners; give it to the broker itself"
+            )
+    own = BrokerConfig.of(**{**config.given_options(), **listener.options}) if listener.options else config
+    host = listener.host
+    seen_as = listener.advertised_host or advertised_host or ("127.0.0.1" if host in ("", "0.0.0.0", "::") else host)
+    return Endpoint(name, listener.security_protocol, host, listener.port, seen_as, own)
+
+
+def _parsed(name: str, text: str) -> Listener:
+    found = _ADDRESS.fullmatch(text.strip())
+    if found is None:
+        raise ConfigurationError(
+            f"listener {name!r}: {text!r} is not host:port or PROTOCOL://host:port, such as 127.0.0.1:9093"
+        )
+    protocol = found["protocol"] or (name if name in PROTOCOLS else None)
+    if protocol is None:
+        raise ConfigurationError(
+            f"listener {name!r}: which protocol? Write {{{name!r}: 'SASL_SSL://{text}'}}, with one of"
+            f" {', '.join(PROTOCOLS)}"
+        )
+    return Listener(protocol, found["bracketed"] or found["host"] or "", int(found["port"]))
