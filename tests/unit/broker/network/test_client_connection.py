@@ -27,7 +27,7 @@ class FakeTransport(asyncio.Transport):
         self.is_aborted = False
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        assert high == 0
+        assert (high, low) == (1, 0)
 
     def write(self, data: Any) -> None:
         self.written += bytes(data)
