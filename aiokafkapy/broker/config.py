@@ -15,7 +15,7 @@ import ssl
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
 from ..errors import ConfigurationError
@@ -58,6 +58,11 @@ class BrokerConfig(BaseModel):
     ssl_endpoint_identification_algorithm: str = ""  # a client's affair; who connects to us has no host name to check
     ssl_context: ssl.SSLContext | None = Field(None, repr=False)
 
+    # Rights
+    authorizer: bool = False  # Kafka: authorizer.class.name; there is one here, its StandardAuthorizer
+    super_users: Sequence[str] = ()
+    allow_everyone_if_no_acl_found: bool = False
+
     # Topics
     auto_create_topics_enable: bool = True
     delete_topic_enable: bool = True
@@ -95,6 +100,15 @@ class BrokerConfig(BaseModel):
     request_percentage: float | None = Field(None, gt=0)
     quota_window_num: int = Field(11, ge=2)
     quota_window_size_seconds: int = Field(1, ge=1)
+
+    @field_validator("super_users", mode="before")
+    @classmethod
+    def _split_super_users(cls, value: Any) -> Any:
+        users = [user.strip() for user in value.split(";") if user.strip()] if isinstance(value, str) else value
+        for user in users:
+            if ":" not in str(user):
+                raise ValueError(f"{user!r} is no principal: write 'User:{user}'; several with ';' between them")
+        return users
 
     @classmethod
     def of(cls, **options: Any) -> Self:

@@ -11,6 +11,7 @@ Rules:
 - `now` is loop time and is passed down; `timestamp_ms()` is wall time and only ever ends up inside records.
 - A handler is synchronous. A handler that must wait returns a future, and the request waits for it; when the
   connection ends first, that future is cancelled: check `done()` before resolving it.
+- A handler asks `may` or `check_right` for what it does and shows, before it says whether there is such a thing.
 - Faults of a whole request are applied around the handler, which never sees them; those narrowed to a topic or
   partition are the handler's to apply, by asking `topic_error` for each partition it serves.
 """
@@ -19,27 +20,46 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ..common import Node
+from ..errors import (
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    KafkaError,
+    TopicAuthorizationFailedError,
+    TransactionalIdAuthorizationFailedError,
+)
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_response
 from .faults import Fault, Faults, broker_error
+from .security.acls import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, ResourceType
 
 if TYPE_CHECKING:
     from ..protocol.codec import RequestHeader
     from .config import BrokerConfig
     from .coordination.groups import GroupCoordinator
     from .coordination.purgatory import Purgatory
+    from .security.authorizer import Authorizer
     from .storage.producer_state import ProducerIdManager
     from .storage.topics import Partition, TopicRegistry
 
-__all__ = ["ANONYMOUS", "BrokerState", "ConnectionInfo", "RequestContext"]
+__all__ = ["ANONYMOUS", "NOT_ASKED", "BrokerState", "ConnectionInfo", "RequestContext"]
 
 ANONYMOUS: Final = "User:ANONYMOUS"
 """The principal of who has not said who they are."""
+
+NOT_ASKED: Final = -(2**31)
+"""In place of a bit field of operations, when the client did not ask for it."""
+
+_REFUSALS: Final[Mapping[ResourceType, type[KafkaError]]] = {
+    ResourceType.TOPIC: TopicAuthorizationFailedError,
+    ResourceType.GROUP: GroupAuthorizationFailedError,
+    ResourceType.CLUSTER: ClusterAuthorizationFailedError,
+    ResourceType.TRANSACTIONAL_ID: TransactionalIdAuthorizationFailedError,
+}
 
 
 @dataclass(slots=True, frozen=True)
@@ -66,6 +86,7 @@ class BrokerState:
     purgatory: Purgatory
     faults: Faults
     loop: asyncio.AbstractEventLoop
+    authorizer: Authorizer | None = None  # None: everybody may do everything
 
     # Every node of the cluster by id, and those of them that are running; a stopped node keeps its address. Both have
     # the first listener's addresses; `advertised` has those of every listener, by its name.
@@ -140,6 +161,29 @@ class RequestContext:
         """The response body of this request's API and version; fields that the version does not have are dropped."""
         return build_response(ApiKey(self.api_key), self.api_version, **fields)
 
+    # rights
+
+    def may(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> bool:
+        """Whether the client's principal may do this; without an authorizer everybody may."""
+        authorizer = self.state.authorizer
+        if authorizer is None:
+            return True
+        connection = self.connection
+        return authorizer.authorize(connection.principal, connection.remote_host, operation, resource_type, name)
+
+    def check_right(self, operation: Operation, resource_type: ResourceType, name: str = CLUSTER_NAME) -> None:
+        """Raise the resource's own AuthorizationFailedError, which says the missing right, unless it may be done."""
+        if not self.may(operation, resource_type, name):
+            raise _REFUSALS[resource_type](
+                f"{self.connection.principal} may not {operation.name} {resource_type.name} {name!r}"
+            )
+
+    def authorized_operations(self, resource_type: ResourceType, name: str = CLUSTER_NAME) -> int:
+        """The operations that the principal may do, as the bit field of a response."""
+        return sum(1 << each for each in SUPPORTED_OPERATIONS[resource_type] if self.may(each, resource_type, name))
+
+    # faults
+
     def topic_error(self, topic: str, partition: int | None = None, *, after: bool = False) -> int:
         """The error code that `controls.fail_next` has set for this partition, 0 for none.
 
@@ -157,6 +201,8 @@ class RequestContext:
     def node(self, node_id: int) -> Node:
         """A node with the address of the listener that the request came by; one that does not run has it too."""
         return self.state.advertised[self.connection.listener][node_id]
+
+    # the cluster
 
     def nodes(self) -> Sequence[Node]:
         """The nodes that run, by ascending id, with the addresses of the listener that the request came by."""

@@ -29,6 +29,8 @@ from .listeners import DEFAULT_LISTENER, Endpoint, Listener, Listeners, endpoint
 from .network.request_channel import RequestChannel
 from .network.request_handler import KafkaRequestHandlerPool
 from .network.socket_server import SocketServer
+from .security.authorizer import Authorizer
+from .security.files import AclFile
 from .storage.data_dir import DataDirLock, load_cluster_id
 from .storage.producer_state import ProducerIdManager
 from .storage.topics import Topic, TopicRegistry
@@ -260,6 +262,7 @@ class DevBroker:
                 purgatory=purgatory,
                 faults=self.controls.faults,
                 loop=loop,
+                authorizer=_authorizer(self.config, self._data_dir),
             )
         except BaseException:
             topics.close()
@@ -351,6 +354,18 @@ class _BrokerNode:
         for stage in ("queue", "local", "remote", "throttle", "response_queue", "send"):
             found[f"{stage}_time"] = sum(getattr(times, stage) for times in requests)
         return found
+
+
+def _authorizer(config: BrokerConfig, data_dir: Path | None) -> Authorizer | None:
+    if not config.authorizer:
+        return None
+    file = AclFile(data_dir)
+    return Authorizer(
+        config.super_users,
+        allow_everyone_if_no_acl_found=config.allow_everyone_if_no_acl_found,
+        bindings=file.load(),
+        save=file.save,
+    )
 
 
 def _bracketed(host: str) -> str:

@@ -138,6 +138,7 @@ def test_every_module_says_what_it_owns() -> None:
 OF_NO_MODULE = {
     # Of several modules together
     "broker/handlers/test_error_responses.py",
+    "broker/handlers/test_rights.py",
     "broker/handlers/test_group_members.py",
     "cli/test_commands.py",
     "client/test_network_client_invariants.py",

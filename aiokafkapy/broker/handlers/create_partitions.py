@@ -13,6 +13,7 @@ from typing import Any
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..security.acls import Operation, ResourceType
 from ..storage.replica_placer import check_new_partitions
 from . import Body, error_message, register
 
@@ -43,6 +44,7 @@ def _grow(context: RequestContext, requested: Any, validate_only: bool) -> dict[
     if requested.assignments is not None:
         assignments = [list(assignment.broker_ids) for assignment in requested.assignments]
     try:
+        context.check_right(Operation.ALTER, ResourceType.TOPIC, requested.name)
         context.check_topic(requested.name)
         context.state.topics.add_partitions(requested.name, requested.count, assignments, validate_only=validate_only)
     except KafkaError as error:

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from ...errors import InvalidPartitionsError, InvalidRequestError, KafkaError
+from ...errors import InvalidPartitionsError, InvalidRequestError, KafkaError, TopicAuthorizationFailedError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..security.acls import Operation, ResourceType
 from ..storage.replica_placer import check_new_partitions
 from ..storage.topics import Topic
 from . import Body, error_message, register
@@ -45,13 +46,15 @@ def handle(context: RequestContext, body: Body) -> Body:
         try:
             if occurrences[requested.name] > 1:
                 raise InvalidRequestError(f"Duplicate topic name: {requested.name}")
-            results[requested.name] = _created(_create(context, requested, body.validate_only))
+            results[requested.name] = _created(context, _create(context, requested, body.validate_only))
         except KafkaError as error:
             results[requested.name] = _failed(requested.name, error)
     return context.respond(topics=list(results.values()))
 
 
 def _create(context: RequestContext, requested: Any, validate_only: bool) -> Topic:
+    if not context.may(Operation.CREATE, ResourceType.CLUSTER):
+        context.check_right(Operation.CREATE, ResourceType.TOPIC, requested.name)
     context.check_topic(requested.name)
     assignments = {entry.partition_index: list(entry.broker_ids) for entry in requested.assignments}
     if assignments and (requested.num_partitions != -1 or requested.replication_factor != -1):
@@ -68,12 +71,12 @@ def _create(context: RequestContext, requested: Any, validate_only: bool) -> Top
     )
 
 
-def _created(topic: Topic) -> dict[str, Any]:
+def _created(context: RequestContext, topic: Topic) -> dict[str, Any]:
+    made = {"name": topic.name, "topic_id": topic.topic_id, "error_code": 0, "error_message": None}
+    if not context.may(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, topic.name):
+        return {**made, "topic_config_error_code": TopicAuthorizationFailedError.code, "configs": None}
     return {
-        "name": topic.name,
-        "topic_id": topic.topic_id,
-        "error_code": 0,
-        "error_message": None,
+        **made,
         "num_partitions": len(topic.partitions),
         "replication_factor": len(topic.partitions[0].replicas),
         "configs": [

@@ -11,8 +11,9 @@ from __future__ import annotations
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..security.acls import Operation
 from . import Body, register
-from .coordination import check_coordinator
+from .coordination import check_group
 
 __all__ = ["handle"]
 
@@ -32,7 +33,7 @@ def handle(context: RequestContext, body: Body) -> Body:
 
 def _delete(context: RequestContext, group_id: str) -> int | None:
     try:
-        check_coordinator(context, group_id)
+        check_group(context, Operation.DELETE, group_id)
         context.state.groups.delete(group_id)
     except KafkaError as error:
         return error.code

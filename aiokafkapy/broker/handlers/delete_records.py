@@ -13,6 +13,7 @@ from typing import Any
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..security.acls import Operation
 from . import Body, register
 from .leadership import check_leader, find_partition, find_topic
 
@@ -42,7 +43,7 @@ def handle(context: RequestContext, body: Body) -> Body:
 
 def _delete(context: RequestContext, name: str, requested: Any) -> dict[str, Any]:
     try:
-        partition = find_partition(find_topic(context, name, None), requested.partition_index)
+        partition = find_partition(find_topic(context, Operation.DELETE, name), requested.partition_index)
         context.check_topic(name, partition.index)
         check_leader(context, partition)
         start = partition.log.delete_records(requested.offset)

@@ -14,6 +14,7 @@ from uuid import UUID
 from ...errors import KafkaError, TopicDeletionDisabledError, UnknownTopicIdError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..security.acls import Operation, ResourceType
 from . import Body, error_message, register
 
 __all__ = ["handle"]
@@ -46,10 +47,13 @@ def _delete(context: RequestContext, name: str | None, topic_id: UUID | None) ->
             topic = topics.by_id(topic_id)
             if topic is None:
                 raise UnknownTopicIdError(f"There is no topic of id {topic_id}.")
+            # Not by its name before the client may know it.
+            context.check_right(Operation.DESCRIBE, ResourceType.TOPIC, topic.name)
             name = topic.name
         else:
             topic = topics.get(name)
             topic_id = topic.topic_id if topic is not None else None
+        context.check_right(Operation.DELETE, ResourceType.TOPIC, name)
         context.check_topic(name)
         topics.delete(name)
     except KafkaError as error:

@@ -1,8 +1,8 @@
 """DescribeCluster (60): the cluster's id, its controller and its nodes.
 
 versions: 0-2
-kept: the running nodes; with `include_fenced_brokers` (v2) also those that are stopped
-dropped: authorized operations, racks, controller endpoints
+kept: authorized operations; the running nodes; with `include_fenced_brokers` (v2) also those that are stopped
+dropped: racks, controller endpoints
 notes: endpoint type 2 (controllers) is refused as by a Kafka broker.
 """
 
@@ -12,6 +12,7 @@ from ...errors import MismatchedEndpointTypeError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from . import Body, register
+from .metadata import cluster_operations
 
 __all__ = ["handle"]
 
@@ -38,5 +39,5 @@ def handle(context: RequestContext, body: Body) -> Body:
             }
             for node in map(context.node, sorted(shown))
         ],
-        cluster_authorized_operations=-(2**31),
+        cluster_authorized_operations=cluster_operations(context, body.include_cluster_authorized_operations),
     )

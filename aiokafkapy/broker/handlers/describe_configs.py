@@ -14,6 +14,7 @@ from ...errors import InvalidRequestError, KafkaError, UnknownTopicOrPartitionEr
 from ...protocol.api import ApiKey
 from ..config import BrokerConfig
 from ..context import RequestContext
+from ..security.acls import Operation, ResourceType
 from ..storage.topic_config import TOPIC_OPTIONS, TopicConfig
 from . import Body, error_message, register
 
@@ -51,9 +52,11 @@ def topic_configs(config: TopicConfig) -> list[dict[str, Any]]:
 def _describe(context: RequestContext, resource: Any) -> dict[str, Any]:
     try:
         if resource.resource_type == TOPIC:
+            context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.TOPIC, resource.resource_name)
             context.check_topic(resource.resource_name)
             entries = _of_topic(context, resource.resource_name)
         elif resource.resource_type == BROKER:
+            context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
             entries = _of_broker(context.state.config)
         else:
             raise InvalidRequestError(f"Unexpected resource type {resource.resource_type}")

@@ -1,7 +1,7 @@
 """DescribeGroups (15): a group's state and members.
 
 versions: 0-6
-kept: state, protocol, members with their metadata and assignments; authorized operations (v3+) when asked for: all
+kept: state, protocol, members with their metadata and assignments; authorized operations (v3+)
 dropped: nothing
 notes: a group that does not exist is "Dead" up to v5 and GROUP_ID_NOT_FOUND in v6 (KIP-1043).
 """
@@ -12,17 +12,15 @@ from typing import Any, Final
 
 from ...errors import GroupIdNotFoundError, KafkaError
 from ...protocol.api import ApiKey
-from ..context import RequestContext
+from ..context import NOT_ASKED, RequestContext
 from ..coordination.group import Group, GroupState, Member
+from ..security.acls import Operation, ResourceType
 from . import Body, error_message, register
-from .coordination import check_coordinator
+from .coordination import check_group
 
 __all__ = ["handle"]
 
 NOT_FOUND_FROM_VERSION: Final = 6
-ALL_OPERATIONS: Final = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11
-"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: bits are `AclOperation` codes."""
-NOT_ASKED: Final = -(2**31)
 
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
@@ -38,7 +36,7 @@ def handle(context: RequestContext, body: Body) -> Body:
 
 def _describe(context: RequestContext, body: Body, group_id: str) -> dict[str, Any]:
     try:
-        check_coordinator(context, group_id)
+        check_group(context, Operation.DESCRIBE, group_id)
         group = context.state.groups.get(group_id)
         if group is None and context.api_version >= NOT_FOUND_FROM_VERSION:
             raise GroupIdNotFoundError(f"Group {group_id} not found.")
@@ -54,7 +52,9 @@ def _describe(context: RequestContext, body: Body, group_id: str) -> dict[str, A
         "protocol_type": group.protocol_type or "",
         "protocol_data": group.protocol_name or "" if group.state is GroupState.STABLE else "",
         "members": [_member(group, member) for member in group.members.values()],
-        "authorized_operations": ALL_OPERATIONS if wants_operations else NOT_ASKED,
+        "authorized_operations": (
+            context.authorized_operations(ResourceType.GROUP, group_id) if wants_operations else NOT_ASKED
+        ),
     }
 
 

@@ -1,8 +1,8 @@
 """DescribeTopicPartitions (75): topics in pages of partitions (KIP-966).
 
 versions: 0
-kept: topics by name or all, in order of name; the limit and the cursor
-dropped: eligible leader replicas, authorized operations
+kept: authorized operations; topics by name or all, in order of name; the limit and the cursor
+dropped: eligible leader replicas
 notes: never creates a topic. Java's admin client of 4.x asks this before Metadata.
 """
 
@@ -13,6 +13,7 @@ from typing import Any
 from ...errors import KafkaError, UnknownTopicOrPartitionError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..security.acls import Operation, ResourceType
 from ..storage.topics import Topic
 from . import Body, register
 from .metadata import describe_partition
@@ -31,7 +32,7 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Bo
 @register(ApiKey.DESCRIBE_TOPIC_PARTITIONS, versions=(0, 0), error=error_response)
 def handle(context: RequestContext, body: Body) -> Body:
     """From the cursor on, up to the limit; the cursor in the answer is where to go on."""
-    names = sorted({topic.name for topic in body.topics} or {topic.name for topic in context.state.topics})
+    names = sorted({topic.name for topic in body.topics} or _all_names(context))
     first_name, first_index = (body.cursor.topic_name, body.cursor.partition_index) if body.cursor else ("", 0)
     room = max(1, min(body.response_partition_limit, MAX_PARTITIONS))
     described: list[dict[str, Any]] = []
@@ -55,7 +56,13 @@ def handle(context: RequestContext, body: Body) -> Body:
     return context.respond(topics=described, next_cursor=None)
 
 
+def _all_names(context: RequestContext) -> set[str]:
+    names = (topic.name for topic in context.state.topics)
+    return {name for name in names if context.may(Operation.DESCRIBE, ResourceType.TOPIC, name)}
+
+
 def _find(context: RequestContext, name: str) -> Topic:
+    context.check_right(Operation.DESCRIBE, ResourceType.TOPIC, name)
     topic = context.state.topics.get(name)
     if topic is None:
         raise UnknownTopicOrPartitionError(f"This server does not host the topic {name}.", topic=name)
@@ -69,6 +76,7 @@ def _describe(context: RequestContext, topic: Topic, page: Any) -> dict[str, Any
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
+        "topic_authorized_operations": context.authorized_operations(ResourceType.TOPIC, topic.name),
         # Empty, not null, which the schema's default is: Java's admin client cannot read null here.
         "partitions": [
             {**describe_partition(context, partition), "eligible_leader_replicas": [], "last_known_elr": []}

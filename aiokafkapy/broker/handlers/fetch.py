@@ -26,6 +26,7 @@ from ...errors import (
 )
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..security.acls import Operation
 from ..storage.topics import Partition
 from . import Body, register
 from .leadership import check_leader, current_leader, find_partition, find_topic, node_endpoints
@@ -91,7 +92,7 @@ def _wanted(context: RequestContext, body: Body) -> list[_Wanted]:
             )
             wanted.append(entry)
             try:
-                found = find_topic(context, name, topic_id)
+                found = find_topic(context, Operation.READ, name, topic_id)
                 entry.partition = find_partition(found, each.partition)
                 context.check_topic(found.name, each.partition)
             except KafkaError as error:

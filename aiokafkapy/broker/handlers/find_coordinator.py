@@ -13,6 +13,7 @@ from typing import Any, Final
 from ...errors import CoordinatorNotAvailableError, InvalidRequestError, KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..security.acls import Operation, ResourceType
 from . import Body, error_message, register
 
 __all__ = ["handle"]
@@ -37,8 +38,13 @@ def _keys(context: RequestContext, body: Body) -> list[str]:
 
 
 def _find(context: RequestContext, key: str, key_type: int) -> dict[str, Any]:
-    if key_type != GROUP:
-        return _failed(key, InvalidRequestError("This broker coordinates groups only: it has no transactions yet."))
+    try:
+        resource_type = ResourceType.GROUP if key_type == GROUP else ResourceType.TRANSACTIONAL_ID
+        context.check_right(Operation.DESCRIBE, resource_type, key)
+        if key_type != GROUP:
+            raise InvalidRequestError("This broker coordinates groups only: it has no transactions yet.")
+    except KafkaError as error:
+        return _failed(key, error)
     node = context.state.coordinator_for(key)
     if node is None:
         return _failed(key, CoordinatorNotAvailableError())

@@ -11,8 +11,9 @@ from __future__ import annotations
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.group import MemberIdentity
+from ..security.acls import Operation
 from . import Body, register
-from .coordination import check_coordinator
+from .coordination import check_group
 
 __all__ = ["handle"]
 
@@ -20,7 +21,7 @@ __all__ = ["handle"]
 @register(ApiKey.HEARTBEAT, versions=(0, 4))
 def handle(context: RequestContext, body: Body) -> Body:
     """REBALANCE_IN_PROGRESS is an error here, and the usual way to hear of a rebalance."""
-    check_coordinator(context, body.group_id)
+    check_group(context, Operation.READ, body.group_id)
     identity = MemberIdentity(
         body.group_id, body.member_id, getattr(body, "group_instance_id", None), body.generation_id
     )

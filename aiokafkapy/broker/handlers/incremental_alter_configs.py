@@ -13,6 +13,7 @@ from typing import Any, Final
 from ...errors import InvalidConfigError, InvalidRequestError, KafkaError, UnknownTopicOrPartitionError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..security.acls import Operation, ResourceType
 from ..storage.topic_config import TOPIC_OPTIONS, TopicConfig
 from . import Body, error_message, register
 from .describe_configs import BROKER, TOPIC
@@ -37,10 +38,12 @@ def handle(context: RequestContext, body: Body) -> Body:
 def _alter(context: RequestContext, resource: Any, validate_only: bool) -> dict[str, Any]:
     try:
         if resource.resource_type == BROKER:
+            context.check_right(Operation.ALTER_CONFIGS, ResourceType.CLUSTER)
             raise InvalidConfigError("the dev broker's own options are set when it is made: DevBroker(option=...)")
         if resource.resource_type != TOPIC:
             raise InvalidRequestError(f"Unexpected resource type {resource.resource_type}")
         name = resource.resource_name
+        context.check_right(Operation.ALTER_CONFIGS, ResourceType.TOPIC, name)
         context.check_topic(name)
         topic = context.state.topics.get(name)
         if topic is None:

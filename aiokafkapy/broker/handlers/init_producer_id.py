@@ -12,6 +12,7 @@ from __future__ import annotations
 from ...errors import InvalidRequestError, KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..security.acls import Operation, ResourceType
 from . import Body, register
 
 __all__ = ["handle"]
@@ -26,7 +27,17 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Bo
 def handle(context: RequestContext, body: Body) -> Body:
     """Any node answers, as in Kafka when there is no transactional id."""
     if body.transactional_id is not None:
+        context.check_right(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, body.transactional_id)
         raise InvalidRequestError("This broker has no transactions yet.")
     if (getattr(body, "producer_id", -1) == -1) != (getattr(body, "producer_epoch", -1) == -1):
         raise InvalidRequestError("A producer id and its epoch belong together.")
+    if not _may_write_any_topic(context):
+        context.check_right(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
     return context.respond(error_code=0, producer_id=context.state.producer_ids.generate(), producer_epoch=0)
+
+
+def _may_write_any_topic(context: RequestContext) -> bool:
+    authorizer, connection = context.state.authorizer, context.connection
+    return authorizer is None or authorizer.authorize_by_resource_type(
+        connection.principal, connection.remote_host, Operation.WRITE, ResourceType.TOPIC
+    )

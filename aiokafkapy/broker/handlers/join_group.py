@@ -17,8 +17,9 @@ from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.group import JoinRequest, JoinResult
+from ..security.acls import Operation
 from . import Body, register
-from .coordination import check_coordinator, seconds
+from .coordination import check_group, seconds
 
 __all__ = ["handle"]
 
@@ -35,7 +36,7 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Bo
 @register(ApiKey.JOIN_GROUP, versions=(0, 9), error=error_response)
 def handle(context: RequestContext, body: Body) -> asyncio.Future[Body]:
     """A future that resolves when the group is complete."""
-    check_coordinator(context, body.group_id)
+    check_group(context, Operation.READ, body.group_id)
     future = context.state.loop.create_future()
 
     def respond(result: JoinResult) -> None:

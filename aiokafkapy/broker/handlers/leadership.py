@@ -18,6 +18,7 @@ from ...errors import (
     UnknownTopicOrPartitionError,
 )
 from ..context import RequestContext
+from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition, Topic
 
 __all__ = ["check_leader", "current_leader", "find_partition", "find_topic", "node_endpoints"]
@@ -25,12 +26,14 @@ __all__ = ["check_leader", "current_leader", "find_partition", "find_topic", "no
 NO_EPOCH = -1
 
 
-def find_topic(context: RequestContext, name: str | None, topic_id: UUID | None) -> Topic:
-    """A topic by its name, or by its id where the version has no name.
+def find_topic(context: RequestContext, operation: Operation, name: str | None, topic_id: UUID | None = None) -> Topic:
+    """A topic by its name, or by its id where the version has no name, on which the client may do this.
 
+    TopicAuthorizationFailedError, which is first, so that nobody learns which topics there are;
     UnknownTopicOrPartitionError, UnknownTopicIdError.
     """
     if name is not None:
+        context.check_right(operation, ResourceType.TOPIC, name)
         topic = context.state.topics.get(name)
         if topic is None:
             raise UnknownTopicOrPartitionError(topic=name)
@@ -38,6 +41,7 @@ def find_topic(context: RequestContext, name: str | None, topic_id: UUID | None)
     topic = context.state.topics.by_id(topic_id)
     if topic is None:
         raise UnknownTopicIdError
+    context.check_right(operation, ResourceType.TOPIC, topic.name)
     return topic
 
 

@@ -13,8 +13,9 @@ from typing import Any, Final
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..security.acls import Operation
 from . import Body, register
-from .coordination import check_coordinator
+from .coordination import check_group
 
 __all__ = ["handle"]
 
@@ -24,7 +25,7 @@ MANY_FROM_VERSION: Final = 3
 @register(ApiKey.LEAVE_GROUP, versions=(0, 5))
 def handle(context: RequestContext, body: Body) -> Body:
     """Each member by itself."""
-    check_coordinator(context, body.group_id)
+    check_group(context, Operation.READ, body.group_id)
     if context.api_version < MANY_FROM_VERSION:
         context.state.groups.leave(body.group_id, body.member_id)
         return context.respond(error_code=0)

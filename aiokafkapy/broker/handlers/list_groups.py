@@ -12,6 +12,7 @@ from typing import Final
 
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..security.acls import Operation, ResourceType
 from . import Body, register
 
 __all__ = ["handle"]
@@ -24,8 +25,11 @@ def handle(context: RequestContext, body: Body) -> Body:
     """Filters are taken without regard to case, as in Kafka; an empty one lets everything pass."""
     states = {state.lower() for state in getattr(body, "states_filter", ())}
     types = {name.lower() for name in getattr(body, "types_filter", ())}
+    sees_all = context.may(Operation.DESCRIBE, ResourceType.CLUSTER)
     groups = []
     for group in context.state.groups:
+        if not sees_all and not context.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
+            continue
         node = context.state.coordinator_for(group.group_id)
         if node is None or node.node_id != context.node_id:
             continue

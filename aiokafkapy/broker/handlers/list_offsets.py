@@ -16,6 +16,7 @@ from typing import Any, Final
 from ...errors import InvalidRequestError, KafkaError, UnsupportedVersionError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..security.acls import Operation
 from ..storage.topics import Partition
 from . import Body, register
 from .leadership import check_leader, find_partition, find_topic
@@ -62,7 +63,7 @@ def _answer(context: RequestContext, name: str, requested: Any, occurrences: int
     try:
         if occurrences > 1:
             raise InvalidRequestError
-        partition = find_partition(find_topic(context, name, None), requested.partition_index)
+        partition = find_partition(find_topic(context, Operation.DESCRIBE, name), requested.partition_index)
         context.check_topic(name, partition.index)
         check_leader(context, partition, getattr(requested, "current_leader_epoch", -1))
         timestamp_ms, offset, epoch = _look_up(context, partition, requested.timestamp)

@@ -1,8 +1,9 @@
 """Metadata (3): the running nodes, the topics and the leader of each partition.
 
 versions: 0-13
-kept: topics by name or (v12+) by id, auto creation, ids, leader epochs, offline replicas, only running nodes
-dropped: authorized operations (there are no ACLs), rack
+kept: topics by name or (v12+) by id, auto creation, ids, leader epochs, offline replicas, only running nodes,
+    authorized operations (v8+)
+dropped: rack
 notes: v0 asks for all topics with an empty list, later ones with null. A topic made by the request is in its answer at
     once; Kafka says UNKNOWN_TOPIC_OR_PARTITION or LEADER_NOT_AVAILABLE first. v13 has an error of its own at the top.
 """
@@ -18,11 +19,12 @@ from ...errors import (
     UnknownTopicOrPartitionError,
 )
 from ...protocol.api import ApiKey
-from ..context import RequestContext
+from ..context import NOT_ASKED, RequestContext
+from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition, Topic, validate_topic_name
 from . import Body, register
 
-__all__ = ["describe_partition", "handle"]
+__all__ = ["cluster_operations", "describe_partition", "handle"]
 
 NO_LEADER = -1
 LEADER_NOT_AVAILABLE = 5
@@ -41,13 +43,24 @@ def handle(context: RequestContext, body: Body) -> Body:
     """The cluster, and the topics asked for."""
     wants_all = body.topics is None or (context.api_version == 0 and not body.topics)
     if wants_all:
-        topics = [_topic(context, topic) for topic in context.state.topics]
+        topics = [_topic(context, body, topic) for topic in context.state.topics if _may_see(context, topic.name)]
     else:
         if context.api_version < 12 and any(requested.name is None for requested in body.topics):
             raise InvalidRequestError("Topics are asked for by id from version 12 on.")
         may_create = context.state.config.auto_create_topics_enable and getattr(body, "allow_auto_topic_creation", True)
-        topics = [_requested_topic(context, requested, may_create) for requested in body.topics]
-    return context.respond(**_cluster(context), topics=topics)
+        topics = [_requested_topic(context, body, requested, may_create) for requested in body.topics]
+    wants_operations = getattr(body, "include_cluster_authorized_operations", False)
+    operations = cluster_operations(context, wants_operations)
+    return context.respond(**_cluster(context), topics=topics, cluster_authorized_operations=operations)
+
+
+def cluster_operations(context: RequestContext, is_wanted: bool) -> int:
+    """What the client may do with the cluster: a bit field, 0 when it may not even ask."""
+    if not is_wanted:
+        return NOT_ASKED
+    if not context.may(Operation.DESCRIBE, ResourceType.CLUSTER):
+        return 0
+    return context.authorized_operations(ResourceType.CLUSTER)
 
 
 def _cluster(context: RequestContext) -> dict[str, Any]:
@@ -58,14 +71,18 @@ def _cluster(context: RequestContext) -> dict[str, Any]:
     }
 
 
-def _requested_topic(context: RequestContext, requested: Any, may_create: bool) -> dict[str, Any]:
+def _may_see(context: RequestContext, name: str) -> bool:
+    return context.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
+
+
+def _requested_topic(context: RequestContext, body: Body, requested: Any, may_create: bool) -> dict[str, Any]:
     topic_id = getattr(requested, "topic_id", None)
     try:
         topic = _find(context, requested.name, topic_id, may_create)
         context.check_topic(topic.name)
     except KafkaError as error:
         return _failed(requested.name, topic_id, error)
-    return _topic(context, topic)
+    return _topic(context, body, topic)
 
 
 def _find(context: RequestContext, name: str | None, topic_id: Any, may_create: bool) -> Topic:
@@ -74,13 +91,17 @@ def _find(context: RequestContext, name: str | None, topic_id: Any, may_create: 
         by_id = topics.by_id(topic_id)
         if by_id is None:
             raise UnknownTopicIdError(f"There is no topic of id {topic_id}.")
+        context.check_right(Operation.DESCRIBE, ResourceType.TOPIC, by_id.name)
         return by_id
+    context.check_right(Operation.DESCRIBE, ResourceType.TOPIC, name)
     topic = topics.get(name)
     if topic is not None:
         return topic
     validate_topic_name(name)
     if not may_create:
         raise UnknownTopicOrPartitionError(f"This server does not host the topic {name}.")
+    if not context.may(Operation.CREATE, ResourceType.CLUSTER):
+        context.check_right(Operation.CREATE, ResourceType.TOPIC, name)
     return topics.create(name)
 
 
@@ -88,13 +109,17 @@ def _failed(name: str | None, topic_id: Any, error: KafkaError) -> dict[str, Any
     return {"error_code": error.code, "name": name, "topic_id": topic_id}
 
 
-def _topic(context: RequestContext, topic: Topic) -> dict[str, Any]:
+def _topic(context: RequestContext, body: Body, topic: Topic) -> dict[str, Any]:
+    wants_operations = getattr(body, "include_topic_authorized_operations", False)
     return {
         "error_code": 0,
         "name": topic.name,
         "topic_id": topic.topic_id,
         "is_internal": topic.is_internal,
         "partitions": [describe_partition(context, partition) for partition in topic.partitions],
+        "topic_authorized_operations": (
+            context.authorized_operations(ResourceType.TOPIC, topic.name) if wants_operations else NOT_ASKED
+        ),
     }
 
 

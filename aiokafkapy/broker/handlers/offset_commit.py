@@ -17,8 +17,9 @@ from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.group import MemberIdentity
 from ..coordination.group_offsets import CommittedOffset
+from ..security.acls import Operation
 from . import Body, register
-from .coordination import check_coordinator
+from .coordination import check_group
 from .leadership import find_partition, find_topic
 
 __all__ = ["handle"]
@@ -32,7 +33,7 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Bo
 @register(ApiKey.OFFSET_COMMIT, versions=(2, 9), error=error_response)
 def handle(context: RequestContext, body: Body) -> Body:
     """Commit the offsets that pass the checks, all at once."""
-    check_coordinator(context, body.group_id)
+    check_group(context, Operation.READ, body.group_id)
     offsets: dict[TopicPartition, CommittedOffset] = {}
     codes: dict[TopicPartition, int] = {}
     for topic in body.topics:
@@ -53,7 +54,7 @@ def handle(context: RequestContext, body: Body) -> Body:
 
 
 def _committed(context: RequestContext, place: TopicPartition, requested: Any) -> CommittedOffset:
-    topic = find_topic(context, place.topic, None)
+    topic = find_topic(context, Operation.READ, place.topic)
     find_partition(topic, place.partition)
     context.check_topic(place.topic, place.partition)
     metadata = requested.committed_metadata or ""

@@ -13,8 +13,9 @@ from ...common import TopicPartition
 from ...errors import GroupIdNotFoundError, GroupSubscribedToTopicError, KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..security.acls import Operation
 from . import Body, register
-from .coordination import check_coordinator
+from .coordination import check_group
 from .leadership import find_partition, find_topic
 
 __all__ = ["handle"]
@@ -23,7 +24,7 @@ __all__ = ["handle"]
 @register(ApiKey.OFFSET_DELETE, versions=(0, 0))
 def handle(context: RequestContext, body: Body) -> Body:
     """Each partition by itself."""
-    check_coordinator(context, body.group_id)
+    check_group(context, Operation.DELETE, body.group_id)
     groups = context.state.groups
     group = groups.get(body.group_id)
     if group is None:
@@ -36,7 +37,7 @@ def handle(context: RequestContext, body: Body) -> Body:
             place = TopicPartition(topic.name, each.partition_index)
             code: int | None = 0
             try:
-                find_partition(find_topic(context, topic.name, None), each.partition_index)
+                find_partition(find_topic(context, Operation.READ, topic.name), each.partition_index)
                 if not group.is_empty:
                     raise GroupSubscribedToTopicError
                 deleted.append(place)

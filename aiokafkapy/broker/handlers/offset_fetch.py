@@ -11,12 +11,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ...common import TopicPartition
-from ...errors import KafkaError
+from ...errors import KafkaError, TopicAuthorizationFailedError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.group_offsets import CommittedOffset
+from ..security.acls import Operation, ResourceType
 from . import Body, register
-from .coordination import check_coordinator
+from .coordination import check_group
 
 __all__ = ["handle"]
 
@@ -44,13 +45,13 @@ def handle(context: RequestContext, body: Body) -> Body:
     """Each group by itself."""
     if context.api_version >= MANY_FROM_VERSION:
         return context.respond(groups=[_group(context, group) for group in body.groups])
-    check_coordinator(context, body.group_id)
+    check_group(context, Operation.DESCRIBE, body.group_id)
     return context.respond(error_code=0, topics=_topics(context, body.group_id, body.topics))
 
 
 def _group(context: RequestContext, requested: Any) -> dict[str, Any]:
     try:
-        check_coordinator(context, requested.group_id)
+        check_group(context, Operation.DESCRIBE, requested.group_id)
     except KafkaError as error:
         return {"group_id": requested.group_id, "topics": [], "error_code": error.code}
     topics = _topics(context, requested.group_id, requested.topics)
@@ -61,20 +62,27 @@ def _topics(context: RequestContext, group_id: str, requested: Any) -> list[dict
     if requested is None:
         wanted: dict[str, list[int]] = {}
         for place in sorted(context.state.groups.offsets.get(group_id)):
-            if _committed(context, group_id, place) is not None:
+            if _may_see(context, place.topic) and _committed(context, group_id, place) is not None:
                 wanted.setdefault(place.topic, []).append(place.partition)
     else:
         wanted = {topic.name: topic.partition_indexes for topic in requested}
     return [
         {
             "name": name,
-            "partitions": [
-                _partition(index, _committed(context, group_id, TopicPartition(name, index)) or NOTHING, 0)
-                for index in indexes
-            ],
+            "partitions": [_answer(context, group_id, TopicPartition(name, index)) for index in indexes],
         }
         for name, indexes in wanted.items()
     ]
+
+
+def _may_see(context: RequestContext, topic: str) -> bool:
+    return context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic)
+
+
+def _answer(context: RequestContext, group_id: str, place: TopicPartition) -> dict[str, Any]:
+    if not _may_see(context, place.topic):
+        return _partition(place.partition, NOTHING, TopicAuthorizationFailedError.code)
+    return _partition(place.partition, _committed(context, group_id, place) or NOTHING, 0)
 
 
 def _committed(context: RequestContext, group_id: str, place: TopicPartition) -> CommittedOffset | None:

@@ -13,6 +13,7 @@ from typing import Any
 from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
+from ..security.acls import Operation
 from . import Body, register
 from .leadership import check_leader, find_partition, find_topic
 
@@ -45,7 +46,7 @@ def handle(context: RequestContext, body: Body) -> Body:
 
 def _answer(context: RequestContext, name: str, requested: Any) -> dict[str, Any]:
     try:
-        partition = find_partition(find_topic(context, name, None), requested.partition)
+        partition = find_partition(find_topic(context, Operation.DESCRIBE, name), requested.partition)
         context.check_topic(name, partition.index)
         check_leader(context, partition, requested.current_leader_epoch)
     except KafkaError as error:

@@ -27,6 +27,7 @@ from ...errors import (
 from ...protocol.api import ApiKey
 from ...record.compression import Compression
 from ..context import RequestContext
+from ..security.acls import Operation, ResourceType
 from ..storage.log_validator import the_batch
 from ..storage.topics import Partition
 from . import CLOSE_CONNECTION, NO_RESPONSE, Body, error_message, register
@@ -55,6 +56,8 @@ def handle(context: RequestContext, body: Body) -> Body:
     """Append each partition's batch by itself: one that fails does not stop the others."""
     if body.acks not in (ALL, 0, 1):
         raise InvalidRequiredAcksError
+    if body.transactional_id is not None:
+        context.check_right(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, body.transactional_id)
     misrouted: list[Partition] = []
     answers = [
         (requested, [_answer(context, body, requested, data, misrouted) for data in requested.partition_data])
@@ -71,7 +74,8 @@ def _answer(
 ) -> dict[str, Any]:
     partition: Partition | None = None
     try:
-        topic = find_topic(context, getattr(requested, "name", None), getattr(requested, "topic_id", None))
+        name, topic_id = getattr(requested, "name", None), getattr(requested, "topic_id", None)
+        topic = find_topic(context, Operation.WRITE, name, topic_id)
         partition = find_partition(topic, data.index)
         context.check_topic(topic.name, data.index)
         _check_appendable(context, body, partition)

@@ -16,8 +16,9 @@ from ...errors import InconsistentGroupProtocolError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.group import MemberIdentity, SyncRequest, SyncResult
+from ..security.acls import Operation
 from . import Body, register
-from .coordination import check_coordinator
+from .coordination import check_group
 
 __all__ = ["handle"]
 
@@ -29,7 +30,7 @@ def handle(context: RequestContext, body: Body) -> asyncio.Future[Body]:
     """A future that resolves when the leader has assigned."""
     if context.api_version >= PROTOCOL_FROM_VERSION and None in (body.protocol_type, body.protocol_name):
         raise InconsistentGroupProtocolError
-    check_coordinator(context, body.group_id)
+    check_group(context, Operation.READ, body.group_id)
     future = context.state.loop.create_future()
 
     def respond(result: SyncResult) -> None:

@@ -49,11 +49,12 @@ class Harness:
         )
         self.state.topics.on_change = self.state.purgatory.check
         self.topics = self.state.topics
+        self.connection = ConnectionInfo("1", "PLAINTEXT", "127.0.0.1", 5)
 
     def call(self, api: int, version: int, *, node_id: int = 1, **fields: Any) -> Any:
         """The response's body, or a future of it, or what says that there is none."""
         header, body = decode_request(encode_request(build_request(api, version, **fields), 1, "client")[4:])
-        context = RequestContext(node_id, header, ConnectionInfo("1", "PLAINTEXT", "127.0.0.1", 5), self.state)
+        context = RequestContext(node_id, header, self.connection, self.state)
         handler = dispatch_table()[api]
         assert handler.supports(version)
         try:
@@ -69,7 +70,7 @@ class Harness:
     def fail(self, api: int, version: int, error: KafkaError, **fields: Any) -> Any:
         """The API's own error response."""
         header, body = decode_request(encode_request(build_request(api, version, **fields), 1, "client")[4:])
-        context = RequestContext(1, header, ConnectionInfo("1", "PLAINTEXT", "127.0.0.1", 5), self.state)
+        context = RequestContext(1, header, self.connection, self.state)
         return self.decoded(api, version, dispatch_table()[api].error(context, body, error))
 
     @staticmethod

@@ -1,0 +1,75 @@
+"""DeleteAcls (31): remove the ACLs that match filters.
+
+versions: 1-3
+kept: all of it
+dropped: nothing
+notes: an ACL that several filters match is in the answer to each of them. A filter that is wrong stops no other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import KafkaError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from ..security.acls import AclBinding, AclFilter, Operation, ResourceType, check_filter
+from . import Body, error_message, register
+from .create_acls import required_authorizer
+
+__all__ = ["handle"]
+
+
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+    """The error on every filter."""
+    return context.respond(filter_results=[_failed(error) for _ in body.filters])
+
+
+@register(ApiKey.DELETE_ACLS, versions=(1, 3), error=error_response)
+def handle(context: RequestContext, body: Body) -> Body:
+    """What all filters match, at once."""
+    context.check_right(Operation.ALTER, ResourceType.CLUSTER)
+    authorizer = required_authorizer(context)
+    checked = [_checked(requested) for requested in body.filters]
+    deleted = iter(authorizer.delete([each for each in checked if isinstance(each, AclFilter)]))
+    return context.respond(
+        filter_results=[_matching(next(deleted)) if isinstance(each, AclFilter) else _failed(each) for each in checked]
+    )
+
+
+def _checked(requested: Any) -> AclFilter | KafkaError:
+    try:
+        return check_filter(
+            requested.resource_type_filter,
+            requested.resource_name_filter,
+            requested.pattern_type_filter,
+            requested.principal_filter,
+            requested.host_filter,
+            requested.operation,
+            requested.permission_type,
+        )
+    except KafkaError as error:
+        return error
+
+
+def _matching(acls: list[AclBinding]) -> dict[str, Any]:
+    return {
+        "error_code": 0,
+        "matching_acls": [
+            {
+                "error_code": 0,
+                "resource_type": acl.resource_type,
+                "resource_name": acl.name,
+                "pattern_type": acl.pattern_type,
+                "principal": acl.principal,
+                "host": acl.host,
+                "operation": acl.operation,
+                "permission_type": acl.permission,
+            }
+            for acl in acls
+        ],
+    }
+
+
+def _failed(error: KafkaError) -> dict[str, Any]:
+    return {"error_code": error.code, "error_message": error_message(error), "matching_acls": []}

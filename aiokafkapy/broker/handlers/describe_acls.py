@@ -1,0 +1,64 @@
+"""DescribeAcls (29): the ACLs that match a filter.
+
+versions: 1-3
+kept: all of it
+dropped: nothing
+notes: Any node answers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import KafkaError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from ..security.acls import AclBinding, Operation, ResourceType, check_filter
+from . import Body, error_message, register
+from .create_acls import required_authorizer
+
+__all__ = ["handle"]
+
+
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+    """The error, and no ACLs."""
+    return context.respond(error_code=error.code, error_message=error_message(error), resources=[])
+
+
+@register(ApiKey.DESCRIBE_ACLS, versions=(1, 3), error=error_response)
+def handle(context: RequestContext, body: Body) -> Body:
+    """The ACLs, those of one resource together."""
+    context.check_right(Operation.DESCRIBE, ResourceType.CLUSTER)
+    wanted = check_filter(
+        body.resource_type_filter,
+        body.resource_name_filter,
+        body.pattern_type_filter,
+        body.principal_filter,
+        body.host_filter,
+        body.operation,
+        body.permission_type,
+    )
+    resources: dict[tuple[int, str, int], list[AclBinding]] = {}
+    for acl in required_authorizer(context).find(wanted):
+        resources.setdefault((acl.resource_type, acl.name, acl.pattern_type), []).append(acl)
+    return context.respond(
+        error_code=0,
+        resources=[
+            {
+                "resource_type": resource_type,
+                "resource_name": name,
+                "pattern_type": pattern_type,
+                "acls": [_description(acl) for acl in acls],
+            }
+            for (resource_type, name, pattern_type), acls in resources.items()
+        ],
+    )
+
+
+def _description(acl: AclBinding) -> dict[str, Any]:
+    return {
+        "principal": acl.principal,
+        "host": acl.host,
+        "operation": acl.operation,
+        "permission_type": acl.permission,
+    }
