@@ -10,13 +10,9 @@ pending holds whenever anybody can look; a batch that is split leaves in the sam
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
 
-from ..deliveries.delivery import SettlementCounter
+from ..deliveries.produce_request_result import SettlementCounter, Teller
 from .producer_batch import ProducerBatch
-
-if TYPE_CHECKING:
-    from ..deliveries.outcome_teller import OutcomeTeller
 
 __all__ = ["Flush", "IncompleteBatches"]
 
@@ -31,7 +27,7 @@ class IncompleteBatches:
         self.delivered = 0
         self.failed = 0
         # Who tells the waiters of a batch; nobody in particular as long as there is no loop.
-        self.teller: OutcomeTeller | None = None
+        self.teller: Teller | None = None
 
     def add(self, batch: ProducerBatch) -> None:
         """``batch`` is being filled, or came out of a split."""

@@ -2,7 +2,8 @@
 
 cimport cython
 
-from aiokafkapy.producer.deliveries.delivery cimport Delivery, ProduceRequestResult
+from aiokafkapy.producer.deliveries.delivery cimport Delivery
+from aiokafkapy.producer.deliveries.produce_request_result cimport ProduceRequestResult
 from aiokafkapy.record.arrow_rows cimport ArrowRows as KernelRows
 from aiokafkapy.record.builder cimport RecordBatchBuilder as KernelBuilder
 

@@ -19,10 +19,9 @@ Rules:
 from __future__ import annotations
 
 import enum
-import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 try:
     import cython
@@ -35,18 +34,14 @@ from ...record.arrow_rows import ArrowRows
 from ...record.builder import RecordBatchBuilder
 from ...record.compression import Compression, compress, inline_limit
 from ...states import StateTable
-from ..deliveries.delivery import Delivery, ProduceRequestResult
-
-if TYPE_CHECKING:
-    from ..deliveries.outcome_teller import OutcomeTeller
+from ..deliveries.delivery import Delivery
+from ..deliveries.produce_request_result import ProduceRequestResult, Teller
 
 __all__ = ["BATCH_STATES", "NO_SEQUENCE", "RECORDS_PER_ORDER", "BatchAccount", "BatchState", "ProducerBatch"]
 
 NO_SEQUENCE: Final = -1
 RECORDS_PER_ORDER: Final = 1 << 24
 """``order`` leaves room for this many records in a batch: more than 100 MB of the smallest ones."""
-
-_logger = logging.getLogger(__name__)
 
 
 class BatchState(enum.Enum):
@@ -83,9 +78,9 @@ _change: Final = BATCH_STATES.transition
 
 
 class BatchAccount(Protocol):
-    """Who counts what became of a batch: ``IncompleteBatches``."""
+    """What counts the outcomes of batches: ``IncompleteBatches``."""
 
-    teller: OutcomeTeller | None
+    teller: Teller | None
 
     def settled(self, batch: ProducerBatch, delivered: int, failed: int) -> None:
         """The batch has its outcome."""
@@ -453,7 +448,6 @@ class ProducerBatch:
 
     def _finish(self, outcome: BatchState) -> bool:
         if self.state is not _IN_FLIGHT and self.is_done:  # asked first, for it is what nearly all come from
-            _logger.debug("ignored %s of %s: it is %s", outcome.name, self.topic_partition, self.state.name)
             return False
         self.close()
         self.state = _change(self.state, outcome)

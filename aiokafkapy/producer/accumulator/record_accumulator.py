@@ -25,6 +25,7 @@ from ...common import ExponentialBackoff, TopicPartition
 from ...errors import IllegalStateError
 from ...record.compression import Compression
 from ...record.encoding import BATCH_HEADER_SIZE
+from ..deliveries.produce_request_result import Teller
 from .batch_queues import BatchQueues
 from .batch_sealer import BatchSealer
 from .buffer_pool import BufferPool
@@ -35,7 +36,6 @@ from .record_appender import RecordAppender
 
 if TYPE_CHECKING:
     from ...cluster.cluster import Cluster
-    from ..deliveries.outcome_teller import OutcomeTeller
     from ..identity.transaction_manager import TransactionManager
 
 __all__ = ["ADAPTIVE_LINGER", "AccumulatorConfig", "ReadyCheckResult", "RecordAccumulator"]
@@ -81,7 +81,7 @@ class RecordAccumulator:
         config: AccumulatorConfig,
         buffer_pool: BufferPool | None = None,
         transaction_manager: TransactionManager | None = None,
-        teller: OutcomeTeller | None = None,
+        teller: Teller | None = None,
     ) -> None:
         compression, compression_level = _codec_of(config)
         # A batch that could not be sent in one request, or not be paid for, would be of no use.

@@ -9,7 +9,7 @@ from aiokafkapy.producer.deliveries.delivery cimport Delivery
 from aiokafkapy.producer.accumulator.incomplete_batches cimport IncompleteBatches as CompiledAccount
 from aiokafkapy.producer.accumulator.partition_queue cimport PartitionQueue, TopicInfo
 from aiokafkapy.producer.accumulator.producer_batch cimport ProducerBatch
-from aiokafkapy.producer.deliveries.row_places cimport RowPlaces as CompiledPlaces
+from aiokafkapy.producer.accumulator.serialized_record cimport SerializedRecord, serialized_record
 from aiokafkapy.record.arrow_rows cimport ArrowRows as KernelRows
 from aiokafkapy.record.builder cimport RecordBatchBuilder as KernelBuilder, record_size_upper_bound
 
@@ -42,8 +42,7 @@ cdef class RecordAppender:
         double now, object cluster=*,
     )
     @cython.locals(
-        info=TopicInfo, batch=ProducerBatch, first=Py_ssize_t, size=Py_ssize_t, count=Py_ssize_t, position=Py_ssize_t,
-        stop=Py_ssize_t,
+        position=Py_ssize_t, stop=Py_ssize_t,
     )
     cpdef Py_ssize_t append_many(
         self, object deliveries, str topic, int partition, long long timestamp_ms, list values, double now,
@@ -54,26 +53,31 @@ cdef class RecordAppender:
         end=Py_ssize_t, encoded=Py_ssize_t,
     )
     cpdef bint append_rows(
-        self, KernelRows rows, CompiledPlaces places, str topic, int first_lane, int last_lane,
+        self, KernelRows rows, object places, str topic, int first_lane, int last_lane,
         long long most_bytes, double now, object cluster=*,
     ) except -1
     cpdef list grant(self, double now)
+    cdef Delivery _append_record(self, object record, double now, object cluster)
+    @cython.locals(info=TopicInfo, batch=ProducerBatch, first=Py_ssize_t, size=Py_ssize_t, count=Py_ssize_t)
+    cdef Py_ssize_t _append_run(
+        self, object deliveries, str topic, int partition, long long timestamp_ms, list values, Py_ssize_t start
+    ) except -1
     cpdef forget(self, ProducerBatch batch)
     @cython.locals(wanted=Py_ssize_t, first=Py_ssize_t, size=Py_ssize_t, count=Py_ssize_t)
     cdef bint _append_rows(
-        self, TopicInfo info, ProducerBatch batch, int partition, KernelRows rows, CompiledPlaces places,
+        self, TopicInfo info, ProducerBatch batch, int partition, KernelRows rows, object places,
         Py_ssize_t stop, long long most_bytes,
     ) except -1
     @cython.locals(batch=ProducerBatch, delivery=Delivery, size=Py_ssize_t)
     cdef Delivery _append_slowly(
-        self, TopicInfo info, PartitionQueue queue, int partition, tuple record, double now, object cluster
+        self, TopicInfo info, PartitionQueue queue, SerializedRecord record, double now, object cluster
     )
     @cython.locals(batch=ProducerBatch, builder=KernelBuilder, wanted=Py_ssize_t, memory=Py_ssize_t)
     cdef Delivery _append_to_new_batch(
-        self, TopicInfo info, PartitionQueue queue, int partition, tuple record, double now
+        self, TopicInfo info, PartitionQueue queue, SerializedRecord record, double now
     )
     @cython.locals(size=Py_ssize_t)
-    cdef Delivery _append_and_settle(self, TopicInfo info, ProducerBatch batch, int partition, tuple record)
+    cdef Delivery _append_and_settle(self, TopicInfo info, ProducerBatch batch, SerializedRecord record)
     cdef _close_open_batch(self, PartitionQueue queue, ProducerBatch batch)
     cdef _check_open(self)
-    cdef _check_size(self, Py_ssize_t size, str topic, int partition)
+    cdef _check_size(self, Py_ssize_t size, object record)

@@ -18,15 +18,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...common import Headers
 from ...errors import BufferExhaustedError, ProducerClosedError, RecordTooLargeError
 from ...record.arrow_rows import ArrowRows
 from ...record.builder import RecordBatchBuilder, record_size_upper_bound
 from ..deliveries.delivery import Delivery
-from ..deliveries.delivery_list import DeliveryList
-from ..deliveries.row_places import RowPlaces
+from ..deliveries.produce_request_result import ProduceRequestResult
 from .batch_queues import BatchQueues
 from .batch_sealer import BatchSealer
 from .buffer_pool import BufferPool
@@ -34,7 +33,7 @@ from .built_in_partitioner import UNKNOWN_PARTITION
 from .incomplete_batches import IncompleteBatches
 from .partition_queue import PartitionQueue, TopicInfo
 from .producer_batch import RECORDS_PER_ORDER, ProducerBatch
-from .waiting_records import WaitingRecord
+from .serialized_record import SerializedRecord, WaitingRecord, serialized_record
 
 if TYPE_CHECKING:
     from ...cluster.cluster import Cluster
@@ -42,10 +41,16 @@ if TYPE_CHECKING:
 __all__ = ["NO_TIME", "RecordAppender"]
 
 NO_TIME: Final = -1.0
-"""For ``now``, from who has not asked the clock: the record goes into an open batch, or nowhere. Nearly all can."""
+"""For ``now``, from a caller that did not ask the clock: the record goes into an open batch, as nearly all can, or
+nowhere.
+"""
 
-Record = tuple[int, Any, Any, Any]
-"""Time stamp, key, value, headers."""
+
+class Spans(Protocol):
+    """What is told where the records of a bulk call went: ``DeliveryList`` and ``RowPlaces``."""
+
+    def add_span(self, result: ProduceRequestResult, first_index: int, count: int) -> None:
+        """The next ``count`` records are those of ``result`` from ``first_index`` on."""
 
 
 class RecordAppender:
@@ -95,7 +100,7 @@ class RecordAppender:
         # entry is found in O(1) also after many removals.
         self._line: OrderedDict[WaitingRecord, None] = OrderedDict()
         self.waiting = 0
-        # State
+        # State; in bulk many batches may fill up in one turn of the loop, so threads compress them
         self._is_in_bulk = False
         self.wakeup: Callable[[], object] = lambda: None  # nobody listens yet
         self._last_batch: Any = None
@@ -145,20 +150,19 @@ class RecordAppender:
                 return delivery
         if now < 0:
             return None
-        return self._append_slowly(info, queue, partition, (timestamp_ms, key, value, headers), now, cluster)
+        record = serialized_record(topic, partition, timestamp_ms, key, value, headers)
+        return self._append_slowly(info, queue, record, now, cluster)
 
     def append_or_wait(self, record: WaitingRecord, now: float, cluster: Cluster | None = None) -> Delivery | None:
         """Accept a record as ``append`` does, or put it last into the line for room; None when it waits there.
 
         ``grant`` gives it out, or ``leave`` takes it out. Raises as ``append`` does.
         """
-        if not self.waiting:
-            delivery = self._append_record(record, now, cluster)
-            if delivery is not None:
-                return delivery
+        delivery = self._append_record(record, now, cluster)
+        if delivery is not None:
+            return delivery
         self._check_open()
-        size = record_size_upper_bound(record.key, record.value, record.headers)
-        self._check_size(size, record.topic, UNKNOWN_PARTITION if record.partition is None else record.partition)
+        self._check_size(record_size_upper_bound(record.key, record.value, record.headers), record)
         if cluster is not None:
             self._queues.cluster = cluster  # for the sticky partition, which is chosen when there is room
         self._line[record] = None
@@ -171,7 +175,7 @@ class RecordAppender:
 
     def append_many(
         self,
-        deliveries: DeliveryList,
+        deliveries: Spans,
         topic: str,
         partition: int,
         timestamp_ms: int,
@@ -185,31 +189,21 @@ class RecordAppender:
         wanting; they are added to ``deliveries``, in order, also when the next one raises, as ``append`` does.
         """
         position, stop = 0, len(values)
-        while position < stop and not self.waiting:
-            # The first of each run goes the ordinary way, which makes room, opens batches and switches partitions.
-            if self._append_in_bulk(topic, partition, timestamp_ms, None, values[position], None, now, cluster) is None:
-                break
-            batch = self._last_batch
-            first = batch.record_count - 1
-            size = batch.builder.size
-            try:
-                batch.append_run(timestamp_ms, values, None, position + 1, stop)
-            finally:
-                count = batch.record_count - first
-                position += count
-                deliveries.add_span(batch.produce_result, first, count)
-                self.accepted += count - 1
-                if partition < 0:
-                    info = self._queues.topic(topic)
-                    info.produced_bytes += batch.builder.size - size
-            if batch.builder.size >= batch.limit:
-                self.wakeup()
+        self._is_in_bulk = True
+        try:
+            while position < stop:
+                # The first of each run goes the ordinary way, which makes room, opens batches and switches partitions.
+                if self.append(topic, partition, timestamp_ms, None, values[position], None, now, cluster) is None:
+                    break
+                position += self._append_run(deliveries, topic, partition, timestamp_ms, values, position + 1)
+        finally:
+            self._is_in_bulk = False
         return position
 
     def append_rows(
         self,
         rows: ArrowRows,
-        places: RowPlaces,
+        places: Spans,
         topic: str,
         first_lane: int,
         last_lane: int,
@@ -223,28 +217,32 @@ class RecordAppender:
         and ``rows.position`` is behind them, also when the next raises, as ``append`` does, or SerializationError.
         """
         info = self._queues.topic(topic)
-        while rows.position < rows.planned and rows.encoded_bytes < most_bytes:
-            lane = rows.lane_at(rows.position)
-            if lane > last_lane:
-                break
-            if self.waiting:
-                return False
-            partition = lane - first_lane - 1
-            queue = self._queues.sticky_queue(info, cluster) if partition < 0 else info.queue(partition)
-            batch = queue.open_batch
-            if batch is not None and not self.is_closed:
-                end = rows.end_of_lane(rows.position)
-                if self._append_rows(info, batch, partition, rows, places, end, most_bytes):
-                    continue
-            # The first of each batch goes the ordinary way, which makes room, opens batches and switches partitions.
-            encoded = 0 if batch is None else batch.builder.records_size
-            timestamp_ms, key, value, headers = rows.record(rows.row_at(rows.position))
-            if self._append_in_bulk(topic, partition, timestamp_ms, key, value, headers, now, cluster) is None:
-                return False
-            last = self._last_batch
-            rows.encoded_bytes += last.builder.records_size - (encoded if last is batch else 0)
-            rows.position += 1
-            places.add_span(last.produce_result, last.record_count - 1, 1)
+        self._is_in_bulk = True
+        try:
+            while rows.position < rows.planned and rows.encoded_bytes < most_bytes:
+                lane = rows.lane_at(rows.position)
+                if lane > last_lane:
+                    break
+                if self.waiting:
+                    return False
+                partition = lane - first_lane - 1
+                queue = self._queues.sticky_queue(info, cluster) if partition < 0 else info.queue(partition)
+                batch = queue.open_batch
+                if batch is not None and not self.is_closed:
+                    end = rows.end_of_lane(rows.position)
+                    if self._append_rows(info, batch, partition, rows, places, end, most_bytes):
+                        continue
+                # The first of each batch goes the ordinary way, which makes room, opens batches, switches partitions.
+                encoded = 0 if batch is None else batch.builder.records_size
+                timestamp_ms, key, value, headers = rows.record(rows.row_at(rows.position))
+                if self.append(topic, partition, timestamp_ms, key, value, headers, now, cluster) is None:
+                    return False
+                last = self._last_batch
+                rows.encoded_bytes += last.builder.records_size - (encoded if last is batch else 0)
+                rows.position += 1
+                places.add_span(last.produce_result, last.record_count - 1, 1)
+        finally:
+            self._is_in_bulk = False
         return True
 
     def sticky_partition(self, topic: str, produced_bytes: int, cluster: Cluster) -> int:
@@ -261,7 +259,7 @@ class RecordAppender:
         """
         granted: list[tuple[WaitingRecord, Delivery | Exception]] = []
         line = self._line
-        self._is_in_bulk = True  # many batches may fill up in this turn of the loop: threads compress them
+        self._is_in_bulk = True
         try:
             while line:
                 record = next(iter(line))
@@ -326,13 +324,32 @@ class RecordAppender:
             record.topic, partition, record.timestamp_ms, record.key, record.value, record.headers, now, cluster
         )
 
-    def _append_in_bulk(self, *record: Any) -> Delivery | None:
-        """As ``append``, where many batches may fill up in one turn of the loop: threads compress them."""
-        self._is_in_bulk = True
+    def _append_run(
+        self,
+        deliveries: Spans,
+        topic: str,
+        partition: int,
+        timestamp_ms: int,
+        values: list[bytes | None],
+        start: int,
+    ) -> int:
+        """Append ``values`` from ``start`` on to the batch that took the one before, as long as it has room; returns
+        how many it took, with that one.
+        """
+        batch: ProducerBatch = self._last_batch
+        first, size = batch.record_count - 1, batch.builder.size
         try:
-            return self.append(*record)
+            batch.append_run(timestamp_ms, values, None, start, len(values))
         finally:
-            self._is_in_bulk = False
+            count = batch.record_count - first
+            deliveries.add_span(batch.produce_result, first, count)
+            self.accepted += count - 1
+            if partition < 0:
+                info = self._queues.topic(topic)
+                info.produced_bytes += batch.builder.size - size
+        if batch.builder.size >= batch.limit:
+            self.wakeup()
+        return count
 
     def _append_rows(
         self,
@@ -340,7 +357,7 @@ class RecordAppender:
         batch: ProducerBatch,
         partition: int,
         rows: ArrowRows,
-        places: RowPlaces,
+        places: Spans,
         stop: int,
         most_bytes: int,
     ) -> bool:
@@ -364,7 +381,7 @@ class RecordAppender:
         return True
 
     def _append_slowly(
-        self, info: TopicInfo, queue: PartitionQueue, partition: int, record: Record, now: float, cluster: Any
+        self, info: TopicInfo, queue: PartitionQueue, record: SerializedRecord, now: float, cluster: Any
     ) -> Delivery | None:
         """As ``append``, where the last batch did not take the record: it must grow, or another be opened."""
         self._check_open()
@@ -374,29 +391,27 @@ class RecordAppender:
                 if not self._pool.try_acquire(batch.wanted - batch.memory):
                     return None
                 batch.memory = batch.builder.allowance = batch.wanted
-                return self._append_and_settle(info, batch, partition, record)
+                return self._append_and_settle(info, batch, record)
             self._close_open_batch(queue, batch)
-        size = record_size_upper_bound(record[1], record[2], record[3])
-        self._check_size(size, info.topic, partition)
-        if partition < 0 and info.produced_bytes and info.produced_bytes + size >= self._batch_size:
+        size = record_size_upper_bound(record.key, record.value, record.headers)
+        self._check_size(size, record)
+        if record.partition < 0 and info.produced_bytes and info.produced_bytes + size >= self._batch_size:
             # Java switches only after it has opened a batch here, which then leaves with a record or two in it. But a
             # partition just switched to takes the record, however large it is.
             self._queues.switch_partition(info, cluster)
-            timestamp_ms, key, value, headers = record
-            return self.append(info.topic, partition, timestamp_ms, key, value, headers, now, cluster)
-        return self._append_to_new_batch(info, queue, partition, record, now)
+            return self._append_record(record, now, cluster)
+        return self._append_to_new_batch(info, queue, record, now)
 
     def _append_to_new_batch(
-        self, info: TopicInfo, queue: PartitionQueue, partition: int, record: Record, now: float
+        self, info: TopicInfo, queue: PartitionQueue, record: SerializedRecord, now: float
     ) -> Delivery | None:
-        timestamp_ms, key, value, headers = record
         builder = RecordBatchBuilder(self._batch_size)
         builder.allowance = 0
         builder.expected = queue.last_size
-        wanted = memory = -builder.try_append(timestamp_ms, key, value, headers)
+        wanted = memory = -builder.try_append(record.timestamp_ms, record.key, record.value, record.headers)
         if not self._pool.try_acquire(memory):
             builder.expected = 0
-            wanted = -builder.try_append(timestamp_ms, key, value, headers)
+            wanted = -builder.try_append(record.timestamp_ms, record.key, record.value, record.headers)
             # With nothing else held, a record is never refused for the slack that a small pool has no room for.
             memory = wanted if self._pool.held else min(wanted, self._pool.limit)
             if not self._pool.try_acquire(memory):
@@ -407,7 +422,7 @@ class RecordAppender:
             compression=self._compression, compression_level=self._compression_level, incomplete=self._incomplete,
         )  # fmt: skip
         batch.memory = memory
-        delivery = self._append_and_settle(info, batch, partition, record)
+        delivery = self._append_and_settle(info, batch, record)
         queue.next_order += RECORDS_PER_ORDER
         self._queues.add_open(queue, batch)
         self._incomplete.add(batch)
@@ -415,13 +430,10 @@ class RecordAppender:
             self.wakeup()  # only now, when the accounts are right again
         return delivery
 
-    def _append_and_settle(
-        self, info: TopicInfo, batch: ProducerBatch, partition: int, record: Record
-    ) -> Delivery | None:
-        timestamp_ms, key, value, headers = record
+    def _append_and_settle(self, info: TopicInfo, batch: ProducerBatch, record: SerializedRecord) -> Delivery | None:
         size = batch.builder.size
         try:
-            delivery = batch.try_append(timestamp_ms, key, value, headers)
+            delivery = batch.try_append(record.timestamp_ms, record.key, record.value, record.headers)
         except BaseException:
             if not batch.record_count:  # it is not queued yet, so nobody else would give its memory back
                 self._pool.release(batch.memory)
@@ -433,7 +445,7 @@ class RecordAppender:
         if delivery is not None:
             self._last_batch = batch
             self.accepted += 1
-            if partition < 0:
+            if record.partition < 0:
                 info.produced_bytes += batch.builder.size - size
             if batch.builder.size >= batch.limit and batch.record_count > 1:
                 self.wakeup()
@@ -452,14 +464,15 @@ class RecordAppender:
         if self.is_closed:
             raise ProducerClosedError("the producer is closed")
 
-    def _check_size(self, size: int, topic: str, partition: int) -> None:
+    def _check_size(self, size: int, record: WaitingRecord) -> None:
         if size > self._max_record_size:
             option = "max_request_size" if self._max_record_size < self._pool.limit else "buffer_memory"
+            partition = record.partition
             raise RecordTooLargeError(
-                f"a record for topic {topic!r} has {size} bytes when serialized, more than {option}, "
+                f"a record for topic {record.topic!r} has {size} bytes when serialized, more than {option}, "
                 f"{self._max_record_size}",
                 size=size,
                 limit=self._max_record_size,
-                topic=topic,
-                partition=None if partition < 0 else partition,
+                topic=record.topic,
+                partition=None if partition is None or partition < 0 else partition,
             )

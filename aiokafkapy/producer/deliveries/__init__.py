@@ -1,4 +1,6 @@
-"""A batch's result comes in, each caller's awaitable comes out resolved, on its own loop.
+"""A batch's outcome comes in, each record's part of it comes out, and awaiting tasks go on, each on its own loop.
 
-Kafka's counterparts are ``ProduceRequestResult`` and ``FutureRecordMetadata``.
+``delivery``, ``delivery_list`` and ``produce_request_result`` are pure; ``waiting`` is the port through which tasks
+wait for them, and ``asyncio_waiting`` is behind it. Kafka's counterparts are ``ProduceRequestResult`` and
+``FutureRecordMetadata``.
 """

@@ -14,7 +14,8 @@ from typing import Any, overload
 
 from ...common import TopicPartition
 from ..records import RecordMetadata
-from .delivery import Delivery, ProduceRequestResult, SettlementCounter, new_delivery
+from .delivery import Delivery, new_delivery
+from .produce_request_result import ProduceRequestResult, SettlementCounter
 
 __all__ = ["DeliveryList"]
 

@@ -18,12 +18,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
+from . import asyncio_waiting  # noqa: F401 - whoever is told by this class waits on asyncio
+from .produce_request_result import COST_OF_ERROR
+
 __all__ = ["COST_OF_ERROR", "OutcomeTeller"]
 
 SLICE: Final = 1_000
 """Waiters that are told in one go: one or two milliseconds' worth, interpreted."""
-COST_OF_ERROR: Final = 4
-"""As many results can be told in the time of one error, which every waiter gets a copy of."""
 WINDOW: Final = 0.005
 """Seconds in which no more than a slice is told at once; a turn of the loop is seldom longer."""
 

@@ -2,7 +2,7 @@
 
 cimport cython
 
-from aiokafkapy.producer.deliveries.delivery cimport ProduceRequestResult
+from aiokafkapy.producer.deliveries.produce_request_result cimport ProduceRequestResult
 
 
 @cython.final

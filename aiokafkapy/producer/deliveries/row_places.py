@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from ...common import TopicPartition
 from ...record.arrow_rows import order_of
-from .delivery import ProduceRequestResult, SettlementCounter
+from .produce_request_result import ProduceRequestResult, SettlementCounter
 
 __all__ = ["RowPlaces"]
 

@@ -6,7 +6,6 @@
   the same, which is wrong only for those who run another loop within a turn of the first, as asyncio forbids.
 - ``now_ms()``: milliseconds since the epoch, for a record's time stamp. A simulation replaces ``time`` in the module
   that this function is from.
-- ``record_metadata(topic, partition, offset, timestamp_ms, key_size, value_size)``: a ``RecordMetadata`` of these.
 
 The compiled twin is ``shortcuts.pyx``.
 """
@@ -19,9 +18,7 @@ from collections.abc import Callable
 from threading import get_ident
 from time import time
 
-from ..records import RecordMetadata
-
-__all__ = ["now_ms", "record_metadata", "running_loop"]
+__all__ = ["now_ms", "running_loop"]
 
 # Thread, loop, and whether it runs; in one object, for threads may come in between.
 _last: tuple[int, AbstractEventLoop | None, Callable[[], bool]] = (0, None, bool)
@@ -52,11 +49,3 @@ if hasattr(os, "register_at_fork"):
 def now_ms() -> int:
     """Described above."""
     return int(time() * 1000)
-
-
-def record_metadata(
-    topic: str, partition: int, offset: int, timestamp_ms: int, key_size: int, value_size: int
-) -> RecordMetadata:
-    """Described above."""
-    # The tuple's own constructor: the generated one costs twice as much, once a record.
-    return tuple.__new__(RecordMetadata, (topic, partition, offset, timestamp_ms, key_size, value_size))

@@ -15,13 +15,8 @@ import pytest
 from aiokafkapy import compiled
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import KafkaError, NotLeaderOrFollowerError
-from aiokafkapy.producer.deliveries.delivery import (
-    FIRST_PRUNE,
-    Delivery,
-    ProduceRequestResult,
-    SettlementCounter,
-    new_delivery,
-)
+from aiokafkapy.producer.deliveries.delivery import Delivery, new_delivery
+from aiokafkapy.producer.deliveries.produce_request_result import FIRST_PRUNE, ProduceRequestResult
 from aiokafkapy.producer.records import RecordMetadata
 
 from ..accumulator_harness import T0
@@ -340,10 +335,6 @@ class TestMoving:
         assert [(await task).offset for task in tasks] == [60, 50, 61, 62]
         assert calls == [deliveries[3]]
 
-    def test_what_did_not_move_has_no_other_place(self) -> None:
-        with pytest.raises(asyncio.InvalidStateError, match="was not moved"):
-            result_of().locate(0)
-
 
 class TestMemory:
     def test_a_hundred_thousand_pending_deliveries_are_freed_when_they_are_let_go(self) -> None:
@@ -411,42 +402,6 @@ class TestMemory:
             del results, deliveries, tasks, result
         gc.collect()
         assert [reference() for reference in gone if reference() is not None] == []
-
-
-class TestSettlementCounter:
-    def test_it_calls_once_when_all_have_answers(self) -> None:
-        calls: list[int] = []
-        counter = SettlementCounter(lambda: calls.append(1))
-        results = [result_of() for _ in range(3)]
-        for result in results:
-            counter.watch(result)
-        results[0].succeed(0, -1)
-        results[2].fail(KafkaError())
-        assert not counter.is_settled
-        results[1].succeed(0, -1)
-        assert counter.is_settled
-        assert calls == [1]
-
-    def test_answers_that_are_there_are_not_waited_for(self) -> None:
-        counter = SettlementCounter()
-        result = result_of()
-        result.succeed(0, -1)
-        counter.watch(result)
-        assert counter.is_settled
-
-    def test_it_follows_what_moved_before_and_after(self) -> None:
-        counter = SettlementCounter()
-        result, halves = result_of(4), [result_of(2), result_of(2)]
-        counter.watch(result)
-        result.move([(0, halves[0], 0), (2, halves[1], 0)])
-        assert counter.remaining == 2
-        late = SettlementCounter()
-        late.watch(result)
-        assert late.remaining == 2
-        for half in halves:
-            half.succeed(0, -1)
-        assert counter.is_settled
-        assert late.is_settled
 
 
 @pytest.fixture

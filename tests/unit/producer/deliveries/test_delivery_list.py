@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from aiokafkapy.errors import KafkaError
-from aiokafkapy.producer.deliveries.delivery import ProduceRequestResult
 from aiokafkapy.producer.deliveries.delivery_list import DeliveryList
+from aiokafkapy.producer.deliveries.produce_request_result import ProduceRequestResult
 from aiokafkapy.producer.records import RecordMetadata
 
 from ..accumulator_harness import T0

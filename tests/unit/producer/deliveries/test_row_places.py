@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from aiokafkapy import PartitionMetadata, TopicPartition, errors
-from aiokafkapy.producer.deliveries.delivery import ProduceRequestResult, new_delivery, place_of
+from aiokafkapy.producer.deliveries.delivery import new_delivery, place_of
+from aiokafkapy.producer.deliveries.produce_request_result import ProduceRequestResult
 from aiokafkapy.producer.deliveries.row_places import RowPlaces
 from aiokafkapy.producer.tables.table_metadata import TableMetadata
 

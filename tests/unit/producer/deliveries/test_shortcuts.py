@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import decimal
-import gc
 import os
 import subprocess
 import sys
@@ -14,9 +13,8 @@ from unittest import mock
 
 import pytest
 
-from aiokafkapy import RecordMetadata
 from aiokafkapy._form import INTERPRETED_VARIABLE
-from aiokafkapy.producer.deliveries.shortcuts import now_ms, record_metadata, running_loop
+from aiokafkapy.producer.deliveries.shortcuts import now_ms, running_loop
 
 
 async def asked() -> bool:
@@ -66,20 +64,6 @@ async def test_is_what_asyncio_says_in_a_forked_child() -> None:
     if not child:
         os._exit(0 if running_loop() is asyncio._get_running_loop() else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0  # noqa: ASYNC222
-
-
-def test_record_metadata_is_what_its_constructor_makes() -> None:
-    long_way = RecordMetadata("topic", 3, 2**40, 1_700_000_000_000, -1, 100)
-    short_way = record_metadata("topic", 3, 2**40, 1_700_000_000_000, -1, 100)
-    assert type(short_way) is RecordMetadata
-    assert short_way == long_way
-    assert repr(short_way) == repr(long_way)
-    assert hash(short_way) == hash(long_way)
-    assert gc.is_tracked(short_way) == gc.is_tracked(long_way)
-    references = sys.getrefcount(RecordMetadata)
-    for _ in range(1000):
-        record_metadata("topic", 3, 5, -1, -1, -1)
-    assert sys.getrefcount(RecordMetadata) == references
 
 
 async def test_running_loop_stays_right_when_the_threads_own_mapping_changes() -> None:

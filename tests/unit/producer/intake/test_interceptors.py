@@ -8,7 +8,8 @@ from typing import Any
 
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import KafkaError
-from aiokafkapy.producer.deliveries.delivery import Delivery, ProduceRequestResult, new_delivery
+from aiokafkapy.producer.deliveries.delivery import Delivery, new_delivery
+from aiokafkapy.producer.deliveries.produce_request_result import ProduceRequestResult
 from aiokafkapy.producer.intake.interceptors import ProducerInterceptor, ProducerInterceptors
 from aiokafkapy.producer.records import ProducerRecord
 

@@ -1,0 +1,12 @@
+# Types of asyncio_waiting.py for its compiled form. See there for what they mean.
+
+from aiokafkapy.producer.deliveries.shortcuts cimport running_loop
+from aiokafkapy.producer.deliveries.waiter cimport new_waiter, wake
+from aiokafkapy.producer.deliveries.waiting cimport Waiting
+
+
+cdef class AsyncioWaiting(Waiting):
+    cpdef object running_loop(self)
+    cpdef object new_waiter(self)
+    cpdef object wake(self, object waiter)
+    cpdef object no_outcome_error(self)

@@ -1,0 +1,42 @@
+"""``AsyncioWaiting``: asyncio behind the port of ``waiting.py``, from the import of this module on.
+
+It knows neither records nor results. Java has no counterpart.
+"""
+
+from __future__ import annotations
+
+from asyncio import AbstractEventLoop, InvalidStateError
+
+from .shortcuts import running_loop
+from .waiter import Waiter, new_waiter, wake
+from .waiting import Waiting, install
+
+__all__ = ["AsyncioWaiting"]
+
+
+class AsyncioWaiting(Waiting):
+    """Each task has a waiter of its own, on the loop that runs it."""
+
+    __slots__ = ()
+
+    def running_loop(self) -> AbstractEventLoop:
+        """The loop that runs in this thread. Raises RuntimeError when none does."""
+        loop = running_loop()
+        if loop is None:
+            raise RuntimeError("no running event loop")
+        return loop
+
+    def new_waiter(self) -> Waiter:
+        """For the running task, to be awaited once."""
+        return new_waiter(self.running_loop())
+
+    def wake(self, waiter: Waiter) -> None:
+        """Let the waiter's task go on, on its loop."""
+        wake(waiter)
+
+    def no_outcome_error(self) -> Exception:
+        """As a future of asyncio's has it."""
+        return InvalidStateError("the record is still on its way: await it")
+
+
+install(AsyncioWaiting())

@@ -1,0 +1,51 @@
+# Types of produce_request_result.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+from aiokafkapy.producer.deliveries.record_metadata cimport record_metadata
+from aiokafkapy.producer.deliveries.waiting cimport Waiting, waiting
+
+cdef int PENDING, SUCCEEDED, FAILED, MOVED
+
+
+# Not tracked by the cyclic collector: the docstring of produce_request_result.py says why that is safe.
+@cython.final
+cdef class ProduceRequestResult:
+    # First what each delivery asks for, see ProducerBatch.
+    cdef public int status
+    cdef object _topic
+    cdef object _partition
+    cdef public long long base_offset
+    cdef public long long log_append_time_ms
+    cdef readonly object topic_partition
+    cdef public Py_ssize_t record_count
+    cdef object _errors
+    cdef list _starts
+    cdef list _moves
+    cdef list _waiters
+    cdef list _waiting_indexes
+    cdef list _callbacks
+    cdef Py_ssize_t _prune_at
+    cdef list _counters
+    cdef object __weakref__
+
+    cpdef succeed(self, long long base_offset, long long log_append_time_ms, object teller=*)
+    cpdef object metadata(self, long long index, long long timestamp_ms, long long key_size, long long value_size)
+    cpdef object error(self, long long index)
+    @cython.locals(result=ProduceRequestResult)
+    cpdef tuple follow(self, long long index)
+    @cython.locals(first="long long", index_there="long long")
+    cpdef tuple locate(self, long long index)
+    cpdef add_waiter(self, long long index, object waiter)
+    cpdef add_callback(self, long long index, object delivery, object fn, object loop, object context)
+    cdef _prune(self)
+    @cython.locals(result=ProduceRequestResult, index_there="long long")
+    cpdef move(self, object moves)
+    cdef object _error_of(self, long long index)
+    @cython.locals(callbacks=list, counters=list)
+    cdef _settle(self, int status, object teller)
+    @cython.locals(waiters=list, port=Waiting)
+    cdef _wake(self, int cost, object teller)
+
+
+cpdef call_soon(object loop, object fn, object delivery, object context)

@@ -1,0 +1,332 @@
+"""``ProduceRequestResult``: what became of one batch, told once and read by all its deliveries.
+
+Owns the outcome of a batch's records, and what waits for it: tasks, callbacks, counters. It knows neither bytes nor
+brokers, and no event loop: tasks are woken through the port of ``waiting.py``. Kafka's counterpart has the same name;
+``SettlementCounter`` is what Java's ``ProduceRequestResult.await`` does for ``flush``.
+
+Rules:
+
+- Each reader of an error gets a copy of its own, so that tracebacks do not grow into each other.
+- Callbacks run on the loop they were added on, by ``call_soon``; a closed loop is passed over.
+- The records of a batch that is split, or loses some (KIP-467), move to other results, and what waits for them moves
+  along.
+- Compiled, results and deliveries are invisible to the cyclic collector. A lasting cycle could form only through what
+  waits here: a waiter holds its task, which may hold the delivery. So all are let go of with the outcome, or by
+  ``abandon()`` when the producer is thrown away without one. Nothing else refers back: errors are raised as copies, so
+  no traceback, whose frames may hold deliveries, comes to hang on what is kept here.
+"""
+
+from __future__ import annotations
+
+import copy
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, Final, Protocol
+
+try:
+    import cython
+except ImportError:  # interpreted, where there is no Cython
+    from ... import _form as cython
+
+from ...common import TopicPartition
+from ...errors import IllegalStateError, KafkaError
+from ..records import INVALID_OFFSET, RecordMetadata
+from .record_metadata import record_metadata
+from .status import FAILED, MOVED, PENDING, SUCCEEDED
+from .waiting import waiting
+
+__all__ = ["COST_OF_ERROR", "ProduceRequestResult", "SettlementCounter", "Teller", "call_soon"]
+
+COST_OF_ERROR: Final = 4
+"""As many results can be told in the time of one error, of which each task gets a copy."""
+FIRST_PRUNE: Final = 1024
+"""Waiters whose tasks were cancelled are thrown out when this many have gathered, and then at each doubling."""
+
+RecordErrors = Callable[[int], BaseException]
+
+
+class Teller(Protocol):
+    """What spreads the waking of many tasks over turns of the loop: ``OutcomeTeller``."""
+
+    def may_tell_now(self, count: int, cost: int = 1) -> bool:
+        """True when ``count`` tasks may be woken here and now."""
+
+    def tell_later(self, job: Iterator[object], cost: int = 1) -> None:
+        """Take steps of ``job``, each of which wakes one task, at the coming turns of the loop."""
+
+
+# Not seen by the cyclic collector, see above. Said here and not in the .pxd, for Cython takes it from the source only.
+@cython.no_gc
+@cython.final
+@cython.cclass
+class ProduceRequestResult:
+    """The outcome of one batch. ``status`` is PENDING, SUCCEEDED, FAILED, or MOVED: its records live on in others."""
+
+    __slots__ = (
+        "__weakref__",
+        "_callbacks",
+        "_counters",
+        "_errors",
+        "_moves",
+        "_partition",
+        "_prune_at",
+        "_starts",
+        "_topic",
+        "_waiters",
+        "_waiting_indexes",
+        "base_offset",
+        "log_append_time_ms",
+        "record_count",
+        "status",
+        "topic_partition",
+    )
+
+    def __init__(self, topic_partition: TopicPartition) -> None:
+        self.topic_partition = topic_partition
+        # Here, too, for a record's metadata asks for them.
+        self._topic = topic_partition.topic
+        self._partition = topic_partition.partition
+        self.status = PENDING
+        self.record_count = 0
+        # The outcome
+        self.base_offset = INVALID_OFFSET
+        self.log_append_time_ms = -1
+        self._errors: BaseException | RecordErrors | None = None
+        self._starts: list[int] | None = None
+        self._moves: list[tuple[int, ProduceRequestResult, int]] | None = None
+        # What waits for it. Waiters stand beside their records' indexes in two lists: a tuple for each would be one
+        # more object for the cyclic collector to visit, which is what tens of thousands of awaiting tasks spend their
+        # time on.
+        self._waiting_indexes: list[int] | None = None
+        self._waiters: list[Any] | None = None
+        self._callbacks: list[tuple[int, object, Any, Any, Any]] | None = None
+        self._prune_at = FIRST_PRUNE
+        self._counters: list[SettlementCounter] | None = None
+
+    # --- settling ---
+
+    def succeed(self, base_offset: int, log_append_time_ms: int, teller: Teller | None = None) -> None:
+        """The broker has the batch; -1 for an offset it did not tell, and for create time.
+
+        Many tasks are woken a slice at a time by ``teller``; all at once without one.
+        """
+        self.base_offset = base_offset
+        self.log_append_time_ms = log_append_time_ms
+        self._settle(SUCCEEDED, teller)
+
+    def fail(self, errors: BaseException | RecordErrors, teller: Teller | None = None) -> None:
+        """The batch failed: one error for all, or a function from a record's index to its error. As ``succeed``."""
+        self._errors = errors
+        self._settle(FAILED, teller)
+
+    def move(self, moves: Sequence[tuple[int, ProduceRequestResult, int]]) -> None:
+        """The records live on elsewhere: (first index, its new result, its index there), ascending from index 0."""
+        self._moves = list(moves)
+        self._starts = [first for first, _, _ in self._moves]
+        self.status = MOVED
+        indexes, waiters, callbacks = self._waiting_indexes, self._waiters, self._callbacks
+        self._waiting_indexes = self._waiters = self._callbacks = None
+        for index, waiter in zip(indexes or (), waiters or (), strict=True):
+            result, index_there = self.follow(index)
+            if result.status == PENDING:
+                result.add_waiter(index_there, waiter)
+            else:
+                waiting().wake(waiter)
+        for index, delivery, fn, loop, context in callbacks or ():
+            result, index_there = self.follow(index)
+            if result.status == PENDING:
+                result.add_callback(index_there, delivery, fn, loop, context)
+            else:
+                call_soon(loop, fn, delivery, context)
+        counters, self._counters = self._counters, None
+        for counter in counters or ():
+            for result in self.successors():
+                counter.watch(result)
+            counter.count_down()
+
+    def abandon(self) -> None:
+        """There will be no outcome: wake the tasks, and let go of all that waits."""
+        waiters, self._waiters = self._waiters, None
+        self._waiting_indexes = self._callbacks = self._counters = None
+        for waiter in waiters or ():
+            waiting().wake(waiter)
+
+    # --- reading ---
+
+    @property
+    def has_succeeded(self) -> bool:
+        """True when the broker has the batch, whole."""
+        return self.status == SUCCEEDED
+
+    @property
+    def is_moved(self) -> bool:
+        """True when the records live on elsewhere, see ``follow``."""
+        return self.status == MOVED
+
+    @property
+    def is_settled(self) -> bool:
+        """True when every record has its outcome, wherever it went."""
+        if self.status == MOVED:
+            return all(result.is_settled for result in self.successors())
+        return self.status != PENDING
+
+    def metadata(self, index: int, timestamp_ms: int, key_size: int, value_size: int) -> RecordMetadata:
+        """The place of record ``index``; log append time wins over the record's own time stamp."""
+        offset = self.base_offset + index if self.base_offset >= 0 else INVALID_OFFSET
+        if self.log_append_time_ms >= 0:
+            timestamp_ms = self.log_append_time_ms
+        return record_metadata(self._topic, self._partition, offset, timestamp_ms, key_size, value_size)
+
+    def error(self, index: int) -> BaseException:
+        """A copy of record ``index``'s error, for one reader."""
+        return _fresh(self._error_of(index))
+
+    def follow(self, index: int) -> tuple[ProduceRequestResult, int]:
+        """Where record ``index`` is now: the result that has not moved, and the record's index there."""
+        result = self
+        while result.status == MOVED:
+            result, index = result.locate(index)
+        return result, index
+
+    def locate(self, index: int) -> tuple[ProduceRequestResult, int]:
+        """Where record ``index`` of a moved batch went; it may have moved on from there."""
+        starts, moves = self._starts, self._moves
+        if starts is None or moves is None:
+            raise IllegalStateError(f"the batch of {self.topic_partition} was not moved")
+        first, result, index_there = moves[bisect_right(starts, index) - 1]
+        return result, index_there + index - first
+
+    def successors(self) -> list[ProduceRequestResult]:
+        """The results that a moved batch's records went to, each once, in order."""
+        return list({id(result): result for _, result, _ in self._moves or ()}.values())
+
+    # --- waiting ---
+
+    def add_waiter(self, index: int, waiter: Any) -> None:
+        """Wake the task of ``waiter`` when record ``index`` has its outcome."""
+        if self._waiters is None or self._waiting_indexes is None:
+            self._waiting_indexes, self._waiters = [], []
+        self._waiting_indexes.append(index)
+        self._waiters.append(waiter)
+        if len(self._waiters) >= self._prune_at:
+            self._prune()
+
+    def add_callback(self, index: int, delivery: object, fn: Any, loop: Any, context: Any) -> None:
+        """Call ``fn(delivery)`` on ``loop`` when record ``index``, which is the delivery's, has its outcome."""
+        if self._callbacks is None:
+            self._callbacks = []
+        self._callbacks.append((index, delivery, fn, loop, context))
+
+    def remove_callback(self, delivery: object, fn: Any) -> int:
+        """Forget a callback; returns how many there were."""
+        callbacks = self._callbacks or []
+        kept = [entry for entry in callbacks if not (entry[1] is delivery and entry[2] == fn)]
+        self._callbacks = kept
+        return len(callbacks) - len(kept)
+
+    def add_counter(self, counter: SettlementCounter) -> None:
+        """Count ``counter`` down when there is an outcome; it follows the records when they move."""
+        if self._counters is None:
+            self._counters = []
+        self._counters.append(counter)
+
+    # internals
+
+    def _error_of(self, index: int) -> BaseException:
+        errors = self._errors
+        if isinstance(errors, BaseException):
+            return errors
+        if errors is None:
+            raise IllegalStateError(f"the batch of {self.topic_partition} did not fail")
+        return errors(index)
+
+    def _prune(self) -> None:
+        """Throw out the waiters of cancelled tasks."""
+        indexes, waiters = self._waiting_indexes or [], self._waiters or []
+        kept = [place for place, waiter in enumerate(waiters) if not waiter.done()]
+        self._waiting_indexes = [indexes[place] for place in kept]
+        self._waiters = [waiters[place] for place in kept]
+        self._prune_at = max(FIRST_PRUNE, 2 * len(kept))
+
+    def _settle(self, status: int, teller: Any) -> None:
+        self.status = status
+        if self._waiters is not None:
+            self._wake(COST_OF_ERROR if status == FAILED else 1, teller)
+        if self._callbacks is not None:
+            callbacks, self._callbacks = self._callbacks, None
+            for _, delivery, fn, loop, context in callbacks:
+                call_soon(loop, fn, delivery, context)
+        if self._counters is not None:
+            counters, self._counters = self._counters, None
+            for counter in counters:
+                counter.count_down()
+
+    def _wake(self, cost: int, teller: Any) -> None:
+        waiters = self._waiters or []
+        self._waiters = self._waiting_indexes = None
+        port = waiting()
+        if teller is None or not waiters or teller.may_tell_now(len(waiters), cost):
+            for waiter in waiters:
+                port.wake(waiter)
+        else:
+            teller.tell_later(map(_wake, waiters), cost)
+
+
+class SettlementCounter:
+    """Calls ``on_settled`` once every result it watches has an outcome: what ``flush`` and ``send_many`` wait for."""
+
+    __slots__ = ("on_settled", "remaining")
+
+    def __init__(self, on_settled: Callable[[], object] | None = None) -> None:
+        self.remaining = 0
+        self.on_settled = on_settled
+
+    def watch(self, result: ProduceRequestResult) -> None:
+        """Wait for ``result`` too, wherever its records go."""
+        if result.status == MOVED:
+            for successor in result.successors():
+                self.watch(successor)
+        elif result.status == PENDING:
+            self.remaining += 1
+            result.add_counter(self)
+
+    def count_down(self) -> None:
+        """One of the results has its outcome."""
+        self.remaining -= 1
+        if self.remaining == 0 and self.on_settled is not None:
+            on_settled, self.on_settled = self.on_settled, None
+            on_settled()
+
+    @property
+    def is_settled(self) -> bool:
+        """True when nothing is being waited for."""
+        return self.remaining == 0
+
+    def wait(self) -> Any:
+        """What the running task awaits until the last of the outcomes, one of which must be missing; it takes
+        ``on_settled``.
+        """
+        waiter = waiting().new_waiter()
+        self.on_settled = partial(_wake, waiter)
+        return waiter
+
+
+def call_soon(loop: Any, fn: Any, delivery: object, context: Any) -> None:
+    """Call ``fn(delivery)`` at the next turn of ``loop``, unless it is closed."""
+    try:
+        loop.call_soon(fn, delivery, context=context)
+    except RuntimeError:  # the loop is closed
+        pass
+
+
+def _wake(waiter: Any) -> None:
+    waiting().wake(waiter)
+
+
+def _fresh(error: BaseException) -> BaseException:
+    if isinstance(error, KafkaError):
+        return error.fresh()
+    twin = copy.copy(error)
+    twin.__cause__ = error.__cause__
+    return twin.with_traceback(None)

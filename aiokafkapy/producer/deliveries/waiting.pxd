@@ -1,0 +1,13 @@
+# Types of waiting.py for its compiled form. See there for what they mean.
+
+
+cdef class Waiting:
+    cpdef object running_loop(self)
+    cpdef object new_waiter(self)
+    cpdef object wake(self, object waiter)
+    cpdef object no_outcome_error(self)
+
+
+cdef Waiting _installed
+
+cpdef Waiting waiting()

@@ -1,0 +1,49 @@
+"""``Waiting``: how a task waits for an outcome, without saying on what kind of event loop.
+
+Owns the port between what became of a record, which is pure, and the event loop. ``asyncio_waiting`` installs itself
+behind it, once for the process; ``OutcomeTeller``, which every started producer has, imports it. Without it outcomes
+can be read, but not awaited. Java has no counterpart: its threads wait on the latch of ``ProduceRequestResult``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ...errors import IllegalStateError
+
+__all__ = ["Waiting", "install", "waiting"]
+
+
+class Waiting:
+    """The port. This class is what stands there while no event loop does."""
+
+    __slots__ = ()
+
+    def running_loop(self) -> Any:
+        """The loop that runs in this thread. Raises RuntimeError when none does."""
+        raise RuntimeError("no running event loop")
+
+    def new_waiter(self) -> Any:
+        """What the running task awaits; ``done()`` when it was woken or its task was cancelled."""
+        return self.running_loop()
+
+    def wake(self, waiter: Any) -> None:
+        """Let the waiter's task go on. Nothing happens when it was cancelled or its loop is closed."""
+
+    def no_outcome_error(self) -> Exception:
+        """The error for asking a record on its way for its outcome."""
+        return IllegalStateError("the record is still on its way: await it")
+
+
+_installed: Waiting = Waiting()
+
+
+def waiting() -> Waiting:
+    """What is behind the port now."""
+    return _installed
+
+
+def install(other_half: Waiting) -> None:
+    """Put an event loop behind the port."""
+    global _installed
+    _installed = other_half

@@ -1,0 +1,23 @@
+"""aiokafkapy.producer.deliveries.record_metadata: the same as the long way round."""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+from aiokafkapy import RecordMetadata
+from aiokafkapy.producer.deliveries.record_metadata import record_metadata
+
+
+def test_record_metadata_is_what_its_constructor_makes() -> None:
+    long_way = RecordMetadata("topic", 3, 2**40, 1_700_000_000_000, -1, 100)
+    short_way = record_metadata("topic", 3, 2**40, 1_700_000_000_000, -1, 100)
+    assert type(short_way) is RecordMetadata
+    assert short_way == long_way
+    assert repr(short_way) == repr(long_way)
+    assert hash(short_way) == hash(long_way)
+    assert gc.is_tracked(short_way) == gc.is_tracked(long_way)
+    references = sys.getrefcount(RecordMetadata)
+    for _ in range(1000):
+        record_metadata("topic", 3, 5, -1, -1, -1)
+    assert sys.getrefcount(RecordMetadata) == references
