@@ -1,14 +1,14 @@
 """``BatchQueues``: every batch that is not in a request, by topic and partition.
 
-Owns the queues of all partitions, which of them have batches and whose turn it is, the sticky partition of each topic,
-and when the oldest batch expires. It knows no memory and sends nothing. Kafka's counterpart is the ``topicInfoMap`` of
-``RecordAccumulator``, with what ``BuiltInPartitioner`` is asked around it.
+Owns the queues of all partitions, which of them have batches and which is next, the sticky partition of each topic, and
+when the oldest batch expires. It knows no memory and sends nothing. Kafka's counterpart is the ``topicInfoMap`` of
+``RecordAccumulator``, together with its calls of ``BuiltInPartitioner``.
 
 Rules:
 
-- ``by_leader`` has the queues with batches, and only those, for each leader the one drained longest ago first: whoever
-  walks over them pays nothing for ten thousand idle partitions, and may end when a request to the leader is full.
-- ``next_expiry_time`` is never later than the first expiry; it may be earlier, until somebody looks again.
+- ``by_leader`` has the queues with batches, and only those, for each leader the one drained longest ago first: a walk
+  over them pays nothing for ten thousand idle partitions, and may end when a request to the leader is full.
+- ``next_expiry_time`` is never later than the first expiry; it may be earlier, until ``take_expired`` looks again.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .producer_batch import ProducerBatch
 __all__ = ["NOBODY", "BatchQueues"]
 
 NOBODY: Final[Set[int]] = frozenset()
-"""No leader gathers: every new batch is to be looked for."""
+"""No leader's batches gather: a new batch may be the next to be ready."""
 
 _NEVER: Final = float("inf")
 
@@ -57,7 +57,7 @@ class BatchQueues:
         self._active: dict[int, dict[PartitionQueue, None]] = {}
         self._view: Any = None
         self.next_expiry_time = _NEVER
-        # The leaders for which older batches gather: a new one of theirs is ready later, so nobody need look for it
+        # The leaders for which older batches gather: a new batch of theirs is ready later, so it needs no look
         self.gathering: Set[int] = NOBODY
         # Sticky partitions; `cluster` is the view that was seen last
         self.cluster: Any = None

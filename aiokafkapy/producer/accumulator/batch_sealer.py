@@ -7,9 +7,9 @@ Rules: a thread's work is paid for beforehand, with as many bytes as the records
 the batch waits for one that is with a thread; when there is none, it goes without paying, so that a pool full of
 records empties, and the loop never compresses a large batch itself. What sealing saves is given back.
 
-A thread needs the GIL before and after its work, for which it waits while the loop is busy (5 ms each time, by Python's
-default) and fights with it. So a batch that records fill one by one is compressed there and then if that is quick, and
-so are some of those that are to be sent.
+A thread needs the GIL before and after its work: it competes with the loop for it, and waits while the loop is busy
+(5 ms each time, by Python's default). So a batch that records fill one by one is compressed on the loop when that is
+quick, and so are some of those that are about to be sent.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class BatchSealer:
 
     def __init__(self, pool: BufferPool) -> None:
         self._pool = pool
-        # Batches for a thread to compress, and how many are with one, these included
+        # Batches for threads to compress, and how many threads have or will have, these included
         self._waiting: list[ProducerBatch] = []
         self._compressing = 0
         # Quick batches on their way out that were compressed here since the last `take`
@@ -47,9 +47,9 @@ class BatchSealer:
             self._pool.charge(batch.settle_memory())
 
     def must_wait(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
-        """True when ``batch``, the first of ``queue``, cannot be sent yet, for a thread has it or must have it.
+        """True when ``batch``, the first of ``queue``, cannot be sent yet, for a thread compresses it or will.
 
-        It takes no more records then, nor where it was quick and has been sealed here instead.
+        It takes no more records then; nor when it was quick to compress, and is sealed by this call instead.
         """
         if batch.is_being_compressed:
             return True
@@ -71,7 +71,7 @@ class BatchSealer:
         if self._pool.try_acquire_reserved(size):
             batch.reserved_memory = size
         elif self._compressing:
-            return  # its turn comes when one of those ends
+            return  # must_wait asks again when one of the others has ended
         batch.is_being_compressed = True
         self._compressing += 1
         self._waiting.append(batch)

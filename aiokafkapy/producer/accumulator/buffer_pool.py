@@ -5,8 +5,8 @@ batches and no waiters; those are the accumulator's (``record_appender``). Kafka
 
 Rules:
 
-- ``held`` never exceeds ``limit``, but for ``charge()``, which tells of memory that is there already (the pieces of a
-  batch that a broker found too large); nothing is given out again until it is back below.
+- ``held`` never exceeds ``limit``, except by ``charge()``, which counts memory that is in use already (the pieces of a
+  batch that a broker found too large); nothing is acquired then until ``held`` is below again.
 - ``reserve`` bytes are kept from new records, so that a pool full of records can still be compressed in threads. A
   single record may use all of it when nothing else is held.
 """
@@ -47,7 +47,7 @@ class BufferPool:
         return True
 
     def charge(self, size: int) -> None:
-        """Count ``size`` bytes that are held already; what shrank is negative."""
+        """Count ``size`` bytes that are in use already; negative for what shrank."""
         self._add(size)
 
     def release(self, size: int) -> None:

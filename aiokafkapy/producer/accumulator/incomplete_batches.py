@@ -4,7 +4,7 @@ Owns the producer's accounting: a record is *accepted* when the accumulator has 
 end *delivered* or *failed*, once. It knows no partitions, memory or time. Kafka's counterpart is ``IncompleteBatches``.
 
 Rules: ``delivered`` and ``failed`` change in the same step in which a batch leaves, so accepted = delivered + failed +
-pending holds whenever anybody can look; a batch that is split leaves in the same step in which its successors come.
+pending holds at every moment; a batch that is split leaves in the same step in which its successors come.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class IncompleteBatches:
         self._batches: dict[ProducerBatch, None] = {}
         self.delivered = 0
         self.failed = 0
-        # Who tells the waiters of a batch; nobody in particular as long as there is no loop.
+        # What wakes the tasks that wait for a batch; without it they are woken all at once.
         self.teller: Teller | None = None
 
     def add(self, batch: ProducerBatch) -> None:

@@ -71,7 +71,7 @@ class PartitionQueue:
         return batch
 
     def update_leader(self, cluster: Any) -> None:
-        """Look the leader up, unless this very view was asked before. A leader without an address is none."""
+        """Look the leader up, unless this very view was asked before. A leader without an address counts as none."""
         if self.cluster is cluster:
             return
         self.cluster = cluster

@@ -11,8 +11,8 @@ Rules:
   KIP-360) changes its header.
 - ``order`` is the place of its first record among all records of the partition, so that batches which come back, whole
   or in pieces, find their place in the queue again.
-- Compiled, batches are invisible to the cyclic collector, which would visit thousands. What ties them into a knot is
-  the account of those without an outcome; ``abandon()`` unties it when the producer is thrown away.
+- Compiled, batches are invisible to the cyclic collector, which would visit thousands. The one reference cycle goes
+  through the account of batches without an outcome; ``abandon()`` breaks it when the producer is thrown away.
 - ``compress()`` may run in another thread; everything else belongs to the event loop's.
 """
 
@@ -358,7 +358,7 @@ class ProducerBatch:
 
     def has_reached_delivery_timeout(self, delivery_timeout: float, now: float) -> bool:
         """True when ``delivery_timeout`` seconds have passed since the batch was made."""
-        # Added as whoever waits for that moment adds it: a difference may round to just below, and he would spin.
+        # The sum that the timer is set to: a difference may round to just below, and the timer would spin.
         return now >= self.created + delivery_timeout
 
     # --- outcome ---
@@ -388,7 +388,7 @@ class ProducerBatch:
         return self._fail(BatchState.ABORTED, error)
 
     def abandon(self) -> None:
-        """There will be no outcome: let go of all who wait for it, and of the account that the batch stands in."""
+        """There will be no outcome: let go of all that waits for it, and of the account that the batch stands in."""
         self.produce_result.abandon()
         self._incomplete = None
 
@@ -411,8 +411,8 @@ class ProducerBatch:
     def remove_records(self, errors: Mapping[int, BaseException]) -> ProducerBatch | None:
         """Fail the records named by index (KIP-467) and move the others into a new batch, which is returned sealed.
 
-        None when no record is left. The new batch has this one's identity and first sequence, if it had any: whoever
-        numbers the batches must know that it is shorter.
+        None when no record is left. The new batch has this one's identity and first sequence, if it had any, and is
+        shorter: the batches behind it must be renumbered.
         """
         failed = ProduceRequestResult(self.topic_partition)
         failed_errors = [errors[index] for index in sorted(errors) if 0 <= index < self.record_count]
@@ -447,7 +447,7 @@ class ProducerBatch:
     # internals
 
     def _finish(self, outcome: BatchState) -> bool:
-        if self.state is not _IN_FLIGHT and self.is_done:  # asked first, for it is what nearly all come from
+        if self.state is not _IN_FLIGHT and self.is_done:  # IN_FLIGHT first: nearly all come from there
             return False
         self.close()
         self.state = _change(self.state, outcome)

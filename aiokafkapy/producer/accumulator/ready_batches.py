@@ -12,7 +12,7 @@ Rules:
 - What is ready at ``ready`` is taken by ``drain`` (but for its size bound), and what is not has its time in
   ``next_ready_check_delay``: call ``ready`` again after each drain and at that time, and never in between. A batch
   that is opened meanwhile needs no look either, while older ones of its leader gather.
-- Only the first batch of a partition is looked at, so whatever it waits for, those behind it wait too.
+- Only the first batch of a partition is looked at, so those behind it wait for whatever it waits for.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class ReadyBatches:
                     continue
                 if not batch.compression:
                     ready_nodes.add(leader)
-                    break  # the others have no say: ask again after the drain
+                    break  # the others change nothing: ask again after the drain
                 is_ready = True  # but more may have to go to a thread
             if is_ready:
                 ready_nodes.add(leader)
@@ -121,8 +121,8 @@ class ReadyBatches:
     ) -> dict[int, list[ProducerBatch]]:
         """Take the first batch of each sendable partition of these nodes, for one request to each node.
 
-        A node's batches stay within ``max_request_size`` bytes, but for a first one that alone is larger. Who was
-        visited goes to the back of the round. The batches are sealed, stamped, and in flight.
+        A node's batches stay within ``max_request_size`` bytes, but for a first one that alone is larger. A
+        partition that was drained goes to the back of the round. The batches are sealed, stamped, and in flight.
         """
         rounds = self._queues.by_leader(cluster)
         return {node_id: self._drain_node(rounds.get(node_id, {}), max_request_size, now) for node_id in node_ids}
@@ -157,7 +157,7 @@ class ReadyBatches:
             batch.drained(now)
             batches.append(batch)
         if batches:
-            self._queues.gathering = NOBODY  # those it was said of may be gone
+            self._queues.gathering = NOBODY  # the batches that gathered may be gone
         return batches
 
     def _gathering_time(self) -> float:

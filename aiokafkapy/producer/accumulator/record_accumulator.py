@@ -11,7 +11,7 @@ Rules:
   old place. While records wait for memory no other record overtakes them.
 - Memory: ``buffer_memory`` bounds what the batches really hold, from their first record until ``deallocate``. Whenever
   some comes back while records wait for it, ``on_room`` is called in the same step.
-- Accounts: accepted = delivered + failed + pending, whenever anybody looks.
+- Accounts: accepted = delivered + failed + pending, at every moment.
 - Costs: an append costs the same with ten thousand partitions and waiters; ``ready`` and ``drain`` cost by the
   partitions that have data.
 """
@@ -103,7 +103,7 @@ class RecordAccumulator:
         )
         linger = None if config.linger_ms is None else config.linger_ms / 1000
         self._ready_batches = ReadyBatches(self._queues, self._sealer, transaction_manager, linger)
-        # The way in, for whoever appends
+        # The way in
         self.appender = RecordAppender(
             self._queues,
             self._pool,
@@ -289,13 +289,13 @@ class RecordAccumulator:
         return self._abort(undrained, error)
 
     def abandon(self) -> None:
-        """Let go of everybody who waits: there will be no answers. Called when the accumulator is thrown away."""
+        """Let go of all that waits: there will be no outcomes. Called when the accumulator is thrown away."""
         for batch in self._incomplete.copy_all():
             batch.abandon()
 
     def __del__(self) -> None:
-        # A task that awaits a delivery is held by its batch, and holds the delivery, which the collector does not see:
-        # without this a producer dropped in the midst of things would stay for ever.
+        # A batch's result holds the tasks that await it, and a task holds its delivery, which the collector does not
+        # see: without this a producer that is dropped with records on their way would stay in memory for ever.
         self.abandon()
 
     # --- counters ---
@@ -413,4 +413,4 @@ def _make_pool(buffer_memory: int, compression: Compression) -> BufferPool:
 
 
 def _nothing() -> None:
-    """What is called where nobody listens."""
+    """The callback until there is one."""

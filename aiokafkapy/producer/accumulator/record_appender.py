@@ -1,4 +1,4 @@
-"""``RecordAppender``: a record's way into a batch, and the line of those for which there is no room.
+"""``RecordAppender``: a record's way into a batch, and the line of records that wait for room.
 
 Owns the append path, the memory that open batches may grow into, and the waiting records. It knows neither when batches
 are sent nor what becomes of them, and not how long a record may wait: ``intake.admission`` keeps the deadlines. Kafka's
@@ -102,7 +102,7 @@ class RecordAppender:
         self.waiting = 0
         # State; in bulk many batches may fill up in one turn of the loop, so threads compress them
         self._is_in_bulk = False
-        self.wakeup: Callable[[], object] = lambda: None  # nobody listens yet
+        self.wakeup: Callable[[], object] = lambda: None  # until there is a Sender
         self._last_batch: Any = None
         self._last_info: TopicInfo | None = None  # of the topic that the last record was for
         self.accepted = 0
@@ -121,10 +121,10 @@ class RecordAppender:
         now: float,
         cluster: Cluster | None = None,
     ) -> Delivery | None:
-        """Accept one record of bytes-like key and value; None when there is no memory for it, or others wait already.
+        """Accept one record of bytes-like key and value; None when there is no memory for it, or other records wait.
 
         ``partition`` -1 is the topic's sticky partition, chosen from ``cluster``. With ``now`` NO_TIME it is also None
-        when the time must be known. Raises RecordTooLargeError for a record over ``max_request_size`` or
+        where the time is needed. Raises RecordTooLargeError for a record over ``max_request_size`` or
         ``buffer_memory``, ProducerClosedError, and TypeError for what has no bytes.
         """
         if self.waiting:
@@ -133,7 +133,7 @@ class RecordAppender:
         if info is None or info.topic is not topic:
             info = self._last_info = self._queues.topic(topic)
         queue = info.sticky_queue if partition < 0 else info.queue(partition)
-        if queue is None or (partition < 0 and info.produced_bytes >= self._batch_size):  # it may be another's turn
+        if queue is None or (partition < 0 and info.produced_bytes >= self._batch_size):  # perhaps another's turn
             queue = self._queues.sticky_queue(info, cluster)
         batch = queue.open_batch
         if batch is not None and not self.is_closed:
@@ -254,8 +254,9 @@ class RecordAppender:
     # --- waiting records ---
 
     def grant(self, now: float) -> list[tuple[WaitingRecord, Delivery | Exception]]:
-        """Append the waiting records that fit, oldest first: those, each with its delivery, or with what is wrong with
-        it. To be asked when memory came back, or when a record left the line.
+        """Append the waiting records that fit, oldest first, and return them, each with its delivery or its error.
+
+        To be called when memory came back, or when a record left the line.
         """
         granted: list[tuple[WaitingRecord, Delivery | Exception]] = []
         line = self._line
@@ -263,11 +264,11 @@ class RecordAppender:
         try:
             while line:
                 record = next(iter(line))
-                self.waiting = 0  # for the one whose turn it is
+                self.waiting = 0  # or append would refuse it
                 outcome: Delivery | Exception | None
                 try:
                     outcome = self._append_record(record, now, None)
-                except Exception as error:  # what is wrong with a record is its own; the next one goes on
+                except Exception as error:  # of this record alone; the next one goes on
                     outcome = error
                 if outcome is None:
                     break
@@ -435,7 +436,7 @@ class RecordAppender:
         try:
             delivery = batch.try_append(record.timestamp_ms, record.key, record.value, record.headers)
         except BaseException:
-            if not batch.record_count:  # it is not queued yet, so nobody else would give its memory back
+            if not batch.record_count:  # it is not queued yet, so nothing else would give its memory back
                 self._pool.release(batch.memory)
                 batch.memory = 0
             raise

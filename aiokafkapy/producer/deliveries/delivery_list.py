@@ -1,9 +1,9 @@
 """``DeliveryList``: the outcomes of many records that were called in at once.
 
 Owns the alignment of a bulk call's records with the batches they went into, a span for each batch. It knows no batches,
-only their results; deliveries and metadata are made when they are looked at. Java has no counterpart.
+only their results; deliveries and metadata are made when they are asked for. Java has no counterpart.
 
-Rule: nothing is made for each record, neither when it is accepted nor when it is answered, unless somebody looks.
+Rule: nothing is made for each record, neither when it is accepted nor when its batch is settled, until it is looked at.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class DeliveryList(Sequence[Delivery]):
         return (self._delivery(position) for position in range(self._length))
 
     def done(self) -> bool:
-        """True when every record has an answer."""
+        """True when every record has its outcome."""
         return all(result.is_settled for result, _, _ in self._spans)
 
     def __await__(self) -> Generator[Any, None, DeliveryList]:
@@ -92,7 +92,7 @@ class DeliveryList(Sequence[Delivery]):
         return self
 
     def results(self) -> list[RecordMetadata | BaseException]:
-        """Each record's metadata or error, in order of the input; every record must have an answer."""
+        """Each record's metadata or error, in order of the input; every record must have its outcome."""
         found: list[RecordMetadata | BaseException] = []
         for start, (result, first, count) in zip(self._starts, self._spans, strict=True):
             if result.has_succeeded:
@@ -108,7 +108,7 @@ class DeliveryList(Sequence[Delivery]):
         return found
 
     def errors(self) -> Iterator[BaseException]:
-        """The errors of the records that failed, in order; every record must have an answer."""
+        """The errors of the records that failed, in order; every record must have its outcome."""
         for start, (result, _, count) in zip(self._starts, self._spans, strict=True):
             if not result.has_succeeded:
                 for position in range(start, start + count):

@@ -1,13 +1,13 @@
-"""``OutcomeTeller``: tells those who wait what became of their records, a slice at each turn of the loop.
+"""``OutcomeTeller``: wakes the tasks that wait for outcomes, a slice of them at each turn of the loop.
 
 A broker that was away for a moment answers for tens of thousands of awaited records at once, and a close or an expiry
-fails as many: to resolve all their futures in one callback would hold the loop for longer than a heartbeat may lag.
+fails as many: to wake all their tasks in one callback would hold the loop for longer than a heartbeat may lag.
 The outcomes themselves are settled at once (``Delivery.done()``, the accounting); only the telling is spread. It knows
-neither records nor batches: what it is given are jobs, each an iterator that tells one waiter at each step. Java has
-no counterpart: its callers' threads wake by themselves.
+neither records nor batches: it is given jobs, each an iterator that wakes one task at each step. Java has no
+counterpart: its callers' threads wake by themselves.
 
-Rules: first come, first told, so nobody is told while earlier jobs wait; a few are told at once, without a turn of the
-loop, for that is a lone awaited send; ``told_all()`` is what ``close()`` waits for.
+Rules: first come, first told: no task is told while earlier jobs wait. A few are told at once, without a turn of the
+loop, for that is a lone awaited send. ``told_all()`` is what ``close()`` waits for.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from . import asyncio_waiting  # noqa: F401 - whoever is told by this class waits on asyncio
+from . import asyncio_waiting  # noqa: F401 - the tasks that are told wait on asyncio
 from .produce_request_result import COST_OF_ERROR
 
 __all__ = ["COST_OF_ERROR", "OutcomeTeller"]
 
 SLICE: Final = 1_000
-"""Waiters that are told in one go: one or two milliseconds' worth, interpreted."""
+"""Tasks that are told in one go: one or two milliseconds' worth, interpreted."""
 WINDOW: Final = 0.005
 """Seconds in which no more than a slice is told at once; a turn of the loop is seldom longer."""
 
@@ -42,7 +42,7 @@ class OutcomeTeller:
         self._told_all: list[asyncio.Future[None]] = []
 
     def may_tell_now(self, count: int, cost: int = 1) -> bool:
-        """True when ``count`` waiters may be told by the caller, here and now; they are then counted as told."""
+        """True when ``count`` tasks may be told by the caller, here and now; they are then counted as told."""
         if self._jobs:
             return False
         now = self._loop.time()

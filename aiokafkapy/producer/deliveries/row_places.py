@@ -27,7 +27,7 @@ from .produce_request_result import ProduceRequestResult, SettlementCounter
 __all__ = ["RowPlaces"]
 
 ROWS_PER_TURN: Final = 20_000
-"""Failed rows that are found before others get their turn."""
+"""Failed rows that are found before the loop gets its turn."""
 RUNS_PER_LOOK: Final = 1_000
 LOOK_COST: Final = 1_000
 """Runs that are looked at, and the rows that these count for."""
@@ -129,7 +129,7 @@ class RowPlaces:
             first = self._window_rows[window]
             place = first + self._order(window)[1][row - first]
         run = bisect_right(self._starts, place) - 1
-        return _follow(self._results[run], self._firsts[run] + place - self._starts[run])
+        return self._results[run].follow(self._firsts[run] + place - self._starts[run])
 
     def delivered(self) -> Iterator[tuple[ProduceRequestResult, int, int]]:
         """The runs of delivered rows: result, first index there, how many."""
@@ -140,7 +140,7 @@ class RowPlaces:
                 yield result, first, count
             elif not result.is_settled or result.is_moved:
                 for index in range(first, first + count):
-                    there, index_there = _follow(result, index)
+                    there, index_there = result.follow(index)
                     if there.has_succeeded:
                         yield there, index_there, 1
 
@@ -187,7 +187,7 @@ class RowPlaces:
         if not result.is_moved:
             return places
         index = self._firsts[run] - start
-        return [place for place in places if not _follow(result, index + place)[0].has_succeeded]
+        return [place for place in places if not result.follow(index + place)[0].has_succeeded]
 
     def _order(self, window: int) -> tuple[Sequence[int], Sequence[int]]:
         """Of a window with lanes: the row at each place, and the place of each row."""
@@ -196,14 +196,8 @@ class RowPlaces:
         return self._kept_order
 
 
-def _follow(result: Any, index: int) -> tuple[ProduceRequestResult, int]:
-    while result.is_moved:
-        result, index = result.locate(index)
-    return result, index
-
-
 class Outstanding(SettlementCounter):
-    """Counts runs without an outcome, a batch once for each of its runs, and wakes who waits when there is one less."""
+    """Counts runs without an outcome, a batch once for each of its runs, and wakes the task that waits for one less."""
 
     __slots__ = ("_waiter",)
 

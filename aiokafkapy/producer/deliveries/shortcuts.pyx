@@ -1,4 +1,4 @@
-"""What every record asks for, compiled: the twin of ``shortcuts.py``.
+"""The running loop and the time, compiled: the twin of ``shortcuts.py``.
 
 Rule: ``running_loop()`` is asyncio's own answer, always. What asyncio keeps for each thread (an object of its own for
 each time that a loop runs, in Python 3.11; the loop itself, later) is compared with what was found there the last time;
@@ -41,7 +41,7 @@ cdef object last_found = None
 cdef object last_loop = None
 cdef unsigned long long last_version = 0
 
-# None when somebody's clock stood in the place of the system's already when this was imported (freezegun's, say): then
+# None when another clock stood in the place of the system's already when this was imported (freezegun's, say): then
 # whatever stands there is asked.
 cdef object SYSTEM_TIME = time if PyCFunction_Check(time) else None
 

@@ -1,7 +1,7 @@
 """``Waiter``: what a task awaits while its record has no answer yet. It is the task's own, and only wakes it.
 
-- ``new_waiter(loop)``: for one task of that loop, to be awaited once; ``done()`` when it was woken or has given up.
-- ``wake(waiter)``: let the task go on, on its loop; nothing happens when it gave up or its loop is closed.
+- ``new_waiter(loop)``: for one task of that loop, to be awaited once; ``done()`` when it was woken or cancelled.
+- ``wake(waiter)``: let the task go on, on its loop; nothing happens when it was cancelled or its loop is closed.
 
 Java has no counterpart: there a thread sleeps. Interpreted it is an ``asyncio.Future``; the compiled twin,
 ``waiter.pyx``, is lighter, and nothing to the cyclic collector, which walks over each future and the iterator that
@@ -27,5 +27,5 @@ def wake(waiter: Waiter) -> None:
     """Described above."""
     try:
         waiter.set_result(None)
-    except (asyncio.InvalidStateError, RuntimeError):  # who waited gave up, or the loop is closed
+    except (asyncio.InvalidStateError, RuntimeError):  # its task was cancelled, or the loop is closed
         pass

@@ -8,9 +8,9 @@ Rules:
 
 - It is for one task, awaited once.
 - It is not tracked by the cyclic collector, and holds the task's call, which holds the task, which holds it. So it lets
-  go of the call in any case: woken, or cancelled with its task. Who made it wakes it, also when no answer will come.
+  go of the call in any case: woken, or cancelled with its task. It is woken in the end, also when there is no outcome.
 - A task asks nothing of what wakes it but ``result()``. So one future that is done wakes them all: asyncio reads its
-  own futures in a few instructions, and anybody else's in more than a thousand.
+  own futures in a few instructions, and others in more than a thousand.
 """
 
 cimport cython
@@ -29,7 +29,7 @@ cdef extern from "Python.h":
 
 
 class NoLoop:
-    """The loop of a future that nobody waits for: it is asked this, and nothing else."""
+    """The loop of a future that is done from the beginning: it is asked this, and nothing else."""
 
     def get_debug(self):
         return False
@@ -87,7 +87,7 @@ cdef class Waiter:
             raise CancelledError() if self._message is None else CancelledError(self._message)
 
     def done(self):
-        """True when it was woken or has given up."""
+        """True when it was woken or cancelled."""
         return self._state != PENDING
 
     def __repr__(self):
