@@ -63,6 +63,7 @@ cdef class RecordBatchBuilder:
 
 cpdef Py_ssize_t record_size_upper_bound(object key, object value, object headers) except -1
 cpdef tuple plain_headers(object headers)
+cpdef long long plain_number(object number) noexcept
 cpdef int murmur2(object data) except? -1
 cdef int32_t hash_bytes(const unsigned char *data, Py_ssize_t length) noexcept nogil
 

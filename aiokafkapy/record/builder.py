@@ -41,6 +41,7 @@ __all__ = [
     "decode_records",
     "murmur2",
     "plain_headers",
+    "plain_number",
     "plain_sizes",
     "record_size_upper_bound",
 ]
@@ -379,6 +380,11 @@ def plain_headers(headers: Any) -> tuple[tuple[str, bytes | None], ...] | None:
         if not item[0].isascii():
             return None
     return given
+
+
+def plain_number(number: Any) -> int:
+    """An int, and of no subclass, that is not negative and has room in 64 bits; -1 for anything else."""
+    return number if type(number) is int and 0 <= number < 2**63 else -1
 
 
 def decode_records(

@@ -19,6 +19,7 @@ cimport cython
 from cpython cimport array
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
@@ -28,11 +29,18 @@ from aiokafkapy.record.compression import decompress
 from aiokafkapy.record.crc import library_crc32c
 
 __all__ = [
-    "RecordBatchBuilder", "decode_records", "murmur2", "plain_headers", "plain_sizes", "record_size_upper_bound"
+    "RecordBatchBuilder",
+    "decode_records",
+    "murmur2",
+    "plain_headers",
+    "plain_number",
+    "plain_sizes",
+    "record_size_upper_bound",
 ]
 
 cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object text)
+    Py_ssize_t PyUnicode_GET_LENGTH(object text)
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
     void *PyMem_RawMalloc(size_t size) nogil
     void PyMem_RawFree(void *memory) nogil
@@ -82,6 +90,11 @@ cdef object crc32c(object data, object crc=0):
     return _crc32c(data, crc)
 
 cdef array.array NO_SIZES = array.array("i")
+
+# The tuple that `plain_headers` was last happy with, and its size in a record: who appends that very tuple need not
+# look at its parts again, for none of them can change. Let go of when it is in a batch.
+cdef tuple checked_headers = None
+cdef Py_ssize_t checked_size = 0
 
 # Freed blocks by size, each list linked through the blocks' own first bytes. The GIL guards them.
 cdef unsigned char *kept_blocks[BLOCK_SIZES]
@@ -364,6 +377,7 @@ cdef class RecordBatchBuilder:
         cdef uint64_t timestamp_delta = 0
         cdef Py_ssize_t header_count = 0
         cdef Py_ssize_t headers_size = 0
+        global checked_headers
         if self._is_closed:
             raise IllegalStateError("the batch is closed and takes no more records")
         if self.count:
@@ -371,7 +385,7 @@ cdef class RecordBatchBuilder:
             timestamp_delta = zigzag_of(<int64_t>(<uint64_t>timestamp_ms - <uint64_t>self.base_timestamp))
         if headers is not None:
             header_count = len(<tuple>headers)
-            headers_size = size_headers(<tuple>headers)
+            headers_size = checked_size if headers is checked_headers else size_headers(<tuple>headers)
         cdef uint64_t offset_delta = zigzag_of(self.count)
         cdef int64_t body_size = size_body(
             timestamp_delta, offset_delta, key_size, value_size, header_count, headers_size
@@ -399,6 +413,7 @@ cdef class RecordBatchBuilder:
         )
         if header_count:
             out = write_headers(out, <tuple>headers)
+            checked_headers = None
         self._next = out
         if opens_block:
             self._fill_block_before(record_size)
@@ -510,14 +525,28 @@ def plain_sizes(list values):
 
 cpdef tuple plain_headers(object headers):
     """A list or tuple of headers as a tuple, when each is a tuple of ASCII str and bytes or None; else None."""
-    cdef object item
+    global checked_headers, checked_size
+    cdef object item, content
+    cdef Py_ssize_t size = 0
     if type(headers) is not tuple and type(headers) is not list:
         return None
     cdef tuple given = tuple(headers)
     for item in given:
         if not _is_plain_header(item) or not PyUnicode_IS_ASCII((<tuple>item)[0]):
             return None
+        content = (<tuple>item)[1]
+        size += size_field(PyUnicode_GET_LENGTH((<tuple>item)[0]))
+        size += size_field(-1 if content is None else PyBytes_GET_SIZE(content))
+    checked_headers, checked_size = given, size
     return given
+
+
+cpdef long long plain_number(object number) noexcept:
+    """An int, and of no subclass, that is not negative and has room in 64 bits; -1 for anything else."""
+    cdef int overflow
+    if not PyLong_CheckExact(number):
+        return -1
+    return max(-1, PyLong_AsLongLongAndOverflow(number, &overflow))  # -1 where it overflows, too
 
 
 def decode_records(
@@ -657,6 +686,8 @@ cdef tuple _plain_headers(object headers):
     """Headers as a tuple of exact (str, bytes or None) tuples: what can be sized and written without running Python."""
     cdef tuple given
     cdef object item
+    if headers is checked_headers:
+        return <tuple>headers
     if type(headers) is tuple or type(headers) is list:
         given = tuple(headers)
         for item in given:

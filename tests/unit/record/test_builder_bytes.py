@@ -6,6 +6,7 @@ import array
 import gc
 import mmap
 import random
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -61,6 +62,37 @@ class TestTheTwoForms:
         for kernel in kernels:
             assert kernel.plain_headers([("a", b"1"), ("b", None)]) == (("a", b"1"), ("b", None))
             assert kernel.plain_headers([("a", b"1"), item]) is None
+
+    @given(st.lists(HEADERS, min_size=1, max_size=4), st.lists(st.integers(0, 3), max_size=8))
+    def test_encode_headers_that_were_checked_before_as_others(
+        self, kernels: tuple[ModuleType, ModuleType], given_headers: Any, order: list[int]
+    ) -> None:
+        compiled, interpreted = (filled(kernel, []) for kernel in kernels)
+        checked = [kernels[0].plain_headers(headers) for headers in given_headers]
+        for number in order:
+            # Of this tuple, or of another, was said last that it is plain; or of a list like it.
+            headers = given_headers[number % len(checked)]
+            found = checked[number % len(checked)]
+            if number % 2:
+                kernels[0].plain_headers(found)
+            size = compiled.try_append(BASE, None, b"", headers if found is None else found)
+            assert size == interpreted.try_append(BASE, None, b"", headers)
+        if order:
+            assert encoded(compiled) == encoded(interpreted)
+
+    def test_let_go_of_checked_headers_when_they_are_in_a_batch(self, kernels: tuple[ModuleType, ModuleType]) -> None:
+        value = bytes(1000)
+        before = sys.getrefcount(value)
+        for kernel in kernels:
+            filled(kernel, [(BASE, None, b"", kernel.plain_headers([("a", value)]))])
+        assert sys.getrefcount(value) == before
+
+    @pytest.mark.parametrize(
+        "number", [0, 1, 2**30, 2**31, 2**62, 2**63 - 1, -1, -2, -(2**63), 2**63, 2**64, 10**400, True, 1.0, "1", None]
+    )
+    def test_find_the_same_numbers_plain(self, kernels: tuple[ModuleType, ModuleType], number: Any) -> None:
+        expected = number if type(number) is int and 0 <= number <= 2**63 - 1 else -1
+        assert [kernel.plain_number(number) for kernel in kernels] == [expected, expected]
 
     @given(
         INT64,
