@@ -117,8 +117,9 @@ class BrokerConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        self._transport.set_write_buffer_limits(high=0)
         self._is_encrypted = transport.get_extra_info("sslcontext") is not None
+        # A TLS transport pauses at the limit, others above it.
+        self._transport.set_write_buffer_limits(high=1 if self._is_encrypted else 0, low=0)
         self.is_writable = True
         self._owner.on_connection_made(self)
 

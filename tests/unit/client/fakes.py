@@ -119,7 +119,7 @@ class FakeTransport(asyncio.Transport):
         self._decoder = FrameDecoder(10_000_000)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        assert high == 0
+        assert (high, low) == (0, 0)
 
     def write(self, data: Any) -> None:
         self._take(bytes(data))

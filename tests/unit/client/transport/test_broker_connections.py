@@ -20,7 +20,7 @@ class Transport:
     def __init__(self, protocol: Any) -> None:
         self.protocol = protocol
 
-    def set_write_buffer_limits(self, high: int) -> None:
+    def set_write_buffer_limits(self, high: int, low: int) -> None:
         """Nothing is buffered here."""
 
     def get_extra_info(self, name: str) -> None:

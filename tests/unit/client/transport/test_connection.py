@@ -160,3 +160,13 @@ def test_what_the_transport_cannot_write_ends_the_connection_with_that_reason(
     assert transport.calls[-1] == "abort"
     connection.connection_lost(None)
     assert owner.events[-1] == ("lost", error)
+
+
+def test_what_is_encrypted_leaves_in_one_piece(owner: Owner) -> None:
+    """And the limit is one byte more: a TLS transport pauses at it, where others do above it."""
+    transport = Transport()
+    transport._extra = {"sslcontext": object()}
+    connection = BrokerConnection(1, owner, 0.0)
+    connection.connection_made(transport)
+    connection.write([b"one", memoryview(b"two"), bytearray(b"three")])
+    assert transport.calls == [("limits", 1), ("write", b"onetwothree")]
