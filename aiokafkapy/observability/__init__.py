@@ -37,6 +37,8 @@ metadata.rebootstrap          warning  start again from the bootstrap addresses;
 tls.host_name_unchecked       warning  a client was told not to compare a broker's name with its certificate; hint
 tls.reload_failed             warning  changed files of certificates cannot be used, the old ones stay in use; error
 tls.reloaded                  info     changed files of certificates are used from the next connection on; files
+sasl.login_failed             warning  the next token could not be got, the present one is used; error, cause,
+                                       seconds_left
 ============================  =======  =================================================================================
 
 A limited event has ``suppressed`` when some were kept back before it. The producer's events are listed in ``producer``.

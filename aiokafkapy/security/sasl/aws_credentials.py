@@ -72,7 +72,7 @@ class AwsMskIamMechanism:
         self._credentials = given
 
     def exchange(self, host: str) -> AwsMskIamClientExchange:
-        """The client's half of one authentication; raises ConfigurationError when no region is known."""
+        """The client's half of one authentication; raises SaslAuthenticationFailedError without a region."""
         if self._credentials is None:
             raise SaslAuthenticationFailedError("there are no AWS credentials: await prepare() first")
         return AwsMskIamClientExchange(host, self._region or region_of(host), self._credentials, self._clock())
@@ -95,9 +95,12 @@ def environment_provider(environment: Mapping[str, str]) -> CredentialsProvider 
 
 def botocore_provider() -> CredentialsProvider:
     """Whatever botocore finds: profiles, SSO, containers, instances; it renews what ends."""
-    session = importlib.import_module("botocore.session").Session()
+    session: Any = None
 
     def frozen() -> AwsCredentials:
+        nonlocal session
+        if session is None:  # here, because it reads files, and this runs in a thread
+            session = importlib.import_module("botocore.session").Session()
         found = session.get_credentials()
         if found is None:
             raise SaslAuthenticationFailedError(

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
 
-from ...errors import ConfigurationError, SaslAuthenticationFailedError
+from ...errors import SaslAuthenticationFailedError
 from ...states import StateTable
 from .secret import Secret
 from .sigv4 import ALGORITHM, SigningScope, canonical_request
@@ -135,10 +135,10 @@ def signed_payload(host: str, region: str, credentials: AwsCredentials, now: flo
 
 
 def region_of(host: str) -> str:
-    """The region in a host name of MSK's; raises ConfigurationError for another name."""
+    """The region in a host name of MSK's; raises SaslAuthenticationFailedError for another name."""
     found = _MSK_HOST.fullmatch(host.lower())
     if found is None:
-        raise ConfigurationError(
+        raise SaslAuthenticationFailedError(
             f"the host name {host[:255]!r} has no AWS region in it: write sasl_aws_msk_iam_region, 'us-east-1' say"
         )
     return found["region"]

@@ -23,8 +23,8 @@ _MODULES: Final = ("PlainLoginModule", "ScramLoginModule", "OAuthBearerLoginModu
 _ADVICE: Final[Mapping[str, str]] = {
     "Krb5LoginModule": "sasl_mechanism='GSSAPI' uses the tickets of this process: run kinit, or set "
     "KRB5_CLIENT_KTNAME to a keytab, and write sasl_kerberos_service_name",
-    "IAMLoginModule": "write sasl_mechanism='AWS_MSK_IAM', and sasl_aws_msk_iam_credentials_provider if the "
-    "environment has no credentials",
+    "IAMLoginModule": "write sasl_mechanism='AWS_MSK_IAM' without sasl_jaas_config, and "
+    "sasl_aws_msk_iam_credentials_provider if the environment has no credentials",
 }
 _TOKEN: Final = re.compile(
     r"""\s+|(?P<comment>//[^\n]*|/\*.*?\*/)|(?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""

@@ -138,11 +138,14 @@ class TokenKeeper:
 
         Raises SaslAuthenticationFailedError or, when another try may go better, KafkaConnectionError.
         """
-        if self._is_closed:
-            raise SaslAuthenticationFailedError("the client is closed: no token is asked for")
         if self.current is not None and self._expires_at_ms is not None:
             return
-        error = await asyncio.shield(self._fetch())
+        task = None if self._is_closed else self._fetch()
+        if task is not None:
+            await asyncio.wait((task,))  # which, unlike `await task`, is not the task's end when it is cancelled
+        if task is None or task.cancelled():
+            raise SaslAuthenticationFailedError("the client is closed: no token is asked for")
+        error = task.result()
         if error is not None:
             raise error.fresh() from error.__cause__
 

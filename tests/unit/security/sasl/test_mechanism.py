@@ -43,6 +43,46 @@ def test_a_name_and_a_password_are_a_mechanism(name: str, password: Any) -> None
     assert server.principal == "User:alice"
 
 
+@pytest.mark.parametrize(
+    ("name", "module", "more"),
+    [
+        ("PLAIN", "org.apache.kafka.common.security.plain.PlainLoginModule", ""),
+        ("SCRAM-SHA-256", "kafkashaded.org.apache.kafka.common.security.scram.ScramLoginModule", ""),
+        ("SCRAM-SHA-512", "org.apache.kafka.common.security.scram.ScramLoginModule", " tokenauth=true"),
+    ],
+)
+def test_javas_string_has_name_and_password(name: str, module: str, more: str) -> None:
+    jaas = f'{module} required username="alice" password="hunter2"{more};'
+    first = mechanism_for(SaslOptions(sasl_mechanism=name, sasl_jaas_config=jaas)).exchange("host").respond(b"") or b""
+    assert first.startswith(b"\0alice\0hunter2" if name == "PLAIN" else b"n,,n=alice,r=")
+    assert first.endswith(b",tokenauth=true") == bool(more)
+
+
+KERBEROS = "com.sun.security.auth.module.Krb5LoginModule required useTicketCache=true;"
+IAM = "software.amazon.msk.auth.iam.IAMLoginModule required;"
+PLAIN = 'a.PlainLoginModule required username="alice" password="hunter2";'
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (
+            {"sasl_mechanism": "SCRAM-SHA-256", "sasl_jaas_config": PLAIN},
+            "has a PlainLoginModule, .* a ScramLoginModule",
+        ),
+        ({"sasl_mechanism": "GSSAPI", "sasl_jaas_config": PLAIN}, "has a PlainLoginModule, .* a Krb5LoginModule"),
+        ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": PLAIN, **ALICE}, "contradict: write one of them"),
+        ({"sasl_mechanism": "PLAIN", "sasl_jaas_config": "a.PlainLoginModule required;"}, "sasl_username is missing"),
+        ({"sasl_mechanism": "GSSAPI", "sasl_jaas_config": KERBEROS}, "run kinit, or set KRB5_CLIENT_KTNAME"),
+        ({"sasl_mechanism": "AWS_MSK_IAM", "sasl_jaas_config": IAM}, "write sasl_mechanism='AWS_MSK_IAM'"),
+    ],
+)
+def test_a_string_of_another_mechanism_is_told(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words) as caught:
+        check_settings(SaslOptions(**settings))
+    assert "hunter2" not in everything_shown_of(caught.value)
+
+
 def test_settings_need_only_the_attributes_of_what_they_offer() -> None:
     settings = cast(Any, SimpleNamespace(sasl_mechanism="PLAIN", **ALICE))
     assert mechanism_for(settings).name == "PLAIN"

@@ -42,6 +42,16 @@ EXCHANGE = [
     b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=",
 ]
 
+# What ScramFormatter and ScramMessages of Kafka 4.1 make of the password "päncil" for the user "a=b,c": the RFCs have
+# no exchange with SHA-512.
+KAFKAS_PROOF = b"8kpFI0PPUNATmqEfxuZhwg8nbbUY+OXutovv99wTs3bJV5KR5VsJvrsc87GGD4tnPvlyXHKvDYGDlXvxC6eRyw=="
+KAFKAS_EXCHANGE = [
+    b"n,,n=a=3Db=2Cc,r=clientnonce",
+    b"r=clientnonceservernonce,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=8192",
+    b"c=biws,r=clientnonceservernonce,p=" + KAFKAS_PROOF,
+    b"v=zfxdKIj5KLm7vr/UbR7gpFe/XNTGZyLxq01gsU+0//ASl5VMwVoMpOXWcC0iVxum/soPvdVmmJeH8g+V/46wAw==",
+]
+
 
 def client_of(username: str = "user", password: str = "pencil", mechanism: str = SCRAM_SHA_256) -> ScramMechanism:
     return ScramMechanism(mechanism, username, Secret(password), nonce=lambda: "rOprNGfwEbeRWgbNEkqO")
@@ -66,6 +76,13 @@ def test_the_exchange_is_that_of_the_rfc() -> None:
     assert authenticate(client_of().exchange("host"), server) == EXCHANGE
     assert server.principal == "User:user"
     assert server.expires_at_ms is None
+
+
+def test_the_exchange_with_sha_512_is_kafkas() -> None:
+    credential = ScramCredential.from_password(SCRAM_SHA_512, "p\u00e4ncil", iterations=8_192, salt=SALT)
+    server = ScramServerExchange(SCRAM_SHA_512, {"a=b,c": credential}, nonce=lambda: "servernonce")
+    client = ScramMechanism(SCRAM_SHA_512, "a=b,c", Secret("p\u00e4ncil"), nonce=lambda: "clientnonce")
+    assert authenticate(client.exchange("host"), server) == KAFKAS_EXCHANGE
 
 
 NAME = st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1)

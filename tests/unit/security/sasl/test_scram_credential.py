@@ -32,6 +32,17 @@ def test_the_keys_are_those_of_the_rfc() -> None:
     assert base64.b64encode(credential.server_key).decode() == SERVER_KEY
 
 
+def test_the_keys_with_sha_512_are_those_that_kafka_makes() -> None:
+    """ScramFormatter and ScramCredentialUtils of Kafka 4.1 made this of "päncil"."""
+    credential = ScramCredential.from_password(SCRAM_SHA_512, "p\u00e4ncil", iterations=8_192, salt=SALT)
+    assert credential.format() == (
+        "salt=W22ZaJ0SNY7soEsUEjb6gQ==,"
+        "stored_key=Qyw5QAE/HJyWyfsOs655PeD5CSs8MWgZLpg12wYuw/k5tlQY/6ct6FPipcdPcDnMgLdNc+lFhHBncIr4J3texw==,"
+        "server_key=+ywCupLLJFre+othXZ1uVS579nDnYMKOqinqJPQJHXDyDdQn5m3iQbNAkSkiVcgs2NBocP67A9xWQlRpaJa7JQ==,"
+        "iterations=8192"
+    )
+
+
 def test_the_text_is_kafkas_and_is_read_back() -> None:
     credential = ScramCredential.from_password(SCRAM_SHA_256, "pencil", iterations=4096, salt=SALT)
     text = f"salt=W22ZaJ0SNY7soEsUEjb6gQ==,stored_key={STORED_KEY},server_key={SERVER_KEY},iterations=4096"

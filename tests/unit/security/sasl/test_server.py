@@ -12,7 +12,9 @@ from aiokafkapy.security.sasl import (
     PlainCredentialStore,
     ScramCredential,
     ScramCredentialStore,
+    TokenValidator,
     server_mechanism,
+    unsecured_token,
 )
 
 
@@ -24,12 +26,22 @@ def test_each_authentication_has_an_exchange_of_its_own_over_the_users_as_they_a
     assert make().respond(b"n,,n=late,r=abc").startswith(b"r=abc")
 
 
+def test_a_token_is_judged_by_the_time_of_its_exchange() -> None:
+    times = iter((1_000, 900_000))
+    make = server_mechanism("OAUTHBEARER", TokenValidator(unsecured=True), now_ms=lambda: next(times))
+    message = b"n,,\1auth=Bearer " + unsecured_token({"sub": "a", "exp": 10}).encode() + b"\1\1"
+    assert make().respond(message) == b""
+    assert make().respond(message) == b'{"status": "invalid_token"}'
+
+
 @pytest.mark.parametrize(
     ("name", "users", "words"),
     [
         ("PLAIN", ScramCredentialStore(), "PLAIN has no use for a ScramCredentialStore"),
         ("SCRAM-SHA-512", PlainCredentialStore(), "SCRAM-SHA-512 has no use for a PlainCredentialStore"),
         ("PLAIN", {}, "PLAIN has no use for a dict"),
+        ("OAUTHBEARER", TokenValidator(unsecured=True), "OAUTHBEARER has no use for a TokenValidator without now_ms"),
+        ("OAUTHBEARER", {}, "OAUTHBEARER has no use for a dict: see server_mechanism"),
         ("GSSAPI", None, "'GSSAPI' is no mechanism of a broker: write one of PLAIN, SCRAM-SHA-256"),
     ],
 )

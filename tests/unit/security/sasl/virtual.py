@@ -1,0 +1,35 @@
+"""Coroutines in virtual time: minutes pass at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ....simulation.simulated_loop import SimulatedLoop
+
+__all__ = ["EPOCH", "elapsed", "epoch_seconds", "in_virtual_time"]
+
+EPOCH = 1_700_000_000.0
+"""What the wall clock says when the loop's says nothing yet."""
+
+
+def in_virtual_time(program: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """Run it to its end; whatever asyncio would have logged is an error."""
+    loop = SimulatedLoop(lambda: 0.0)
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:
+        runner.run(program())
+    assert loop.complaints == []
+
+
+async def elapsed(seconds: float) -> None:
+    """Return when so much time has passed."""
+    loop = asyncio.get_running_loop()
+    future = loop.create_future()
+    loop.call_later(seconds, future.set_result, None)
+    await future
+
+
+def epoch_seconds() -> float:
+    """The wall clock."""
+    return EPOCH + asyncio.get_running_loop().time()
