@@ -10,16 +10,13 @@ constant and a multiple of the input's size, so that no small input is a bomb.
 
 from __future__ import annotations
 
-import abc
 import asyncio
 import contextlib
 import importlib
 import random
-import tracemalloc
 from collections.abc import Iterator
-from contextlib import AbstractContextManager
 from types import ModuleType
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 from unittest.mock import patch
 
 from aiokafkapy import _form
@@ -43,60 +40,12 @@ from ..unit.broker.socketless import SocketlessNode, socketless_node
 from ..unit.client.fakes import ClientUnderTest, FakeCluster
 from .calls import played
 from .messages import EVERY_VERSION, TOPIC, batch, request, response
+from .sasl import SASL_TARGETS
+from .target import KIBIBYTE, MEBIBYTE, ExcessiveMemoryError, Target, check, opened
 
 __all__ = ["TARGETS", "ExcessiveMemoryError", "Requests", "Target", "check", "opened"]
 
-KIBIBYTE: Final = 1 << 10
-MEBIBYTE: Final = 1 << 20
 BATCH_ERRORS: Final = (CorruptMessageError, UnsupportedForMessageFormatError)
-
-
-class ExcessiveMemoryError(AssertionError):
-    """An input cost more memory than one of its size may."""
-
-
-class Target(abc.ABC):
-    """One reader of strangers' bytes."""
-
-    name: ClassVar[str]
-    most_bytes: ClassVar[int] = MEBIBYTE
-    """What any input may cost, however small."""
-    most_bytes_per_byte: ClassVar[int] = 100
-    """And each byte of it."""
-
-    @abc.abstractmethod
-    def valid(self, chance: random.Random) -> bytes:
-        """An input as an honest peer would send it."""
-
-    @abc.abstractmethod
-    def run(self, data: bytes) -> None:
-        """Read `data`; raises for a finding only."""
-
-    def session(self) -> AbstractContextManager[object]:
-        """What is around all inputs."""
-        return contextlib.nullcontext()
-
-
-@contextlib.contextmanager
-def opened(target: Target) -> Iterator[Target]:
-    """The target within its session, with memory being traced."""
-    with target.session():
-        tracemalloc.start()
-        try:
-            yield target
-        finally:
-            tracemalloc.stop()
-
-
-def check(target: Target, data: bytes) -> None:
-    """Give the target an input; raises for any finding, ExcessiveMemoryError among them."""
-    before, _ = tracemalloc.get_traced_memory()
-    tracemalloc.reset_peak()
-    target.run(data)
-    _, peak = tracemalloc.get_traced_memory()
-    allowed = target.most_bytes + target.most_bytes_per_byte * len(data)
-    if peak - before > allowed:
-        raise ExcessiveMemoryError(f"{len(data)} bytes cost {peak - before}, {allowed} at most were expected")
 
 
 class Frames(Target):
@@ -358,7 +307,7 @@ class Calls(Target):
 
 
 TARGETS: Final[dict[str, type[Target]]] = {
-    target.name: target for target in (Frames, Responses, Client, Batches, Codecs, Requests, Calls)
+    target.name: target for target in (Frames, Responses, Client, Batches, Codecs, Requests, Calls, *SASL_TARGETS)
 }
 _VERSIONS: Final = frozenset(EVERY_VERSION)
 

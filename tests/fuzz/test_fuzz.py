@@ -24,6 +24,11 @@ from .targets import TARGETS, ExcessiveMemoryError, Target, check, opened
 EXAMPLES = {"frames": 150, "responses": 200, "client": 40, "batches": 200, "codecs": 150, "requests": 120, "calls": 40}
 
 
+def examples_of(target: Target) -> int:
+    """How many inputs of each kind a run of the tests has time for."""
+    return EXAMPLES.get(target.name, 150)
+
+
 @pytest.fixture(params=sorted(TARGETS), scope="module")
 def target(request: pytest.FixtureRequest) -> Iterator[Target]:
     with opened(TARGETS[request.param]()) as found:
@@ -44,7 +49,7 @@ def test_each_corpus_has_its_target() -> None:
 def test_damaged_messages_are_read_without_a_finding(target: Target) -> None:
     """Hypothesis chooses what is damaged, and shrinks what it finds."""
 
-    @settings(max_examples=EXAMPLES[target.name], suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=examples_of(target), suppress_health_check=list(HealthCheck), database=None)
     @given(seed=st.integers(0, 2**32), damage=st.integers(0, 2**32))
     def damaged(seed: int, damage: int) -> None:
         chance = random.Random(damage)
@@ -55,7 +60,7 @@ def test_damaged_messages_are_read_without_a_finding(target: Target) -> None:
 
 
 def test_noise_is_read_without_a_finding(target: Target) -> None:
-    @settings(max_examples=EXAMPLES[target.name] // 3, suppress_health_check=list(HealthCheck), database=None)
+    @settings(max_examples=examples_of(target) // 3, suppress_health_check=list(HealthCheck), database=None)
     @given(st.binary(max_size=120))
     def noise(data: bytes) -> None:
         check(target, data)

@@ -31,6 +31,7 @@ _TOKEN: Final = re.compile(
     r"""|(?P<word>[^\s"'=;{}]+)|(?P<sign>[=;])""",
     re.DOTALL,
 )
+_CLASS: Final = re.compile(r"[\w.$]{1,200}")
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _MAX_LENGTH: Final = 1_000_000
 
@@ -55,12 +56,14 @@ def parse_jaas_config(text: Secret[str]) -> JaasConfig:
     if any(token.kind == "sign" and token.text == Secret(";") for token in tokens[:-1]):
         raise _unreadable("it has more than one login module: write one")
     name = tokens[0].text.reveal()
+    if not _CLASS.fullmatch(name):
+        raise _unreadable("it does not begin with a class: write 'Class required name=\"value\" …;'")
     module = name.rpartition(".")[2]
     if tokens[1].text.reveal().lower() not in _FLAGS:
         raise _unreadable(f"a flag must come after {module}: write 'required'")
     if module not in _MODULES:
         advice = _ADVICE.get(module, "write sasl_mechanism with sasl_username and sasl_password, or pass an object")
-        raise ConfigurationError(f"the login module {name[:100]!r} of sasl_jaas_config cannot be run here: {advice}")
+        raise ConfigurationError(f"the login module {name!r} of sasl_jaas_config cannot be run here: {advice}")
     return JaasConfig(module, _options(tokens[2:-1]))
 
 
