@@ -80,9 +80,14 @@ def _is_refusal(record: Sent) -> bool:
     if isinstance(record.refused, tuple):
         return isinstance(record.outcome, (*record.refused, *UNUSABLE))
     error: Any = record.outcome
-    while isinstance(error, BaseException) and error is not record.refused:
+    while isinstance(error, BaseException) and not _is_same(error, record):
         error = error.__cause__
-    return error is not None and error is record.refused
+    return record.refused is not None and error is not None
+
+
+def _is_same(error: BaseException, record: Sent) -> bool:
+    # Of a row of a table there is a copy that says which one it is.
+    return error is record.refused or (record.is_row and type(error) is type(record.refused))
 
 
 def _check_time(record: Sent, options: Mapping[str, Any]) -> Iterator[str]:

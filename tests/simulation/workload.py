@@ -47,6 +47,7 @@ class Sent:
     is_calm: bool = False
     refused: BaseException | tuple[type[BaseException], ...] | None = None
     chosen: int | None = None
+    is_row: bool = False
     headers: Headers | None = None
     task: asyncio.Task[Any] | None = field(default=None, repr=False)
 
@@ -243,6 +244,8 @@ class Workload:
 
     async def _use_arrow(self) -> None:
         batch = self._new_bulk()
+        for sent in batch:
+            sent.is_row = True
         columns: dict[str, list[Any]] = {"value": [sent.value for sent in batch]}
         for name in ("key", "partition"):
             column = [self._place().get(name) for _ in batch]
