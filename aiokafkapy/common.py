@@ -99,23 +99,33 @@ class ConsumedRecord(NamedTuple):
     timestamp_type: int = 0
 
 
+_SHORTEST_BACKOFF: Final = 0.001
+"""Seconds, of any but the first of a back-off of 0."""
+
+
 class ExponentialBackoff:
     """Delays that grow by ``multiplier`` from ``initial`` to ``maximum`` seconds, each spread by ± ``jitter``
     (KIP-580).
+
+    With ``initial`` 0 the first one is 0, and the next grow from a millisecond: Java's stay 0, and a cluster that is
+    away costs it a processor.
     """
 
     __slots__ = ("initial", "jitter", "maximum", "multiplier")
 
     def __init__(self, initial: float, maximum: float, multiplier: float = 2.0, jitter: float = 0.2) -> None:
         self.initial = initial
-        self.maximum = max(initial, maximum)
+        self.maximum = max(initial, maximum, 0.0 if initial else _SHORTEST_BACKOFF)
         self.multiplier = multiplier
         self.jitter = jitter
 
     def delay(self, attempts: int) -> float:
         """Seconds to wait after ``attempts`` earlier failures (0 gives about ``initial``), never over ``maximum``."""
         # The exponent is capped so that a partition failing for days cannot overflow a float.
-        base = min(self.maximum, self.initial * self.multiplier ** min(attempts, 64))
+        initial = self.initial
+        if not initial and attempts:
+            initial, attempts = _SHORTEST_BACKOFF, attempts - 1
+        base = min(self.maximum, initial * self.multiplier ** min(attempts, 64))
         if self.jitter:
             base *= random.uniform(1 - self.jitter, 1 + self.jitter)
         return min(self.maximum, base)

@@ -29,8 +29,13 @@ from .foreign_options import advice_for, with_our_names
 from .proxy import parse_proxy
 from .security_options import SecurityOptions
 
-__all__ = ["ClientConfig", "Milliseconds"]
+__all__ = ["MAX_INT", "MAX_LONG", "ClientConfig", "Milliseconds"]
 
+MAX_INT: Final = 2**31 - 1
+MAX_LONG: Final = 2**63 - 1
+"""What an option of Kafka's may be, by its type there: no number that no request, socket or clock has room for."""
+SHOWN_BITS: Final = 128
+"""A number of more bits is not written out: Python refuses to for the longest."""
 MAX_CLIENT_ID_BYTES: Final = 2**15 - 1
 """The protocol writes the length of a header's client_id as an int16."""
 # Variables with the prefix of from_env that are switches of the package, not options.
@@ -53,7 +58,7 @@ def _socket_options(value: Any) -> Any:
     return tuple(map(tuple, value)) if isinstance(value, list | tuple) else value
 
 
-Milliseconds = Annotated[int, BeforeValidator(_not_a_bool), Field(ge=0)]
+Milliseconds = Annotated[int, BeforeValidator(_not_a_bool), Field(ge=0, le=MAX_LONG)]
 """A duration option: whole milliseconds, 0 or more."""
 
 
@@ -118,19 +123,26 @@ class ClientConfig(SecurityOptions):
         int,
         BeforeValidator(_not_a_bool),
         AfterValidator(_idle_time),
-        Field(ge=-1, description="Milliseconds without use after which a connection is closed; -1: never."),
+        Field(
+            ge=-1, le=MAX_LONG, description="Milliseconds without use after which a connection is closed; -1: never."
+        ),
     ] = 180_000
     max_in_flight_requests_per_connection: Annotated[
-        int, BeforeValidator(_not_a_bool), Field(ge=1, description="Requests to one broker that wait for an answer.")
+        int,
+        BeforeValidator(_not_a_bool),
+        Field(ge=1, le=MAX_INT, description="Requests to one broker that wait for an answer."),
     ] = 5
     receive_buffer_bytes: Annotated[
-        int, BeforeValidator(_not_a_bool), Field(ge=-1, description="Bytes, SO_RCVBUF; -1 leaves it to the system.")
+        int,
+        BeforeValidator(_not_a_bool),
+        Field(ge=-1, le=MAX_INT, description="Bytes, SO_RCVBUF; -1 leaves it to the system."),
     ] = 32_768
     send_buffer_bytes: Annotated[
         int,
         BeforeValidator(_not_a_bool),
         Field(
             ge=-1,
+            le=MAX_INT,
             description="Bytes, SO_SNDBUF; -1 leaves it to the system, which lets it grow with the link: better for "
             "bulk loads and distant brokers. A fixed size bounds what is sent in a round trip.",
         ),
@@ -139,7 +151,7 @@ class ClientConfig(SecurityOptions):
         Annotated[
             int,
             BeforeValidator(_not_a_bool),
-            Field(ge=1),
+            Field(ge=1, le=MAX_INT),
         ]
         | None
     ) = Field(
@@ -154,16 +166,24 @@ class ClientConfig(SecurityOptions):
         Milliseconds, Field(description="Milliseconds between attempts to connect, at most; they double up to here.")
     ] = 1_000
     socket_connection_setup_timeout_ms: Annotated[
-        int, BeforeValidator(_not_a_bool), Field(ge=1, description="Milliseconds for the first attempt to connect.")
+        int,
+        BeforeValidator(_not_a_bool),
+        Field(ge=1, le=MAX_LONG, description="Milliseconds for the first attempt to connect."),
     ] = 10_000
     socket_connection_setup_timeout_max_ms: Annotated[
-        int, BeforeValidator(_not_a_bool), Field(ge=1, description="Milliseconds for an attempt to connect, at most.")
+        int,
+        BeforeValidator(_not_a_bool),
+        Field(ge=1, le=MAX_LONG, description="Milliseconds for an attempt to connect, at most."),
     ] = 30_000
 
     request_timeout_ms: Annotated[
         int,
         BeforeValidator(_not_a_bool),
-        Field(ge=1, description="Milliseconds from writing a request to its answer; then the connection is closed."),
+        Field(
+            ge=1,
+            le=MAX_INT,
+            description="Milliseconds from writing a request to its answer; then the connection is closed.",
+        ),
     ] = 30_000
     retry_backoff_ms: Annotated[Milliseconds, Field(description="Milliseconds before a request is sent again.")] = 100
     retry_backoff_max_ms: Annotated[
@@ -176,7 +196,7 @@ class ClientConfig(SecurityOptions):
     metadata_max_idle_ms: Annotated[
         int,
         BeforeValidator(_not_a_bool),
-        Field(ge=5_000, description="Milliseconds without use after which a topic is forgotten."),
+        Field(ge=5_000, le=MAX_LONG, description="Milliseconds without use after which a topic is forgotten."),
     ] = 300_000
     metadata_recovery_strategy: Annotated[
         Literal["rebootstrap", "none"],
@@ -276,6 +296,11 @@ class ClientConfig(SecurityOptions):
             low, high = getattr(self, base), getattr(self, maximum)
             if low > high:
                 raise ConfigurationError(f"{base}={low} is over {maximum}={high}: write {maximum}={low} or more")
+        if not self.metadata_max_age_ms and not self.retry_backoff_ms:
+            raise ConfigurationError(
+                "metadata_max_age_ms=0 and retry_backoff_ms=0 would ask for metadata without a pause, for ever: "
+                "write at least 1 for one of the two"
+            )
         return self
 
     # internals
@@ -409,7 +434,11 @@ def _suggested_int(name: str, value: str | float) -> str:
 
 
 def _shown(name: str, value: Any) -> str:
-    return "<hidden>" if is_secret_name(name) and value is not None else repr(value)
+    if is_secret_name(name) and value is not None:
+        return "<hidden>"
+    if isinstance(value, int) and value.bit_length() > SHOWN_BITS:
+        return f"<a number of {value.bit_length()} bits>"
+    return repr(value)
 
 
 ClientConfig._describe_options()

@@ -14,19 +14,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from ..client.config import ClientConfig, Milliseconds
+from ..client.config import MAX_INT, MAX_LONG, ClientConfig, Milliseconds
 from ..errors import ConfigurationError
 from ..record.compression import Compression
 
-__all__ = ["ADAPTIVE_LINGER_MS", "MAX_IN_FLIGHT_FOR_IDEMPOTENCE", "ProducerConfig", "make_config"]
+__all__ = ["ADAPTIVE_LINGER_MS", "MAX_INT", "MAX_IN_FLIGHT_FOR_IDEMPOTENCE", "ProducerConfig", "make_config"]
 
 ADAPTIVE_LINGER_MS: Final = 5
 """The longest that a batch gathers with ``linger_ms=None`` while its leader is busy."""
 MAX_IN_FLIGHT_FOR_IDEMPOTENCE: Final = 5
 """Brokers remember five batches per producer and partition."""
-MAX_INT: Final = 2**31 - 1
 
 _LEVELS: Final = {
     "gzip": "compression_gzip_level",
@@ -62,6 +61,12 @@ def _partitioner_or_none(value: Any) -> Any:
     raise ValueError(f"{type(value).__name__} is neither a function nor has it a method partition()")
 
 
+def _block_time(value: int) -> int:
+    if value == 0:
+        raise ValueError("start() would not wait for any answer: write at least 1; send_nowait() never waits")
+    return value
+
+
 SerializerOption = Annotated[Any, BeforeValidator(_callable_or_none)]
 
 
@@ -92,26 +97,32 @@ class ProducerConfig(ClientConfig):
     ] = 120_000
     max_block_ms: Annotated[
         Milliseconds,
+        AfterValidator(_block_time),
         Field(
             description="Milliseconds that a call waits to be accepted: for metadata, for an async serializer, for "
             "room. Also start()."
         ),
     ] = 60_000
 
-    linger_ms: Annotated[int, Field(ge=0)] | None = Field(
+    linger_ms: Milliseconds | None = Field(
         default=None,
         description="Milliseconds that a batch gathers, from its first record. None adapts: not while its leader is "
         "idle, else at most 5 (more with hundreds of partitions that have data). Kafka's default is 5.",
     )
     batch_size: Annotated[
-        int, Field(ge=0, description="Bytes of a batch, at most, before compression. Kafka's default is 16,384.")
+        int,
+        Field(
+            ge=0, le=MAX_INT, description="Bytes of a batch, at most, before compression. Kafka's default is 16,384."
+        ),
     ] = 131_072
     buffer_memory: Annotated[
-        int, Field(ge=1, description="Bytes that records without an outcome may hold; then calls wait.")
+        int, Field(ge=1, le=MAX_LONG, description="Bytes that records without an outcome may hold; then calls wait.")
     ] = 33_554_432
     max_request_size: Annotated[
         int,
-        Field(ge=1, description="Bytes of a Produce request, and so of a record, at most, before compression."),
+        Field(
+            ge=1, le=MAX_INT, description="Bytes of a Produce request, and so of a record, at most, before compression."
+        ),
     ] = 1_048_576
 
     compression_type: Annotated[
@@ -163,7 +174,10 @@ class ProducerConfig(ClientConfig):
 
     transactional_id: Annotated[str | None, Field(description="Not available in this version.")] = None
     transaction_timeout_ms: Annotated[
-        int, Field(ge=1, description="Milliseconds that a transaction may be open; without effect in this version.")
+        int,
+        Field(
+            ge=1, le=MAX_INT, description="Milliseconds that a transaction may be open; without effect in this version."
+        ),
     ] = 60_000
 
     @property
@@ -223,7 +237,7 @@ class ProducerConfig(ClientConfig):
             conflict = _idempotence_conflict({name: getattr(self, name) for name in _IDEMPOTENCE_OPTIONS})
             if conflict is not None:
                 raise ConfigurationError(f"enable_idempotence=True contradicts {conflict}, or enable_idempotence=False")
-        least = self.effective_linger_ms + self.request_timeout_ms
+        least = min(self.effective_linger_ms + self.request_timeout_ms, MAX_INT)  # as Java: nothing is longer
         if self.delivery_timeout_ms < least:
             raise ConfigurationError(
                 f"delivery_timeout_ms={self.delivery_timeout_ms} is less than linger_ms + request_timeout_ms = "
@@ -275,8 +289,8 @@ def _lengthen_delivery_timeout(config: type[ProducerConfig], values: dict[str, A
     request_timeout = _as_int(values.get("request_timeout_ms"))
     if request_timeout is None:
         request_timeout = config.model_fields["request_timeout_ms"].default
-    least = linger + request_timeout
-    if config.model_fields["delivery_timeout_ms"].default < least <= MAX_INT:
+    least = min(linger + request_timeout, MAX_INT)
+    if config.model_fields["delivery_timeout_ms"].default < least:
         values["delivery_timeout_ms"] = least
 
 

@@ -44,6 +44,13 @@ def test_backoff_doubles_up_to_its_maximum() -> None:
     assert backoff.delay(10_000) == 1.0
 
 
+@pytest.mark.parametrize(("maximum", "last"), [(0.01, 0.01), (0.0, 0.001)])
+def test_a_backoff_of_zero_is_none_for_the_first_attempt_only(maximum: float, last: float) -> None:
+    backoff = ExponentialBackoff(0, maximum, jitter=0)
+    assert [backoff.delay(n) for n in range(3)] == [0, 0.001, min(last, 0.002)]
+    assert backoff.delay(10_000) == last
+
+
 def test_backoff_is_spread_by_its_jitter_and_never_over_its_maximum() -> None:
     backoff = ExponentialBackoff(0.1, 1.0)
     first = [backoff.delay(0) for _ in range(500)]

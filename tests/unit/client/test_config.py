@@ -142,6 +142,11 @@ class TestMessages:
             message == "retry_backoff_ms=500 is over retry_backoff_max_ms=200: write retry_backoff_max_ms=500 or more"
         )
 
+    def test_metadata_is_not_asked_for_without_a_pause(self):
+        message = refused(metadata_max_age_ms=0, retry_backoff_ms=0)
+        assert message.endswith("without a pause, for ever: write at least 1 for one of the two")
+        assert SubConfig(bootstrap_servers="h", metadata_max_age_ms=0).metadata_max_age_ms == 0
+
     def test_several_problems_come_at_once(self):
         message = refused(request_timeout_ms=0, metadata_max_idle_ms=0)
         assert "request_timeout_ms=0" in message

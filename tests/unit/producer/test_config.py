@@ -73,6 +73,27 @@ def test_a_delivery_timeout_that_was_not_given_grows_with_the_others() -> None:
     assert config(linger_ms=1_000).delivery_timeout_ms == 120_000
 
 
+def test_no_delivery_timeout_is_asked_for_that_cannot_be_given() -> None:
+    """As in Java, where the sum of the two others ends at the largest int."""
+    assert config(linger_ms=2**31).delivery_timeout_ms == 2**31 - 1
+    assert config(linger_ms=2**31 - 1, delivery_timeout_ms=2**31 - 1).linger_ms == 2**31 - 1
+    with pytest.raises(ConfigurationError, match="write delivery_timeout_ms=2147483647 or more"):
+        config(linger_ms=2**31, delivery_timeout_ms=120_000)
+
+
+def test_a_producer_that_could_never_start_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match=r"max_block_ms=0: start\(\) would not wait"):
+        config(max_block_ms=0)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, field in ProducerConfig.model_fields.items() if "int" in str(field.annotation)]
+)
+def test_no_number_is_taken_that_no_request_or_clock_has_room_for(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=rf"{name}=<a number of \d+ bits> is out of range: write at most \d+"):
+        config(**{name: 10**5_000})
+
+
 def test_a_level_without_its_codec_contradicts() -> None:
     with pytest.raises(ConfigurationError, match="compression_type='zstd'"):
         config(compression_zstd_level=9)
