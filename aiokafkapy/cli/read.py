@@ -172,7 +172,12 @@ def as_json_line(record: ConsumedRecord) -> str:
 
 
 def _check_listener(output: TextIO) -> None:
-    """Raise BrokenPipeError when nobody reads the pipe any more: a write would notice it with the next record only."""
+    """Raise BrokenPipeError when nobody reads the pipe any more: a write would notice it with the next record only.
+
+    Where there is no `poll`, as on Windows, the next record has to do.
+    """
+    if not hasattr(select, "poll"):
+        return
     try:
         descriptor = output.fileno()
         if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
