@@ -1,0 +1,29 @@
+"""The table of events is complete: each event of the code is in it with its level and fields, and no other is."""
+
+from __future__ import annotations
+
+import pytest
+
+from .events import dynamic_events, events_in_code, events_in_page
+
+CODE, PAGE = events_in_code(), events_in_page()
+NO_EVENTS = {"aiokafkapy/producer/accumulator/producer_batch.py"}
+"""Logs a line for those who look for a fault in the state machine, through `logging` alone."""
+
+
+def test_every_event_of_the_code_is_in_the_table_and_no_other() -> None:
+    assert sorted(PAGE) == sorted(CODE)
+    assert len(CODE) > 40
+
+
+@pytest.mark.parametrize("name", CODE)
+def test_a_row_has_the_levels_and_fields_of_its_event(name: str) -> None:
+    row, event = PAGE[name], CODE[name]
+    assert row.levels == event.levels
+    assert row.fields >= event.fields
+    for field in row.fields - event.fields:  # made elsewhere than in the call
+        assert any(f'"{field}"' in source or f"{field}=" in source for source in event.sources), field
+
+
+def test_an_event_is_a_literal_so_that_the_table_can_have_it() -> None:
+    assert {place.rpartition(":")[0] for place in dynamic_events()} <= NO_EVENTS
