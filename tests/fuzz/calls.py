@@ -65,7 +65,7 @@ class Hostile:
     def _raise(self, *_: Any) -> Any:
         raise LookupError("hostile")
 
-    __eq__ = __hash__ = __len__ = __bool__ = __iter__ = __index__ = __float__ = __lt__ = __repr__ = _raise  # type: ignore[assignment]
+    __eq__ = __hash__ = __len__ = __bool__ = __iter__ = __index__ = __float__ = __lt__ = __repr__ = _raise
 
 
 class Unprintable(Exception):

@@ -80,7 +80,7 @@ class Replication:
     # internals
 
     def _ends(self, context: RequestContext, body: Any) -> dict[Partition, int]:
-        ends = {}
+        ends: dict[Partition, int] = {}
         for requested in body.topic_data:
             try:
                 topic = find_topic(context, getattr(requested, "name", None), getattr(requested, "topic_id", None))

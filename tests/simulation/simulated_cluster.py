@@ -97,7 +97,9 @@ class SimulatedCluster:
         self._failing.clear()
         for node in self.broker.nodes:
             self.controls.start_node(node.node_id)
-        for partition in self.broker.state.topics.get(TOPIC).partitions:
+        topic = self.broker.state.topics.get(TOPIC)
+        assert topic is not None
+        for partition in topic.partitions:
             if partition.leader is None:
                 self.move_leader(partition.index, 1)
 

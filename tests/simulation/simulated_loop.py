@@ -48,6 +48,8 @@ class Network(Protocol):
 class SimulatedLoop(asyncio.BaseEventLoop):
     """Runs until its future is done, like any loop; `delay_of_thread()` says how long work in a thread takes."""
 
+    _scheduled: list[asyncio.TimerHandle]
+
     def __init__(self, delay_of_thread: Callable[[], float]) -> None:
         super().__init__()
         self.network: Network
@@ -97,14 +99,14 @@ class SimulatedLoop(asyncio.BaseEventLoop):
     async def sock_connect(self, sock: socket.socket, address: Any) -> None:
         await self.network.connect(sock, address)
 
-    async def create_connection(self, protocol_factory: Callable[[], Any], *_: Any, sock: Any, **__: Any) -> Any:
+    async def create_connection(self, protocol_factory: Callable[[], Any], *_: Any, sock: Any, **__: Any) -> Any:  # type: ignore[override]
         """Of a connected socket only."""
         return self._opened(sock, protocol_factory())
 
     async def connect_accepted_socket(self, protocol_factory: Callable[[], Any], sock: Any, **_: Any) -> Any:
         return self._opened(sock, protocol_factory())
 
-    def add_reader(self, fd: Any, callback: Callable[..., Any], *_: Any) -> None:
+    def add_reader(self, fd: Any, callback: Callable[..., Any], *_: Any) -> None:  # type: ignore[override]
         """For listeners only."""
         self.network.listen(fd, callback)
 
@@ -113,7 +115,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
 
     # threads
 
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         """Run it here, a little later. What runs cannot be cancelled any more, as in a thread."""
         outcome: asyncio.Future[Any] = self.create_future()
 

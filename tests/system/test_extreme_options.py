@@ -39,7 +39,7 @@ async def test_the_least_of_an_option_loses_nothing(options: dict[str, Any]) -> 
             await asyncio.wait([waiting], timeout=0.05)
             broker.controls.start_node(1)
             await waiting
-        values = [record.value for partition in (0, 1) for record in broker.records("t", partition)]
+        values = [record.value or b"" for partition in (0, 1) for record in broker.records("t", partition)]
         assert sorted(values) == sorted([b"in the outage", *(b"%d" % n for n in range(RECORDS))])
 
 
