@@ -100,26 +100,26 @@ class SaslOptionFields(BaseModel):
     sasl_oauthbearer_assertion_claim_iss: Annotated[str | None, Field(description="Claim iss of assertions.")] = None
     sasl_oauthbearer_assertion_claim_sub: Annotated[str | None, Field(description="Claim sub of assertions.")] = None
     sasl_oauthbearer_assertion_claim_exp_seconds: Annotated[
-        int, Field(ge=1, description="Seconds that an assertion is valid.")
+        int, Field(ge=1, le=2**31 - 1, description="Seconds that an assertion is valid.")
     ] = 300
     sasl_oauthbearer_assertion_claim_nbf_seconds: Annotated[
-        int, Field(ge=0, description="Seconds before now from which an assertion is valid.")
+        int, Field(ge=0, le=2**31 - 1, description="Seconds before now from which an assertion is valid.")
     ] = 60
     sasl_oauthbearer_assertion_claim_jti_include: Annotated[
         bool, Field(description="Give each assertion an id of its own.")
     ] = False
 
     sasl_login_connect_timeout_ms: Annotated[
-        int | None, Field(ge=1, description="Milliseconds for connecting to the provider of tokens.")
+        int | None, Field(ge=1, le=2**31 - 1, description="Milliseconds for connecting to the provider of tokens.")
     ] = None
     sasl_login_read_timeout_ms: Annotated[
-        int | None, Field(ge=1, description="Milliseconds for the provider's answer.")
+        int | None, Field(ge=1, le=2**31 - 1, description="Milliseconds for the provider's answer.")
     ] = None
     sasl_login_retry_backoff_ms: Annotated[
-        int, Field(ge=0, description="Milliseconds before the provider is asked again.")
+        int, Field(ge=0, le=2**63 - 1, description="Milliseconds before the provider is asked again.")
     ] = 100
     sasl_login_retry_backoff_max_ms: Annotated[
-        int, Field(ge=0, description="Milliseconds between attempts, at most; they double up to here.")
+        int, Field(ge=0, le=2**63 - 1, description="Milliseconds between attempts, at most; they double up to here.")
     ] = 10_000
     sasl_login_refresh_window_factor: Annotated[
         float, Field(ge=0.5, le=1.0, description="Part of a token's life after which the next one is asked for.")
