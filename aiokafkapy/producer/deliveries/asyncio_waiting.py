@@ -21,22 +21,31 @@ class AsyncioWaiting(Waiting):
 
     def running_loop(self) -> AbstractEventLoop:
         """The loop that runs in this thread. Raises RuntimeError when none does."""
-        loop = running_loop()
-        if loop is None:
-            raise RuntimeError("no running event loop")
-        return loop
+        return _loop_here()
 
     def new_waiter(self) -> Waiter:
         """For the running task, to be awaited once."""
-        return new_waiter(self.running_loop())
+        return new_waiter(_loop_here())
 
     def wake(self, waiter: Waiter) -> None:
         """Let the waiter's task go on, on its loop."""
         wake(waiter)
 
+    def wake_all(self, waiters: list[Waiter]) -> None:
+        """As ``wake`` for each, in order."""
+        for waiter in waiters:
+            wake(waiter)
+
     def no_outcome_error(self) -> Exception:
         """As a future of asyncio's has it."""
         return InvalidStateError("the record is still on its way: await it")
+
+
+def _loop_here() -> AbstractEventLoop:
+    loop = running_loop()
+    if loop is None:
+        raise RuntimeError("no running event loop")
+    return loop
 
 
 install(AsyncioWaiting())

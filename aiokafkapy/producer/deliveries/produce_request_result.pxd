@@ -3,7 +3,7 @@
 cimport cython
 
 from aiokafkapy.producer.deliveries.record_metadata cimport record_metadata
-from aiokafkapy.producer.deliveries.waiting cimport Waiting, waiting
+from aiokafkapy.producer.deliveries.waiting cimport waiting
 
 cdef int PENDING, SUCCEEDED, FAILED, MOVED
 
@@ -36,15 +36,17 @@ cdef class ProduceRequestResult:
     cpdef tuple follow(self, long long index)
     @cython.locals(first="long long", index_there="long long")
     cpdef tuple locate(self, long long index)
+    @cython.locals(waiters=list)
     cpdef add_waiter(self, long long index, object waiter)
     cpdef add_callback(self, long long index, object delivery, object fn, object loop, object context)
-    cdef _prune(self)
+    cdef object _indexes_of(self, object waiters)
+    cdef _prune(self, list waiters)
     @cython.locals(result=ProduceRequestResult, index_there="long long")
     cpdef move(self, object moves)
     cdef object _error_of(self, long long index)
     @cython.locals(callbacks=list, counters=list)
     cdef _settle(self, int status, object teller)
-    @cython.locals(waiters=list, port=Waiting)
+    @cython.locals(waiters=list)
     cdef _wake(self, int cost, object teller)
 
 

@@ -95,11 +95,12 @@ class ProduceRequestResult:
         self._errors: BaseException | RecordErrors | None = None
         self._starts: list[int] | None = None
         self._moves: list[tuple[int, ProduceRequestResult, int]] | None = None
-        # What waits for it. Waiters stand beside their records' indexes in two lists: a tuple for each would be one
-        # more object for the cyclic collector to visit, which is what tens of thousands of awaiting tasks spend their
-        # time on.
-        self._waiting_indexes: list[int] | None = None
+        # What waits for it. Waiters stand beside the indexes of their records in two lists: a tuple for each would be
+        # one more object for the cyclic collector to visit, which is what tens of thousands of awaiting tasks spend
+        # their time on. There are no indexes as long as each waiter's is its place in the list, as with records that
+        # are awaited one after the other.
         self._waiters: list[Any] | None = None
+        self._waiting_indexes: list[int] | None = None
         self._callbacks: list[tuple[int, object, Any, Any, Any]] | None = None
         self._prune_at = FIRST_PRUNE
         self._counters: list[SettlementCounter] | None = None
@@ -125,9 +126,10 @@ class ProduceRequestResult:
         self._moves = list(moves)
         self._starts = [first for first, _, _ in self._moves]
         self.status = MOVED
-        indexes, waiters, callbacks = self._waiting_indexes, self._waiters, self._callbacks
+        waiters, callbacks = self._waiters or [], self._callbacks
+        indexes = self._indexes_of(waiters)
         self._waiting_indexes = self._waiters = self._callbacks = None
-        for index, waiter in zip(indexes or (), waiters or (), strict=True):
+        for index, waiter in zip(indexes, waiters, strict=True):
             result, index_there = self.follow(index)
             if result.status == PENDING:
                 result.add_waiter(index_there, waiter)
@@ -149,8 +151,7 @@ class ProduceRequestResult:
         """There will be no outcome: wake the tasks, and let go of all that waits."""
         waiters, self._waiters = self._waiters, None
         self._waiting_indexes = self._callbacks = self._counters = None
-        for waiter in waiters or ():
-            waiting().wake(waiter)
+        waiting().wake_all(waiters or [])
 
     # --- reading ---
 
@@ -205,12 +206,16 @@ class ProduceRequestResult:
 
     def add_waiter(self, index: int, waiter: Any) -> None:
         """Wake the task of ``waiter`` when record ``index`` has its outcome."""
-        if self._waiters is None or self._waiting_indexes is None:
-            self._waiting_indexes, self._waiters = [], []
-        self._waiting_indexes.append(index)
-        self._waiters.append(waiter)
-        if len(self._waiters) >= self._prune_at:
-            self._prune()
+        waiters = self._waiters
+        if waiters is None:
+            waiters = self._waiters = []
+        if self._waiting_indexes is not None:
+            self._waiting_indexes.append(index)
+        elif index != len(waiters):
+            self._waiting_indexes = [*range(len(waiters)), index]
+        waiters.append(waiter)
+        if len(waiters) >= self._prune_at:
+            self._prune(waiters)
 
     def add_callback(self, index: int, delivery: object, fn: Any, loop: Any, context: Any) -> None:
         """Call ``fn(delivery)`` on ``loop`` when record ``index``, which is the delivery's, has its outcome."""
@@ -241,9 +246,12 @@ class ProduceRequestResult:
             raise IllegalStateError(f"the batch of {self.topic_partition} did not fail")
         return errors(index)
 
-    def _prune(self) -> None:
+    def _indexes_of(self, waiters: Sequence[Any]) -> Sequence[int]:
+        return range(len(waiters)) if self._waiting_indexes is None else self._waiting_indexes
+
+    def _prune(self, waiters: list[Any]) -> None:
         """Throw out the waiters of cancelled tasks."""
-        indexes, waiters = self._waiting_indexes or [], self._waiters or []
+        indexes = self._indexes_of(waiters)
         kept = [place for place, waiter in enumerate(waiters) if not waiter.done()]
         self._waiting_indexes = [indexes[place] for place in kept]
         self._waiters = [waiters[place] for place in kept]
@@ -265,10 +273,8 @@ class ProduceRequestResult:
     def _wake(self, cost: int, teller: Any) -> None:
         waiters = self._waiters or []
         self._waiters = self._waiting_indexes = None
-        port = waiting()
         if teller is None or not waiters or teller.may_tell_now(len(waiters), cost):
-            for waiter in waiters:
-                port.wake(waiter)
+            waiting().wake_all(waiters)
         else:
             teller.tell_later(map(_wake, waiters), cost)
 

@@ -30,6 +30,11 @@ class Waiting:
     def wake(self, waiter: Any) -> None:
         """Let the waiter's task go on. Nothing happens when it was cancelled or its loop is closed."""
 
+    def wake_all(self, waiters: list[Any]) -> None:
+        """As ``wake`` for each, in order."""
+        for waiter in waiters:
+            self.wake(waiter)
+
     def no_outcome_error(self) -> Exception:
         """The error for asking a record on its way for its outcome."""
         return IllegalStateError("the record is still on its way: await it")

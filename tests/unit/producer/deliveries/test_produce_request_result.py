@@ -12,6 +12,7 @@ from aiokafkapy.producer.deliveries import waiting
 from aiokafkapy.producer.deliveries.delivery import new_delivery, waiter_for
 from aiokafkapy.producer.deliveries.produce_request_result import (
     COST_OF_ERROR,
+    FIRST_PRUNE,
     ProduceRequestResult,
     SettlementCounter,
 )
@@ -131,6 +132,30 @@ class TestWaiting:
         assert [waiter.is_woken for waiter in waiters] == [True, True, True]
         assert [delivery for _, delivery in fake_waiting.loop.calls] == [deliveries[1], deliveries[0], deliveries[2]]
         assert [delivery.result().offset for delivery in deliveries] == [8, 7, 9]
+
+    @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (0, 0, 2), (0, 1, 1)])
+    def test_each_task_waits_for_its_own_record_whatever_their_order(
+        self, fake_waiting: FakeWaiting, order: tuple[int, ...]
+    ) -> None:
+        result, parts = result_of(3), [result_of() for _ in range(3)]
+        waiters = [waiter_for(new_delivery(result, index, 0, -1, -1)) for index in order]
+        result.move([(index, part, 0) for index, part in enumerate(parts)])
+        for settled, part in enumerate(parts):
+            part.succeed(0, -1)
+            assert [waiter.is_woken for waiter in waiters] == [index <= settled for index in order]
+
+    def test_tasks_that_are_left_after_others_were_cancelled_wait_for_their_own_records(
+        self, fake_waiting: FakeWaiting
+    ) -> None:
+        result, parts = result_of(FIRST_PRUNE), [result_of(FIRST_PRUNE - 1), result_of()]
+        waiters = [waiter_for(new_delivery(result, index, 0, -1, -1)) for index in range(FIRST_PRUNE - 1)]
+        for waiter in waiters[1:]:
+            waiter.is_woken = True  # as good as cancelled
+        last = waiter_for(new_delivery(result, FIRST_PRUNE - 1, 0, -1, -1))  # which throws them out
+        result.move([(0, parts[0], 0), (FIRST_PRUNE - 1, parts[1], 0)])
+        parts[1].succeed(0, -1)
+        assert last.is_woken
+        assert not waiters[0].is_woken
 
     def test_an_abandoned_batch_lets_its_tasks_go_on_and_calls_nobody(self, fake_waiting: FakeWaiting) -> None:
         result = result_of()
