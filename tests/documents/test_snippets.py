@@ -28,7 +28,10 @@ Runner = Callable[[Path, DevBroker], Coroutine[Any, Any, None]]
 
 
 @pytest.mark.parametrize(
-    "snippet", [one for one in snippets("python") if "SparkSession" not in one.text], ids=lambda one: one.label
+    "snippet",
+    # Those of Spark and the settings for clusters have tests of their own.
+    [one for one in snippets("python") if "SparkSession" not in one.text and "CONFLUENT_CLOUD" not in one.text],
+    ids=lambda one: one.label,
 )
 async def test_a_snippet_runs_as_it_stands(snippet: Snippet, kafka_broker: DevBroker, tmp_path: Path) -> None:
     path = tmp_path / "test_snippet.py"

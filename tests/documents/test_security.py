@@ -1,0 +1,75 @@
+"""The README's settings for common clusters: each is a configuration, and is used on a broker of the same kind."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from aiokafkapy import KafkaProducer, ProducerConfig
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.testing import TestCertificates
+
+from .pages import snippets
+
+TO_OTHERS: Final = ("AWS_MSK", "EVENT_HUBS_WITH_ENTRA_ID")
+"""What a broker here cannot stand in for: credentials are asked for elsewhere."""
+
+
+def clusters() -> dict[str, dict[str, Any]]:
+    """The settings by name."""
+    (text,) = [one.text for one in snippets("python") if "CONFLUENT_CLOUD" in one.text]
+    names: dict[str, Any] = {}
+    exec(text, names)  # our own README
+    return {name: value for name, value in names.items() if re.fullmatch(r"[A-Z_]+", name)}
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> TestCertificates:
+    """Files by the names that the settings have."""
+    made = TestCertificates(tmp_path)
+    made.client(file="service.pem")
+    return made
+
+
+def used(settings: Mapping[str, Any], directory: Path) -> dict[str, Any]:
+    """The settings with their files found."""
+    files = {name: str(directory / value) for name, value in settings.items() if name.endswith("_location")}
+    return {**settings, **files}
+
+
+@pytest.mark.parametrize("name", clusters())
+def test_they_are_a_configuration(name: str, certificates: TestCertificates, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIDEXAMPLE")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "hush")
+    settings = used(clusters()[name], certificates.directory)
+    config = ProducerConfig(**settings)
+    assert config.security_protocol == settings["security_protocol"]
+    assert config.new_tls_contexts() is not None
+    shown = repr(config)
+    assert all(secret not in shown for key in settings if "password" in key for secret in [settings[key]])
+
+
+@pytest.mark.parametrize("name", [name for name in clusters() if name not in TO_OTHERS])
+async def test_a_record_is_sent_with_them(name: str, certificates: TestCertificates) -> None:
+    settings = used(clusters()[name], certificates.directory)
+    del settings["bootstrap_servers"]
+    protocol = settings["security_protocol"]
+    options = certificates.server_options()
+    del options["security_protocol"]
+    if "sasl_username" in settings:
+        options["sasl_users"] = {settings["sasl_username"]: settings["sasl_password"]}
+        options["sasl_enabled_mechanisms"] = [settings["sasl_mechanism"]]
+    else:
+        options["ssl_client_auth"] = "required"
+    # These clusters have certificates of authorities that every system trusts.
+    settings.setdefault("ssl_truststore_location", str(certificates.ca_file))
+    async with (
+        DevBroker(listeners={protocol: "127.0.0.1:0"}, **options) as broker,
+        KafkaProducer(broker.bootstrap_servers, **settings) as producer,
+    ):
+        assert (await producer.send("orders", b"tea")).offset == 0
+        assert [record.value for record in broker.records("orders")] == [b"tea"]
