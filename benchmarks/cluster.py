@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -16,10 +17,10 @@ from typing import Final, Self
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
-from aiokafkapy.testing import ApacheKafka
+from aiokafkapy.testing import ApacheKafka, KafkaSecurity, TestCertificates
 
 from .clients.java import KAFKA_VERSION, SCRIPT_JVM
-from .measurement import MeasurementError
+from .measurement import Measurement, MeasurementError
 
 __all__ = ["BenchmarkCluster", "Offsets"]
 
@@ -31,6 +32,7 @@ CONFIG: Final = {
     "log.retention.bytes": -1,
     "log.cleaner.enable": "false",
 }
+TLS_LISTENER: Final = "SSL"
 KEPT_FROM: Final = 100
 """Partitions; a topic of so many is made once."""
 MOST_AT_ONCE: Final = 5000
@@ -48,7 +50,13 @@ class BenchmarkCluster:
     """Use it in ``async with``; nothing of it is left after."""
 
     def __init__(self) -> None:
-        self._kafka = ApacheKafka(version=KAFKA_VERSION, config=CONFIG, jvm_options=BROKER_JVM)
+        self._certificates = TestCertificates()
+        self._kafka = ApacheKafka(
+            version=KAFKA_VERSION,
+            config=CONFIG,
+            jvm_options=BROKER_JVM,
+            security=KafkaSecurity([TLS_LISTENER], certificates=self._certificates),
+        )
         self._kept: set[str] = set()
         self._made = 0
 
@@ -56,6 +64,15 @@ class BenchmarkCluster:
     def bootstrap_servers(self) -> str:
         """Where it is."""
         return self._kafka.bootstrap_servers
+
+    def place_of(self, measurement: Measurement) -> tuple[Measurement, str]:
+        """The measurement as its client is to run it, and where: with ``options["tls"]``, at the listener that has it,
+        and then ``options["ca"]`` is the authority's file.
+        """
+        if not measurement.options.get("tls"):
+            return measurement, self.bootstrap_servers
+        options = {**measurement.options, "ca": str(self._certificates.ca_file)}
+        return replace(measurement, options=options), self._kafka.bootstrap_servers_of(TLS_LISTENER)
 
     async def __aenter__(self) -> Self:
         await self._kafka.__aenter__()
@@ -66,6 +83,7 @@ class BenchmarkCluster:
         self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
     ) -> None:
         await self._kafka.__aexit__(exc_type, exc, traceback)
+        self._certificates.close()
 
     async def topic(self, partitions: int) -> tuple[str, Offsets]:
         """A topic of so many partitions, a new one or the kept one, and where it ends now."""

@@ -162,6 +162,36 @@ def _codec_goals() -> tuple[Goal, ...]:
     return tuple(found)
 
 
+def _tls_goals() -> tuple[Goal, ...]:
+    def row(workload: str, client: str, size: str = "100 B") -> str:
+        return _label("TLS", workload, client, size)
+
+    goals = [
+        Goal(
+            "TLS, lone await: p50 of confluent's produce + flush",
+            "p50_ms",
+            row("lone await", "aiokafkapy"),
+            (row("lone await", "confluent-kafka"),),
+            "at most",
+            1.0,
+        ),
+        Goal(
+            "TLS, lone await: p50 of aiokafka's",
+            "p50_ms",
+            row("lone await", "aiokafkapy"),
+            (row("lone await", "aiokafka"),),
+            "at most",
+            0.7,
+        ),
+    ]
+    for size in ("100 B", "1 KiB"):
+        ours = row("pipelined", "aiokafkapy", size)
+        for client, limit in (("aiokafka", 5.0), ("confluent-kafka", 1.0)):
+            theirs = row("pipelined", f"aiokafka, {LARGE_BATCH}" if client == "aiokafka" else client, size)
+            goals.append(Goal(f"TLS, pipelined {size}: rate of {client}'s", "rate", ours, (theirs,), "at least", limit))
+    return tuple(goals)
+
+
 def _web_goals() -> tuple[Goal, ...]:
     """Like against like: as it comes, each peer with its best settings; and with the collector's heap frozen."""
 
@@ -277,6 +307,7 @@ GOALS: Final[tuple[Goal, ...]] = (
         0.5,
     ),
     Goal("10,000 partitions: CPU of 6", "cpu_us", _keyed("10,000"), (_keyed("6"),), "at most", 2.0),
+    *_tls_goals(),
     *_codec_goals(),
     *_web_goals(),
     Goal(

@@ -107,7 +107,7 @@ class Runner:
         started = time.perf_counter()
         topic, start = await cluster.topic(measurement.partitions)
         try:
-            figures = await find_entry(measurement)(measurement, cluster.bootstrap_servers, topic)
+            figures = await find_entry(measurement)(*cluster.place_of(measurement), topic)
             written = int(figures["written"])
             await cluster.read_back(topic, start, written)
             if written and not any(start.values()):

@@ -38,7 +38,7 @@ librdkafka's has the ratio of our level 1: it is between its default and its lev
 
 def everything() -> list[Measurement]:
     """The full suite."""
-    return [*_awaited(), *_pipelined(), *_bulk(), *_kibibyte(), *_codecs(), *_keyed(), *special.measurements()]
+    return [*_awaited(), *_pipelined(), *_bulk(), *_kibibyte(), *_tls(), *_codecs(), *_keyed(), *special.measurements()]
 
 
 def quick() -> list[Measurement]:
@@ -163,6 +163,32 @@ def _kibibyte() -> list[Measurement]:
         row("produce_batch", "confluent-kafka", 400_000),
         row("send_arrow", "aiokafkapy", 500_000, **_SYSTEMS_BUFFER),
     ]
+
+
+def _tls() -> list[Measurement]:
+    def row(workload: str, client: str, count: int, size: int = 100, variant: str = "", **options: Any) -> Measurement:
+        return Measurement(
+            group="TLS",
+            workload=workload,
+            client=client,
+            count=count,
+            size=size,
+            variant=variant,
+            options={"tls": True, **options},
+        )
+
+    found = [
+        row("lone await", "aiokafkapy", 10_000),
+        row("lone await", "aiokafka", 6_000, **_NO_LINGER),
+        row("lone await", "confluent-kafka", 10_000, **_NO_LINGER_RDKAFKA),
+    ]
+    for size, share in ((100, 1), (1024, 4)):
+        found += [
+            row("pipelined", "aiokafkapy", 1_200_000 // share, size),
+            row("pipelined", "aiokafka", 200_000 // share, size, LARGE_BATCH, **_LARGE),
+            row("pipelined", "confluent-kafka", 1_000_000 // share, size),
+        ]
+    return found
 
 
 def _codecs() -> list[Measurement]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from aiokafka import AIOKafkaProducer
+from aiokafka.helpers import create_ssl_context
 
 from benchmarks.measurement import Measurement
 
@@ -13,12 +16,14 @@ class AiokafkaClient:
     """Its ``send`` is our ``enqueue``, its ``send_and_wait`` our ``send``."""
 
     async def open(self, bootstrap_servers: str, measurement: Measurement) -> None:
-        options = {
+        options: dict[str, Any] = {
             "acks": "all",
             "enable_idempotence": True,
             "linger_ms": 5,
             **measurement.options.get("producer", {}),
         }
+        if (authority := measurement.options.get("ca")) is not None:
+            options |= {"security_protocol": "SSL", "ssl_context": create_ssl_context(cafile=authority)}
         self.producer = AIOKafkaProducer(bootstrap_servers=bootstrap_servers, **options)
         await self.producer.start()
         self.send = self.producer.send_and_wait

@@ -18,6 +18,8 @@ class AiokafkapyClient:
         if compiled == bool(measurement.options.get("interpreted")):
             raise MeasurementError(f"the core is {'compiled' if compiled else 'interpreted'}: `make set-up` builds it")
         options = {"linger_ms": None, **measurement.options.get("producer", {})}
+        if (authority := measurement.options.get("ca")) is not None:
+            options |= {"security_protocol": "SSL", "ssl_truststore_location": authority}
         self.producer: KafkaProducer = KafkaProducer(bootstrap_servers, **options)
         await self.producer.start()
         self.send = self.producer.send

@@ -22,8 +22,11 @@ POLL = 0.1
 
 
 def _settings(bootstrap_servers: str, measurement: Measurement) -> dict[str, Any]:
+    authority = measurement.options.get("ca")
+    tls = {} if authority is None else {"security.protocol": "ssl", "ssl.ca.location": authority}
     return {
         "bootstrap.servers": bootstrap_servers,
+        **tls,
         "acks": "all",
         "enable.idempotence": True,
         "linger.ms": 5,
