@@ -125,13 +125,18 @@ class _Server(_Half):
     def _exchange(self) -> SaslServerExchange:
         raise NotImplementedError
 
-    _principals: ClassVar[frozenset[str]] = frozenset({f"User:{USER}"})
+    _principal: ClassVar[str] = f"User:{USER}"
+
+    def _proof(self) -> bytes:
+        """What nobody can make who does not know the secret: who is complete has sent it."""
+        raise NotImplementedError
 
     def run(self, data: bytes) -> None:
         half = self._exchange()
         for message in _messages(data):
             goes_on = self._said(half, message)
-            assert half.principal in self._principals if half.is_complete else half.principal == ""
+            assert half.principal == (self._principal if half.is_complete else "")
+            assert not half.is_complete or self._proof() in data
             if not goes_on:
                 return
 
@@ -156,6 +161,9 @@ class PlainServer(_Server):
     def valid(self, chance: random.Random) -> bytes:
         names = (chance.choice(("", USER)), chance.choice((USER, "bob")), chance.choice((PASSWORD, "x")))
         return _framed("\0".join(names).encode())
+
+    def _proof(self) -> bytes:
+        return f"\0{USER}\0{PASSWORD}".encode()
 
     def _exchange(self) -> SaslServerExchange:
         return PlainServerExchange(PlainCredentialStore({USER: PASSWORD}))
@@ -191,6 +199,11 @@ class ScramServer(_Server):
         first = client.respond(b"") or b""
         last = client.respond(server.respond(first)) or b""
         return _framed(chance.choice((first, first, first + b",tokenauth=true")), last)
+
+    def _proof(self) -> bytes:
+        client, server = _scram_exchange(SCRAM_SHA_512)
+        last = client.respond(server.respond(client.respond(b"") or b"")) or b""
+        return last.partition(b",p=")[2][:80]  # the last digits of base64 have bits that mean nothing
 
     def _exchange(self) -> SaslServerExchange:
         return _scram_exchange(SCRAM_SHA_512)[1]
@@ -240,10 +253,13 @@ class SignedTokenServer(_Server):
 
     name = "sasl_signed_token_server"
     _VALIDATOR: ClassVar[TokenValidator] = TokenValidator(jwks=_JWKS, sub_claim_name="iss")
-    _principals = frozenset({"User:joe"})
+    _principal = "User:joe"
 
     def valid(self, chance: random.Random) -> bytes:
         return _framed(b"n,,\1auth=Bearer " + _SIGNED_TOKEN.encode() + b"\1\1")
+
+    def _proof(self) -> bytes:
+        return _SIGNED_TOKEN[:-2].encode()  # as above
 
     def _exchange(self) -> SaslServerExchange:
         return OAuthBearerServerExchange(self._VALIDATOR, NOW_MS)
