@@ -28,7 +28,7 @@ _ADVICE: Final[Mapping[str, str]] = {
 }
 _TOKEN: Final = re.compile(
     r"""\s+|(?P<comment>//[^\n]*|/\*.*?\*/)|(?P<quoted>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
-    r"""|(?P<word>[^\s"'=;{}]+)|(?P<sign>[=;])""",
+    r"""|(?P<word>(?!/\*)[^\s"'=;{}]+)|(?P<sign>[=;])""",
     re.DOTALL,
 )
 _CLASS: Final = re.compile(r"[\w.$]{1,200}")

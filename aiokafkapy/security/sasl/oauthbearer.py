@@ -40,14 +40,15 @@ __all__ = [
 OAUTHBEARER: Final = "OAUTHBEARER"
 MAX_MESSAGE_BYTES: Final = 524_288
 """What a Kafka broker reads while nobody is authenticated."""
+MAX_PAIRS: Final = 100
+"""The token and its extensions; who sends a hundred thousand wants our memory."""
 
 _KVSEP: Final = b"\1"
 _SASLNAME: Final = rb"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
 _KEY: Final = rb"[A-Za-z]+"
 _VALUE: Final = rb"[\x21-\x7e \t\r\n]+"
-_INITIAL: Final = re.compile(
-    rb"n,(?:a=(?P<authzid>" + _SASLNAME + rb"))?,\x01(?P<pairs>(?:" + _KEY + rb"=" + _VALUE + rb"\x01)*)\x01"
-)
+_HEADER: Final = re.compile(rb"n,(?:a=(?P<authzid>" + _SASLNAME + rb"))?,\x01")
+_PAIR: Final = re.compile(rb"(" + _KEY + rb")=(" + _VALUE + rb")")
 _BEARER: Final = re.compile(rb"(?i:bearer) +(?P<token>[-._~+/a-zA-Z0-9]+=*)")
 _TOKEN: Final = re.compile(r"[-._~+/a-zA-Z0-9]+=*")
 _EXTENSION_NAME: Final = re.compile(_KEY.decode())
@@ -241,13 +242,13 @@ class _InitialResponse:
 
 
 def _read(response: bytes) -> _InitialResponse | None:
-    found = _INITIAL.fullmatch(response)
-    if found is None:
+    found = _HEADER.match(response)
+    if found is None or not response.endswith(_KVSEP * 2):
         return None
-    pairs = [pair.partition(b"=")[::2] for pair in found["pairs"].split(_KVSEP)[:-1]]
-    extensions = {name.decode("ascii"): value.decode("ascii") for name, value in pairs}
+    pairs = [_PAIR.fullmatch(pair) for pair in response[found.end() : -2].split(_KVSEP, MAX_PAIRS)]
+    extensions = {pair[1].decode("ascii"): pair[2].decode("ascii") for pair in pairs if pair is not None}
     bearer = _BEARER.fullmatch(extensions.pop("auth", "").encode("ascii"))
-    if bearer is None or len(extensions) != len(pairs) - 1:  # none, or one twice
+    if bearer is None or len(extensions) != len(pairs) - 1:  # no token, no pair, or one twice
         return None
     authorization_id = (found["authzid"] or b"").replace(b"=2C", b",").replace(b"=3D", b"=").decode("ascii")
     return _InitialResponse(authorization_id, Secret(bearer["token"].decode("ascii")), extensions)

@@ -54,6 +54,18 @@ def test_a_session_token_is_sent_and_signed() -> None:
     assert json.loads(signed_payload(HOST, "us-east-1", other, NOW))["x-amz-signature"] != fields["x-amz-signature"]
 
 
+@pytest.mark.parametrize(
+    ("credentials", "signature"),
+    [
+        (CREDENTIALS, "2dc7f5d7f2350c8f680ec1ed8c644a3123578b674f874ac57c0921039f1d7926"),
+        (TEMPORARY, "513897f0182a78292663b28c64f94fb20077827dc0bd2f4303ebe1b8cbb420aa"),
+    ],
+)
+def test_the_signature_is_that_of_botocore(credentials: AwsCredentials, signature: str) -> None:
+    """botocore 1.44.5 made these; the next test asks the one that is installed."""
+    assert json.loads(signed_payload(HOST, "eu-west-2", credentials, NOW))["x-amz-signature"] == signature
+
+
 @pytest.mark.skipif(importlib.util.find_spec("botocore") is None, reason="botocore is not installed")
 @pytest.mark.parametrize("credentials", [CREDENTIALS, TEMPORARY])
 def test_botocore_signs_the_same(credentials: AwsCredentials, monkeypatch: pytest.MonkeyPatch) -> None:

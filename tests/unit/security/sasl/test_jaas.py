@@ -71,6 +71,7 @@ def test_any_quoted_text_is_itself(username: str, password: str) -> None:
         (f"{PLAIN} required username = = ;", "option 1 is no pair"),
         (f"{PLAIN} required password=hunter2 password=hunter2;", "option 2 is given twice"),
         (f"{PLAIN} required password=hunter2; {PLAIN} required;", "more than one login module"),
+        (f"{PLAIN} required " + "/* " * 100_000, "at character 66 is not closed"),  # at once, not in a minute
         (f"{PLAIN} required password=hunter2 {{}};", "a quote or a sign at character"),
         ("com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true;", "write sasl_kerberos_service_name"),
         ("software.amazon.msk.auth.iam.IAMLoginModule required;", "write sasl_mechanism='AWS_MSK_IAM'"),

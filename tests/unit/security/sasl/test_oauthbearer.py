@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -121,6 +122,8 @@ def test_any_words_of_a_refusal_are_shown_and_bounded(refusal: bytes, words: str
         b"n,,\1auth=Bearer abc\1x=1\1x=2\1\1",
         b"n,,\1auth=Bearer abc\1x1=1\1\1",
         b"n,,\1auth=Bearer abc\1x=\1\1",
+        b"n,,\1auth=Bearer abc\1\1\1",
+        b"n,,\1auth=Bearer abc\1" + b"a=b\1" * 100_000 + b"\1",
         b"n,,\1auth=Bearer abc\1",
         b"y,,\1auth=Bearer abc\1\1",
         b"n,a=,\1auth=Bearer abc\1\1",
@@ -135,6 +138,17 @@ def test_a_message_that_is_none_fails_at_once(message: bytes) -> None:
     with pytest.raises(SaslAuthenticationFailedError):
         server.respond(b"n,,\1auth=Bearer " + TOKEN.encode() + b"\1\1")
     assert not server.is_complete
+
+
+def test_a_hundred_thousand_extensions_cost_little() -> None:
+    message = b"n,,\1auth=Bearer abc\1" + b"a=b\1" * 130_000 + b"\1"
+    tracemalloc.start()
+    try:
+        with pytest.raises(SaslAuthenticationFailedError):
+            server_of().respond(message)
+        assert tracemalloc.get_traced_memory()[1] < 3 * len(message)
+    finally:
+        tracemalloc.stop()
 
 
 def test_the_own_name_as_authorization_id_and_a_scheme_in_any_case_are_taken() -> None:
