@@ -20,12 +20,13 @@ from aiokafkapy.broker import DevBroker
 from aiokafkapy.broker.context import RequestContext
 from aiokafkapy.broker.handlers import CLOSE_CONNECTION, NO_RESPONSE, produce
 from aiokafkapy.broker.handlers.leadership import find_partition, find_topic
+from aiokafkapy.broker.security.acls import Operation
 from aiokafkapy.broker.storage.log import PartitionLog
 from aiokafkapy.broker.storage.log_storage import MemoryStorage
-from aiokafkapy.broker.storage.topics import Partition
+from aiokafkapy.broker.storage.topics import Partition, Topic
 from aiokafkapy.errors import KafkaError
 
-__all__ = ["Replication"]
+__all__ = ["Replication", "topic_of"]
 
 
 @dataclass(eq=False)
@@ -83,7 +84,7 @@ class Replication:
         ends: dict[Partition, int] = {}
         for requested in body.topic_data:
             try:
-                topic = find_topic(context, getattr(requested, "name", None), getattr(requested, "topic_id", None))
+                topic = topic_of(context, requested)
                 found = [find_partition(topic, data.index) for data in requested.partition_data]
             except KafkaError:
                 continue
@@ -117,3 +118,9 @@ class Replication:
         for held in self._held:
             if held.ends.get(partition, 0) > end and not held.future.done():
                 held.future.cancel()  # its connection ends
+
+
+def topic_of(context: RequestContext, requested: Any) -> Topic:
+    """What a part of a Produce request is for; raises KafkaError."""
+    name, topic_id = getattr(requested, "name", None), getattr(requested, "topic_id", None)
+    return find_topic(context, Operation.WRITE, name, topic_id)

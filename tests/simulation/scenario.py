@@ -283,6 +283,7 @@ def _virtual_world(loop: SimulatedLoop, network: SimulatedNetwork, seed: int) ->
             ("os.urandom", entropy.randbytes),
             ("random.Random", SeededRandom),
             ("aiokafkapy.broker.network.socket_server._listening_socket", network.listener),
+            ("aiokafkapy.client.transport.connector.speaks_tls", network.speaks_tls),
         ):
             stack.enter_context(mock.patch(place, stand_in))
         yield

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.broker.context import RequestContext
-from aiokafkapy.broker.handlers.leadership import find_partition, find_topic
+from aiokafkapy.broker.handlers.leadership import find_partition
 from aiokafkapy.broker.storage.log_validator import the_batch
 from aiokafkapy.broker.storage.topics import Partition
 from aiokafkapy.common import Headers
@@ -17,7 +17,7 @@ from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.batch import RecordBatch
 
 from .faults import ONLY_OF_NEW_BATCHES
-from .replication import Replication
+from .replication import Replication, topic_of
 from .simulated_network import SimulatedNetwork
 
 __all__ = ["SimulatedCluster"]
@@ -131,7 +131,7 @@ class SimulatedCluster:
         """Arm the errors of this request's batches. A batch that was refused once is refused whenever it comes."""
         for requested in body.topic_data:
             try:
-                topic = find_topic(context, getattr(requested, "name", None), getattr(requested, "topic_id", None))
+                topic = topic_of(context, requested)
             except KafkaError:
                 continue
             for data in requested.partition_data:

@@ -81,6 +81,11 @@ class SimulatedNetwork:
         listener = self.listeners[port] = SimulatedListener(self, port)
         return listener
 
+    async def speaks_tls(self, *_: Any) -> bool:
+        """Stands for `listener_probe.speaks_tls`, whose question no listener here understands."""
+        await asyncio.sleep(self.chance.uniform(*self.delay))
+        return False
+
     # faults
 
     def reset(self, port: int | None = None) -> int:
