@@ -150,8 +150,9 @@ class RecordAppender:
                 return delivery
         if now < 0:
             return None
-        record = serialized_record(topic, partition, timestamp_ms, key, value, headers)
-        return self._append_slowly(info, queue, record, now, cluster)
+        return self._append_slowly(
+            info, queue, serialized_record(topic, partition, timestamp_ms, key, value, headers), now, cluster
+        )
 
     def append_or_wait(self, record: WaitingRecord, now: float, cluster: Cluster | None = None) -> Delivery | None:
         """Accept a record as ``append`` does, or put it last into the line for room; None when it waits there.
