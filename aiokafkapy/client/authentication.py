@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import (
     AuthenticationFailedError,
+    DisconnectedError,
     KafkaError,
     KafkaTimeoutError,
     SaslAuthenticationFailedError,
@@ -48,6 +49,7 @@ __all__ = ["AUTHENTICATION_STATES", "AuthenticationState", "Authenticator", "ren
 
 _RENEW_FROM: Final = 0.85
 _RENEW_UNTIL: Final = 0.95
+_CLOSED: Final = "the broker closed the connection during the authentication"
 _LOOK_AGAIN: Final = 0.02
 """Seconds; for a connection on which a large request is still being written."""
 
@@ -121,6 +123,7 @@ class Authenticator:
         else:
             session.change(_S.PREPARING)
         session.renew_at = math.inf
+        session.answer = None
         self._nodes.states.authenticating(connection.node_id)
         task = self._loop.create_task(
             self._authenticate(connection, session), name=f"aiokafkapy authenticate to {connection.address}"
@@ -134,6 +137,15 @@ class Authenticator:
         session = self._sessions.pop(connection, None)
         if session is not None and session.task is not None and not self._loop.is_closed():
             session.task.cancel()
+
+    def is_reading(self, connection: BrokerConnection) -> bool:
+        """True while an answer is looked at. Should the connection end meanwhile, the task ends with what was in it:
+        brokers send a refusal together with the end of the connection.
+        """
+        session = self._sessions.get(connection)
+        if session is None or session.task is None or session.task.done():
+            return False
+        return session.answer is not None and session.answer.done()
 
     def renew_sessions(self, now: float) -> None:
         """Authenticate again where the session's end is near."""
@@ -194,6 +206,8 @@ class Authenticator:
             raise SaslAuthenticationFailedError(
                 f"{mechanism.name}: the exchange with {connection.address} ended before it was complete"
             )
+        if connection.is_closed:
+            raise DisconnectedError(_CLOSED)
         session.renew_at = self._loop.time() + renewal_delay(lifetime_ms, random.random())
         session.change(_S.AUTHENTICATED)
 
@@ -224,6 +238,8 @@ class Authenticator:
 
     async def _ask(self, connection: BrokerConnection, api_key: ApiKey, **fields: Any) -> Any:
         """Write a request although the node is not ready; returns the answer's body."""
+        if connection.is_closed:
+            raise DisconnectedError(_CLOSED)
         # SaslHandshake v0 is followed by bytes without headers; every broker of Kafka 1.0 and later has v1.
         min_version = 1 if api_key is ApiKey.SASL_HANDSHAKE else None
         request = ClientRequest(
@@ -239,17 +255,19 @@ class Authenticator:
         except UnsupportedVersionError as error:
             raise AuthenticationFailedError(f"{connection.address} takes no SASL: {error}") from error
         self._pipeline.write(connection, request, version, self._loop.time(), timeout, answer)
+        self._sessions[connection].answer = answer
         return (await answer).body_or_raise()
 
 
 class _Session:
     """The authentication of one connection: its state, its task, and when it is renewed."""
 
-    __slots__ = ("renew_at", "state", "task")
+    __slots__ = ("answer", "renew_at", "state", "task")
 
     def __init__(self) -> None:
         self.state = AUTHENTICATION_STATES.initial
         self.task: asyncio.Task[None] | None = None
+        self.answer: asyncio.Future[ClientResponse] | None = None
         self.renew_at = math.inf
 
     def change(self, new: AuthenticationState) -> None:

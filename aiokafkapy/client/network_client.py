@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import ssl
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,7 @@ from ..errors import (
 )
 from ..protocol.api import ApiKey
 from ..protocol.codec import Message, decode_correlation_id
+from ..security.handshake_errors import explain_failure
 from .api_versions_handshake import ApiVersionsHandshake
 from .authentication import Authenticator
 from .config import ClientConfig
@@ -326,16 +328,33 @@ class NetworkClient:
 
     def on_connection_lost(self, connection: BrokerConnection, error: BaseException | None) -> None:
         self._sockets.lost(connection)
+        if self._authenticator is not None and self._authenticator.is_reading(connection):
+            return  # the authentication ends with what the broker said last, and the connection with it
         if self._sockets.is_current(connection):
-            reason = str(error) if error is not None else "it was closed by the broker"
-            lost = DisconnectedError(
-                f"the connection to node {connection.node_id} at {connection.address} was lost: {reason}"
-            )
-            lost.__cause__ = error
+            lost = self._explained_loss(connection, error)
             if self.nodes.is_preparing_connection(connection.node_id):
                 self._metadata.note_address_failure(connection.address, lost)
             self._handle_disconnection(connection.node_id, self._loop.time(), lost)
             self._pipeline.complete_responses()
+
+    def _explained_loss(self, connection: BrokerConnection, error: BaseException | None) -> KafkaError:
+        """What the end of a connection is to whoever waits for it."""
+        state = self._states.get(connection.node_id)
+        if (
+            state is not None
+            and isinstance(error, ssl.SSLError)
+            and self.nodes.is_preparing_connection(connection.node_id)
+        ):
+            # In TLS 1.3 a broker looks at our certificate after our side of the handshake is done.
+            explained = explain_failure(error, state.host, state.port)
+            if isinstance(explained, AuthenticationFailedError):
+                return explained
+        reason = str(error) if error is not None else "it was closed by the broker"
+        lost = DisconnectedError(
+            f"the connection to node {connection.node_id} at {connection.address} was lost: {reason}"
+        )
+        lost.__cause__ = error
+        return lost
 
     def _on_api_versions_known(self, connection: BrokerConnection, now: float) -> None:
         if self._authenticator is not None:

@@ -106,6 +106,46 @@ def send(under_test: ClientUnderTest, node_id: int) -> asyncio.Future[ClientResp
 
 
 class TestFirst:
+    @pytest.mark.parametrize("blocks", [False, True])
+    async def test_a_refusal_that_comes_with_the_end_of_the_connection_is_read(
+        self, blocks: bool, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        """Kafka's brokers wait a while after a wrong password, then send both at once."""
+        server, mechanism = SaslServer(cluster[1]), Mechanism()
+        mechanism.blocks = blocks
+        server.refuses = "invalid credentials"
+        under_test = make_sasl_client(make_client, mechanism)
+        answer = server.authenticate
+
+        def answer_and_close(request: FakeRequest) -> None:
+            answer(request)
+            request.transport.lose()
+
+        cluster[1].answering[ApiKey.SASL_AUTHENTICATE] = answer_and_close
+        await under_test.loop.settle()
+        error = under_test.metadata.fatal_error
+        assert isinstance(error, SaslAuthenticationFailedError)
+        assert str(error) == "one:1 refused the credentials (SAY-THREE): invalid credentials"
+        assert not [task for task in asyncio.all_tasks() if "authenticate" in task.get_name()]
+
+    @pytest.mark.parametrize("last", [b"one", b"three"])
+    async def test_a_connection_that_ends_after_an_answer_is_made_again(
+        self, last: bytes, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        server, mechanism = SaslServer(cluster[1]), Mechanism()
+        answer = server.authenticate
+
+        def answer_and_close(request: FakeRequest) -> None:
+            answer(request)
+            if request.body.auth_bytes == last and server.said.count(last) == 1:
+                request.transport.lose()
+
+        cluster[1].answering[ApiKey.SASL_AUTHENTICATE] = answer_and_close
+        under_test = make_sasl_client(make_client, mechanism)
+        await under_test.loop.advance(1)
+        await under_test.started()
+        assert server.said in ([b"one", b"one", b"three"], [b"one", b"three", b"one", b"three"])
+
     async def test_each_connection_is_authenticated_before_its_first_request(
         self, make_client: MakeClient, cluster: FakeCluster
     ) -> None:

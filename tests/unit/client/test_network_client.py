@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from aiokafkapy.errors import (
     IllegalStateError,
     KafkaTimeoutError,
     MalformedFrameError,
+    SslAuthenticationFailedError,
     UnsupportedVersionError,
 )
 from aiokafkapy.protocol.api import ApiKey
@@ -391,6 +393,21 @@ class TestDisconnections:
             assert not response.timed_out
             assert "reset by peer" in str(response.error)
         assert under_test.client.nodes.in_flight_count() == 0
+
+    async def test_a_certificate_that_is_refused_after_the_handshake_is_no_lost_connection(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
+        """In TLS 1.3 a client is done before the broker has looked at its certificate."""
+        cluster[1].answers.clear()
+        under_test = make_client()
+        await under_test.loop.settle()
+        alert = ssl.SSLError(1, "[SSL: TLSV13_ALERT_CERTIFICATE_REQUIRED]")
+        alert.reason = "TLSV13_ALERT_CERTIFICATE_REQUIRED"
+        cluster[1].transport.lose(alert)
+        await under_test.loop.settle()
+        error = under_test.metadata.fatal_error
+        assert isinstance(error, SslAuthenticationFailedError)
+        assert str(error).startswith("TLS handshake with one:1 failed: the other side wants a certificate of ours")
 
     async def test_metadata_is_asked_for_again(self, make_client: MakeClient, cluster: FakeCluster):
         under_test = await make_client().connected(1, 2)

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+import ssl
+from typing import Any, cast
 
 import pytest
 
 from aiokafkapy.client.transport.connection import MAX_RESPONSE_SIZE, BrokerConnection
 from aiokafkapy.errors import MalformedFrameError
+from aiokafkapy.testing import TestCertificates
 
 
 class Owner:
@@ -170,3 +172,50 @@ def test_what_is_encrypted_leaves_in_one_piece(owner: Owner) -> None:
     connection.connection_made(transport)
     connection.write([b"one", memoryview(b"two"), bytearray(b"three")])
     assert transport.calls == [("limits", 1), ("write", b"onetwothree")]
+
+
+async def test_a_connection_with_tls_is_writable_when_everything_has_left() -> None:
+    """asyncio's and uvloop's TLS transports pause a protocol at their limit: at one of 0 bytes with none to write."""
+    woken = asyncio.Event()
+
+    class Waking(Owner):
+        def on_frames(self, connection: BrokerConnection, frames: list[bytes]) -> None:
+            woken.set()
+
+        def on_writable(self, connection: BrokerConnection) -> None:
+            woken.set()
+
+    class Echo(asyncio.Protocol):
+        def connection_made(self, transport: asyncio.BaseTransport) -> None:
+            self.transport = cast(asyncio.Transport, transport)
+
+        def data_received(self, data: bytes) -> None:
+            self.transport.write(data)
+
+    loop = asyncio.get_running_loop()
+    with TestCertificates() as certificates:
+        listening = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        listening.load_cert_chain(certificates.server_file)
+        trusting = ssl.create_default_context(cafile=str(certificates.ca_file))
+        server = await loop.create_server(Echo, "127.0.0.1", 0, ssl=listening)
+        port = server.sockets[0].getsockname()[1]
+        connection = BrokerConnection(1, Waking(), now=0.0)
+        transport, _ = await loop.create_connection(
+            lambda: connection, "127.0.0.1", port, ssl=trusting, server_hostname="localhost"
+        )
+        frame = (100).to_bytes(4, "big") + bytes(100)
+        for _ in range(9):
+            assert connection.is_writable
+            connection.write([frame[:4], frame[4:]])
+            woken.clear()
+            await asyncio.wait_for(woken.wait(), 10)
+        # More than the system takes at once: what comes after it has to wait.
+        for _ in range(2):
+            connection.write([frame * 100_000])
+        assert not connection.is_writable
+        while not connection.is_writable:
+            woken.clear()
+            await asyncio.wait_for(woken.wait(), 10)
+        transport.abort()
+        server.close()
+        await server.wait_closed()
