@@ -139,13 +139,13 @@ class Authenticator:
             session.task.cancel()
 
     def is_reading(self, connection: BrokerConnection) -> bool:
-        """True while an answer is looked at. Should the connection end meanwhile, the task ends with what was in it:
+        """True from an answer on until what was in it is known. Should the connection end meanwhile, that is why:
         brokers send a refusal together with the end of the connection.
         """
         session = self._sessions.get(connection)
-        if session is None or session.task is None or session.task.done():
+        if session is None or session.answer is None or session.state is _S.AUTHENTICATED:
             return False
-        return session.answer is not None and session.answer.done()
+        return session.answer.done()
 
     def renew_sessions(self, now: float) -> None:
         """Authenticate again where the session's end is near."""
@@ -178,7 +178,6 @@ class Authenticator:
             self._on_ready(connection, self._loop.time())
             return
         session.change(_S.FAILED)
-        del self._sessions[connection]
         if not isinstance(error, KafkaError):  # of a mechanism or token provider of the user's
             text = f"{self.mechanism.name}: {type(error).__name__}: {error}"
             error, cause = SaslAuthenticationFailedError(text), error

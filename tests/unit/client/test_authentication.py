@@ -18,7 +18,7 @@ from aiokafkapy.errors import (
 )
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.messages import build_request
-from tests.unit.client.fakes import ClientUnderTest, FakeBroker, FakeCluster, FakeRequest
+from tests.unit.client.fakes import ClientUnderTest, FakeBroker, FakeCluster, FakeRequest, FakeTransport
 
 MakeClient = Callable[..., ClientUnderTest]
 
@@ -106,20 +106,27 @@ def send(under_test: ClientUnderTest, node_id: int) -> asyncio.Future[ClientResp
 
 
 class TestFirst:
+    @pytest.mark.parametrize("turns", range(6))
     @pytest.mark.parametrize("blocks", [False, True])
     async def test_a_refusal_that_comes_with_the_end_of_the_connection_is_read(
-        self, blocks: bool, make_client: MakeClient, cluster: FakeCluster
+        self, blocks: bool, turns: int, make_client: MakeClient, cluster: FakeCluster
     ) -> None:
         """Kafka's brokers wait a while after a wrong password, then send both at once."""
         server, mechanism = SaslServer(cluster[1]), Mechanism()
         mechanism.blocks = blocks
         server.refuses = "invalid credentials"
         under_test = make_sasl_client(make_client, mechanism)
-        answer = server.authenticate
+        answer, loop = server.authenticate, asyncio.get_running_loop()
+
+        def close_after(turns: int, transport: FakeTransport) -> None:
+            if turns:
+                loop.call_soon(close_after, turns - 1, transport)
+            else:
+                transport.lose()
 
         def answer_and_close(request: FakeRequest) -> None:
             answer(request)
-            request.transport.lose()
+            close_after(turns, request.transport)
 
         cluster[1].answering[ApiKey.SASL_AUTHENTICATE] = answer_and_close
         await under_test.loop.settle()
