@@ -28,6 +28,8 @@ LOG := $(VENV)/install.log
 TYPED := $(shell find aiokafkapy -name '*.pyx' -o -name '*.pxd')
 CORE := $(TYPED) $(wildcard $(sort $(addsuffix .py,$(basename $(TYPED)))))
 
+comma := ,
+
 .DEFAULT_GOAL := help
 .PHONY: help set-up demo test test-quick test-leg test-all fuzz soak chaos bench bench-check lint clean
 
@@ -36,12 +38,15 @@ help: ## this list
 
 set-up: $(SET_UP) ## .venv with the package (editable, core compiled where a compiler is) and all test tools
 
+# GSSAPI's library has no wheels: it is built where Kerberos' headers are.
+EXTRAS := test$(if $(shell command -v krb5-config 2>/dev/null),$(comma)kerberos)
+
 $(SET_UP): pyproject.toml setup.py $(CORE)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: PYTHON=... make")'
 	@test -x $(BIN)/python || { echo "== new environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
 	@echo "== installing aiokafkapy and its tools"
 	@rm -f $(LOG)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar off --log $(LOG) --editable '.[test]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --progress-bar off --log $(LOG) --editable '.[$(EXTRAS)]'
 	@$(BIN)/python -c 'import aiokafkapy; print("== core:", "compiled" if aiokafkapy.compiled else "INTERPRETED")'
 	@sed -n '/WITHOUT the compiled core/,/\*\*\*/s/^[^ ]* */   /p' $(LOG)
 	@touch $@

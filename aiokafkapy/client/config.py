@@ -39,7 +39,7 @@ SHOWN_BITS: Final = 128
 MAX_CLIENT_ID_BYTES: Final = 2**15 - 1
 """The protocol writes the length of a header's client_id as an int16."""
 # Variables with the prefix of from_env that are switches of the package, not options.
-_RESERVED_VARIABLES: Final = frozenset({"interpreted", "no_extensions", "require_kafka", "cache"})
+_RESERVED_VARIABLES: Final = frozenset({"interpreted", "no_extensions", "require_kafka", "require_kerberos", "cache"})
 
 
 def _not_a_bool(value: Any) -> Any:

@@ -16,7 +16,7 @@ from aiokafkapy.testing.kdc import Kdc, KdcError
 def kdc_is_here() -> None:
     reason = Kdc.unavailable_reason()
     if reason is not None:
-        if os.environ.get("AIOKAFKAPY_REQUIRE_KAFKA") == "1":
+        if os.environ.get("AIOKAFKAPY_REQUIRE_KERBEROS") == "1":
             pytest.fail(f"a real KDC is required here: {reason}", pytrace=False)
         pytest.skip(f"NO KDC: {reason}")
 

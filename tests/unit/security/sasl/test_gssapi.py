@@ -36,7 +36,7 @@ class Realm:
 def realm() -> Iterator[Realm]:
     reason = _missing()
     if reason is not None:
-        if os.environ.get("AIOKAFKAPY_REQUIRE_KAFKA") == "1":
+        if os.environ.get("AIOKAFKAPY_REQUIRE_KERBEROS") == "1":
             pytest.fail(f"a real KDC is required here: {reason}", pytrace=False)
         pytest.skip(f"NO KDC: {reason}")
     with Kdc() as kdc:
