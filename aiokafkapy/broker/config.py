@@ -58,6 +58,19 @@ class BrokerConfig(BaseModel):
     ssl_endpoint_identification_algorithm: str = ""  # a client's affair; who connects to us has no host name to check
     ssl_context: ssl.SSLContext | None = Field(None, repr=False)
 
+    # SASL; of these too a listener may have its own, but for the users
+    sasl_users: Mapping[str, str] = Field(default_factory=dict, repr=False)  # Kafka: in a JAAS file, per mechanism
+    sasl_enabled_mechanisms: Sequence[str] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")  # Kafka: GSSAPI
+    sasl_server_max_receive_size: int = Field(524_288, ge=1)
+    connections_max_reauth_ms: int = Field(0, ge=0)
+    connection_failed_authentication_delay_ms: int = Field(100, ge=0)
+    sasl_oauthbearer_jwks_endpoint_url: str | None = None  # a file:// URL; None: unsecured tokens are believed
+    sasl_oauthbearer_expected_issuer: str | None = None
+    sasl_oauthbearer_expected_audience: str | None = None
+    sasl_oauthbearer_clock_skew_seconds: int = Field(30, ge=0)
+    sasl_oauthbearer_sub_claim_name: str = "sub"
+    sasl_oauthbearer_scope_claim_name: str = "scope"
+
     # Rights
     authorizer: bool = False  # Kafka: authorizer.class.name; there is one here, its StandardAuthorizer
     super_users: Sequence[str] = ()
@@ -121,9 +134,9 @@ class BrokerConfig(BaseModel):
         except ValidationError as error:
             raise ConfigurationError("; ".join(map(_readable, error.errors()))) from None
 
-    def given_options(self) -> dict[str, Any]:
-        """The options that were given, as they were given."""
-        return {name: getattr(self, name) for name in self.model_fields_set}
+    def altered(self, **options: Any) -> Self:
+        """The configuration with these options changed. Raises ConfigurationError."""
+        return self.of(**{name: getattr(self, name) for name in self.model_fields_set} | options)
 
     @classmethod
     def is_secret(cls, name: str) -> bool:

@@ -28,6 +28,7 @@ from ..common import Node
 from ..errors import (
     ClusterAuthorizationFailedError,
     GroupAuthorizationFailedError,
+    IllegalSaslStateError,
     KafkaError,
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailedError,
@@ -42,7 +43,9 @@ if TYPE_CHECKING:
     from .config import BrokerConfig
     from .coordination.groups import GroupCoordinator
     from .coordination.purgatory import Purgatory
+    from .security.authentication import Authentication
     from .security.authorizer import Authorizer
+    from .security.sasl_session import SaslSession
     from .storage.producer_state import ProducerIdManager
     from .storage.topics import Partition, TopicRegistry
 
@@ -62,7 +65,7 @@ _REFUSALS: Final[Mapping[ResourceType, type[KafkaError]]] = {
 }
 
 
-@dataclass(slots=True, frozen=True)
+@dataclass(slots=True)
 class ConnectionInfo:
     """The other end of a connection: enough for quotas, member host names, rights and log lines."""
 
@@ -72,6 +75,15 @@ class ConnectionInfo:
     remote_port: int
     security_protocol: str = "PLAINTEXT"
     principal: str = ANONYMOUS
+    session: SaslSession | None = None
+
+    def authenticate(self, token: bytes, now: float, now_ms: int) -> tuple[bytes, int]:
+        """See `SaslSession.authenticate`; the connection is the principal's when it is complete."""
+        if self.session is None:
+            raise IllegalSaslStateError(f"the listener {self.listener} has no SASL")
+        answer = self.session.authenticate(token, now, now_ms)
+        self.principal = self.session.principal or self.principal
+        return answer
 
 
 @dataclass(slots=True)
@@ -86,6 +98,7 @@ class BrokerState:
     purgatory: Purgatory
     faults: Faults
     loop: asyncio.AbstractEventLoop
+    authentication: Authentication
     authorizer: Authorizer | None = None  # None: everybody may do everything
 
     # Every node of the cluster by id, and those of them that are running; a stopped node keeps its address. Both have

@@ -17,6 +17,7 @@ Rules:
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -35,6 +36,12 @@ class Cluster(Protocol):
     def drop_connections(self, node_id: int | None) -> int: ...
 
     def stall_connections(self, is_stalled: bool, node_id: int | None) -> None: ...
+
+    def expire_sessions(self, node_id: int | None) -> int: ...
+
+    def refuse_authentication(self, is_refused: bool) -> None: ...
+
+    def rotate_certificate(self, keystore_location: str | os.PathLike[str], listener: str | None) -> None: ...
 
     def set_leader(self, topic: str, partition: int, node_id: int | None) -> None: ...
 
@@ -102,6 +109,26 @@ class Controls:
         """Read nothing and write nothing, on all nodes or on one, while connections stay open; False goes on."""
         self._cluster.stall_connections(is_stalled, node_id)
 
+    # security
+
+    def expire_sessions(self, node_id: int | None = None) -> int:
+        """End every SASL session, of all nodes or of one, and return their number.
+
+        A connection goes on if its client authenticates again on it before the next request, else that closes it.
+        """
+        return self._cluster.expire_sessions(node_id)
+
+    def refuse_authentication(self, is_refused: bool = True) -> None:
+        """Let nobody authenticate by SASL, whatever the credentials; False goes on. Sessions that live stay."""
+        self._cluster.refuse_authentication(is_refused)
+
+    def rotate_certificate(self, keystore_location: str | os.PathLike[str], listener: str | None = None) -> None:
+        """Show new connections another certificate: a PEM file of key and chain, on one TLS listener or on all.
+
+        Connections that are there stay. ConfigurationError, and nothing has changed, when the file is of no use.
+        """
+        self._cluster.rotate_certificate(keystore_location, listener)
+
     # connections, leaders, nodes
 
     def drop_connections(self, node_id: int | None = None) -> int:
@@ -131,6 +158,7 @@ class Controls:
         )
 
     def clear(self) -> None:
-        """Forget every fault, delay, throttle, function and count, and end a stall."""
+        """Forget every fault, delay, throttle, function and count, and end a stall and refusals."""
         self.faults.clear()
+        self._cluster.refuse_authentication(False)
         self._cluster.stall_connections(False, None)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -28,9 +29,11 @@ from .coordination.purgatory import Purgatory
 from .listeners import DEFAULT_LISTENER, Endpoint, Listener, Listeners, endpoints_of
 from .network.request_channel import RequestChannel
 from .network.request_handler import KafkaRequestHandlerPool
-from .network.socket_server import SocketServer
+from .network.socket_server import NewSession, SocketServer
+from .security.authentication import Authentication, ListenerAuthentication
 from .security.authorizer import Authorizer
 from .security.files import AclFile
+from .security.sasl_session import SaslSession
 from .storage.data_dir import DataDirLock, load_cluster_id
 from .storage.producer_state import ProducerIdManager
 from .storage.topics import Topic, TopicRegistry
@@ -81,6 +84,7 @@ class DevBroker:
         self._running: dict[int, _BrokerNode] = {}
         self._stopping: list[_BrokerNode] = []
         self._stalled: set[int] = set()
+        self._authentications: dict[str, ListenerAuthentication] = {}
         self._state: BrokerState | None = None
         self._lock = DataDirLock(self._data_dir)
 
@@ -225,6 +229,32 @@ class DevBroker:
         for node in self._chosen(node_id):
             node.server.stall(is_stalled)
 
+    def expire_sessions(self, node_id: int | None) -> int:
+        """See `Controls.expire_sessions`."""
+        connections = [connection for node in self._chosen(node_id) for connection in node.server.connections]
+        sessions = [connection.info.session for connection in connections]
+        return sum(session is not None and session.expire(self.state.now()) for session in sessions)
+
+    def refuse_authentication(self, is_refused: bool) -> None:
+        """See `Controls.refuse_authentication`."""
+        if self._state is not None:
+            self._state.authentication.is_refusing = is_refused
+
+    def rotate_certificate(self, keystore_location: str | os.PathLike[str], listener: str | None) -> None:
+        """See `Controls.rotate_certificate`. ValueError when there is no such listener with TLS."""
+        chosen = [each for each in self._endpoints.values() if each.tls is not None and listener in (None, each.name)]
+        if not chosen:
+            names = ", ".join(self._endpoints)
+            raise ValueError(f"no listener has TLS and the name {listener or 'of any'!r}: the listeners are {names}")
+        keystore = {
+            "ssl_keystore_location": os.fspath(keystore_location),
+            "ssl_keystore_certificate_chain": None,
+            "ssl_keystore_key": None,
+            "ssl_context": None,
+        }
+        for endpoint in chosen:
+            endpoint.use(endpoint.config.altered(**keystore), check=True)
+
     def set_leader(self, topic: str, partition: int, node_id: int | None) -> None:
         """See `Controls.set_leader`. ValueError for a node that does not run."""
         if node_id is not None and node_id not in self._running:
@@ -262,14 +292,25 @@ class DevBroker:
                 purgatory=purgatory,
                 faults=self.controls.faults,
                 loop=loop,
+                authentication=self._open_authentication(),
                 authorizer=_authorizer(self.config, self._data_dir),
             )
         except BaseException:
             topics.close()
             raise
 
+    def _open_authentication(self) -> Authentication:
+        authentication = Authentication(self.config, self._data_dir, lambda: int(time.time() * 1000))
+        listeners = {name: authentication.settings_for(endpoint) for name, endpoint in self._endpoints.items()}
+        self._authentications = {name: settings for name, settings in listeners.items() if settings is not None}
+        return authentication
+
+    def _new_session(self, listener: str) -> SaslSession | None:
+        settings = self._authentications.get(listener)
+        return None if settings is None else settings.new_session()
+
     def _start_node(self, node_id: int) -> None:
-        node = _BrokerNode(node_id, self.state, list(self._endpoints.values()))
+        node = _BrokerNode(node_id, self.state, list(self._endpoints.values()), self._new_session)
         node.server.is_stalled = node_id in self._stalled
         self._ports[node_id] = node.start(self._ports[node_id])
         self._running[node_id] = node
@@ -317,9 +358,11 @@ class _BrokerNode:
 
     __slots__ = ("channel", "handlers", "server")
 
-    def __init__(self, node_id: int, state: BrokerState, endpoints: Sequence[Endpoint]) -> None:
+    def __init__(
+        self, node_id: int, state: BrokerState, endpoints: Sequence[Endpoint], new_session: NewSession
+    ) -> None:
         self.channel = RequestChannel(state.config.queued_max_requests)
-        self.server = SocketServer(state.config, self.channel, endpoints)
+        self.server = SocketServer(state.config, self.channel, endpoints, new_session)
         self.handlers = KafkaRequestHandlerPool(node_id, state, self.channel)
 
     def start(self, ports: Mapping[str, int]) -> dict[str, int]:

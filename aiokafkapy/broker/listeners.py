@@ -13,12 +13,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, get_args
 
 from ..errors import ConfigurationError
 from ..security.tls import TlsContexts
 from .config import BrokerConfig
+from .principals import PrincipalRules
 
 __all__ = ["DEFAULT_LISTENER", "Endpoint", "Listener", "Listeners", "endpoints_of"]
 
@@ -32,7 +33,7 @@ _ADDRESS: Final = re.compile(
     r"(?:(?P<protocol>\w+)://)?(?:\[(?P<bracketed>[^\[\]]*)\]|(?P<host>[^:/\[\]]*)):(?P<port>\d+)"
 )
 
-_OWN_OPTIONS: Final = re.compile(r"(ssl|sasl)_\w+|connections_max_reauth_ms|listener_max_connections")
+_OWN_OPTIONS: Final = re.compile(r"(ssl|sasl)_(?!users$)\w+|connections_max_reauth_ms|listener_max_connections")
 
 
 class Listener:
@@ -75,15 +76,23 @@ class Endpoint:
     advertised_host: str
     config: BrokerConfig
     tls: TlsContexts | None = None
+    principal_rules: PrincipalRules = field(init=False)
 
     def __post_init__(self) -> None:
         self.use(self.config)
 
-    def use(self, config: BrokerConfig) -> None:
-        """Take other options, for the connections to come."""
-        self.config = config
+    def use(self, config: BrokerConfig, *, check: bool = False) -> None:
+        """Take other options, for the connections to come.
+
+        Raises ConfigurationError, and with `check` also when their files cannot be used; then nothing has changed.
+        """
+        rules = PrincipalRules(config.ssl_principal_mapping_rules)
         if self.security_protocol in ("SSL", "SASL_SSL"):
-            self.tls = TlsContexts(config, server_side=True, client_auth=config.ssl_client_auth)
+            tls = TlsContexts(config, server_side=True, client_auth=config.ssl_client_auth)
+            if check:
+                tls.context()
+            self.tls = tls
+        self.config, self.principal_rules = config, rules
 
     @property
     def has_sasl(self) -> bool:
@@ -140,7 +149,7 @@ def _endpoint(name: str, given: str | Listener, config: BrokerConfig, advertised
             raise ConfigurationError(
                 f"listener {name!r}: {option!r} cannot differ between listeners; give it to the broker itself"
             )
-    own = BrokerConfig.of(**{**config.given_options(), **listener.options}) if listener.options else config
+    own = config.altered(**listener.options) if listener.options else config
     host = listener.host
     seen_as = listener.advertised_host or advertised_host or ("127.0.0.1" if host in ("", "0.0.0.0", "::") else host)
     return Endpoint(name, listener.security_protocol, host, listener.port, seen_as, own)

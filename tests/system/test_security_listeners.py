@@ -6,8 +6,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
+import json
 import ssl
+import sys
+import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,6 +24,9 @@ from aiokafkapy.broker.network import socket_server
 from aiokafkapy.common import Node
 from aiokafkapy.errors import ConfigurationError
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.security.sasl.json_web_tokens import unsecured_token
+from aiokafkapy.security.sasl.scram import ScramMechanism
+from aiokafkapy.security.sasl.secret import Secret
 from aiokafkapy.security.tls import TlsContexts
 from aiokafkapy.testing import TestCertificates
 
@@ -235,3 +243,327 @@ async def no_connections(broker: DevBroker) -> None:
     await until(lambda: node.server.quotas.total == 0)
     metrics = broker.metrics()
     assert metrics["connections_accepted"] == metrics["connections_disconnected"]
+
+
+# SASL
+
+USERS = {"alice": "alice-secret", "bob": "bob-secret", "a=b,c": "odd"}
+SASL: Listeners = {"SASL_PLAINTEXT": "127.0.0.1:0"}
+
+
+async def log_in(client: RawClient, user: str, password: str, mechanism: str = "PLAIN", version: int = 2) -> Any:
+    """The answer to PLAIN's only message."""
+    handshake = await client.call(ApiKey.SASL_HANDSHAKE, 1, mechanism=mechanism)
+    assert handshake.error_code == 0
+    return await client.call(ApiKey.SASL_AUTHENTICATE, version, auth_bytes=f"\0{user}\0{password}".encode())
+
+
+async def test_a_client_says_who_it_is_and_then_is_served() -> None:
+    async with DevBroker(listeners=SASL, sasl_users=USERS, authorizer=True, super_users="User:alice") as broker:
+        broker.create_topic("t")
+        (node,) = broker.nodes
+        for user, topics in (("alice", ["t"]), ("bob", [])):
+            async with RawClient(node) as client:
+                assert (await client.call(ApiKey.API_VERSIONS, 0)).error_code == 0
+                answer = await log_in(client, user, USERS[user])
+                assert (answer.error_code, answer.auth_bytes, answer.session_lifetime.total_seconds()) == (0, b"", 0)
+                metadata = await client.call(ApiKey.METADATA, 12, topics=None)
+                assert [each.name for each in metadata.topics] == topics
+
+
+async def test_bare_tokens_follow_a_handshake_of_version_0() -> None:
+    async with DevBroker(listeners=SASL, sasl_users=USERS) as broker:
+        async with RawClient(broker.nodes[0]) as client:
+            assert (await client.call(ApiKey.SASL_HANDSHAKE, 0, mechanism="PLAIN")).error_code == 0
+            token = b"\0alice\0alice-secret"
+            client.writer.write(len(token).to_bytes(4, "big") + token)
+            assert await client.reader.readexactly(4) == b"\0\0\0\0"
+            assert (await client.call(ApiKey.METADATA, 12, topics=None)).brokers
+        async with RawClient(broker.nodes[0]) as client:
+            await client.call(ApiKey.SASL_HANDSHAKE, 0, mechanism="PLAIN")
+            client.writer.write(len(token).to_bytes(4, "big") + token[:-1] + b"x")
+            assert await client.is_closed_by_peer()
+
+
+async def test_a_wrong_password_is_answered_with_words_after_a_while_and_the_connection_ends() -> None:
+    async with DevBroker(listeners=SASL, sasl_users=USERS) as broker, RawClient(broker.nodes[0]) as client:
+        began = asyncio.get_running_loop().time()
+        answer = await log_in(client, "alice", "wrong")
+        assert answer.error_code == 58
+        assert "alice-secret" not in answer.error_message
+        assert "Invalid username or password" in answer.error_message
+        assert asyncio.get_running_loop().time() - began >= 0.09  # connection.failed.authentication.delay.ms
+        assert await client.is_closed_by_peer()
+
+
+async def test_a_mechanism_that_is_not_enabled_is_answered_with_those_that_are() -> None:
+    listeners = {"SASL_PLAINTEXT": Listener("SASL_PLAINTEXT", sasl_enabled_mechanisms=["SCRAM-SHA-512"])}
+    async with DevBroker(listeners=listeners, sasl_users=USERS) as broker, RawClient(broker.nodes[0]) as client:
+        answer = await client.call(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN")
+        assert (answer.error_code, answer.mechanisms) == (33, ("SCRAM-SHA-512",))
+        assert await client.is_closed_by_peer()
+
+
+@pytest.mark.parametrize("api", [ApiKey.METADATA, ApiKey.SASL_AUTHENTICATE])
+async def test_another_request_before_ends_the_connection_unanswered(api: ApiKey) -> None:
+    async with DevBroker(listeners=SASL, sasl_users=USERS) as broker:
+        async with RawClient(broker.nodes[0]) as client:
+            client.send(api, 1)
+            assert await client.is_closed_by_peer()
+        assert broker.controls.request_count(api) == 0
+
+
+async def test_who_is_nobody_yet_may_send_little() -> None:
+    async with DevBroker(listeners=SASL, sasl_users=USERS, sasl_server_max_receive_size=1_000) as broker:
+        async with RawClient(broker.nodes[0]) as client:
+            client.writer.write((50_000_000).to_bytes(4, "big") + bytes(2_000))
+            assert await client.is_closed_by_peer()
+        async with RawClient(broker.nodes[0]) as client:
+            await log_in(client, "alice", "alice-secret")
+            assert (await client.call(ApiKey.METADATA, 12, topics=[{"name": "t" * 2_000}])).brokers
+
+
+async def test_sasl_on_a_listener_without_it_is_a_wrong_state() -> None:
+    async with DevBroker() as broker, RawClient(broker.nodes[0]) as client:
+        answer = await client.call(ApiKey.SASL_HANDSHAKE, 1, mechanism="PLAIN")
+        assert (answer.error_code, answer.mechanisms) == (34, ())
+        assert (await client.call(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"")).error_code == 34
+        assert (await client.call(ApiKey.METADATA, 12, topics=None)).brokers
+
+
+async def test_a_session_ends_unless_the_client_authenticates_again() -> None:
+    listeners: Listeners = {"SASL_PLAINTEXT": Listener("SASL_PLAINTEXT", connections_max_reauth_ms=400)}
+    async with DevBroker(listeners=listeners, sasl_users=USERS) as broker, RawClient(broker.nodes[0]) as client:
+        answer = await log_in(client, "alice", "alice-secret")
+        assert answer.session_lifetime.total_seconds() == 0.4
+        await asyncio.sleep(0.5)
+        again = await log_in(client, "alice", "alice-secret")
+        assert again.session_lifetime.total_seconds() == 0.4
+        await client.call(ApiKey.METADATA, 12, topics=None)
+        await asyncio.sleep(0.5)
+        client.send(ApiKey.METADATA, 12, topics=None)
+        assert await client.is_closed_by_peer()
+
+
+async def test_re_authentication_as_somebody_else_is_refused() -> None:
+    async with DevBroker(listeners=SASL, sasl_users=USERS) as broker, RawClient(broker.nodes[0]) as client:
+        await log_in(client, "alice", "alice-secret")
+        answer = await log_in(client, "bob", "bob-secret")
+        assert answer.error_code == 58
+        assert "Cannot change principals" in answer.error_message
+        assert await client.is_closed_by_peer()
+
+
+async def test_controls_end_sessions_and_refuse_everybody() -> None:
+    async with DevBroker(listeners=SASL, sasl_users=USERS) as broker:
+        (node,) = broker.nodes
+        async with RawClient(node) as first, RawClient(node) as second:
+            for client in (first, second):
+                await log_in(client, "alice", "alice-secret")
+            assert broker.controls.expire_sessions() == 2
+            await log_in(first, "alice", "alice-secret")
+            await first.call(ApiKey.METADATA, 12, topics=None)
+            second.send(ApiKey.METADATA, 12, topics=None)
+            assert await second.is_closed_by_peer()
+            broker.controls.refuse_authentication()
+            async with RawClient(node) as third:
+                assert (await log_in(third, "alice", "alice-secret")).error_code == 58
+            await first.call(ApiKey.METADATA, 12, topics=None)
+            broker.controls.clear()
+            async with RawClient(node) as third:
+                assert (await log_in(third, "alice", "alice-secret")).error_code == 0
+
+
+async def test_a_rotated_certificate_is_shown_to_new_connections(certificates: TestCertificates) -> None:
+    async with DevBroker(listeners=tls_only(certificates)) as broker:
+        (node,) = broker.nodes
+        trusting = client_context(certificates)
+
+        def shown(client: RawClient) -> Any:
+            return client.writer.get_extra_info("peercert")["serialNumber"]
+
+        async with RawClient(node, tls=trusting) as before:
+            broker.controls.rotate_certificate(certificates.server("localhost", "127.0.0.1", file="next.pem"))
+            async with RawClient(node, tls=trusting) as after:
+                await after.call(ApiKey.API_VERSIONS, 0)
+                assert shown(before) != shown(after)
+            await before.call(ApiKey.API_VERSIONS, 0)
+            with pytest.raises(ConfigurationError):
+                broker.controls.rotate_certificate("/no/such/file.pem")
+            async with RawClient(node, tls=trusting) as again:
+                await again.call(ApiKey.API_VERSIONS, 0)
+        with pytest.raises(ValueError, match="no listener has TLS and the name 'PLAINTEXT'"):
+            broker.controls.rotate_certificate(certificates.server_file, "PLAINTEXT")
+
+
+async def test_a_client_certificate_is_a_principal(certificates: TestCertificates) -> None:
+    alice = certificates.client("CN=Alice,OU=Data,C=DE")
+    bob = certificates.client("CN=Bob,C=DE", file="bob.pem")
+    rules = "RULE:^CN=([^,]*),OU=Data.*$/$1/L"
+    listeners = tls_only(certificates, ssl_client_auth="requested", ssl_principal_mapping_rules=rules)
+    async with DevBroker(listeners=listeners, authorizer=True, super_users=["User:alice"]) as broker:
+        broker.create_topic("t")
+        (node,) = broker.nodes
+        for client_file, topics in ((alice, 1), (None, 0)):
+            async with RawClient(node, tls=client_context(certificates, client_file)) as client:
+                assert len((await client.call(ApiKey.METADATA, 12, topics=None)).topics) == topics
+        async with RawClient(node, tls=client_context(certificates, bob)) as client:
+            client.send(ApiKey.METADATA, 12, topics=None)
+            assert await client.is_closed_by_peer(), "no rule fits"
+        await no_connections(broker)
+
+
+async def test_scram_users_come_and_go_and_survive_a_restart(tmp_path: Path) -> None:
+    listeners = {"PLAINTEXT": "127.0.0.1:0", **SASL}
+    salted = hashlib.pbkdf2_hmac("sha256", b"word", b"salt-of-carol", 4_096)
+    upsertion = {"name": "carol", "mechanism": 1, "iterations": 4_096, "salt": b"salt-of-carol"}
+    options: dict[str, Any] = {"listeners": listeners, "sasl_users": USERS, "data_dir": tmp_path}
+    async with DevBroker(**options) as broker, RawClient(broker.nodes[0]) as client:
+        altered = await client.call(
+            ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
+            0,
+            upsertions=[
+                {**upsertion, "salted_password": salted},
+                {**upsertion, "name": "weak", "iterations": 100, "salted_password": salted},
+                {**upsertion, "name": "strange", "mechanism": 9, "salted_password": salted},
+                {**upsertion, "name": "", "salted_password": salted},
+            ],
+            deletions=[{"name": "nobody", "mechanism": 1}],
+        )
+        assert {each.user: int(each.error_code) for each in altered.results} == {
+            "carol": 0,
+            "weak": 93,
+            "strange": 33,
+            "": 93,
+            "nobody": 91,
+        }
+    async with DevBroker(**options) as broker, RawClient(broker.nodes[0]) as client:
+        described = await client.call(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=None)
+        found = {each.user: [each.mechanism for each in each.credential_infos] for each in described.results}
+        assert found == {"carol": [1], **{user: [1, 2] for user in USERS}}
+        assert await scram(broker, "carol", b"word")
+        assert not await scram(broker, "carol", b"another")
+        gone = await client.call(
+            ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, deletions=[{"name": "carol", "mechanism": 1}], upsertions=[]
+        )
+        assert [each.error_code for each in gone.results] == [0]
+        assert not await scram(broker, "carol", b"word")
+    assert b"word" not in (tmp_path / "scram-credentials").read_bytes()
+    assert (tmp_path / "scram-credentials").stat().st_mode & 0o077 == 0
+
+
+async def scram(broker: DevBroker, user: str, password: bytes) -> bool:
+    """Whether SCRAM-SHA-256 lets the user in."""
+    exchange = ScramMechanism("SCRAM-SHA-256", user, Secret(password.decode())).exchange("")
+    async with RawClient(nodes_of(broker, "SASL_PLAINTEXT")[0]) as client:
+        await client.call(ApiKey.SASL_HANDSHAKE, 1, mechanism="SCRAM-SHA-256")
+        token: bytes | None = exchange.respond(b"")
+        while token is not None:
+            answer = await client.call(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=token)
+            if answer.error_code:
+                return False
+            token = exchange.respond(answer.auth_bytes)
+    return exchange.is_complete
+
+
+# Other people's clients
+
+PROGRAMS = Path(__file__).with_name("secure_client_programs.py")
+CLIENTS = ["confluent", "kafka_python", "aiokafka"]
+WAYS_IN = [
+    ("SSL", None),
+    ("SSL", "certificate"),
+    ("SASL_PLAINTEXT", "PLAIN"),
+    ("SASL_PLAINTEXT", "SCRAM-SHA-256"),
+    ("SASL_SSL", "SCRAM-SHA-512"),
+    ("SASL_SSL", "PLAIN"),
+    ("SASL_SSL", "OAUTHBEARER"),
+]
+
+
+async def run(program: str, settings: dict[str, Any]) -> Any:
+    """Run one of the programs to its end and return what it says."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, str(PROGRAMS), program, json.dumps(settings), stdout=-1, stderr=-1
+    )
+    try:
+        output, errors = await asyncio.wait_for(process.communicate(), 90)
+    finally:
+        if process.returncode is None:
+            process.kill()
+    assert process.returncode == 0, errors.decode()
+    return json.loads(output)
+
+
+def secured(certificates: TestCertificates, **options: Any) -> DevBroker:
+    """A broker that has every protocol."""
+    server = certificates.server_options()
+    del server["security_protocol"]
+    listeners: Listeners = {
+        "SSL": Listener("SSL", ssl_client_auth="requested", **server),
+        "SASL_SSL": Listener("SASL_SSL", **server),
+        **SASL,
+    }
+    mechanisms = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+    return DevBroker(2, listeners=listeners, sasl_users=USERS, sasl_enabled_mechanisms=mechanisms, **options)
+
+
+def settings_of(broker: DevBroker, certificates: TestCertificates, protocol: str, way: str | None) -> dict[str, Any]:
+    """What a client is told; alice's name wherever there is one."""
+    settings: dict[str, Any] = {
+        "servers": broker.bootstrap_servers_of(protocol),
+        "topic": "orders",
+        "protocol": protocol,
+    }
+    if protocol.endswith("SSL"):
+        settings["ca"] = str(certificates.ca_file)
+    if way == "certificate":
+        settings["certificate"] = str(certificates.client("CN=alice", key="RSA"))
+    elif way == "OAUTHBEARER":
+        now = int(time.time())
+        claims = {"sub": "alice", "iat": now, "exp": now + 600}
+        settings |= {"mechanism": way, "token": unsecured_token(claims)}
+    elif way is not None:
+        settings |= {"mechanism": way, "user": "alice", "password": USERS["alice"]}
+    return settings
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize(("protocol", "way"), WAYS_IN)
+async def test_stock_clients_write_and_read(
+    certificates: TestCertificates, client: str, protocol: str, way: str | None
+) -> None:
+    principal = {None: "User:ANONYMOUS", "certificate": "User:CN=alice"}.get(way, "User:alice")
+    async with secured(certificates, authorizer=True, super_users=[principal]) as broker:
+        broker.create_topic("orders", 1)
+        said = await run(client, settings_of(broker, certificates, protocol, way))
+        assert said == {"values": [str(number) for number in range(10)], "errors": []}
+        assert [record.value for record in broker.records("orders")] == [str(number).encode() for number in range(10)]
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_stock_clients_are_told_that_a_password_is_wrong(certificates: TestCertificates, client: str) -> None:
+    async with secured(certificates) as broker:
+        broker.create_topic("orders", 1)
+        settings = settings_of(broker, certificates, "SASL_PLAINTEXT", "SCRAM-SHA-256")
+        said = await run(client, {**settings, "password": "wrong"})
+        assert said["errors"]
+        assert not broker.records("orders")
+
+
+@pytest.mark.parametrize("client", ["confluent_acls", "kafka_python_acls"])
+async def test_stock_admin_clients_make_list_and_remove_acls(certificates: TestCertificates, client: str) -> None:
+    async with secured(certificates, authorizer=True, super_users=["User:alice"]) as broker:
+        said = await run(client, settings_of(broker, certificates, "SASL_SSL", "PLAIN"))
+        assert "errors" not in said, said
+        assert said["found"]
+        assert (said["deleted"], said["left"]) == (len(said["found"]), 0)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_a_forbidden_topic_is_refused_to_stock_clients(certificates: TestCertificates, client: str) -> None:
+    async with secured(certificates, authorizer=True, super_users=["User:bob"]) as broker:
+        broker.create_topic("orders", 1)
+        said = await run(client, settings_of(broker, certificates, "SASL_PLAINTEXT", "PLAIN"))
+        assert any("uthoriz" in error or "TopicAuth" in error for error in said["errors"]), said
+        assert not broker.records("orders")

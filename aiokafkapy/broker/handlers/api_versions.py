@@ -2,10 +2,11 @@
 
 versions: 0-4
 kept: the version ranges of exactly the APIs that have a handler; the check of the client's software name (v3+)
-dropped: supported and finalized features, since there are none yet; SASL, so it may come at any time
-notes: the response's header is always version 0; a version we do not know is answered in v0 with UNSUPPORTED_VERSION
-    and our range (KIP-511), see request_handler. Produce is advertised from 0 although 0-2 are refused, as Kafka 4
-    does: librdkafka before 2.10 compresses only when it sees them (KAFKA-18659).
+dropped: supported and finalized features, since there are none yet
+notes: it may come before a client has authenticated by SASL. The response's header is always version 0; a version we
+    do not know is answered in v0 with UNSUPPORTED_VERSION and our range (KIP-511), see request_handler. Produce is
+    advertised from 0 although 0-2 are refused, as Kafka 4 does: librdkafka before 2.10 compresses only when it sees
+    them (KAFKA-18659).
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ def handle(context: RequestContext, body: Body) -> Body:
         _SOFTWARE.fullmatch(body.client_software_name) and _SOFTWARE.fullmatch(body.client_software_version)
     ):
         raise InvalidRequestError("the client's software name or version has characters it may not have")
+    if context.connection.session is not None:
+        context.connection.session.versions_told()
     return context.respond(api_keys=_api_keys())
 
 

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from enum import Enum
 from typing import Protocol, cast
 
@@ -23,6 +24,7 @@ from ...errors import MalformedFrameError
 from ...protocol.framing import FrameDecoder
 from ...states import StateTable
 from ..context import ConnectionInfo
+from ..security.sasl_session import SaslSession
 from .request_channel import Request, Response
 
 __all__ = ["MUTE_STATES", "ClientConnection", "MuteState"]
@@ -109,6 +111,12 @@ class ClientConnection(asyncio.Protocol):
         return self.state is MuteState.CLOSED
 
     @property
+    def peer_subject(self) -> Sequence[Sequence[tuple[str, str]]] | None:
+        """The subject of the certificate that the client showed, as `ssl` writes it; None when it showed none."""
+        certificate = None if self._transport is None else self._transport.get_extra_info("peercert")
+        return certificate.get("subject", ()) if certificate else None
+
+    @property
     def was_connected(self) -> bool:
         """Whether it was ever set up, and so is counted out by `on_disconnected`."""
         return self._transport is not None
@@ -179,6 +187,8 @@ class ClientConnection(asyncio.Protocol):
             return
         try:
             self._frames.extend(self._decoder.feed(data))
+            if self.info.session is not None:
+                self._check_size(self.info.session)
         except MalformedFrameError as error:
             self._close_for(error)
             return
@@ -204,6 +214,13 @@ class ClientConnection(asyncio.Protocol):
     @property
     def _is_ready(self) -> bool:
         return self.state is MuteState.NOT_MUTED and self._owner.may_read
+
+    def _check_size(self, session: SaslSession) -> None:
+        """Whoever has not said who they are may occupy little memory only."""
+        limit = session.max_receive_size
+        largest = max([self._decoder.buffered_bytes, *map(len, self._frames)])
+        if limit is not None and largest > limit:
+            raise MalformedFrameError(f"frame of {largest} bytes before authentication; the limit is {limit}")
 
     def _take_next(self) -> None:
         if self._frames:

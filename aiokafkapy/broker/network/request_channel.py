@@ -29,6 +29,7 @@ class ResponseAction(Enum):
     """An order to the Processor."""
 
     SEND = "send"
+    SEND_AND_CLOSE = "send, then close"  # a refused authentication
     NO_OPERATION = "no operation"  # Produce with acks=0: unmute and go on
     CLOSE = "close"
 

@@ -7,6 +7,8 @@ the outer half of `KafkaApis`.
 Rules:
 - an unknown API key, a version that is not served, or a body that does not parse closes the connection; only
   ApiVersions of an unknown version is answered, in version 0 with UNSUPPORTED_VERSION and those served (KIP-511);
+- where a listener has SASL, a request that may not come before the client is authenticated, or after its session is
+  over, closes the connection; so does a refusal, when its answer is out, both after a delay;
 - any exception of a handler becomes that API's own error response: a KafkaError its code, another one
   UNKNOWN_SERVER_ERROR and a line in the log;
 - a handler that returned a future is done with; the response goes out when the future resolves, and a cancelled
@@ -14,8 +16,9 @@ Rules:
 - faults are applied in this order: counted, `on_request`, `drop_next(after=False)`, `fail_next`, the handler,
   `fail_next(after_append=True)`, `drop_next(after=True)`, `throttle`, `delay`.
 
-Events: `broker.malformed_request` and `broker.unsupported_request` (warnings, mistakes of a client, about ten lines a
-minute), `broker.handler_failed`, `broker.unwritable_response` and `broker.request_failed` (errors, bugs of ours).
+Events: `broker.malformed_request`, `broker.unsupported_request` and `broker.authentication_failed` (warnings, mistakes
+of a client, about ten lines a minute), `broker.handler_failed`, `broker.unwritable_response` and
+`broker.request_failed` (errors, bugs of ours).
 """
 
 from __future__ import annotations
@@ -26,7 +29,13 @@ import logging
 import time
 from datetime import timedelta
 
-from ...errors import KafkaError, MalformedFrameError, UnknownServerError
+from ...errors import (
+    AuthenticationFailedError,
+    IllegalSaslStateError,
+    KafkaError,
+    MalformedFrameError,
+    UnknownServerError,
+)
 from ...observability import RateLimitedLogger, get_logger
 from ...protocol.api import ApiKey
 from ...protocol.codec import RequestHeader, decode_request_body, decode_request_header, encode_response
@@ -34,6 +43,7 @@ from ..context import BrokerState, RequestContext
 from ..faults import broker_error
 from ..handlers import CLOSE_CONNECTION, NO_RESPONSE, Answer, Body, Handler, dispatch_table
 from ..handlers.api_versions import unsupported_version_response
+from ..security.sasl_session import SaslSession
 from .request_channel import Request, RequestChannel, ResponseAction
 from .response_sender import ResponseSender
 
@@ -79,9 +89,15 @@ class KafkaRequestHandlerPool:
     def handle(self, request: Request) -> None:
         """Answer one request, now or by parking it. Raises nothing: an error concerns its connection only."""
         request.dequeued = time.monotonic()
+        session = request.connection.info.session
+        if session is not None and session.takes_tokens:
+            self._handle_token(request, session)
+            return
         try:
             header, position = decode_request_header(request.buffer)
             request.api_key = header.api_key
+            if session is not None:
+                session.admit(header.api_key, self._state.now())
             self._state.faults.count_request(self._node_id, header.api_key)
             handler = self._handlers.get(header.api_key)
             if handler is None or not handler.supports(header.api_version):
@@ -91,6 +107,9 @@ class KafkaRequestHandlerPool:
         except MalformedFrameError as error:
             self._warn("broker.malformed_request", error=str(error))
             self.responses.send(request, ResponseAction.CLOSE)
+            return
+        except IllegalSaslStateError as error:
+            self._close_unauthenticated(request, error)
             return
         context = RequestContext(self._node_id, header, request.connection.info, self._state)
         _Exchange(self.responses, request, context, handler, body).run()
@@ -105,6 +124,21 @@ class KafkaRequestHandlerPool:
             if len(self._channel):
                 # receive_request does not wait while there is something: others must get their turn of the loop.
                 await asyncio.sleep(0)
+
+    def _handle_token(self, request: Request, session: SaslSession) -> None:
+        state = self._state
+        try:
+            answer, _ = request.connection.info.authenticate(request.buffer, state.now(), state.timestamp_ms())
+        except AuthenticationFailedError as error:
+            self._close_unauthenticated(request, error)  # there is nothing to tell a refusal with
+            return
+        self.responses.send(request, ResponseAction.SEND, len(answer).to_bytes(4, "big") + answer)
+
+    def _close_unauthenticated(self, request: Request, error: KafkaError) -> None:
+        info = request.connection.info
+        self._warn("broker.authentication_failed", listener=info.listener, remote=info.connection_id, error=str(error))
+        delay = 0.0 if info.session is None else info.session.failure_delay
+        self.responses.send(request, ResponseAction.CLOSE, delay=delay)
 
     def _refuse(self, request: Request, header: RequestHeader, handler: Handler | None) -> None:
         if handler is not None and header.api_key == ApiKey.API_VERSIONS:
@@ -195,6 +229,12 @@ class _Exchange:
         except Exception as error:  # a response that cannot be written: a mistake of the handler
             logger.error("broker.unwritable_response", exc_info=error, **self._names())
             self.responses.send(self.request, ResponseAction.CLOSE, delay=delay)
+            return
+        session = self.context.connection.session
+        if session is not None and session.is_failed:
+            self.responses.send(
+                self.request, ResponseAction.SEND_AND_CLOSE, buffer, delay=delay + session.failure_delay
+            )
             return
         self.responses.send(self.request, ResponseAction.SEND, buffer, throttle, delay)
 

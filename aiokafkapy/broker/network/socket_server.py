@@ -30,15 +30,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ...errors import AuthenticationFailedError
 from ...observability import RateLimitedLogger, get_logger
 from ..config import BrokerConfig
 from ..context import ConnectionInfo
 from ..listeners import Endpoint
+from ..principals import distinguished_name
+from ..security.sasl_session import SaslSession
 from .client_connection import ClientConnection
 from .connection_quotas import ConnectionQuotas, TooManyConnectionsError
 from .request_channel import Request, RequestChannel, Response, ResponseAction
 
-__all__ = ["Acceptor", "ConnectionMetrics", "Processor", "SocketServer"]
+__all__ = ["Acceptor", "ConnectionMetrics", "NewSession", "Processor", "SocketServer"]
 
 logger = get_logger(__name__)
 
@@ -53,6 +56,8 @@ ACCEPT_RETRY_DELAY = 1.0
 
 # A TLS handshake that takes longer is given up, so that half-open ones do not hold their places for ever.
 TLS_HANDSHAKE_TIMEOUT = 30.0
+
+NewSession = Callable[[str], SaslSession | None]
 
 
 @dataclass(slots=True)
@@ -70,13 +75,21 @@ class ConnectionMetrics:
 class SocketServer:
     """One node's listeners and everything behind them. `is_stalled`: reads nothing, writes nothing (a fault)."""
 
-    def __init__(self, config: BrokerConfig, request_channel: RequestChannel, endpoints: Sequence[Endpoint]) -> None:
+    def __init__(
+        self,
+        config: BrokerConfig,
+        request_channel: RequestChannel,
+        endpoints: Sequence[Endpoint],
+        new_session: NewSession = lambda listener: None,
+    ) -> None:
+        """`new_session` makes what authenticates a connection of the listener of this name; None where nobody is."""
         limits = {endpoint.name: endpoint.config.listener_max_connections for endpoint in endpoints}
         self.request_channel = request_channel
         self.quotas = ConnectionQuotas(config, limits)
         self.metrics = ConnectionMetrics()
         self.is_stalled = False
         self._endpoints = endpoints
+        self._new_session = new_session
         # Each listener has its own, as in Kafka: num.network.threads is their number for each.
         self._processors = {
             endpoint.name: [Processor(number, self, endpoint) for number in range(config.num_network_threads)]
@@ -104,7 +117,9 @@ class SocketServer:
                 listener.close()
             raise
         for each, listener in zip(self._endpoints, listening.values(), strict=True):
-            acceptor = Acceptor(listener, self._processors[each.name], self.quotas, self.metrics, each)
+            acceptor = Acceptor(
+                listener, self._processors[each.name], self.quotas, self.metrics, each, self._new_session
+            )
             acceptor.start()
             self._acceptors.append(acceptor)
         self._tasks = [asyncio.create_task(each.run(), name=f"kafka-processor-{each.name}") for each in self.processors]
@@ -171,12 +186,14 @@ class Acceptor:
         quotas: ConnectionQuotas,
         metrics: ConnectionMetrics,
         endpoint: Endpoint,
+        new_session: NewSession,
     ) -> None:
         self._listener = listener
         self._processors = processors
         self._quotas = quotas
         self._metrics = metrics
         self._endpoint = endpoint
+        self._new_session = new_session
         self._next_processor = 0
         self._loop = asyncio.get_running_loop()
         self._retry: asyncio.TimerHandle | None = None
@@ -263,7 +280,9 @@ class Acceptor:
         send_buffer = self._endpoint.config.socket_send_buffer_bytes
         if send_buffer != -1:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, send_buffer)
-        info = ConnectionInfo(f"{host}:{port}", self._endpoint.name, host, port, self._endpoint.security_protocol)
+        endpoint = self._endpoint
+        info = ConnectionInfo(f"{host}:{port}", endpoint.name, host, port, endpoint.security_protocol)
+        info.session = self._new_session(endpoint.name)
         self.assign_new_connection(connection, info)
 
 
@@ -368,6 +387,17 @@ class Processor:
         """Count it in."""
         self._last_used[connection] = now = time.monotonic()
         self._arm_idle_timer(now)
+        subject = connection.peer_subject if self._endpoint.tls is not None else None
+        if subject is None or self._endpoint.has_sasl:
+            return
+        name = distinguished_name(subject)
+        principal = self._endpoint.principal_rules.principal(name)
+        if principal is None:
+            error = AuthenticationFailedError(f"no rule of ssl.principal.mapping.rules fits {name!r}")
+            self._server.on_handshake_failed(connection.info, error)
+            connection.close()
+        else:
+            connection.info.principal = principal
 
     def on_request(self, connection: ClientConnection, buffer: bytes) -> Request | None:
         """Queue a whole frame; None when the request queue is full, and then all of us stop reading."""
@@ -388,7 +418,9 @@ class Processor:
         self._last_used[connection] = now
         self._last_used.move_to_end(connection)
         self._server.request_channel.metrics.record(response, now)
-        if response.throttle > 0:
+        if response.action is ResponseAction.SEND_AND_CLOSE:
+            connection.close()
+        elif response.throttle > 0:
             connection.throttle(response.throttle)
         else:
             connection.unmute()

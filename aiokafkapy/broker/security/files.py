@@ -1,23 +1,29 @@
-"""The ACLs of a cluster in its data folder.
+"""The ACLs and the SCRAM credentials of a cluster in its data folder.
 
-Owns the file `acls`: one ACL a line, as JSON. Knows nothing of what they mean. Kafka's counterpart is the
-`AccessControlEntryRecord` of its metadata log.
+Owns the file `acls`, one ACL a line, as JSON, and the file `scram-credentials`, which its owner alone may read: a line
+has the mechanism, the user and the credential as Kafka writes it. Knows nothing of what they mean. Kafka's
+counterparts are the `AccessControlEntryRecord` and `UserScramCredentialRecord` of its metadata log.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Final
 
-from ...errors import InvalidRequestError, KafkaStorageError
+from ...errors import ConfigurationError, InvalidRequestError, KafkaStorageError
+from ...security.sasl.scram_credential import ScramCredential
 from ..storage.checkpoint_file import DamagedFileError, read_checkpoint, write_checkpoint
 from .acls import AclBinding, check_binding
 
-__all__ = ["AclFile"]
+__all__ = ["AclFile", "ScramFile"]
 
 _REMEDY: Final = "delete it to start without ACLs"
+_SCRAM_REMEDY: Final = "delete it to start with the users of sasl_users only"
+
+ScramCredentials = Mapping[str, Mapping[str, ScramCredential]]
+"""By mechanism and user."""
 
 
 class AclFile:
@@ -40,9 +46,47 @@ class AclFile:
 
     def save(self, bindings: Collection[AclBinding]) -> None:
         """Replace the ACLs of the file. Raises KafkaStorageError; then it is as it was."""
+        if self._path is not None:
+            _replace(self._path, [json.dumps(binding) for binding in bindings])
+
+
+class ScramFile:
+    """Where SCRAM credentials are kept; in no file without a `data_dir`."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, data_dir: Path | None) -> None:
+        self._path = None if data_dir is None else data_dir / "scram-credentials"
+
+    def load(self) -> dict[str, dict[str, ScramCredential]]:
+        """The credentials of the file. Raises DamagedFileError, and OSError when it cannot be read."""
+        found: dict[str, dict[str, ScramCredential]] = {}
+        content = None if self._path is None else read_checkpoint(self._path, _SCRAM_REMEDY)
+        if self._path is None or content is None:
+            return found
+        try:
+            for line in filter(None, content.splitlines()):
+                mechanism, user, credential = json.loads(line)
+                found.setdefault(mechanism, {})[user] = ScramCredential.parse(credential)
+        except (ValueError, TypeError, AttributeError, ConfigurationError):
+            # Not the error's words: they may have a part of a key in them.
+            raise DamagedFileError(self._path, "a line of it is no credential", _SCRAM_REMEDY) from None
+        return found
+
+    def save(self, credentials: ScramCredentials) -> None:
+        """Replace the credentials of the file. Raises KafkaStorageError; then it is as it was."""
         if self._path is None:
             return
-        try:
-            write_checkpoint(self._path, "".join(f"{json.dumps(binding)}\n" for binding in bindings).encode())
-        except OSError as error:
-            raise KafkaStorageError(f"cannot write to {self._path}: {error}") from error
+        lines = [
+            json.dumps([mechanism, user, credential.format()])
+            for mechanism, users in credentials.items()
+            for user, credential in users.items()
+        ]
+        _replace(self._path, lines, mode=0o600)
+
+
+def _replace(path: Path, lines: Collection[str], mode: int = 0o644) -> None:
+    try:
+        write_checkpoint(path, "\n".join(lines).encode(), mode)
+    except OSError as error:
+        raise KafkaStorageError(f"cannot write to {path}: {error}") from error

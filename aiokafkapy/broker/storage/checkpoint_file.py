@@ -33,11 +33,11 @@ class DamagedFileError(KafkaStorageError):
         self.path = path
 
 
-def write_checkpoint(path: Path, content: bytes) -> None:
-    """Replace the file. Raises OSError; then it is as it was."""
+def write_checkpoint(path: Path, content: bytes, mode: int = 0o644) -> None:
+    """Replace the file, which is made with this mode. Raises OSError; then it is as it was."""
     path.parent.mkdir(parents=True, exist_ok=True)
     content = content.rstrip(b"\n") + b"\n"
-    write_atomically(path, content + _MARK + b"%08x\n" % crc32c(content))
+    write_atomically(path, content + _MARK + b"%08x\n" % crc32c(content), mode)
 
 
 def read_checkpoint(path: Path, remedy: str) -> bytes | None:
@@ -55,9 +55,11 @@ def read_checkpoint(path: Path, remedy: str) -> bytes | None:
     return content
 
 
-def write_atomically(path: Path, data: bytes) -> None:
+def write_atomically(path: Path, data: bytes, mode: int = 0o644) -> None:
     """Replace a small file: after a crash it has the old content or the new, never a part. Raises OSError."""
     temporary = path.with_name(path.name + ".tmp")
+    temporary.unlink(missing_ok=True)  # or its mode would stay
+    temporary.touch(mode)
     temporary.write_bytes(data)
     temporary.replace(path)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -24,6 +25,16 @@ class FakeCluster:
 
     def stall_connections(self, is_stalled: bool, node_id: int | None) -> None:
         self.calls.append(("stall", is_stalled, node_id))
+
+    def expire_sessions(self, node_id: int | None) -> int:
+        self.calls.append(("expire", node_id))
+        return 2
+
+    def refuse_authentication(self, is_refused: bool) -> None:
+        self.calls.append(("refuse", is_refused))
+
+    def rotate_certificate(self, keystore_location: str | os.PathLike[str], listener: str | None) -> None:
+        self.calls.append(("rotate", keystore_location, listener))
 
     def set_leader(self, topic: str, partition: int, node_id: int | None) -> None:
         self.calls.append(("leader", topic, partition, node_id))
@@ -139,6 +150,9 @@ def test_calls_for_the_cluster_are_passed_on(controls: Controls, cluster: FakeCl
     controls.set_leader("t", 1, None)
     controls.stop_node(2)
     controls.start_node(2)
+    assert controls.expire_sessions(2) == 2
+    controls.refuse_authentication()
+    controls.rotate_certificate("server.pem", "SSL")
     controls.clear()
     assert cluster.calls == [
         ("drop", None),
@@ -146,5 +160,9 @@ def test_calls_for_the_cluster_are_passed_on(controls: Controls, cluster: FakeCl
         ("leader", "t", 1, None),
         ("stop", 2),
         ("start", 2),
+        ("expire", 2),
+        ("refuse", True),
+        ("rotate", "server.pem", "SSL"),
+        ("refuse", False),
         ("stall", False, None),
     ]

@@ -13,6 +13,7 @@ from aiokafkapy.broker.controls import Controls
 from aiokafkapy.broker.coordination.groups import GroupCoordinator
 from aiokafkapy.broker.coordination.purgatory import Purgatory
 from aiokafkapy.broker.handlers import CLOSE_CONNECTION, NO_RESPONSE, dispatch_table
+from aiokafkapy.broker.security.authentication import Authentication
 from aiokafkapy.broker.storage.producer_state import ProducerIdManager
 from aiokafkapy.broker.storage.topics import TopicRegistry
 from aiokafkapy.common import Node
@@ -43,6 +44,7 @@ class Harness:
             purgatory=Purgatory(loop, self.scheduler),
             faults=self.controls.faults,
             loop=loop,
+            authentication=Authentication(settings, data_dir, lambda: 0),
             all_nodes=dict(addresses),
             running_nodes=dict(addresses),
             advertised={"PLAINTEXT": dict(addresses)},

@@ -74,7 +74,9 @@ def frame(payload: bytes) -> bytes:
 async def test_connections_are_dealt_out_in_turn_and_past_full_processors() -> None:
     node = server(num_network_threads=3)
     (endpoint,) = endpoints_of({"PLAINTEXT": "127.0.0.1:0"}, BrokerConfig(), nodes=1).values()
-    acceptor = Acceptor(cast(socket.socket, FakeSocket()), node.processors, node.quotas, node.metrics, endpoint)
+    acceptor = Acceptor(
+        cast(socket.socket, FakeSocket()), node.processors, node.quotas, node.metrics, endpoint, lambda listener: None
+    )
     for number in range(6):
         acceptor.assign_new_connection(cast(socket.socket, FakeSocket()), info(number))
     assert [len(processor._new_connections) for processor in node.processors] == [2, 2, 2]
@@ -146,12 +148,13 @@ async def test_each_action_does_its_work(action: ResponseAction) -> None:
     connection, transport = connected(processor)
     connection.data_received(frame(b"one") + frame(b"two"))
     request = await node.request_channel.receive_request()
-    buffer = b"answer" if action is ResponseAction.SEND else b""
+    buffer = b"answer" if action in (ResponseAction.SEND, ResponseAction.SEND_AND_CLOSE) else b""
+    closes = action in (ResponseAction.CLOSE, ResponseAction.SEND_AND_CLOSE)
     processor.enqueue_response(Response(request, action, buffer))
     processor._process_new_responses()
     assert transport.written == buffer
-    assert connection.is_closed == (action is ResponseAction.CLOSE)
-    assert len(node.request_channel) == (0 if action is ResponseAction.CLOSE else 1)
+    assert connection.is_closed == closes
+    assert len(node.request_channel) == (0 if closes else 1)
     processor.stop()
 
 

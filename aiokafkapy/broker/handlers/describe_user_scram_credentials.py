@@ -1,0 +1,54 @@
+"""DescribeUserScramCredentials (50): which SCRAM mechanisms users have, and with how many iterations.
+
+versions: 0
+kept: all of it
+dropped: nothing
+notes: no users, or null, means all. A user without credentials is RESOURCE_NOT_FOUND, one named twice
+    DUPLICATE_RESOURCE.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from ...errors import DuplicateResourceError, KafkaError, ResourceNotFoundError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from ..security.acls import Operation, ResourceType
+from ..security.authentication import SCRAM_CODES
+from . import Body, error_message, register
+
+__all__ = ["handle"]
+
+
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+    """The error at the top."""
+    return context.respond(error_code=error.code, error_message=error_message(error))
+
+
+@register(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, versions=(0, 0), error=error_response)
+def handle(context: RequestContext, body: Body) -> Body:
+    """Each user by itself."""
+    context.check_right(Operation.DESCRIBE, ResourceType.CLUSTER)
+    names = Counter(user.name for user in body.users or ())
+    if not names:
+        names = Counter({user for store in context.state.authentication.scram.values() for user in store})
+    return context.respond(error_code=0, results=[_describe(context, name, names[name]) for name in sorted(names)])
+
+
+def _describe(context: RequestContext, user: str, occurrences: int) -> dict[str, Any]:
+    scram = context.state.authentication.scram
+    credentials = [
+        {"mechanism": code, "iterations": scram[mechanism][user].iterations}
+        for code, mechanism in SCRAM_CODES.items()
+        if user in scram[mechanism]
+    ]
+    error: KafkaError | None = None
+    if occurrences > 1:
+        error = DuplicateResourceError(f"Cannot describe SCRAM credentials for the same user twice: {user}")
+    elif not credentials:
+        error = ResourceNotFoundError(f"Attempt to describe a user credential that does not exist: {user}")
+    if error is not None:
+        return {"user": user, "error_code": error.code, "error_message": error_message(error), "credential_infos": []}
+    return {"user": user, "error_code": 0, "credential_infos": credentials}

@@ -1,0 +1,167 @@
+"""Who the broker's users are, and how each listener lets them in.
+
+Owns the credentials of all mechanisms and makes the sessions of connections. It must not know sockets nor requests;
+the mechanisms themselves are `aiokafkapy.security.sasl`'s. Kafka's counterparts are `CredentialProvider`,
+`ScramControlManager` and `SaslChannelBuilder`.
+
+Rules:
+- `sasl_users` may log in by PLAIN and by SCRAM. What is changed by AlterUserScramCredentials is SCRAM's only, is kept
+  in the data folder, and counts before `sasl_users` after a restart too;
+- all nodes and listeners have the same users; which mechanisms are enabled is each listener's own.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from ...errors import ConfigurationError, UnacceptableCredentialError, UnsupportedSaslMechanismError
+from ...security.sasl.mechanism import SaslServerExchange
+from ...security.sasl.plain import PlainCredentialStore
+from ...security.sasl.scram_credential import (
+    SCRAM_SHA_256,
+    SCRAM_SHA_512,
+    ScramCredential,
+    ScramCredentialStore,
+)
+from ...security.sasl.server import SERVER_MECHANISMS, server_mechanism
+from ..config import BrokerConfig
+from ..listeners import Endpoint
+from .files import ScramFile
+from .sasl_session import SaslSession
+
+__all__ = ["SCRAM_CODES", "Authentication", "ListenerAuthentication", "ScramChange"]
+
+PLAIN: Final = "PLAIN"
+OAUTHBEARER: Final = "OAUTHBEARER"
+SCRAM_CODES: Final[Mapping[int, str]] = {1: SCRAM_SHA_256, 2: SCRAM_SHA_512}
+"""How the SCRAM APIs write a mechanism."""
+
+ScramChange = tuple[str, int, ScramCredential | None]
+"""A user, the code of a mechanism, and the new credential or None to delete it."""
+
+Mechanisms = dict[str, Callable[[], SaslServerExchange]]
+
+
+class Authentication:
+    """The users of a cluster. `is_refusing`: nobody is let in (a fault)."""
+
+    def __init__(self, config: BrokerConfig, data_dir: Path | None, now_ms: Callable[[], int]) -> None:
+        """Reads the SCRAM credentials of the data folder. Raises DamagedFileError, and OSError."""
+        self.is_refusing = False
+        self.scram = {name: ScramCredentialStore() for name in SCRAM_CODES.values()}
+        self._plain = PlainCredentialStore(config.sasl_users)
+        self._now_ms = now_ms
+        self._file = ScramFile(data_dir)
+        self._changed = self._file.load()
+        for name, credentials in self._changed.items():
+            self.scram[name].update(credentials)
+        self._users = config.sasl_users
+        self._has_hashed: set[str] = set()
+
+    def settings_for(self, endpoint: Endpoint) -> ListenerAuthentication | None:
+        """What the sessions of a listener need; None for a listener without SASL. Raises ConfigurationError."""
+        if not endpoint.has_sasl:
+            return None
+        return ListenerAuthentication(self, endpoint.config, self._mechanisms(endpoint))
+
+    def change_scram(self, changes: list[ScramChange]) -> None:
+        """Make changes that were checked, all or none. Raises KafkaStorageError."""
+        changed = {name: dict(credentials) for name, credentials in self._changed.items()}
+        for user, code, credential in changes:
+            kept = changed.setdefault(SCRAM_CODES[code], {})
+            kept.pop(user, None)
+            if credential is not None:
+                kept[user] = credential
+        self._file.save(changed)
+        self._changed = changed
+        for user, code, credential in changes:
+            store = self.scram[SCRAM_CODES[code]]
+            store.pop(user, None)
+            if credential is not None:
+                store[user] = credential
+
+    def check_scram_user(self, user: str, code: int) -> ScramCredentialStore:
+        """The store of a mechanism's code. Raises what Kafka answers to a name or a code that is none."""
+        if not user:
+            raise UnacceptableCredentialError("Username must not be empty")
+        if code not in SCRAM_CODES:
+            raise UnsupportedSaslMechanismError("Unknown SCRAM mechanism")
+        return self.scram[SCRAM_CODES[code]]
+
+    # internals
+
+    def _mechanisms(self, endpoint: Endpoint) -> Mechanisms:
+        found: Mechanisms = {}
+        for name in endpoint.config.sasl_enabled_mechanisms:
+            if name == PLAIN:
+                found[name] = server_mechanism(name, self._plain)
+            elif name in self.scram:
+                self._hash_passwords(name)
+                found[name] = server_mechanism(name, self.scram[name])
+            elif name == OAUTHBEARER and name in SERVER_MECHANISMS:
+                found[name] = server_mechanism(name, _token_validator(endpoint.config), now_ms=self._now_ms)
+            else:
+                raise ConfigurationError(
+                    f"listener {endpoint.name!r}: {name!r} is no mechanism of the dev broker's; write some of"
+                    f" {', '.join(SERVER_MECHANISMS)}"
+                )
+        return found
+
+    def _hash_passwords(self, mechanism: str) -> None:
+        # Not before a listener wants them: it takes milliseconds for each.
+        if mechanism in self._has_hashed:
+            return
+        self._has_hashed.add(mechanism)
+        store = self.scram[mechanism]
+        for user, password in self._users.items():
+            if user not in store:
+                store[user] = ScramCredential.from_password(mechanism, password)
+
+
+class ListenerAuthentication:
+    """What the sessions of one listener need to know."""
+
+    __slots__ = ("_authentication", "failure_delay", "max_reauth_ms", "max_receive_size", "mechanisms")
+
+    def __init__(self, authentication: Authentication, config: BrokerConfig, mechanisms: Mechanisms) -> None:
+        self._authentication = authentication
+        self.mechanisms = mechanisms
+        self.max_reauth_ms = config.connections_max_reauth_ms
+        self.failure_delay = config.connection_failed_authentication_delay_ms / 1000
+        self.max_receive_size = config.sasl_server_max_receive_size
+
+    @property
+    def is_refusing(self) -> bool:
+        """Whether everybody is refused."""
+        return self._authentication.is_refusing
+
+    def new_session(self) -> SaslSession:
+        """The session of a new connection."""
+        return SaslSession(self)
+
+
+def _token_validator(config: BrokerConfig) -> Any:
+    from ...security.sasl.json_web_tokens import TokenValidator
+
+    checks: dict[str, Any] = {
+        "issuer": config.sasl_oauthbearer_expected_issuer,
+        "audience": config.sasl_oauthbearer_expected_audience,
+        "clock_skew_seconds": config.sasl_oauthbearer_clock_skew_seconds,
+        "sub_claim_name": config.sasl_oauthbearer_sub_claim_name,
+        "scope_claim_name": config.sasl_oauthbearer_scope_claim_name,
+    }
+    url = config.sasl_oauthbearer_jwks_endpoint_url
+    if url is None:
+        return TokenValidator(unsecured=True, **checks)
+    if not url.startswith("file:"):
+        raise ConfigurationError(
+            f"sasl_oauthbearer_jwks_endpoint_url={url!r}: the dev broker takes keys from a file only: write file:///path"
+        )
+    try:
+        jwks = json.loads(Path(url.removeprefix("file://").removeprefix("file:")).read_text())
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"sasl_oauthbearer_jwks_endpoint_url={url!r} cannot be read: {error}") from error
+    return TokenValidator(jwks=jwks, **checks)

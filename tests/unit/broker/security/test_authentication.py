@@ -1,0 +1,113 @@
+"""The users of a cluster, and what each listener lets them in by."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiokafkapy.broker.config import BrokerConfig
+from aiokafkapy.broker.listeners import Endpoint, Listener, endpoints_of
+from aiokafkapy.broker.security.authentication import Authentication, ListenerAuthentication
+from aiokafkapy.errors import (
+    ConfigurationError,
+    KafkaStorageError,
+    SaslAuthenticationFailedError,
+    UnacceptableCredentialError,
+    UnsupportedSaslMechanismError,
+)
+from aiokafkapy.security.sasl.json_web_tokens import unsecured_token
+from aiokafkapy.security.sasl.scram_credential import ScramCredential
+
+USERS = {"alice": "hush-alice"}
+CREDENTIAL = ScramCredential(b"salt-for-carol", b"stored", b"server", 4_096)
+
+
+def endpoint(config: BrokerConfig, protocol: str = "SASL_PLAINTEXT", **options: Any) -> Endpoint:
+    (made,) = endpoints_of({protocol: Listener(protocol, **options)}, config, nodes=1).values()
+    return made
+
+
+def settings(data_dir: Path | None = None, **options: Any) -> ListenerAuthentication:
+    config = BrokerConfig.of(sasl_users=USERS)
+    made = Authentication(config, data_dir, lambda: 5_000).settings_for(endpoint(config, **options))
+    assert made is not None
+    return made
+
+
+def test_a_listener_has_the_mechanisms_that_it_enables() -> None:
+    assert list(settings().mechanisms) == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+    assert list(settings(sasl_enabled_mechanisms=["OAUTHBEARER"]).mechanisms) == ["OAUTHBEARER"]
+    config = BrokerConfig.of()
+    assert Authentication(config, None, lambda: 0).settings_for(endpoint(config, "PLAINTEXT")) is None
+    with pytest.raises(ConfigurationError, match="'GSSAPI' is no mechanism of the dev broker's; write some of PLAIN"):
+        settings(sasl_enabled_mechanisms=["GSSAPI"])
+
+
+def test_users_log_in_by_their_password() -> None:
+    exchange = settings().mechanisms["PLAIN"]()
+    assert exchange.respond(b"\0alice\0hush-alice") == b""
+    assert exchange.principal == "User:alice"
+    with pytest.raises(SaslAuthenticationFailedError):
+        settings().mechanisms["PLAIN"]().respond(b"\0alice\0hush")
+
+
+def test_a_listeners_options_reach_its_sessions() -> None:
+    session = settings(connections_max_reauth_ms=7_000, sasl_server_max_receive_size=99).new_session()
+    assert session.max_receive_size == 99
+    assert session.failure_delay == 0.1
+    session.handshake("PLAIN", has_frames=True)
+    assert session.authenticate(b"\0alice\0hush-alice", 0.0, 0) == (b"", 7_000)
+
+
+def test_changed_credentials_survive_and_count_before_the_given_ones(tmp_path: Path) -> None:
+    config = BrokerConfig.of(sasl_users=USERS)
+    before = Authentication(config, tmp_path, lambda: 0)
+    before.change_scram([("alice", 1, CREDENTIAL), ("carol", 2, CREDENTIAL)])
+    before.change_scram([("carol", 2, None), ("dave", 2, CREDENTIAL)])
+    after = Authentication(config, tmp_path, lambda: 0)
+    assert after.settings_for(endpoint(config)) is not None  # which makes credentials of the passwords
+    assert after.scram["SCRAM-SHA-256"]["alice"] == CREDENTIAL
+    assert sorted(after.scram["SCRAM-SHA-256"]) == ["alice"]
+    assert sorted(after.scram["SCRAM-SHA-512"]) == ["alice", "dave"]
+    assert after.scram["SCRAM-SHA-512"]["alice"] != CREDENTIAL
+
+
+def test_a_change_that_cannot_be_kept_is_not_made(tmp_path: Path) -> None:
+    authentication = Authentication(BrokerConfig.of(), tmp_path, lambda: 0)
+    (tmp_path / "scram-credentials.tmp").mkdir()
+    with pytest.raises(KafkaStorageError):
+        authentication.change_scram([("carol", 1, CREDENTIAL)])
+    assert not authentication.scram["SCRAM-SHA-256"]
+
+
+def test_names_and_codes_that_are_none_are_refused() -> None:
+    authentication = Authentication(BrokerConfig.of(), None, lambda: 0)
+    with pytest.raises(UnacceptableCredentialError):
+        authentication.check_scram_user("", 1)
+    with pytest.raises(UnsupportedSaslMechanismError):
+        authentication.check_scram_user("carol", 3)
+
+
+def test_tokens_are_believed_unsigned_or_by_the_keys_of_a_file(tmp_path: Path) -> None:
+    token = unsecured_token({"sub": "alice", "exp": 65})
+    message = f"n,,\x01auth=Bearer {token}\x01\x01".encode()
+    exchange = settings(sasl_enabled_mechanisms=["OAUTHBEARER"]).mechanisms["OAUTHBEARER"]()
+    exchange.respond(message)
+    assert (exchange.principal, exchange.expires_at_ms) == ("User:alice", 65_000)
+    keys = tmp_path / "keys.json"
+    keys.write_text(json.dumps({"keys": []}))
+    for url, words in (
+        ("https://issuer.invalid/keys", "takes keys from a file only: write file:///path"),
+        (f"file://{tmp_path}/none.json", "cannot be read"),
+    ):
+        with pytest.raises(ConfigurationError, match=words):
+            settings(sasl_enabled_mechanisms=["OAUTHBEARER"], sasl_oauthbearer_jwks_endpoint_url=url)
+
+
+def test_passwords_are_not_shown() -> None:
+    config = BrokerConfig.of(sasl_users=USERS)
+    made = Authentication(config, None, lambda: 0)
+    assert "hush" not in repr((config, made, made.scram, made.settings_for(endpoint(config)), endpoint(config)))
