@@ -521,7 +521,7 @@ class NetworkClient:
             self._notify_when_usable(entry.request.node_id, now)
 
     def _close_idle_connections(self, now: float) -> None:
-        for connection in self._sockets.idle_connections(now - self._max_idle):
+        for connection in self._sockets.idle_connections(now, self._max_idle):
             if self._in_flight.is_empty(connection.node_id):
                 self._handle_disconnection(connection.node_id, now, DisconnectedError("it was idle"), is_idle=True)
 

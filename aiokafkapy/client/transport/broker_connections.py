@@ -89,9 +89,10 @@ class BrokerConnections:
             connection.abort()
         return connection
 
-    def idle_connections(self, since: float) -> list[BrokerConnection]:
-        """The connections that were not used after ``since``."""
-        return [connection for connection in self.current.values() if connection.last_active <= since]
+    def idle_connections(self, now: float, max_idle: float) -> list[BrokerConnection]:
+        """The connections that were not used for ``max_idle`` seconds."""
+        # The sum that the timer is armed for: by another one, rounded elsewhere, it would come too early.
+        return [connection for connection in self.current.values() if connection.last_active + max_idle <= now]
 
     def idle_since(self, busy: frozenset[int], now: float) -> float:
         """When the connection that was not used for longest was used last; infinite without any.

@@ -124,8 +124,19 @@ async def test_idleness(setting: Setting):
     await setting.begin()
     assert setting.sockets.idle_since(frozenset(), began + 9) == began
     assert setting.sockets.idle_since(frozenset({1}), began + 9) == began + 9
-    assert setting.sockets.idle_connections(began - 1) == []
-    assert setting.sockets.idle_connections(began) == setting.made
+    assert setting.sockets.idle_connections(began + 4, 5) == []
+    assert setting.sockets.idle_connections(began + 5, 5) == setting.made
+    setting.sockets.drop(1)
+    await setting.sockets.wait_closed()
+
+
+async def test_a_connection_is_idle_when_the_timer_comes_however_its_time_is_rounded(setting: Setting) -> None:
+    """Else the timer is armed for the same time again, and the loop spins for as long as its clock shows it."""
+    began = setting.loop.time()
+    max_idle = next(idle for idle in (number / 7 for number in range(1, 9_999)) if began + idle - idle < began)
+    await setting.begin()
+    due = setting.sockets.idle_since(frozenset(), 0.0) + max_idle
+    assert setting.sockets.idle_connections(due, max_idle) == setting.made
     setting.sockets.drop(1)
     await setting.sockets.wait_closed()
 
