@@ -66,11 +66,9 @@ def run(seed: int, *, keep_trace: bool = False) -> Report:
         warnings.simplefilter("always")
         asyncio.set_event_loop(loop)
         try:
-            loop.run_until_complete(scenario.play())
-        except (Deadlock, Exception) as error:
-            scenario.find(f"{type(error).__name__}: {error}")
-            scenario.abandon()
-            gc.collect()  # what it left unclosed is its own, and not the next seed's
+            if not _has_played(scenario):
+                scenario.abandon()
+                gc.collect()  # what it left unclosed is its own, and not the next seed's
         finally:
             asyncio.set_event_loop(None)
             loop.close()
@@ -80,6 +78,16 @@ def run(seed: int, *, keep_trace: bool = False) -> Report:
     report.virtual_seconds = loop.time()
     report.fingerprint = scenario.digest.hexdigest()[:16]
     return report
+
+
+def _has_played(scenario: _Scenario) -> bool:
+    # A function of its own, for the error's traceback holds all that it has come through.
+    try:
+        scenario.loop.run_until_complete(scenario.play())
+    except (Deadlock, Exception) as error:
+        scenario.find(f"{type(error).__name__}: {error}")
+        return False
+    return True
 
 
 class _Scenario:
@@ -113,6 +121,8 @@ class _Scenario:
             task.cancel()
         for _ in range(10):  # turns that need no time
             self.loop.run_until_complete(asyncio.sleep(0))
+        for left in (self._producers, self._workloads, self._hooks):
+            left.clear()
 
     async def play(self) -> None:
         cluster, report = self._cluster, self.report
