@@ -1,14 +1,11 @@
 """``KafkaProducer``: the public face.
 
-Owns the calls' arguments and the state of the producer; ``enqueue`` and ``send_nowait`` are ``RecordSender``'s. What is
-done to a record in its call is ``RecordIntake``'s; all that lives on the event loop is in ``ProducerRuntime``, made by
-``start()``. Kafka's counterpart has the same name; ``send`` waits for the outcome here, ``enqueue`` is Java's ``send``.
+Owns the calls and the life of a producer: it extends ``RecordSender``, which has ``enqueue`` and ``send_nowait``, by
+``start``, ``close``, ``send`` and the calls for many records. It knows neither how a record is accepted, which is
+``RecordIntake``'s, nor what lives on the event loop, which is in ``ProducerRuntime``, made by ``start()``. Kafka's
+counterpart has the same name; Java's ``send`` is ``enqueue`` here, and ``send`` waits for the outcome.
 
-Rules:
-
-* A producer is made anywhere, without a loop or I/O; ``start()`` binds it to the running loop.
-* One check tells whether the producer may be used: the loop it is bound to is the running one. A producer that is not
-  started, closed, crashed or forked is bound to none; which of these it is matters only for the error.
+Rule: a producer is made anywhere, without a loop or I/O; ``start()`` binds it to the running loop.
 
 Events: ``producer.started`` (info; client_id, nodes), ``producer.interceptor_failed`` (error; hook, error).
 """
@@ -25,30 +22,30 @@ from functools import cache, partial
 from importlib import import_module
 from time import time
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 from .._form import compiled
 from ..common import PartitionInfo
-from ..errors import KafkaError, ProducerClosedError, WrongEventLoopError
+from ..errors import ProducerClosedError, WrongEventLoopError
 from ..observability import RateLimitedLogger, get_logger
 from . import forks
 from .deliveries.delivery import Delivery, waiter_for
 from .intake.arguments import described, timeout_of, topic_name
+from .intake.intercepted_intake import InterceptedIntake
 from .intake.interceptors import ProducerInterceptors
 from .intake.partitioners import partitioner_for
 from .intake.pending_record import PendingRecord
 from .intake.record_intake import RecordIntake
-from .intake.record_sender import K, RecordSender, V
-from .intake.serializers import Serializer, finish_serializing, prepare
+from .intake.record_sender import K, RecordSender, V, admitted
+from .intake.serializers import Serializer, prepare
 from .records import HeadersLike, ProducerRecord, RecordMetadata, Timestamp
-from .state import PRODUCER_STATES, UNBOUND, ProducerState, why_unusable
+from .state import Lifecycle, ProducerState
 
 if TYPE_CHECKING:
     from .config import ProducerConfig
     from .options import ProducerOptions
     from .runtime import ProducerRuntime
     from .statistics import ProducerHealth, ProducerStatistics
-    from .tables.arrow_send import ArrowSend
     from .tables.table_metadata import TableMetadata
     from .tables.table_send import TableSend
 
@@ -64,13 +61,7 @@ class KafkaProducer(RecordSender[K, V]):
     checked here. Use it in ``async with``, or call ``start()`` and ``close()``.
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_config",
-        "_runtime",
-        "_runtime_of_last_start",
-        "_state",
-    )
+    __slots__ = ("__weakref__", "_config", "_interceptors", "_life")
 
     def __init__(
         self,
@@ -86,23 +77,12 @@ class KafkaProducer(RecordSender[K, V]):
         from .config import make_config
 
         import_module(".runtime", __package__)
-        self._state = PRODUCER_STATES.initial
+        self._life: Lifecycle[ProducerRuntime] = Lifecycle()
         given = {**options, "key_serializer": key_serializer, "value_serializer": value_serializer}
         self._config = make_config(bootstrap_servers, config, given)
-        # What is done to a record
-        interceptors: ProducerInterceptors | None = None
-        if self._config.interceptors:
-            log = RateLimitedLogger(_logger)
-            interceptors = ProducerInterceptors(self._config.interceptors, partial(_log_interceptor_error, log))
-        self._intake = RecordIntake(
-            prepare(self._config.key_serializer),
-            prepare(self._config.value_serializer),
-            partitioner_for(self._config.partitioner, self._config.partitioner_ignore_keys),
-            interceptors,
-        )
-        # The life on a loop: `_runtime` is bound to none unless the producer can be used.
-        self._runtime: ProducerRuntime = _NO_RUNTIME
-        self._runtime_of_last_start: ProducerRuntime | None = None
+        log = partial(_log_interceptor_error, RateLimitedLogger(_logger))
+        self._interceptors = ProducerInterceptors(self._config.interceptors, log)
+        super().__init__(_new_intake(self._config, self._interceptors, self._life))
 
     # --- life ---
 
@@ -112,31 +92,31 @@ class KafkaProducer(RecordSender[K, V]):
         Raises within ``max_block_ms`` when none does, with the last error of each address, and leaves nothing behind:
         it may be called again. Calling it on a started producer does nothing.
         """
-        if self._state is ProducerState.RUNNING:
-            self._check_usable()
+        life = self._life
+        if life.state is ProducerState.RUNNING:
+            self._intake.usable_runtime()
             return
-        if self._state is not ProducerState.NEW:
-            raise self._why_unusable()
+        if life.state is not ProducerState.NEW:
+            raise life.why_unusable()
         from .runtime import ProducerRuntime
 
         _say_form()
-        self._state = PRODUCER_STATES.transition(self._state, ProducerState.STARTING)
+        life.become(ProducerState.STARTING)
         runtime = ProducerRuntime(self._config, self._intake.partitioner, asyncio.get_running_loop())
-        self._runtime_of_last_start = runtime
+        life.runtime = runtime
         forks.watch(self)
         try:
             await runtime.wait_until_connected()
-            if self._state is not ProducerState.STARTING:
+            if not life.may_become(ProducerState.RUNNING):
                 raise ProducerClosedError("the producer was closed while it started")
         except BaseException:
             try:
                 await runtime.close(-math.inf)
             finally:
-                if self._state is ProducerState.STARTING:
-                    self._state = PRODUCER_STATES.transition(self._state, ProducerState.NEW)
+                if life.may_become(ProducerState.NEW):
+                    life.become(ProducerState.NEW)
             raise
-        self._state = PRODUCER_STATES.transition(self._state, ProducerState.RUNNING)
-        self._runtime = runtime
+        life.become(ProducerState.RUNNING)
         self._intake.bind(runtime)
         _logger.info("producer.started", client_id=self._config.client_id, nodes=len(runtime.metadata.cluster.nodes))
 
@@ -148,23 +128,22 @@ class KafkaProducer(RecordSender[K, V]):
         deadline, and does not raise for records that fail: each of them tells. Being cancelled, it closes at once.
         """
         timeout = timeout_of("close", timeout)
-        if self._state in (ProducerState.FORKED, ProducerState.CLOSED):
+        life = self._life
+        if life.state in (ProducerState.FORKED, ProducerState.CLOSED):
             return  # of a forked one nothing belongs to this process
-        runtime = self._runtime_of_last_start
+        runtime = life.runtime
         # What lived on a loop that is closed has ended with it.
         is_alive = runtime is not None and not runtime.loop.is_closed()
         if runtime is not None and is_alive and runtime.loop is not _get_running_loop():
             raise WrongEventLoopError("close() was called on another event loop than start()")
-        self._runtime = _NO_RUNTIME
         self._intake.unbind()
-        if PRODUCER_STATES.can_follow(self._state, ProducerState.CLOSING):
-            self._state = PRODUCER_STATES.transition(self._state, ProducerState.CLOSING)
+        if life.may_become(ProducerState.CLOSING):
+            life.become(ProducerState.CLOSING)
         if runtime is not None and is_alive:
             await runtime.close(math.inf if timeout is None else runtime.now() + max(0.0, timeout))
-        if self._state is ProducerState.CLOSING:
-            self._state = PRODUCER_STATES.transition(self._state, ProducerState.CLOSED)
-            if self._intake.interceptors is not None:
-                self._intake.interceptors.close()
+        if life.state is ProducerState.CLOSING:
+            life.become(ProducerState.CLOSED)
+            self._interceptors.close()
         forks.forget(self)
 
     async def __aenter__(self) -> Self:
@@ -196,7 +175,7 @@ class KafkaProducer(RecordSender[K, V]):
         """
         accepted = self._intake.accept(topic, value, key, partition, timestamp_ms, headers)
         if type(accepted) is not Delivery:
-            accepted = await self._admitted(accepted)
+            accepted = await admitted(cast(PendingRecord, accepted))
         if not accepted.done():
             value = key = headers = None  # their bytes are in the batch: while this waits, they are not held twice
             await waiter_for(accepted)  # as awaiting the delivery would, with one awaitable less
@@ -217,9 +196,7 @@ class KafkaProducer(RecordSender[K, V]):
         """
         from .intake.bulk import BulkSend
 
-        intake = self._intake
-        bulk = BulkSend(self._check_usable(), topic, intake.accept, self._admitted, is_plain=intake.takes_plain_values)
-        outcomes = await bulk.run(values_or_records)
+        outcomes = await BulkSend(self._intake, topic).run(values_or_records)
         error = None if return_exceptions else outcomes.first_error
         if error is not None:
             error.add_note(
@@ -248,9 +225,10 @@ class KafkaProducer(RecordSender[K, V]):
         name was chosen. Errors and cancellation are as in ``send_many``; the result tells of partitions, and of rows.
         """
         from ..record.arrow import ColumnNames
+        from .tables.arrow_send import ArrowSend
 
         names = ColumnNames(value_column, key_column, headers_column, topic_column, partition_column, timestamp_column)
-        send = self._new_arrow_send()
+        send = ArrowSend(self._intake)
         send.open(topic, table_or_batch, names)
         del table_or_batch  # its buffers are let go as they are encoded
         return await send.run(return_exceptions)
@@ -275,7 +253,7 @@ class KafkaProducer(RecordSender[K, V]):
         from .tables.table_send import TableSend
 
         names = ColumnNames(value_column, key_column, headers_column, topic_column, partition_column, timestamp_column)
-        return TableSend(self._new_arrow_send, topic, names)
+        return TableSend(self._intake, topic, names)
 
     async def flush(self, timeout: float | None = None) -> None:
         """Send everything now, without waiting out linger, and wait for the outcome of what was sent before the call.
@@ -284,7 +262,7 @@ class KafkaProducer(RecordSender[K, V]):
         theirs to tell. Records sent meanwhile are not waited for.
         """
         timeout = timeout_of("flush", timeout)
-        runtime = self._check_usable()
+        runtime = self._intake.usable_runtime()
         deadline = math.inf if timeout is None else runtime.loop.time() + max(0.0, timeout)
         await runtime.flush(deadline)
 
@@ -292,41 +270,38 @@ class KafkaProducer(RecordSender[K, V]):
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The topic's partitions and their leaders; waits for metadata up to ``max_block_ms``."""
-        return await self._check_usable().partitions_for(topic_name(topic))
+        return await self._intake.usable_runtime().partitions_for(topic_name(topic))
 
     async def ping(self, timeout: float | None = None) -> float:
         """Ask a broker for a sign of life; returns the seconds it took.
 
         Raises KafkaTimeoutError after ``timeout`` seconds (default ``request_timeout_ms``), with the cause.
         """
-        return await self._check_usable().ping(timeout_of("ping", timeout))
+        return await self._intake.usable_runtime().ping(timeout_of("ping", timeout))
 
     @property
     def health(self) -> ProducerHealth:
         """Whether the producer can do its work; costs a walk over the batches without an outcome, no I/O."""
         from .statistics import health_of
 
-        return health_of(self.state, self._runtime_of_last_start)
+        return health_of(self.state, self._life.runtime)
 
     def statistics(self) -> ProducerStatistics:
         """The producer's counters at this moment; of the last life when it is closed."""
         from .statistics import statistics_of
 
-        return statistics_of(self._runtime_of_last_start)
+        return statistics_of(self._life.runtime)
 
     def metrics(self) -> dict[str, float]:
         """Kafka's metric names and their values; empty before ``start()``."""
         from .statistics import metrics_of
 
-        return metrics_of(self._runtime_of_last_start)
+        return metrics_of(self._life.runtime)
 
     @property
     def state(self) -> ProducerState:
         """Where the producer stands."""
-        runtime = self._runtime_of_last_start
-        if self._state is ProducerState.RUNNING and runtime is not None and runtime.crash is not None:
-            return ProducerState.CRASHED
-        return self._state
+        return self._life.state
 
     @property
     def config(self) -> ProducerConfig:
@@ -337,9 +312,8 @@ class KafkaProducer(RecordSender[K, V]):
         return f"<KafkaProducer {self._config.client_id!r} {self.state.value}>"
 
     def __del__(self, _warn: Any = warnings.warn) -> None:
-        if getattr(self, "_state", None) not in (ProducerState.RUNNING, ProducerState.STARTING):
-            return
-        runtime = self._runtime_of_last_start
+        life: Lifecycle[ProducerRuntime] | None = getattr(self, "_life", None)  # None when __init__ failed early
+        runtime = None if life is None or not life.is_open else life.runtime
         if runtime is None:
             return
         _warn(f"unclosed {self!r}: await close() it, or use async with", ResourceWarning, source=self)
@@ -351,39 +325,12 @@ class KafkaProducer(RecordSender[K, V]):
 
     # --- internals ---
 
-    async def _admitted(self, record: PendingRecord | Delivery | None) -> Delivery:
-        """Wait until a record is accepted, awaiting its serializers in the caller's own task."""
-        if record is None:
-            raise self._why_unusable()
-        if isinstance(record, Delivery):
-            return record
-        if not record.is_serialized:
-            await finish_serializing(record)
-        return await record
-
-    def _new_arrow_send(self) -> ArrowSend:
-        from .tables.arrow_send import ArrowSend
-
-        return ArrowSend(self._check_usable, self._intake, self._admitted)
-
-    def _check_usable(self) -> ProducerRuntime:
-        runtime = self._runtime
-        if runtime.bound_loop is not _get_running_loop():
-            raise self._why_unusable()
-        return runtime
-
-    def _why_unusable(self) -> KafkaError:
-        runtime = self._runtime_of_last_start
-        return why_unusable(self._state, None if runtime is None else runtime.crash)
-
     def _forked(self) -> object:
         """This is the child of a fork: return what belongs to the parent, which must be neither touched nor freed."""
-        runtime = self._runtime_of_last_start
-        if PRODUCER_STATES.can_follow(self._state, ProducerState.FORKED):
-            self._state = PRODUCER_STATES.transition(self._state, ProducerState.FORKED)
-            self._runtime = _NO_RUNTIME
+        if self._life.may_become(ProducerState.FORKED):
+            self._life.become(ProducerState.FORKED)
             self._intake.unbind()
-        return runtime
+        return self._life.runtime
 
 
 @cache
@@ -393,14 +340,14 @@ def _say_form() -> None:
         _logger.debug("core.interpreted", hint="with a C compiler at hand, install aiokafkapy anew")
 
 
+def _new_intake(config: ProducerConfig, interceptors: ProducerInterceptors, life: Lifecycle[Any]) -> RecordIntake:
+    """What is done to a record, as configured."""
+    serializers = prepare(config.key_serializer), prepare(config.value_serializer)
+    partitioner = partitioner_for(config.partitioner, config.partitioner_ignore_keys)
+    if interceptors:
+        return InterceptedIntake(*serializers, partitioner, life.why_unusable, interceptors)
+    return RecordIntake(*serializers, partitioner, life.why_unusable)
+
+
 def _log_interceptor_error(log: RateLimitedLogger, hook: str, error: BaseException) -> None:
     log.log(hook, time(), logging.ERROR, "producer.interceptor_failed", hook=hook, error=described(error))
-
-
-class _NoRuntime:
-    """In the place of a runtime: bound to no loop."""
-
-    bound_loop = UNBOUND
-
-
-_NO_RUNTIME: Final = cast("ProducerRuntime", _NoRuntime())

@@ -45,7 +45,6 @@ from .intake.partitioners import Partitioner
 from .metrics import SenderMetrics
 from .producer_metadata import ProducerMetadata
 from .sender.sender import Sender
-from .state import UNBOUND
 
 __all__ = ["ProducerRuntime"]
 
@@ -68,8 +67,7 @@ class ProducerRuntime:
     ) -> None:
         self.config = config
         self.loop = loop
-        # What the fast path compares with the running loop: nothing is, once this life is over.
-        self.bound_loop: object = loop
+        self.is_bound = True  # until this life is over
         self.now = loop.time
         self.crash: SenderCrashedError | None = None
         self.max_block = config.max_block_ms / 1000
@@ -111,11 +109,6 @@ class ProducerRuntime:
         self._cluster_id: str | None = None
         self.sender_task = loop.create_task(self.sender.run(), name="aiokafkapy-sender")
         self.sender_task.add_done_callback(_retrieve)
-
-    @property
-    def is_bound(self) -> bool:
-        """True until this life is over."""
-        return self.bound_loop is not UNBOUND
 
     # --- waiting for metadata ---
 
@@ -202,7 +195,7 @@ class ProducerRuntime:
         if self._is_closed:
             return
         self._is_closed = True
-        self.bound_loop = UNBOUND
+        self.is_bound = False
         self.sender.stop()
         self.metadata.remove_listener(self._on_metadata_change)
         self._fail_pending(make_error or _dropped_error)

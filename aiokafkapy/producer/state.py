@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from asyncio import _get_running_loop
 from enum import Enum
-from typing import Final
+from typing import Final, Generic, Protocol, TypeVar
 
 from ..errors import (
     ForkedProducerError,
@@ -23,10 +23,7 @@ from ..errors import (
 )
 from ..states import StateTable
 
-__all__ = ["PRODUCER_STATES", "UNBOUND", "ProducerState", "why_unusable"]
-
-UNBOUND: Final = object()
-"""Stands for the event loop of whoever has none."""
+__all__ = ["PRODUCER_STATES", "Lifecycle", "ProducerState", "why_unusable"]
 
 
 class ProducerState(Enum):
@@ -55,6 +52,56 @@ PRODUCER_STATES: Final = StateTable(
         _S.FORKED: (),
     },
 )
+
+
+class Crashable(Protocol):
+    """The part of ``ProducerRuntime`` that is used here."""
+
+    @property
+    def crash(self) -> KafkaError | None:
+        """What its Sender died of."""
+
+
+R = TypeVar("R", bound=Crashable)
+
+
+class Lifecycle(Generic[R]):
+    """Where one producer stands, and the runtime of its last start, which has ended when the producer has.
+
+    It is no part of the producer, for the producer's parts ask it why they cannot be used: if they referred back to the
+    producer itself, one that is dropped without ``close()`` would not be noticed at once.
+    """
+
+    __slots__ = ("_state", "runtime")
+
+    def __init__(self) -> None:
+        self._state = PRODUCER_STATES.initial
+        self.runtime: R | None = None
+
+    @property
+    def state(self) -> ProducerState:
+        """Where the producer stands."""
+        return _S.CRASHED if self._state is _S.RUNNING and self._crash() is not None else self._state
+
+    @property
+    def is_open(self) -> bool:
+        """True from ``start()`` to ``close()``, also when the Sender has died meanwhile."""
+        return self._state in (_S.STARTING, _S.RUNNING)
+
+    def may_become(self, state: ProducerState) -> bool:
+        """True when ``state`` may follow now."""
+        return PRODUCER_STATES.can_follow(self._state, state)
+
+    def become(self, state: ProducerState) -> None:
+        """Go over to ``state``."""
+        self._state = PRODUCER_STATES.transition(self._state, state)
+
+    def why_unusable(self) -> KafkaError:
+        """Why the producer cannot be used here and now."""
+        return why_unusable(self._state, self._crash())
+
+    def _crash(self) -> KafkaError | None:
+        return None if self.runtime is None else self.runtime.crash
 
 
 def why_unusable(state: ProducerState, crash: KafkaError | None) -> KafkaError:

@@ -171,9 +171,14 @@ async def _use_all(producer: KafkaProducer[bytes, bytes], topics: int, is_sent_t
             await asyncio.gather(*(producer.partitions_for(name) for name in some))
 
 
+def _metadata_of(producer: KafkaProducer[bytes, bytes]) -> Any:
+    runtime: Any = producer._life.runtime  # there is no public way to ask for all of it
+    return runtime.metadata
+
+
 async def _refresh_cost(producer: KafkaProducer[bytes, bytes]) -> float:
     """Seconds of this thread's CPU for the longest callback while all metadata is asked for again."""
-    metadata: Any = producer._runtime.metadata  # there is no public way to ask for all of it
+    metadata = _metadata_of(producer)
     longest = 0.0
     for _ in range(REFRESHES):
         version = metadata.request_update()
@@ -214,7 +219,7 @@ async def _send_cost(producer: KafkaProducer[bytes, bytes], measurement: Measure
 
 async def _ages(producer: KafkaProducer[bytes, bytes], measurement: Measurement, topics: int) -> Figures:
     loop: Any = asyncio.get_running_loop()
-    metadata: Any = producer._runtime.metadata
+    metadata = _metadata_of(producer)
     await producer.send(TOPIC.format(0), b"first")
     await _use_all(producer, topics, is_sent_to=True)
     ages = int(measurement.options["hours"] * 3600 // METADATA_AGE)

@@ -135,7 +135,7 @@ async def test_whatever_ends_the_producer_leaves_no_future_pending(cluster: Clus
         elif how == "close at once":
             await producer.close(timeout=0)
         elif how == "crash":
-            runtime = producer._runtime_of_last_start
+            runtime = producer._life.runtime
             runtime.sender.run_once = lambda now: 1 / 0
             runtime.sender.wakeup()
         else:

@@ -305,7 +305,7 @@ async def test_the_senders_end_fails_what_is_pending_at_once_and_what_comes_late
     if how == "cancelled":
         sender_task().cancel()
     else:
-        runtime: Any = producer._runtime_of_last_start
+        runtime: Any = producer._life.runtime
         monkeypatch.setattr(runtime.sender, "run_once", lambda now: {}["a bug"])
         runtime.sender.wakeup()
     # At once, and not with the records' twenty seconds.

@@ -179,7 +179,7 @@ class _Scenario:
     def _crash_somebody(self) -> None:
         if self._crashes:
             self.report.counts["crash of a Sender"] += 1
-            runtime = self._chance.choice(self._producers)._runtime_of_last_start
+            runtime = self._chance.choice(self._producers)._life.runtime
             assert runtime is not None
             runtime.sender_task.cancel()
 

@@ -226,7 +226,8 @@ class TestAccounting:
     async def test_a_bug_in_the_sender_is_the_cause_of_every_error(self, broker: DevBroker) -> None:
         async with KafkaProducer(broker.bootstrap_servers) as producer:
             await producer.send("t", b"x")
-            runtime = producer._runtime
+            runtime = producer._life.runtime
+            assert runtime is not None
             runtime.sender.send_producer_data = lambda now: 1 / 0  # type: ignore[method-assign]
             with pytest.raises(errors.SenderCrashedError) as caught:
                 await producer.send("t", b"y")

@@ -34,9 +34,11 @@ from ...errors import (
     InvalidTopicError,
     KafkaError,
     KafkaTimeoutError,
+    MetadataNotReadyError,
     MetadataTimeoutError,
     TopicAuthorizationFailedError,
 )
+from ..accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from ..deliveries.delivery import Delivery
 from ..deliveries.outcome_teller import COST_OF_ERROR, OutcomeTeller
 from .partitioners import Partitioner, choose_partition
@@ -110,6 +112,17 @@ class Admission:
         if state.waiting is not None and len(state.waiting) == 1:
             self._pump(state, now)
         self._rearm()
+
+    def why_not_at_once(self, record: PendingRecord) -> KafkaError:
+        """The error for a serialized record that has no place and must not wait: there is no room, or no metadata."""
+        topic, partition = record.topic, record.partition
+        state = self.topics.get(topic)
+        if state is not None and state.waiting is None and (partition or 0) < state.partition_count:
+            return self._appender.buffer_exhausted_error(topic, UNKNOWN_PARTITION if partition is None else partition)
+        return MetadataNotReadyError(
+            f"topic {topic!r}: send_nowait() cannot wait for metadata: await producer.partitions_for({topic!r}) first",
+            topic=topic,
+        )
 
     def proceed(self, record: PendingRecord, now: float) -> None:
         """``record`` has been serialized: let it in when it is its turn."""

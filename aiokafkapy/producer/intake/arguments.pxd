@@ -2,16 +2,15 @@
 
 cimport cython
 
-from aiokafkapy.record.builder cimport plain_headers
+from aiokafkapy.record.builder cimport plain_headers, plain_number
 
 cdef long long MAX_PARTITION
-cdef long long MIN_TIMESTAMP
 cdef long long MAX_TIMESTAMP
 
 @cython.locals(number="long long")
 cpdef int partition_of(object topic, object partition) except? -1
-@cython.locals(number="long long", is_valid=bint)
-cpdef long long time_of(object topic, object timestamp_ms, bint from_table=*) except? -1
+@cython.locals(number="long long")
+cpdef long long time_of(object topic, object timestamp_ms) except? -1
 @cython.locals(plain=tuple)
 cpdef object headers_of(object topic, object headers)
 cpdef Py_ssize_t check_data(object topic, object key, object value) except -1

@@ -26,9 +26,10 @@ from typing import Any, Final
 
 from ...common import Headers, check_topic_name
 from ...errors import InvalidTopicError, SerializationError
-from ...record.builder import plain_headers
+from ...record.builder import plain_headers, plain_number
 
 __all__ = [
+    "EarlyTime",
     "check_data",
     "chosen_partition",
     "described",
@@ -43,7 +44,6 @@ __all__ = [
 ]
 
 MAX_PARTITION: Final = 2**31 - 1
-MIN_TIMESTAMP: Final = -(2**63)
 MAX_TIMESTAMP: Final = 2**63 - 1
 """What the protocol has room for."""
 SHOWN_BITS: Final = 128
@@ -51,6 +51,12 @@ SHOWN_BITS: Final = 128
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
+
+
+class EarlyTime(int):
+    """A row's time stamp before 1970. Callers may give none, as in Java's ``ProducerRecord``; a table may have some: of
+    records that were read, with what their writers gave them.
+    """
 
 
 def topic_name(topic: Any) -> str:
@@ -64,15 +70,14 @@ def topic_name(topic: Any) -> str:
 
 def partition_of(topic: Any, partition: Any) -> int:
     """A partition's number that is not None."""
-    given = partition if type(partition) is int else _integer_of(topic, "partition", partition, "an int")
-    try:
-        number = given  # compiled, a number of C
-    except OverflowError:
-        number = -1
-    if not 0 <= number <= MAX_PARTITION:
-        raise ValueError(
-            f"partition {_shown(given)} of topic {topic!r}: write 0 to {MAX_PARTITION}, or None to have one chosen"
-        )
+    number = plain_number(partition)
+    if number < 0 or number > MAX_PARTITION:
+        given = partition if type(partition) is int else _integer_of(topic, "partition", partition, "an int")
+        number = plain_number(given)
+        if number < 0 or number > MAX_PARTITION:
+            raise ValueError(
+                f"partition {_shown(given)} of topic {topic!r}: write 0 to {MAX_PARTITION}, or None to have one chosen"
+            )
     return number
 
 
@@ -92,22 +97,18 @@ def chosen_partition(topic: str, chosen: Any, count: int) -> int | None:
     return number
 
 
-def time_of(topic: Any, timestamp_ms: Any, from_table: bool = False) -> int:
-    """A time stamp that is not None, in milliseconds.
-
-    As Java's ``ProducerRecord`` it takes none before 1970. A table may have some: of records that were read, with
-    whatever their writer gave them.
-    """
-    given = timestamp_ms if type(timestamp_ms) is int else _milliseconds_of(topic, timestamp_ms)
-    try:
-        number = given  # compiled, a number of C
-        is_valid = (number >= 0 or from_table) and MIN_TIMESTAMP <= number <= MAX_TIMESTAMP
-    except OverflowError:
-        is_valid = False
-    if not is_valid:
-        raise ValueError(
-            f"topic {topic!r}: timestamp_ms is {_shown(given)}: write 0 to {MAX_TIMESTAMP}, or None for now"
-        )
+def time_of(topic: Any, timestamp_ms: Any) -> int:
+    """A time stamp that is not None, in milliseconds."""
+    number = plain_number(timestamp_ms)
+    if number < 0:
+        if type(timestamp_ms) is EarlyTime:
+            return timestamp_ms
+        given = timestamp_ms if type(timestamp_ms) is int else _milliseconds_of(topic, timestamp_ms)
+        number = plain_number(given)
+        if number < 0:
+            raise ValueError(
+                f"topic {topic!r}: timestamp_ms is {_shown(given)}: write 0 to {MAX_TIMESTAMP}, or None for now"
+            )
     return number
 
 

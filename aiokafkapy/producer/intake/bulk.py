@@ -18,7 +18,7 @@ import asyncio
 from array import array
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, overload
 
@@ -30,7 +30,8 @@ from ..deliveries.delivery_list import DeliveryList
 from ..deliveries.shortcuts import now_ms
 from ..records import ProducerRecord, RecordMetadata
 from .arguments import topic_name
-from .pending_record import PendingRecord
+from .record_intake import RecordIntake
+from .record_sender import admitted
 
 if TYPE_CHECKING:
     from ..runtime import ProducerRuntime
@@ -44,24 +45,18 @@ FIRST_SLICE: Final = 64
 COLLECTED: Final = 1000
 """Outcomes that are looked at in one turn of the loop; whole lists of delivered records count once."""
 
-Accept = Callable[..., Delivery | PendingRecord | None]
-Admitted = Callable[[PendingRecord | Delivery | None], Awaitable[Delivery]]
-
 
 class BulkSend:
-    """One call of ``send_many``. ``is_plain``: values are sent as they are, to the sticky partition."""
+    """One call of ``send_many``."""
 
-    __slots__ = ("_accept", "_admitted", "_is_plain", "_length", "_outcomes", "_parts", "_runtime", "_topic")
+    __slots__ = ("_intake", "_is_plain", "_length", "_outcomes", "_parts", "_runtime", "_topic")
 
-    def __init__(
-        self, runtime: ProducerRuntime, topic: str | None, accept: Accept, admitted: Admitted, *, is_plain: bool
-    ) -> None:
-        self._runtime = runtime
+    def __init__(self, intake: RecordIntake, topic: str | None) -> None:
+        self._intake = intake
+        self._runtime: ProducerRuntime = intake.usable_runtime()
         # Records name their topic themselves; a value without one fails by itself.
         self._topic = None if topic is None else topic_name(topic)
-        self._accept = accept
-        self._admitted = admitted
-        self._is_plain = is_plain and topic is not None
+        self._is_plain = intake.takes_plain_values and topic is not None
         self._length = FIRST_SLICE
         # Outcomes that are there, and behind them, in order, what is on its way.
         self._outcomes = Outcomes()
@@ -136,9 +131,9 @@ class BulkSend:
             if isinstance(item, ProducerRecord):
                 topic, value, key = item.topic, item.value, item.key
                 partition, timestamp_ms, headers = item.partition, item.timestamp_ms, item.headers
-            accepted = self._accept(topic, value, key, partition, timestamp_ms, headers)
+            accepted = self._intake.accept(topic, value, key, partition, timestamp_ms, headers)
             if not isinstance(accepted, Delivery):
-                accepted = await self._admitted(accepted)
+                accepted = await admitted(accepted)
         except Exception as error:
             self._parts.append(error)
         else:

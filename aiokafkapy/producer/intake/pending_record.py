@@ -10,6 +10,7 @@ import asyncio
 from typing import Any, Protocol
 
 from ...common import Headers
+from ...errors import KafkaError
 from ..deliveries.delivery import Delivery
 
 __all__ = ["PendingRecord", "WaitingLine"]
@@ -17,6 +18,12 @@ __all__ = ["PendingRecord", "WaitingLine"]
 
 class WaitingLine(Protocol):
     """Where a record waits: ``Admission``."""
+
+    def enter(self, record: PendingRecord, now: float) -> None:
+        """The record takes its place."""
+
+    def why_not_at_once(self, record: PendingRecord) -> KafkaError:
+        """What the record would wait for."""
 
     def proceed(self, record: PendingRecord, now: float) -> None:
         """The record has been serialized."""

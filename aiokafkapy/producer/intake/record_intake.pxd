@@ -14,7 +14,6 @@ cdef int STICKY
 cdef double NO_TIME
 
 
-@cython.final
 cdef class RecordIntake:
     cdef object _key_serializer
     cdef object _value_serializer
@@ -22,7 +21,7 @@ cdef class RecordIntake:
     cdef bint _has_serializers
     cdef bint _is_sticky_without_key
     cdef bint _goes_by_key
-    cdef readonly object interceptors
+    cdef object _why_unusable
     cdef object _runtime
     cdef object _loop
     cdef object _now
@@ -32,12 +31,15 @@ cdef class RecordIntake:
 
     @cython.locals(state=TopicState, chosen=int, timestamp="long long", delivery=Delivery)
     cpdef object accept(
-        self, object topic, object value, object key, object partition, object timestamp_ms, object headers,
-        bint may_wait=*, bint is_intercepted=*, bint from_table=*,
+        self, object topic, object value, object key, object partition, object timestamp_ms, object headers
     )
     @cython.locals(now=double)
     cdef Delivery _append_with_time(
         self, TopicState state, int partition, long long timestamp, object key, object value, object headers
+    )
+    cdef object _pending(
+        self, TopicState state, object partition, long long timestamp, object key, object value, object headers,
+        tuple original,
     )
     cdef tuple _serialize(self, object topic, object key, object value)
     cdef int _partition_for(

@@ -1,21 +1,24 @@
-"""``RecordSender``: the producer's calls that do not wait for an answer, ``enqueue`` and ``send_nowait``.
+"""``RecordSender``: the calls that send a record and do not wait for its outcome, ``enqueue`` and ``send_nowait``.
 
-It knows the producer's intake, and not what becomes of a record. It is a class of its own because it is compiled: from
-the arguments by name to the intake took the interpreter longer than the intake takes. ``send`` is not here, for it is
-given to others to run (tasks, task groups, background tasks of web frameworks), who may ask of a coroutine what only
-Python's own can tell. Kafka's counterpart is ``KafkaProducer.send``.
+Owns what becomes of a record that cannot be appended at once: it waits, or is refused. It knows the intake, and neither
+the producer's life nor a record's outcome. Kafka's counterpart is ``KafkaProducer.send``.
+
+It is compiled: from arguments by name to the intake took the interpreter longer than the intake takes. ``send`` is not
+here, for its coroutine is given to others to run (tasks, task groups, background tasks of web frameworks), who may ask
+of it what only Python's own can tell.
 """
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, Generic
+from typing import TYPE_CHECKING, Final, Generic, cast
 
-from ...errors import KafkaError
+from ...errors import IllegalStateError, KafkaError
 from ..deliveries.delivery import Delivery
 from ..records import HeadersLike, Timestamp
 from .pending_record import PendingRecord
 from .record_intake import RecordIntake
+from .serializers import discard, finish_serializing
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -35,18 +38,19 @@ else:
     K = TypeVar("K")
     V = TypeVar("V")
 
-__all__ = ["K", "RecordSender", "V"]
+__all__ = ["K", "RecordSender", "V", "admitted", "not_admitted"]
 
 YIELD_AFTER: Final = 256 * 1024
 """Bytes accepted by ``enqueue`` before it lets others run, so that a tight loop starves nobody."""
 
 
 class RecordSender(Generic[K, V]):
-    """Half of ``KafkaProducer``, which says what it needs of the other."""
+    """Takes records, one a call, on the event loop that its intake is bound to."""
 
     __slots__ = ("_intake",)
 
-    _intake: RecordIntake
+    def __init__(self, intake: RecordIntake) -> None:
+        self._intake = intake
 
     @cython.locals(intake=RecordIntake)
     async def enqueue(
@@ -66,7 +70,7 @@ class RecordSender(Generic[K, V]):
         intake = self._intake
         accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
         if type(accepted) is not Delivery:
-            accepted = await self._admitted(accepted)
+            accepted = await admitted(cast(PendingRecord, accepted))
         if intake.unyielded > YIELD_AFTER:
             intake.unyielded = 0
             await asyncio.sleep(0)
@@ -87,18 +91,27 @@ class RecordSender(Generic[K, V]):
         the topic is not known yet (await ``partitions_for(topic)`` first), IllegalStateError with an async serializer.
         """
         intake = self._intake
-        delivery: Delivery | None = intake.accept(  # type: ignore[assignment]  # no PendingRecord: it may not wait
-            topic, value, key, partition, timestamp_ms, headers, False
-        )
-        if delivery is None:
-            raise self._why_unusable()
-        return delivery
+        accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
+        if type(accepted) is not Delivery:
+            raise not_admitted(cast(PendingRecord, accepted))
+        return accepted
 
-    # --- of the other half ---
 
-    async def _admitted(self, record: PendingRecord | Delivery | None) -> Delivery:
-        """Wait until a record is accepted."""
-        raise NotImplementedError
+async def admitted(record: PendingRecord) -> Delivery:
+    """Give a record its place in line and wait until it is accepted, awaiting its serializers in the caller's task."""
+    record.admission.enter(record, record.get_loop().time())
+    if not record.is_serialized:
+        await finish_serializing(record)
+    return await record
 
-    def _why_unusable(self) -> KafkaError:
-        raise NotImplementedError
+
+def not_admitted(record: PendingRecord) -> KafkaError:
+    """Refuse a record that has no place in line; returns why it would have had to wait."""
+    error: KafkaError
+    if record.is_serialized:
+        error = record.admission.why_not_at_once(record)
+    else:
+        discard(record.key, record.value)
+        error = IllegalStateError("send_nowait() cannot wait for an async serializer: await enqueue() or send()")
+    record.refuse(error.fresh())  # a copy: what is raised has a traceback, and through its frames the record
+    return error

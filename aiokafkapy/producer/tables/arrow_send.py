@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from bisect import bisect_right
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any, Final
@@ -39,11 +39,10 @@ from ...record.columns import NULL_TOPIC, Route
 from ..deliveries.delivery import Delivery, place_of
 from ..deliveries.row_places import RowPlaces
 from ..deliveries.shortcuts import now_ms
-from ..intake.arguments import topic_name
+from ..intake.arguments import EarlyTime, topic_name
 from ..intake.partitioners import DefaultPartitioner
-from ..intake.pending_record import PendingRecord
 from ..intake.record_intake import RecordIntake
-from ..runtime import ProducerRuntime
+from ..intake.record_sender import admitted
 from .table_metadata import TableMetadata
 
 __all__ = ["ArrowSend"]
@@ -63,18 +62,11 @@ NO_ROUTE: Final = Route(0, 0)
 class ArrowSend:
     """One table on its way: `open()`, then `run()`, or `append()` and `outcome()`."""
 
-    def __init__(
-        self,
-        check_usable: Callable[[], ProducerRuntime],
-        intake: RecordIntake,
-        admitted: Callable[[PendingRecord | Delivery | None], Awaitable[Delivery]],
-    ) -> None:
-        self._check_usable = check_usable
+    def __init__(self, intake: RecordIntake) -> None:
         self._intake = intake
-        self._admitted = admitted
-        self._runtime = check_usable()
+        self._runtime = intake.usable_runtime()
         partitioner = intake.partitioner
-        self._is_plain = isinstance(partitioner, DefaultPartitioner) and intake.interceptors is None
+        self._is_plain = not intake.shows_each_record
         self._hashes_keys = isinstance(partitioner, DefaultPartitioner) and not partitioner.ignore_keys
         # The table
         self._topic: str | None = None
@@ -291,9 +283,10 @@ class ArrowSend:
         rows.now_ms = now_ms()
         try:
             timestamp_ms, key, value, headers = rows.record(row)
-            accepted = self._intake.accept(topic, value, key, partition, timestamp_ms, headers, from_table=True)
+            given_time = timestamp_ms if timestamp_ms >= 0 else EarlyTime(timestamp_ms)
+            accepted = self._intake.accept(topic, value, key, partition, given_time, headers)
             if not isinstance(accepted, Delivery):
-                accepted = await self._admitted(accepted)
+                accepted = await admitted(accepted)
         except Exception as error:
             self._places.add_failed(1, error)
         else:
@@ -309,7 +302,7 @@ class ArrowSend:
     def _is_over(self) -> bool:
         """True when the producer takes no more rows."""
         try:
-            self._check_usable()
+            self._intake.usable_runtime()
         except KafkaError as error:
             self._is_ended, self._end_error = True, error
         return self._is_ended
@@ -329,11 +322,11 @@ class ArrowSend:
         try:
             if topic not in self._routes:
                 topic_name(topic)
-            runtime = self._check_usable()
+            runtime = self._intake.usable_runtime()
             state = runtime.admission.refresh(topic, runtime.now())
             if not state.partition_count:
                 await runtime.partitions_for(topic)
-                self._check_usable()
+                self._intake.usable_runtime()
                 state = runtime.admission.refresh(topic, runtime.now())
         except KafkaError as error:
             self._topic_errors[topic] = error

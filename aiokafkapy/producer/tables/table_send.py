@@ -13,11 +13,11 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from types import TracebackType
 from typing import Any, Self
 
 from ...record.arrow import ColumnNames
+from ..intake.record_intake import RecordIntake
 from .arrow_send import ArrowSend
 from .table_metadata import TableMetadata
 
@@ -27,8 +27,8 @@ __all__ = ["TableSend"]
 class TableSend:
     """Made by `KafkaProducer.open_table_send()`; as an `async with` it drains, or abandons when an error leaves it."""
 
-    def __init__(self, new_send: Callable[[], ArrowSend], topic: str | None, names: ColumnNames) -> None:
-        self._new_send = new_send
+    def __init__(self, intake: RecordIntake, topic: str | None, names: ColumnNames) -> None:
+        self._intake = intake
         self._topic = topic
         self._names = names
         self._turn = asyncio.Lock()
@@ -40,7 +40,7 @@ class TableSend:
         Errors of rows are in the task's result, as with `send_arrow(return_exceptions=True)`; a table that cannot be
         sent at all raises here.
         """
-        send = self._new_send()
+        send = ArrowSend(self._intake)
         send.open(self._topic, table_or_batch, self._names)
         del table_or_batch  # its buffers are let go as they are encoded
         async with self._turn:

@@ -126,7 +126,7 @@ class TestStates:
 
     async def test_forked(self, started: Any) -> None:
         producer = await started()
-        runtime = producer._runtime
+        runtime = producer._life.runtime
         assert producer._forked() is runtime
         with pytest.raises(ForkedProducerError):
             await producer.send("t")
@@ -237,7 +237,7 @@ class TestAccepting:
         assert producer.statistics().waiters == 2
         gate.set()
         await asyncio.gather(*calls)
-        (batch,) = producer._runtime.accumulator.incomplete
+        (batch,) = producer._life.runtime.accumulator.incomplete
         assert [bytes(value) for _, _, value, _ in batch.builder.records()] == [b"1", b"2"]
         await producer.close(timeout=0)
 

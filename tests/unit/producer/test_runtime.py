@@ -20,7 +20,6 @@ from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.deliveries.delivery import Delivery
 from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
 from aiokafkapy.producer.runtime import ProducerRuntime
-from aiokafkapy.producer.state import UNBOUND
 from aiokafkapy.testing.ports import free_port
 
 from .sender_fakes import cluster_of
@@ -87,7 +86,6 @@ async def test_close_fails_what_is_left_with_place_and_count(runtime: ProducerRu
     assert (error.topic, error.partition) == ("t", 1)
     assert second.done()
     assert runtime.sender_task.done()
-    assert runtime.bound_loop is UNBOUND
     assert not runtime.is_bound
 
 

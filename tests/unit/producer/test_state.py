@@ -6,13 +6,14 @@ import pytest
 
 from aiokafkapy.errors import (
     ForkedProducerError,
+    IllegalStateError,
     KafkaError,
     ProducerClosedError,
     ProducerNotStartedError,
     SenderCrashedError,
     WrongEventLoopError,
 )
-from aiokafkapy.producer.state import PRODUCER_STATES, ProducerState, why_unusable
+from aiokafkapy.producer.state import PRODUCER_STATES, Lifecycle, ProducerState, why_unusable
 
 S = ProducerState
 
@@ -45,3 +46,38 @@ def test_a_failed_start_may_be_repeated_and_a_closed_producer_stays_closed() -> 
     assert PRODUCER_STATES.can_follow(S.STARTING, S.NEW)
     assert PRODUCER_STATES.is_final(S.CLOSED)
     assert PRODUCER_STATES.is_final(S.FORKED)
+
+
+class Runtime:
+    """One that ends when it is told."""
+
+    crash: KafkaError | None = None
+
+
+def test_a_life_goes_through_the_states_of_the_table() -> None:
+    life: Lifecycle[Runtime] = Lifecycle()
+    assert life.state is S.NEW
+    assert not life.is_open
+    assert not life.may_become(S.RUNNING)
+    with pytest.raises(IllegalStateError):
+        life.become(S.RUNNING)
+    for state, is_open in ((S.STARTING, True), (S.RUNNING, True), (S.CLOSING, False), (S.CLOSED, False)):
+        assert life.may_become(state)
+        life.become(state)
+        assert life.state is state
+        assert life.is_open is is_open
+
+
+def test_a_running_life_whose_sender_died_is_crashed_until_it_is_closed() -> None:
+    life: Lifecycle[Runtime] = Lifecycle()
+    life.become(S.STARTING)
+    life.runtime = Runtime()
+    life.become(S.RUNNING)
+    assert life.state is S.RUNNING
+    life.runtime.crash = SenderCrashedError("died")
+    assert life.state is S.CRASHED
+    assert life.is_open
+    assert str(life.why_unusable()) == "died"
+    life.become(S.CLOSING)
+    assert life.state is S.CLOSING
+    assert isinstance(life.why_unusable(), ProducerClosedError)

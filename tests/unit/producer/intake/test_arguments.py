@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from aiokafkapy.errors import InvalidTopicError, SerializationError
 from aiokafkapy.producer.intake.arguments import (
+    EarlyTime,
     check_data,
     chosen_partition,
     described,
@@ -107,10 +108,8 @@ class TestTimestamp:
                 time_of("t", timestamp)
 
     def test_a_table_may_have_times_before_1970(self) -> None:
-        assert time_of("t", -1, True) == -1
-        assert time_of("t", -(2**63), True) == -(2**63)
-        with pytest.raises(ValueError, match="timestamp_ms"):
-            time_of("t", -(2**63) - 1, True)
+        assert time_of("t", EarlyTime(-1)) == -1
+        assert time_of("t", EarlyTime(-(2**63))) == -(2**63)
 
     @given(st.integers(0, 253_402_300_799_999), st.integers(-720, 720))
     def test_a_datetime_is_its_milliseconds_rounded_down(self, milliseconds: int, offset: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -17,6 +17,7 @@ from aiokafkapy.producer.intake.admission import Admission
 from aiokafkapy.producer.intake.bulk import LONGEST_SLICE, SLICE_BYTES, BulkSend, _taker
 from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
 from aiokafkapy.producer.intake.pending_record import PendingRecord
+from aiokafkapy.producer.intake.record_intake import RecordIntake
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
 from aiokafkapy.producer.records import ProducerRecord, RecordMetadata
 
@@ -24,7 +25,9 @@ from ..sender_fakes import cluster_of
 
 
 class Runtime:
-    """A runtime whose batches are delivered as soon as others run."""
+    """A runtime whose batches are delivered as soon as others run, and the intake before it."""
+
+    takes_plain_values = True
 
     def __init__(self, **options: Any) -> None:
         loop = asyncio.get_running_loop()
@@ -43,12 +46,10 @@ class Runtime:
         self.calls.append((topic, value, key, partition, timestamp_ms, headers))
         if isinstance(value, Exception):
             raise value
-        record = PendingRecord(self.admission, topic, key, value, 0, 5, headers, loop=asyncio.get_running_loop())
-        self.admission.enter(record, self.now())
-        return record
+        return PendingRecord(self.admission, topic, key, value, 0, 5, headers, loop=asyncio.get_running_loop())
 
-    async def admitted(self, record: Any) -> Any:
-        return await record
+    def usable_runtime(self) -> Any:
+        return self
 
     async def deliver(self) -> None:
         """What a Sender and a broker would do."""
@@ -65,7 +66,8 @@ class Runtime:
 
 async def send(runtime: Runtime, items: Any, *, is_plain: bool = True) -> list[Any]:
     delivering = asyncio.create_task(runtime.deliver())
-    bulk = BulkSend(runtime, "t", runtime.accept, runtime.admitted, is_plain=is_plain)  # type: ignore[arg-type]
+    runtime.takes_plain_values = is_plain
+    bulk = BulkSend(cast(RecordIntake, runtime), "t")
     try:
         return await asyncio.wait_for(bulk.run(items), 10)
     finally:
@@ -128,7 +130,7 @@ async def test_values_are_let_go_when_they_are_in_a_batch() -> None:
     runtime = Runtime()
     value = bytes(1000)
     references = sys.getrefcount(value)
-    bulk = BulkSend(runtime, "t", runtime.accept, runtime.admitted, is_plain=True)  # type: ignore[arg-type]
+    bulk = BulkSend(cast(RecordIntake, runtime), "t")
     sending = bulk.run(value for _ in range(3))
     while sending.send(None) is None:
         pass  # it lets others run; then it waits for the answers
@@ -140,7 +142,8 @@ async def test_values_are_let_go_when_they_are_in_a_batch() -> None:
 @pytest.mark.parametrize("fails", [False, True])
 async def test_outcomes_that_come_all_at_once_are_collected_by_slices(fails: bool) -> None:
     runtime = Runtime(linger_ms=100)
-    bulk = BulkSend(runtime, "t", runtime.accept, runtime.admitted, is_plain=False)  # type: ignore[arg-type]
+    runtime.takes_plain_values = False
+    bulk = BulkSend(cast(RecordIntake, runtime), "t")
     value = KafkaError("serializer") if fails else b""
     sending = asyncio.create_task(bulk.run([b"first", *[value] * 9_999]))
     for _ in range(200):  # a turn for every 64 of them
@@ -158,7 +161,7 @@ async def test_outcomes_that_come_all_at_once_are_collected_by_slices(fails: boo
 
 async def test_slices_have_a_size_in_bytes() -> None:
     runtime = Runtime()
-    bulk = BulkSend(runtime, "t", runtime.accept, runtime.admitted, is_plain=True)  # type: ignore[arg-type]
+    bulk = BulkSend(cast(RecordIntake, runtime), "t")
     tiny = _taker([b"x"] * 100_000)
     lengths = [len(bulk._next_slice(tiny)[0]) for _ in range(10)]
     assert lengths[-1] == LONGEST_SLICE

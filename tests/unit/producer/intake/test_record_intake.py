@@ -8,15 +8,14 @@ from typing import Any, cast
 
 import pytest
 
-from aiokafkapy.errors import InvalidTopicError
+from aiokafkapy.errors import InvalidTopicError, ProducerNotStartedError
 from aiokafkapy.producer.deliveries.delivery import Delivery
-from aiokafkapy.producer.intake.interceptors import ProducerInterceptors
-from aiokafkapy.producer.intake.partitioners import DefaultPartitioner, choose_partition
+from aiokafkapy.producer.intake.partitioners import CallablePartitioner, DefaultPartitioner, choose_partition
+from aiokafkapy.producer.intake.pending_record import PendingRecord
 from aiokafkapy.producer.intake.record_intake import RecordIntake
-from aiokafkapy.producer.records import ProducerRecord
-from aiokafkapy.producer.runtime import ProducerRuntime
 from aiokafkapy.record.murmur2 import partition_for_key
 
+from ..intake_harness import IntakeRuntime, new_intake
 from ..sender_fakes import cluster_of
 
 
@@ -24,133 +23,144 @@ class Topic(StrEnum):
     ORDERS = "orders"
 
 
-@pytest.fixture
-def runtime() -> Any:
-    """A runtime by hand: what an intake needs of it."""
-
-    class Runtime:
-        def __init__(self) -> None:
-            from aiokafkapy.producer.accumulator.record_accumulator import RecordAccumulator
-            from aiokafkapy.producer.config import ProducerConfig
-            from aiokafkapy.producer.intake.admission import Admission
-            from aiokafkapy.producer.producer_metadata import ProducerMetadata
-
-            self.loop = asyncio.get_running_loop()
-            self.now = self.loop.time
-            self.is_bound = True
-            self.metadata = ProducerMetadata()
-            self.metadata.cluster = cluster_of({"orders": [-1] * 6})
-            self.metadata.add("orders", self.now())
-            self.accumulator = RecordAccumulator(ProducerConfig(bootstrap_servers="h:1"))
-            self.admission = Admission(self.loop, self.metadata, self.accumulator, _no_partition, max_block=1.0)
-            self.topics = self.admission.topics
-
-        def end(self) -> None:
-            self.is_bound = False
-            self.admission.close(lambda topic: AssertionError(topic))
-
-    return lambda: cast(ProducerRuntime, Runtime())
-
-
-def _no_partition(*_: Any) -> int:
-    raise AssertionError("nobody waits here")
-
-
-def intake() -> RecordIntake:
-    return RecordIntake(None, None, DefaultPartitioner(), None)
-
-
 def accept(taker: RecordIntake, topic: Any = "orders", key: bytes | None = None) -> Any:
     return taker.accept(topic, b"value", key, None, None, None)
 
 
-async def test_takes_nothing_while_it_is_bound_to_no_runtime(runtime: Any) -> None:
-    taker = intake()
-    assert accept(taker) is None
-    taker.bind(runtime())
+def refuses(taker: RecordIntake) -> bool:
+    with pytest.raises(ProducerNotStartedError):
+        accept(taker)
+    with pytest.raises(ProducerNotStartedError):
+        taker.usable_runtime()
+    return True
+
+
+async def test_takes_nothing_while_it_is_bound_to_no_runtime() -> None:
+    taker, runtime = new_intake(), IntakeRuntime()
+    assert refuses(taker)
+    taker.bind(cast(Any, runtime))
     assert isinstance(accept(taker), Delivery)
+    assert cast(Any, taker.usable_runtime()) is runtime
     taker.unbind()
-    assert accept(taker) is None
+    assert refuses(taker)
 
 
-def test_takes_nothing_where_no_loop_runs(runtime: Any) -> None:
-    taker = intake()
+def test_takes_nothing_where_no_loop_runs() -> None:
+    taker = new_intake()
 
     async def bind() -> None:
-        taker.bind(runtime())
-        assert accept(taker) is not None
+        taker.bind(cast(Any, IntakeRuntime()))
+        assert isinstance(accept(taker), Delivery)
 
     asyncio.run(bind())
-    assert accept(taker) is None
+    assert refuses(taker)
 
     async def elsewhere() -> None:
-        assert accept(taker) is None
+        assert refuses(taker)
 
     asyncio.run(elsewhere())
 
 
-async def test_takes_nothing_once_the_runtime_has_ended(runtime: Any) -> None:
-    taker, life = intake(), runtime()
-    taker.bind(life)
-    assert accept(taker) is not None
-    life.end()
-    assert accept(taker) is None
+async def test_takes_nothing_once_the_runtime_has_ended() -> None:
+    runtime = IntakeRuntime()
+    taker = new_intake(runtime)
+    accept(taker)
+    runtime.end()
+    assert refuses(taker)
 
 
-async def test_interceptors_are_shown_no_record_that_they_would_not_be_told_of(runtime: Any) -> None:
-    """Of a runtime that has ended, as of one whose Sender has crashed, nobody tells them any more."""
-    shown: list[ProducerRecord] = []
+async def test_a_record_whose_partitioner_unbinds_it_still_finds_its_place() -> None:
+    runtime = IntakeRuntime()
 
-    class Watching:
-        def on_send(self, record: ProducerRecord) -> ProducerRecord:
-            shown.append(record)
-            return record
+    def partition(*_: Any) -> int:
+        taker.unbind()
+        return 4
 
-    taker = RecordIntake(None, None, DefaultPartitioner(), ProducerInterceptors([Watching()], lambda *_: None))
-    life = runtime()
-    taker.bind(life)
-    assert accept(taker) is not None
-    assert len(shown) == 1
-    life.end()
-    assert accept(taker) is None
-    assert len(shown) == 1
+    taker = new_intake(runtime, partitioner=CallablePartitioner(partition))
+    assert accept(taker).topic_partition.partition == 4
+    assert refuses(taker)
 
 
-async def test_a_key_goes_where_java_sends_it(runtime: Any) -> None:
-    taker = intake()
-    taker.bind(runtime())
+async def test_a_record_that_cannot_be_appended_is_given_back_without_a_place() -> None:
+    runtime = IntakeRuntime()
+    taker = new_intake(runtime)
+    data = bytearray(b"now")
+    for topic, partition in (("new", None), ("orders", 6)):
+        record = taker.accept(topic, data, None, partition, 5, [("a", b"b")])
+        assert isinstance(record, PendingRecord)
+        data[:] = b"new"
+        assert (record.topic, record.partition, record.timestamp_ms) == (topic, partition, 5)
+        assert (record.value, record.headers, record.is_serialized) == (b"now", (("a", b"b"),), True)
+        data[:] = b"now"
+    assert runtime.admission.waiting == 0
+
+
+async def test_the_partition_is_chosen_once_also_of_a_record_without_room() -> None:
+    asked: list[Any] = []
+
+    def partition(topic: str, key: Any, value: Any, *_: Any) -> int:
+        asked.append(value)
+        return len(asked) % 6
+
+    runtime = IntakeRuntime(buffer_memory=9_000, max_request_size=8_000)
+    taker = new_intake(runtime, partitioner=CallablePartitioner(partition))
+    record: Any = None
+    while not isinstance(record, PendingRecord):
+        record = taker.accept("orders", bytes(2_000), None, None, None, None)
+    assert record.partition == len(asked) % 6
+    runtime.admission.enter(record, runtime.now())
+    assert not record.done()
+    before = len(asked)
+    for batch in runtime.accumulator.incomplete:
+        batch.close()
+        batch.complete(0)
+        runtime.accumulator.deallocate(batch)
+    runtime.admission.on_room()
+    assert record.result().topic_partition.partition == record.partition
+    assert len(asked) == before
+
+
+async def test_tells_whether_code_of_the_users_sees_each_record() -> None:
+    plain = new_intake()
+    assert plain.takes_plain_values
+    assert not plain.shows_each_record
+    assert not new_intake(value_serializer=lambda topic, data: data).takes_plain_values
+    own = new_intake(partitioner=CallablePartitioner(lambda *_: 0))
+    assert own.shows_each_record
+    assert not own.takes_plain_values
+
+
+async def test_a_key_goes_where_java_sends_it() -> None:
+    taker = new_intake(IntakeRuntime())
     for key in (b"", b"a", bytearray(b"ab"), memoryview(b"abc"), b"abcdefgh"):
         assert accept(taker, key=cast(bytes, key)).topic_partition == ("orders", partition_for_key(key, 6))
 
 
-async def test_a_new_view_of_the_cluster_counts_from_the_next_record_on(runtime: Any) -> None:
-    taker, life = intake(), runtime()
-    taker.bind(life)
+async def test_a_new_view_of_the_cluster_counts_from_the_next_record_on() -> None:
+    life = IntakeRuntime()
+    taker = new_intake(life)
     key = next(key for key in map(b"%d".__mod__, range(100)) if partition_for_key(key, 60) >= 6)
     assert accept(taker, key=key).topic_partition.partition == partition_for_key(key, 6)
-    life.metadata.cluster = cluster_of({"orders": [-1] * 60})
-    life.admission.on_metadata_update()
+    life.learn({"orders": 60})
     assert accept(taker, key=key).topic_partition.partition == partition_for_key(key, 60)
 
 
-async def test_a_topic_may_be_a_member_of_an_enum(runtime: Any) -> None:
-    taker = intake()
-    taker.bind(runtime())
+async def test_a_topic_may_be_a_member_of_an_enum() -> None:
+    taker = new_intake(IntakeRuntime())
     delivery = accept(taker, Topic.ORDERS)
     assert type(delivery.topic_partition.topic) is str
     assert delivery.topic_partition.topic == "orders"
 
 
-async def test_a_topic_that_is_none_is_refused(runtime: Any) -> None:
-    taker = intake()
-    taker.bind(runtime())
+async def test_a_topic_that_is_none_is_refused() -> None:
+    taker = new_intake(IntakeRuntime())
     for topic in ("", None, 1, b"orders", [], ".."):
         with pytest.raises(InvalidTopicError, match="name of a topic"):
             accept(taker, topic)
 
 
-async def test_asks_the_clock_where_a_batch_is_opened_and_renews_the_topic_there(runtime: Any) -> None:
-    taker, life = intake(), runtime()
+async def test_asks_the_clock_where_a_batch_is_opened_and_renews_the_topic_there() -> None:
+    life = IntakeRuntime()
     asked: list[float] = []
     at = 1000.0
 
@@ -158,8 +168,8 @@ async def test_asks_the_clock_where_a_batch_is_opened_and_renews_the_topic_there
         asked.append(at)
         return at
 
-    life.now = now
-    taker.bind(life)
+    life.now = now  # type: ignore[method-assign]
+    taker = new_intake(life)
     for _ in range(1000):
         taker.accept("orders", b"value", None, 0, None, None)
     before = len(asked)
@@ -170,9 +180,8 @@ async def test_asks_the_clock_where_a_batch_is_opened_and_renews_the_topic_there
     assert life.metadata.retain_topic("orders", False, at + 0.9 * life.metadata.max_idle)
 
 
-async def test_counts_what_it_took(runtime: Any) -> None:
-    taker = intake()
-    taker.bind(runtime())
+async def test_counts_what_it_took() -> None:
+    taker = new_intake(IntakeRuntime())
     accept(taker)
     taker.accept("orders", None, b"key", None, None, None)
     assert taker.unyielded == 100 + len(b"value") + 100  # tiny ones take their time too

@@ -1,0 +1,11 @@
+# Types of intercepted_intake.py for its compiled form. See there for what they mean.
+
+from aiokafkapy.producer.intake.record_intake cimport RecordIntake
+
+
+cdef class InterceptedIntake(RecordIntake):
+    cdef object _interceptors
+
+    cpdef object accept(
+        self, object topic, object value, object key, object partition, object timestamp_ms, object headers
+    )

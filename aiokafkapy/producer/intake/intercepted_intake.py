@@ -1,0 +1,67 @@
+"""``InterceptedIntake``: a ``RecordIntake`` whose records pass interceptors first.
+
+Owns the order of the two: a record is shown to the chain, accepted as the chain leaves it, and its outcome told to the
+chain. It knows neither what an interceptor does nor how a record is accepted. Kafka's counterpart is
+``KafkaProducer.send``, which calls ``doSend`` with what its interceptors leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...errors import KafkaError
+from ..deliveries.delivery import Delivery
+from ..records import ProducerRecord
+from .arguments import materialized
+from .interceptors import ProducerInterceptors
+from .partitioners import Partitioner
+from .pending_record import PendingRecord
+from .record_intake import RecordIntake
+from .serializers import SyncSerializer
+
+__all__ = ["InterceptedIntake"]
+
+
+class InterceptedIntake(RecordIntake):
+    """An intake with ``interceptors`` before it."""
+
+    __slots__ = ("_interceptors",)
+
+    def __init__(
+        self,
+        key_serializer: SyncSerializer | None,
+        value_serializer: SyncSerializer | None,
+        partitioner: Partitioner,
+        why_unusable: Callable[[], KafkaError],
+        interceptors: ProducerInterceptors,
+    ) -> None:
+        RecordIntake.__init__(self, key_serializer, value_serializer, partitioner, why_unusable)
+        self._interceptors = interceptors
+
+    @property
+    def shows_each_record(self) -> bool:
+        """True: the interceptors are shown every record."""
+        return True
+
+    def accept(
+        self, topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any
+    ) -> Delivery | PendingRecord:
+        """As ``RecordIntake.accept``, with the chain called before, and told of the outcome."""
+        self.usable_runtime()  # no interceptor sees what is not sent for the producer's sake
+        interceptors = self._interceptors
+        if headers is not None:
+            headers = materialized(topic, headers)
+        record = interceptors.on_send(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
+        headers = record.headers
+        try:
+            if headers is not None:
+                headers = materialized(record.topic, headers)
+            accepted = RecordIntake.accept(
+                self, record.topic, record.value, record.key, record.partition, record.timestamp_ms, headers
+            )
+        except Exception as error:
+            interceptors.on_acknowledgement(None, error, headers)
+            raise
+        interceptors.watch(accepted, headers)
+        return accepted

@@ -1,0 +1,68 @@
+"""A runtime by hand: what an intake needs of one, without a network or a Sender."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+from aiokafkapy.errors import KafkaError, ProducerNotStartedError
+from aiokafkapy.producer.accumulator.record_accumulator import RecordAccumulator
+from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.producer.intake.admission import Admission
+from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
+from aiokafkapy.producer.intake.record_intake import RecordIntake
+from aiokafkapy.producer.producer_metadata import ProducerMetadata
+from aiokafkapy.producer.runtime import ProducerRuntime
+
+from .sender_fakes import cluster_of
+
+__all__ = ["IntakeRuntime", "new_intake", "not_started"]
+
+
+class IntakeRuntime:
+    """Bound to the running loop; its cluster has the topic ``orders``, with six partitions."""
+
+    def __init__(self, partitioner: Any = None, **options: Any) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.now = self.loop.time
+        self.is_bound = True
+        self.metadata = ProducerMetadata()
+        self.metadata.cluster = cluster_of({"orders": [-1] * 6})
+        self.metadata.add("orders", self.now())
+        self.accumulator = RecordAccumulator(ProducerConfig(bootstrap_servers="h:1", **options))
+        self.admission = Admission(
+            self.loop, self.metadata, self.accumulator, partitioner or DefaultPartitioner(), max_block=1.0
+        )
+        self.accumulator.on_room = self.admission.on_room
+        self.topics = self.admission.topics
+
+    def learn(self, topics: dict[str, int]) -> None:
+        """Metadata arrives: topics, and how many partitions they have."""
+        self.metadata.cluster = cluster_of({topic: [-1] * count for topic, count in topics.items()})
+        self.admission.on_metadata_update()
+
+    def end(self) -> None:
+        """What a runtime does that comes to its end."""
+        self.is_bound = False
+        self.admission.close(lambda topic: KafkaError(topic))
+
+    def values(self, topic: str = "orders") -> list[bytes | None]:
+        """What was appended, batch by batch."""
+        batches = [batch for batch in self.accumulator.incomplete if batch.topic_partition.topic == topic]
+        return [value for batch in batches for _, _, value, _ in batch.builder.records()]
+
+
+def not_started() -> KafkaError:
+    """Why an intake cannot be used, in these tests."""
+    return ProducerNotStartedError("not started")
+
+
+def new_intake(runtime: IntakeRuntime | None = None, **given: Any) -> RecordIntake:
+    """An intake, bound to ``runtime`` where there is one."""
+    intake = RecordIntake(
+        given.get("key_serializer"), given.get("value_serializer"), given.get("partitioner", DefaultPartitioner()),
+        not_started,
+    )  # fmt: skip
+    if runtime is not None:
+        intake.bind(cast(ProducerRuntime, runtime))
+    return intake
