@@ -216,7 +216,7 @@ class ProducerConfig(ClientConfig):
         values = dict(values)
         if "acks" in values:
             acks = str(values["acks"]).strip().lower()
-            # Text for what is none of these, so that True is not taken for 1.
+            # Anything else becomes text, so that True is not taken for 1.
             values["acks"] = {"-1": "all", "all": "all", "0": 0, "1": 1}.get(acks, str(values["acks"]))
         if values.get("compression_type", "") is None:
             values["compression_type"] = "none"
@@ -269,7 +269,7 @@ _IDEMPOTENCE_OPTIONS: Final = ("acks", "retries", "max_in_flight_requests_per_co
 
 
 def _idempotence_conflict(values: dict[str, Any]) -> str | None:
-    """What among ``values`` idempotence cannot live with, and what to write instead; None when all is well."""
+    """The value that contradicts idempotence, with what to write instead; None without one."""
     acks = values.get("acks", "all")
     if acks in (0, 1):
         return f"acks={acks}: write acks='all'"
@@ -305,7 +305,7 @@ def _as_int(value: Any) -> int | None:
 def make_config(
     bootstrap_servers: str | Sequence[str] | None, config: ProducerConfig | None, options: dict[str, Any]
 ) -> ProducerConfig:
-    """What ``KafkaProducer(...)`` was given, as one configuration. Raises ConfigurationError for both forms at once."""
+    """The configuration that ``KafkaProducer(...)`` was given. Raises ConfigurationError when both forms were."""
     given = {name: value for name, value in options.items() if value is not None or name == "linger_ms"}
     if bootstrap_servers is not None:
         given["bootstrap_servers"] = bootstrap_servers

@@ -1,7 +1,7 @@
-"""What a fork does to producers: the child's copies are of no use, and must not touch what they share with the parent.
+"""Producers and forks: the child's copies are of no use, and must not touch what they share with the parent.
 
-Owns the list of started producers, to be told in a child, and there what was inherited. Java has no counterpart: a JVM
-does not fork. A producer that was not started is not concerned; one can be made before a fork and started after it.
+Owns the list of started producers, which are told in the child, and there what they inherited. Java has no counterpart:
+a JVM does not fork. A producer that is not started is not affected: it may be made before a fork and started after it.
 
 Rule: the child's copy of a socket and of the loop's poller are the parent's own: closing or unregistering them there
 would break the parent's connections. So they are kept for ever, and never looked at.
@@ -17,7 +17,7 @@ __all__ = ["ForkAware", "forget", "watch"]
 
 
 class ForkAware(Protocol):
-    """Somebody who has to know."""
+    """A producer, as seen from here."""
 
     def _forked(self) -> object:
         """This is the child; return what must be kept alive, and untouched."""

@@ -1,12 +1,11 @@
-"""What the producer measures: Kafka's metric names, and the numbers behind them.
+"""The producer's measurements: Kafka's metric names, and the numbers behind them.
 
 Kafka's counterparts are ``SenderMetricsRegistry``, ``Sensor``, ``Rate`` and ``Avg``. It knows no clock: ``now`` is an
-argument. Whoever exports metrics (Prometheus, OpenTelemetry) reads ``KafkaProducer.metrics()`` and needs nothing else.
+argument. An exporter (Prometheus, OpenTelemetry) reads ``KafkaProducer.metrics()`` and needs nothing else.
 
-Rules: nothing is recorded per record, only per batch, request and wake-up, and what is recorded there is one tuple; the
-arithmetic is done when somebody looks, or when many have gathered. So measuring costs nothing that shows. Averages,
-maxima and rates look at the last one to two windows of 30 s, as Kafka's do; totals count from the start. Durations are
-in milliseconds, because Kafka's are.
+Rules: nothing is recorded per record, only per batch, request and wake-up, where it is one tuple each; the arithmetic
+is done when metrics are read, or when many tuples have gathered. Averages, maxima and rates look at the last one to two
+windows of 30 s, as Kafka's do; totals count from the start. Durations are in milliseconds, because Kafka's are.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ class SenderMetrics:
     )
 
     def __init__(self, now: float) -> None:
-        # What was recorded and is not in the numbers below yet
+        # Samples that are not in the numbers below yet
         self._batches: list[tuple[int, int, int, float, float]] = []
         self._requests: list[tuple[int, float]] = []
         self._responses: list[tuple[float, int, float]] = []

@@ -1,7 +1,7 @@
-"""The keyword options of `KafkaProducer(...)`, for type checkers and editors: a misspelling is an error there.
+"""The keyword options of ``KafkaProducer(...)``, for type checkers and editors, which then find misspellings.
 
-Owns names and types only, and is imported by nothing at run time; `ProducerConfig` checks values, has the defaults, and
-says what each option means. A test holds the two equal. Java has no counterpart: its options are strings in a map.
+Owns names and types only, and is imported by nothing at run time; ``ProducerConfig`` checks values, has the defaults,
+and says what each option means. A test holds the two equal. Java has no counterpart: its options are strings in a map.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["ProducerKeywords", "ProducerOptions"]
 
 
 class ProducerOptions(TypedDict, total=False):
-    """Every field of `ProducerConfig` but those that `KafkaProducer` names itself."""
+    """Every field of ``ProducerConfig`` but those that ``KafkaProducer`` names itself."""
 
     # ClientConfig
     client_id: str
@@ -115,7 +115,7 @@ class ProducerOptions(TypedDict, total=False):
 
 
 class ProducerKeywords(ProducerOptions, total=False):
-    """With the two that `KafkaProducer` names itself: for those who pass all on to it."""
+    """With the two that ``KafkaProducer`` names itself: for functions that pass all of them on."""
 
     key_serializer: Any
     value_serializer: Any

@@ -130,9 +130,9 @@ class KafkaProducer(RecordSender[K, V]):
         timeout = timeout_of("close", timeout)
         life = self._life
         if life.state in (ProducerState.FORKED, ProducerState.CLOSED):
-            return  # of a forked one nothing belongs to this process
+            return  # in the child of a fork it owns nothing
         runtime = life.runtime
-        # What lived on a loop that is closed has ended with it.
+        # A runtime ends with its loop.
         is_alive = runtime is not None and not runtime.loop.is_closed()
         if runtime is not None and is_alive and runtime.loop is not _get_running_loop():
             raise WrongEventLoopError("close() was called on another event loop than start()")
@@ -335,13 +335,13 @@ class KafkaProducer(RecordSender[K, V]):
 
 @cache
 def _say_form() -> None:
-    """Once a process, for whoever wonders about the speed."""
+    """Once a process: the form explains the speed."""
     if not compiled:
         _logger.debug("core.interpreted", hint="with a C compiler at hand, install aiokafkapy anew")
 
 
 def _new_intake(config: ProducerConfig, interceptors: ProducerInterceptors, life: Lifecycle[Any]) -> RecordIntake:
-    """What is done to a record, as configured."""
+    """The intake for a configuration."""
     serializers = prepare(config.key_serializer), prepare(config.value_serializer)
     partitioner = partitioner_for(config.partitioner, config.partitioner_ignore_keys)
     if interceptors:

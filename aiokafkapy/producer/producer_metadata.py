@@ -4,8 +4,8 @@ Kafka's counterpart is ``ProducerMetadata``. It owns which topics are in use and
 back-off, leader epochs) is ``cluster.metadata``'s. It knows no clock: ``now`` is an argument.
 
 Rules: a topic is kept for ``metadata_max_idle_ms`` after its last use; a *new* topic, one that no answer has named yet,
-is kept whatever its age and asked for at once, alone (a partial update). A topic that nobody waits for any more and
-that was never found is forgotten, so that one misspelt name does not make us ask for five minutes.
+is kept whatever its age and asked for at once, alone (a partial update). A topic that was never found is forgotten when
+no record waits for it any more, so that a misspelt name is not asked for during five minutes.
 """
 
 from __future__ import annotations
@@ -106,12 +106,12 @@ class ProducerMetadata(Metadata):
 
     def update(self, request_version: int, response: Any, is_partial: bool, now: float) -> None:
         """As ``Metadata.update``; topics that the answer names, even with an error, are new no longer."""
-        # An error asks for a full update, so whatever becomes of the topic is seen there. After the super call would be
+        # An error asks for a full update, which shows the topic's further fate. After the super call would be
         # too late: the listeners must find the topics settled.
         answer = MetadataAnswer.of(response)
         self._new_topics.difference_update(answer.topics, answer.errors)
         super().update(request_version, answer, is_partial, now)
         if not self.need_partial_update and not self._new_topics <= self._apart.names:
-            # The answer left a topic out, without an error for it either. Nobody else would ask again.
+            # The answer left a topic out, without an error for it either. Nothing else would ask again.
             self.need_partial_update = True
             self._tell_request()

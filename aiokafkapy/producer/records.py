@@ -1,4 +1,4 @@
-"""What goes in and what comes back: ``ProducerRecord`` and ``RecordMetadata``.
+"""The record that goes in and the metadata that comes back: ``ProducerRecord`` and ``RecordMetadata``.
 
 Both are plain values: they know nothing of batches, clocks or brokers. Kafka's counterparts have the same names in
 ``org.apache.kafka.clients.producer``.
@@ -20,14 +20,14 @@ from ..common import NO_TIMESTAMP, TopicPartition
 __all__ = ["INVALID_OFFSET", "HeadersLike", "ProducerRecord", "RecordMetadata", "Timestamp"]
 
 HeadersLike: TypeAlias = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
-"""What a record's headers may be when they are given: pairs in any iterable, which is read once, or a mapping."""
+"""A record's headers: pairs in any iterable, which is read once, or a mapping."""
 Timestamp: TypeAlias = int | datetime
-"""What a record's time may be when it is given: milliseconds since 1970, or a datetime; one without a time zone is
-local time, as its own ``timestamp()`` has it. Not before 1970, as in Java.
+"""A record's time stamp: milliseconds since 1970, or a datetime; one without a time zone is local time, as its own
+``timestamp()`` has it. Not before 1970, as in Java.
 """
 
 INVALID_OFFSET = -1
-"""The offset of a record whose offset no broker told us."""
+"""The offset of a record when no broker told it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ Owns the parts (metadata, network client, accumulator, Sender, admission), their
 what happens when the Sender dies. ``KafkaProducer`` is the face before it; it knows nothing of calls' arguments or
 serializers. Nothing in here refers to the ``KafkaProducer``, so that one dropped without ``close()`` is noticed.
 
-Rules: whatever was accepted has an outcome when ``close()`` returns, and no task, timer or socket is left; the deadline
+Rules: every accepted record has an outcome when ``close()`` returns, and no task, timer or socket is left; the deadline
 holds, whatever the brokers do; being cancelled while closing means closing at once.
 
 Events: ``producer.closed`` (info; delivered, failed), ``producer.crashed`` (error; records, waiting, error),
@@ -152,7 +152,7 @@ class ProducerRuntime:
     # --- flush and close ---
 
     async def flush(self, deadline: float) -> None:
-        """Wait until all that was called in by now has its outcome; raises FlushTimeoutError at ``deadline``."""
+        """Wait until every record sent before this call has its outcome; raises FlushTimeoutError at ``deadline``."""
         waiting = self.admission.snapshot()
         for start in range(0, len(waiting), WAITED_AT_ONCE):
             # They are not part of a batch yet; wait() cancels nothing.
@@ -182,7 +182,7 @@ class ProducerRuntime:
         except FlushTimeoutError:
             elapsed = self.loop.time() - started
             _logger.warning("producer.close_timed_out", pending=self.describe_pending(), seconds=round(elapsed, 3))
-            await asyncio.sleep(0)  # to end the wait for thousands takes its time, and so does to fail them
+            await asyncio.sleep(0)  # ending the wait of thousands takes time, and so does failing them
         finally:
             self.abort(partial(self._close_error, self.loop.time() - started))
         await self.client.close()
@@ -191,7 +191,7 @@ class ProducerRuntime:
         _logger.info("producer.closed", delivered=self.accumulator.delivered, failed=self.accumulator.failed)
 
     def abort(self, make_error: Callable[[TopicPartition | str, int], KafkaError] | None = None) -> None:
-        """End everything now, without waiting: what is pending fails, connections are cut. May be called again."""
+        """End everything now, without waiting: pending records fail, connections are cut. May be called again."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -246,7 +246,7 @@ class ProducerRuntime:
     def _on_cluster(self, cluster_id: str) -> None:
         before, self._cluster_id = self._cluster_id, cluster_id
         if before is not None:
-            # By way of the bootstrap addresses, so it is where the user wants us; but it did not give us our id.
+            # The bootstrap addresses lead there, so the user wants it; but our producer id is another cluster's.
             _logger.warning("producer.cluster_changed", before=before, now=cluster_id)
             if self.transaction_manager is not None:
                 self.transaction_manager.request_new_producer_id()
@@ -335,6 +335,6 @@ def _resolve(future: asyncio.Future[None]) -> None:
 
 
 def _retrieve(task: asyncio.Task[None]) -> None:
-    """The Sender's error was handled in ``on_crash``: asyncio need not report it again."""
+    """The Sender's error was handled by ``on_crash``: asyncio need not report it again."""
     if not task.cancelled():
         task.exception()

@@ -1,10 +1,10 @@
-"""The states of a producer, as a table, and what each of them means to whoever wants to use it.
+"""The states of a producer, as a table, the life of one producer through them, and the error of each for a call.
 
-It knows nothing of the parts. Java's ``KafkaProducer`` has no states but "closed"; it lives in
-one process and on no event loop.
+It knows nothing of the parts. Java's ``KafkaProducer`` has no states but "closed"; it lives in one process and on no
+event loop.
 
 Rule: NEW comes back after a ``start()`` that failed; CLOSED and FORKED are final. CRASHED is not in the table: it is
-what RUNNING is called when the Sender has died.
+the name of RUNNING once the Sender has died.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Crashable(Protocol):
 
     @property
     def crash(self) -> KafkaError | None:
-        """What its Sender died of."""
+        """The error that its Sender died of."""
 
 
 R = TypeVar("R", bound=Crashable)
@@ -105,7 +105,7 @@ class Lifecycle(Generic[R]):
 
 
 def why_unusable(state: ProducerState, crash: KafkaError | None) -> KafkaError:
-    """Why a producer cannot be used here and now; ``crash`` is what its Sender died of."""
+    """Why a producer cannot be used here and now; ``crash`` is the error that its Sender died of."""
     if state is _S.FORKED:
         return ForkedProducerError(
             f"this producer was started before the fork of process {os.getpid()}: make and start one in each process"

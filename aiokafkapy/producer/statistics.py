@@ -43,7 +43,7 @@ class ProducerStatistics:
     nodes: tuple[Node, ...] = ()
     """The brokers that metadata names."""
     connected_nodes: tuple[int, ...] = ()
-    """The ids of those we are connected to."""
+    """The ids of the brokers that have a connection."""
     in_flight: Mapping[int, int] = field(default_factory=dict)
     """Requests in flight by node id."""
     in_flight_batches: int = 0
@@ -67,9 +67,9 @@ class ProducerHealth:
     connected_brokers: int = 0
     known_brokers: int = 0
     seconds_since_success: float | None = None
-    """Since a batch was delivered last; None when none was."""
+    """Since the last batch was delivered; None before the first."""
     oldest_record_age: float = 0.0
-    """Of the records without an outcome; 0 when there is none."""
+    """Seconds that the oldest record without an outcome has waited; 0 without one."""
     buffered_fraction: float = 0.0
     """How full ``buffer_memory`` is, 0 to 1."""
     last_error: str | None = None

@@ -1,7 +1,7 @@
-"""Who we are to the brokers, and which sequence comes next: the idempotent half of Kafka's ``TransactionManager``.
+"""The producer's identity and the next sequences: the idempotent half of Kafka's ``TransactionManager``.
 
 It owns the producer id and epoch, and per partition (Kafka's ``TxnPartitionMap`` and ``TxnPartitionEntry``) the next
-sequence number, what was acknowledged last, and the batches that have a sequence and no outcome yet, on the wire or
+sequence number, the last one acknowledged, and the batches that have a sequence and no outcome yet, on the wire or
 waiting to be sent again. It knows no sockets and no clock (``now`` is an argument); the accumulator asks it at drain,
 the Sender tells it outcomes. Transactions will add their states to the table and their requests here.
 
@@ -11,13 +11,14 @@ Rules, KIP-98 and KIP-360:
 * A gap can only be left by a batch that was given a sequence. An expired one that may be on a broker makes its
   partition *unresolved*: nothing new is drained until the batches in flight have answered. Then either all is well, or
 * the epoch is bumped. Only the partition that asked is renumbered, and only once none of its batches is on the wire
-  and the first of them is not in doubt (a broker that has it would take it again under another number): it is sent
-  again as it is until a broker has said. What stands behind it cannot be on a broker without it. So what is renumbered
-  was refused. Java renumbers at once. Other partitions finish with the old epoch, and take the new one when empty.
+  and the first of them is not in doubt (a broker that has it would take it again under another number): a batch in
+  doubt is sent again unchanged until a broker tells. The batches behind it cannot be on a broker without it, so only
+  refused batches are renumbered. Java renumbers at once. Other partitions finish with the old epoch, and take the new
+  one when they are empty.
 * A retried batch is sent only as the first of its partition's in-flight batches; that keeps order.
 * Until a partition has acknowledged something of this identity, one batch at a time is in flight there. A broker that
-  knows nothing of a producer takes any sequence: had the first batch been refused (by one that was not the leader yet)
-  and the second been taken, the first could never be written any more. Java sends five, and loses it.
+  knows nothing of a producer takes any sequence: if the first batch were refused (by a broker that is not the leader
+  yet) and the second taken, the first could never be written. Java sends five, and loses it.
 """
 
 from __future__ import annotations
@@ -99,7 +100,7 @@ NO_IDENTITY: Final = ProducerIdAndEpoch(NO_PRODUCER_ID, NO_PRODUCER_EPOCH)
 
 
 class SequencedBatch(Protocol):
-    """What is asked of a ProducerBatch here."""
+    """The part of ``ProducerBatch`` that is used here."""
 
     topic_partition: TopicPartition
     record_count: int
@@ -237,7 +238,7 @@ class TransactionManager:
         return delay
 
     def reset_sequences(self) -> None:
-        """Forget all sequences: every batch was aborted, and what comes next has another producer id."""
+        """Forget all sequences: every batch was aborted, and the next ones get another producer id."""
         self._partitions.clear()
         self._partitions_to_rewrite.clear()
         self._unresolved.clear()
@@ -255,12 +256,11 @@ class TransactionManager:
             return False
         if not first.has_sequence:
             # A new epoch starts at 0, so it must not overtake batches of the old one; nor may anything overtake the
-            # first batch, see the rules; and while it is not known what became of a batch, nobody knows which sequence
-            # comes next.
+            # first batch, see the rules; and while a batch's outcome is unknown, so is the next sequence.
             if entry.in_flight and (entry.last_acked_sequence == NO_LAST_ACKED_SEQUENCE or not self._is_current(entry)):
                 return True
             return bool(self._unresolved) and topic_partition in self._unresolved
-        # A retry: only as the first of those in flight, which keeps order and so brings the number in flight to one.
+        # A retry: only as the first of those in flight, which keeps order and brings the number in flight to one.
         return bool(entry.in_flight) and entry.in_flight[0].base_sequence != first.base_sequence
 
     def stamp(self, batch: SequencedBatch) -> None:
@@ -340,15 +340,15 @@ class TransactionManager:
     def request_new_producer_id(self) -> None:
         """Ask for another id soon, and renumber all partitions: the brokers are another cluster's now.
 
-        There our id may be somebody else's, and what we write would be taken for a repetition of what they wrote.
+        There our id may be another producer's, and our batches would be taken for repetitions of its own.
         """
         self._is_foreign = True
 
     def bump_epoch_if_needed(self, is_on_the_wire: Callable[[TopicPartition], bool]) -> bool:
         """Bump the epoch once nothing of the partitions that asked is on the wire, or first and in doubt; True if so.
 
-        A used-up epoch drops the producer id instead, as does one of another cluster; the partitions are renumbered
-        when the new id comes.
+        When the epoch is used up, or the id is another cluster's, the producer id is dropped instead; the partitions
+        are renumbered when the new id comes.
         """
         if self._is_foreign:
             self._partitions_to_rewrite.update(self._partitions)
@@ -374,8 +374,8 @@ class TransactionManager:
         """True when the batch may be sent again after the error ``code``; may ask for an epoch bump as KIP-360 says."""
         topic_partition = batch.topic_partition
         if code == UnknownProducerIdError.code:
-            # The broker lost our state. -1: the partition was moving while it answered, so ask again. Renumbered ones
-            # get this answer for what they were before. Otherwise begin again with a new epoch.
+            # The broker lost our state. -1: the partition was moving while it answered, so ask again. Renumbered
+            # batches get this answer for their old numbers. Otherwise begin again with a new epoch.
             if log_start_offset != NO_OFFSET and not batch.sequence_has_been_reset:
                 self.request_epoch_bump(topic_partition)
             return True
@@ -468,7 +468,7 @@ class TxnPartitionEntry:
                 return
 
     def is_next_sequence(self, sequence: int) -> bool:
-        """True when ``sequence`` directly follows what was acknowledged last."""
+        """True when ``sequence`` directly follows the last one acknowledged."""
         if self.last_acked_sequence == NO_LAST_ACKED_SEQUENCE:
             return sequence == 0
         return sequence == increment_sequence(self.last_acked_sequence, 1)

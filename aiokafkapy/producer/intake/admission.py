@@ -1,21 +1,21 @@
-"""Records that were called in but cannot be appended yet, in call order.
+"""``Admission``: the records that cannot be appended yet, in call order.
 
 A record may have to wait for three things: its serializer (an async one), metadata of its topic, room in the buffer.
-Here is the queue in front of the accumulator that keeps its place meanwhile. It knows no sockets and no serializers: it
-is woken when metadata changes, and told when a record is serialized. Java has no such class: there each calling thread
-waits by itself, in ``waitOnMetadata`` and in ``BufferPool.allocate``.
+This queue in front of the accumulator keeps its place meanwhile. It knows no sockets and no serializers: it is woken
+when metadata changes, and told when a record is serialized. Java has no such class: there each calling thread waits by
+itself, in ``waitOnMetadata`` and in ``BufferPool.allocate``.
 
 Rules:
 
 * Nothing overtakes: while records of a topic wait here, every later record of that topic waits behind them. Records
-  for a partition that does not exist (yet) wait by themselves, so that they hold up nobody else.
+  for a partition that does not exist (yet) wait by themselves, so that they hold up no others.
 * A record for which there is no room moves on to the accumulator's line, first in, first out for all topics; the
   accumulator calls ``on_room`` when memory came back.
 * The partition is chosen once for each record, when its turn has come.
 * A record that was cancelled before it was accepted is never sent, and what waited behind it moves up.
 * Every record is gone after ``max_block_ms``, with an error that names the cause. One timer serves all.
-* Whatever is wrong with a record, or raised by the user's partitioner for it, is its own error: the callers are the
-  network's callbacks and the Sender, which must go on.
+* An error of a record, or of the user's partitioner for it, is raised where the record is awaited: the callers here are
+  the network's callbacks and the Sender, which must go on.
 * A large queue is let in by slices, so that the event loop is never held long.
 """
 
@@ -75,14 +75,14 @@ class Admission:
         self._appender = accumulator.appender
         self._partitioner = partitioner
         self._max_block = max_block
-        # Every topic in use; the fast path looks here first. The view that they are from.
+        # Every topic in use, where the fast path looks first; and the view of the cluster that their counts are from
         self.topics: dict[str, TopicState] = {}
         self._cluster: Cluster | None = None
         # Queues of records for partitions that do not exist; in their topic's queue they would hold it up.
         self._missing_partitions: dict[TopicPartition, TopicState] = {}
         # The states that have a queue.
         self._queues: dict[TopicState, None] = {}
-        # All that wait, here or in the line for room: oldest first, hence also in order of deadline.
+        # All records that wait, here or in the line for room: oldest first, hence also in order of deadline.
         self._by_deadline: OrderedDict[PendingRecord, None] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
         self._pump_handle: asyncio.Handle | None = None
@@ -104,7 +104,7 @@ class Admission:
         return state
 
     def enter(self, record: PendingRecord, now: float) -> None:
-        """Take a place in the queue; what can be appended at once is. The record is settled in the end, always."""
+        """Give a record its place in the queue; it is appended at once if it can be, and always settled in the end."""
         record.deadline = now + self._max_block
         self._by_deadline[record] = None
         state = self._queue_for(record, now)
@@ -139,13 +139,13 @@ class Admission:
         return len(self._by_deadline)
 
     def snapshot(self) -> list[PendingRecord]:
-        """Those that wait now."""
+        """The records that wait now."""
         return list(self._by_deadline)
 
     # --- told by others ---
 
     def on_metadata_update(self) -> None:
-        """Metadata changed, failed, or cannot be had: let in, or refuse, whoever waited for it."""
+        """Metadata changed, failed, or cannot be had: let in, or refuse, the records that waited for it."""
         if self._cluster is not self._metadata.cluster:
             self._cluster = self._metadata.cluster
             for state in self.topics.values():
@@ -185,7 +185,7 @@ class Admission:
         self._drop(record)
 
     def close(self, make_error: Callable[[str], BaseException]) -> int:
-        """Refuse everybody who still waits, with an error for their topic; returns how many that were."""
+        """Refuse all records that still wait, each with an error for its topic; returns their number."""
         refused = self.snapshot()
         self._by_deadline.clear()
         for state in self._queues:
@@ -211,7 +211,7 @@ class Admission:
     def _on_timer(self) -> None:
         self._timer = None
         now = self._loop.time()
-        # A slice; the rest at the next turns, for their time is over already.
+        # One slice; the others follow in the next turns, for their time is over already.
         for record in list(islice(self._by_deadline, SLICE // COST_OF_ERROR)):
             if record.deadline > now:
                 break
@@ -364,7 +364,7 @@ class Admission:
         )
 
     def _drop(self, record: PendingRecord) -> None:
-        """A settled record leaves its queue or the line for room; what stood behind it moves up."""
+        """A settled record leaves its queue or the line for room; the records behind it move up."""
         self.settled(record)
         if self._appender.leave(record):
             self.on_room()
@@ -372,7 +372,7 @@ class Admission:
             self._pump_if_first(record, self._loop.time())
 
     def _give_up_topic(self, record: PendingRecord) -> None:
-        """Stop asking for a topic that was not found once the last who waited for it has gone."""
+        """Stop asking for a topic that was not found once the last record that waited for it is gone."""
         state = self.topics.get(record.topic)
         if state is not None and not state.waiting and not state.partition_count:
             del self.topics[record.topic]

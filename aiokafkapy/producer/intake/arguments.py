@@ -1,11 +1,11 @@
-"""What a caller may pass: checked where it comes in, alike in the compiled and the interpreted form.
+"""The callers' arguments, checked where they come in, alike in the compiled and the interpreted form.
 
 Owns the rules for topics, partitions, time stamps, headers, keys, values and timeouts, and the words in which they are
 refused. It knows no producer and no state. Kafka's counterpart is ``ProducerRecord``, whose constructor checks.
 
 Rules:
 
-* What is wrong is raised at the call, for that record: TypeError for a type and ValueError for a range, each naming
+* A wrong argument raises at the call, for that record: TypeError for a type and ValueError for a range, each naming
   topic and argument; InvalidTopicError for a topic; SerializationError for a key, value or header.
 * A bool is no number. Everything else that has ``__index__`` is an int: NumPy's integers, for example.
 * An iterator of headers is read once; headers go on as a tuple of plain pairs, so that nothing runs a caller's code
@@ -45,9 +45,9 @@ __all__ = [
 
 MAX_PARTITION: Final = 2**31 - 1
 MAX_TIMESTAMP: Final = 2**63 - 1
-"""What the protocol has room for."""
+"""The largest that the protocol has room for."""
 SHOWN_BITS: Final = 128
-"""A number of more bits is not written out: Python refuses to for the longest."""
+"""A number of more bits is not written out: for the longest Python refuses to."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -60,7 +60,7 @@ class EarlyTime(int):
 
 
 def topic_name(topic: Any) -> str:
-    """The topic's name as a plain str, of an enum's member for example. Raises InvalidTopicError for any other."""
+    """The topic's name as a plain str, of an enum's member for example. Raises InvalidTopicError for anything else."""
     if not isinstance(topic, str):
         raise InvalidTopicError(f"the name of a topic is a {type(topic).__name__}, not a str")
     name = topic if type(topic) is str else str.__str__(topic)
@@ -69,7 +69,7 @@ def topic_name(topic: Any) -> str:
 
 
 def partition_of(topic: Any, partition: Any) -> int:
-    """A partition's number that is not None."""
+    """The number of a partition that is not None."""
     number = plain_number(partition)
     if number < 0 or number > MAX_PARTITION:
         given = partition if type(partition) is int else _integer_of(topic, "partition", partition, "an int")
@@ -82,7 +82,7 @@ def partition_of(topic: Any, partition: Any) -> int:
 
 
 def chosen_partition(topic: str, chosen: Any, count: int) -> int | None:
-    """What a partitioner chose of the topic's ``count`` partitions; None for -1, the sticky one. Raises ValueError."""
+    """A partitioner's choice among the topic's ``count`` partitions; None for -1, the sticky one. Raises ValueError."""
     number: int | None = None
     if not isinstance(chosen, bool) and hasattr(type(chosen), "__index__"):
         with suppress(Exception):
@@ -136,7 +136,7 @@ def plain_data(data: Any) -> bytes | None:
 
 
 def timeout_of(call: str, timeout: Any) -> float | None:
-    """A timeout in seconds; None is none. Raises TypeError for what is no number, ValueError for NaN."""
+    """A timeout in seconds; None means no limit. Raises TypeError for anything but a number, ValueError for NaN."""
     if timeout is None:
         return None
     if isinstance(timeout, bool) or not hasattr(type(timeout), "__float__"):
@@ -178,7 +178,7 @@ def serialization_error(part: str, topic: Any, data: object, cause: BaseExceptio
 
 
 def described(error: BaseException) -> str:
-    """An error of a caller's code in words; its own may fail."""
+    """An error of a caller's code in words, also when its own ``__str__`` fails."""
     try:
         text = str(error)
     except Exception:
@@ -206,7 +206,7 @@ def _milliseconds_of(topic: Any, moment: Any) -> int:
     try:
         aware = moment.astimezone() if moment.tzinfo is None else moment
         return index((aware - _EPOCH) // _MILLISECOND)
-    except Exception as error:  # NaT of pandas, or what a time zone of the caller's raises
+    except Exception as error:  # pandas' NaT, or an error of the caller's own time zone
         raise ValueError(f"topic {topic!r}: timestamp_ms is no moment in time: {described(error)}") from error
 
 
@@ -260,7 +260,7 @@ def _size_of(topic: Any, part: str, data: Any) -> int:
 
 
 def _view(data: Any) -> memoryview:
-    """Raises TypeError for what has no bytes; NumPy's arrays of objects have addresses."""
+    """Raises TypeError for data without bytes; those of NumPy's arrays of objects are addresses."""
     view = memoryview(data)
     if "O" in view.format:
         view.release()

@@ -58,12 +58,12 @@ class BulkSend:
         self._topic = None if topic is None else topic_name(topic)
         self._is_plain = intake.takes_plain_values and topic is not None
         self._length = FIRST_SLICE
-        # Outcomes that are there, and behind them, in order, what is on its way.
+        # Outcomes that are known, and behind them, in order, records on their way.
         self._outcomes = Outcomes()
         self._parts: deque[DeliveryList | Delivery | BaseException] = deque()
 
     async def run(self, items: Iterable[Any]) -> Outcomes:
-        """Send all and return their outcomes. Raises only what the iterable itself raises, and CancelledError."""
+        """Send all and return their outcomes. Raises only errors of the iterable itself, and CancelledError."""
         take = _taker(items)
         while True:
             chunk, sizes = self._next_slice(take)
@@ -79,7 +79,7 @@ class BulkSend:
         while self._parts:
             part = self._parts[0]
             if isinstance(part, BaseException) or part.done():
-                await asyncio.sleep(0)  # there was more than is collected in one turn
+                await asyncio.sleep(0)  # more outcomes are known than are collected in one turn
             elif isinstance(part, DeliveryList):
                 await part
             else:
@@ -119,7 +119,7 @@ class BulkSend:
                     position = len(deliveries) + 1
                     self._parts.append(error)
             if position < len(values):
-                # No room, or no metadata: this one waits for it, and keeps the order.
+                # No room, or no metadata: the next record waits for it, and the others behind it.
                 await self._send_one(values[position])
                 position += 1
             values, sizes = values[position:], sizes[position:]
@@ -140,7 +140,7 @@ class BulkSend:
             self._parts.append(accepted)
 
     def _collect(self) -> None:
-        """Move outcomes at the front that are there, as many as a turn has time for, and let go of their values."""
+        """Move known outcomes from the front, as many as a turn has time for, and let go of their values."""
         parts = self._parts
         budget = COLLECTED
         while budget > 0 and parts and (isinstance(parts[0], BaseException) or parts[0].done()):
@@ -148,7 +148,7 @@ class BulkSend:
 
 
 def _taker(items: Iterable[Any]) -> Callable[[int], list[Any]]:
-    """What takes the next items, up to as many as it is told. A list is cut, a tenth of the cost of walking over it."""
+    """A function that takes the next items, up to a number. Slicing a list costs a tenth of iterating over it."""
     if isinstance(items, (str, bytes, bytearray, memoryview, Mapping)) or not isinstance(items, Iterable):
         raise TypeError(f"send_many() takes an iterable of values or ProducerRecords, not a {type(items).__name__}")
     if type(items) is not list:
@@ -166,7 +166,7 @@ def _taker(items: Iterable[Any]) -> Callable[[int], list[Any]]:
 
 
 class Outcomes(Sequence[RecordMetadata | BaseException]):
-    """What became of each record of a ``send_many``, in the order of the input: a ``RecordMetadata`` or an error."""
+    """The outcome of each record of a ``send_many``, in the order of the input: a ``RecordMetadata`` or an error."""
 
     __slots__ = ("_length", "_parts", "_starts", "failed", "first_error")
 
@@ -179,7 +179,7 @@ class Outcomes(Sequence[RecordMetadata | BaseException]):
         self._length = 0
 
     def add(self, part: DeliveryList | Delivery | BaseException) -> int:
-        """The next records; every one of them has its answer. Returns how many of them failed."""
+        """Add the outcomes of the next records, all of which are known. Returns how many of them failed."""
         count = 1
         if isinstance(part, DeliveryList):
             count = len(part)

@@ -1,4 +1,4 @@
-"""Hooks around every record (KIP-42): change it before it is sent, see what became of it.
+"""Hooks around every record (KIP-42): to change it before it is sent, and to see its outcome.
 
 Kafka's counterparts are ``ProducerInterceptor`` and ``ProducerInterceptors``. An interceptor is any object with one or
 both of the methods of the protocol below; methods are ordinary functions, called on the event loop, and must be quick.
@@ -26,7 +26,7 @@ __all__ = ["ProducerInterceptor", "ProducerInterceptors"]
 
 @runtime_checkable
 class ProducerInterceptor(Protocol):
-    """What an interceptor may have; either method may be missing."""
+    """The methods of an interceptor; either may be missing."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         """Return the record to send: the same, or a changed copy. Called before serialization, in the caller's task."""
@@ -45,14 +45,14 @@ class ProducerInterceptors:
     def __init__(self, interceptors: Sequence[object], on_error: Callable[[str, BaseException], None]) -> None:
         self._interceptors = tuple(interceptors)
         self._on_error = on_error
-        # Without anyone to tell, no callback is put on the record's delivery.
+        # When no interceptor wants outcomes, no callback is put on the record's delivery.
         self._watches_outcomes = any(hasattr(each, "on_acknowledgement") for each in self._interceptors)
 
     def __bool__(self) -> bool:
         return bool(self._interceptors)
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """The record as the chain leaves it. One that fails is skipped: the next gets what it would have got."""
+        """The record as the chain leaves it. An interceptor that fails is skipped: the next gets the record it got."""
         for each in self._interceptors:
             changed = self._call(each, "on_send", record)
             if isinstance(changed, ProducerRecord):
@@ -79,7 +79,7 @@ class ProducerInterceptors:
             accepted.add_done_callback(partial(self._on_admitted, headers))
 
     def close(self) -> None:
-        """Call ``close`` of those that have one."""
+        """Call ``close`` of each interceptor that has it."""
         for each in self._interceptors:
             self._call(each, "close")
 
@@ -100,9 +100,9 @@ class ProducerInterceptors:
     # internals
 
     def _call(self, interceptor: object, name: str, *arguments: Any) -> Any:
-        """What a hook returns; ``_NOTHING`` where there is none, and where it failed, which is told.
+        """A hook's return value; ``_NOTHING`` when the hook is missing, or failed, which is reported.
 
-        A CancelledError is a failure too: nobody cancelled the caller, or the callback that this runs in.
+        A CancelledError is a failure too: neither the caller was cancelled nor the callback that this runs in.
         """
         hook = getattr(interceptor, name, None)
         if hook is None:
@@ -123,4 +123,4 @@ class ProducerInterceptors:
 
 
 _NOTHING: Final = object()
-"""What a hook returns that is not there, or failed."""
+"""In the place of the return value of a hook that is missing, or failed."""

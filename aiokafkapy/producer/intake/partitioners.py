@@ -1,6 +1,6 @@
 """Which partition a record goes to: by its key, by a partitioner of the user's, or left to the sticky partition.
 
-Owns the choice for records that name no partition. ``None`` leaves it to the accumulator's ``BuiltInPartitioner``.
+Owns the choice for records without a partition. ``None`` leaves it to the accumulator's ``BuiltInPartitioner``.
 Kafka's counterparts are ``Partitioner`` and ``RoundRobinPartitioner``.
 
 Rules:
@@ -8,8 +8,8 @@ Rules:
 * A record with a key goes to ``to_positive(murmur2(key)) % partitions``, bit for bit as in Java, whether its leader is
   there or not.
 * A partitioner is asked once for each record, in call order, with serialized bytes.
-* Whatever a partitioner of the user's raises is the error of its record. One that no future can carry, or that would
-  pass for a cancellation of the caller, is the cause of a KafkaError.
+* An error of a user's partitioner is the error of its record. One that no future can carry, or that would pass for a
+  cancellation of the caller, becomes the cause of a KafkaError.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ __all__ = [
 
 
 class Partitioner(Protocol):
-    """What ``ProducerConfig.partitioner`` may be, besides a plain function with the same arguments."""
+    """The protocol of ``ProducerConfig.partitioner``, which may also be a plain function with the same arguments."""
 
     def partition(
         self, topic: str, key_bytes: Any, value_bytes: Any, key: Any, value: Any, cluster: Cluster
@@ -80,7 +80,7 @@ class RoundRobinPartitioner:
 
 
 class CallablePartitioner:
-    """A user's function in a partitioner's place; what it returns is checked."""
+    """A user's function as a partitioner; its choice is checked."""
 
     __slots__ = ("function",)
 
@@ -90,13 +90,13 @@ class CallablePartitioner:
     def partition(
         self, topic: str, key_bytes: Any, value_bytes: Any, key: Any, value: Any, cluster: Cluster
     ) -> int | None:
-        """What the function says; raises ValueError when that is no partition of the topic."""
+        """The function's choice; raises ValueError when the topic has no such partition."""
         chosen = self.function(topic, key_bytes, value_bytes, key, value, cluster)
         return None if chosen is None else chosen_partition(topic, chosen, cluster.partition_count(topic))
 
 
 def partitioner_for(partitioner: Any, ignore_keys: bool = False) -> Partitioner:
-    """What a configuration asks for: None, an object with ``partition``, a class of such, or a function."""
+    """The partitioner for an option: for None, an object with ``partition``, a class of such objects, or a function."""
     if partitioner is None:
         return DefaultPartitioner(ignore_keys)
     if isinstance(partitioner, type):
@@ -113,7 +113,7 @@ def partitioner_for(partitioner: Any, ignore_keys: bool = False) -> Partitioner:
 def choose_partition(
     partitioner: Partitioner, topic: str, key: Any, value: Any, original_key: Any, original_value: Any, cluster: Cluster
 ) -> int:
-    """What a partitioner says of a serialized record that names no partition; -1 is the sticky one."""
+    """A partitioner's choice for a serialized record without a partition; -1 is the sticky one."""
     try:
         chosen = partitioner.partition(topic, key, value, original_key, original_value, cluster)
     except (KeyboardInterrupt, SystemExit):

@@ -1,7 +1,7 @@
 """``PendingRecord``: one record on its way in, and the future of its Delivery.
 
-Owns what was called in and the promise of an answer. It knows neither metadata nor memory: ``Admission`` keeps it in
-line. Java has no counterpart: there the calling thread is the one that waits.
+Owns the record's parts and its future. It knows neither metadata nor memory: ``Admission`` keeps it in line. Java has
+no counterpart: there the calling thread is the one that waits.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class PendingRecord(asyncio.Future[Delivery]):
     ) -> None:
         super().__init__(loop=loop)
         self.admission = admission
-        # The record; `original` is the key and value that were given, before they were serialized
+        # The record; ``original`` is its key and value as the caller gave them
         self.topic = topic
         self.key = key
         self.value = value
@@ -90,9 +90,9 @@ class PendingRecord(asyncio.Future[Delivery]):
         self.forget_data()
         if not self.done():
             self.set_exception(error)
-            self.exception()  # its caller may be gone already; then it is nobody's loss
+            self.exception()  # its caller may be gone; then asyncio need not report the error
 
     def forget_data(self) -> None:
-        """Let go of what the record held: it is in a batch, or will never be."""
+        """Let go of the record's data: it is in a batch, or will never be."""
         self.key = self.value = self.headers = None
         self.original = (None, None)

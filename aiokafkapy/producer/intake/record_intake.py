@@ -1,6 +1,6 @@
 """``RecordIntake``: the fast path from a call to the accumulator.
 
-Owns what is done to every record in its caller's step: the check of its arguments, serializers, the choice of a
+Owns the steps that every record takes in its caller's turn: the check of its arguments, serializers, the choice of a
 partition, the append. It knows no sockets, and not what becomes of a record. Kafka's counterpart is
 ``KafkaProducer.doSend``.
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["RecordIntake"]
 
 RECORD_COST: Final = 100
-"""What a record counts for besides its value: tiny ones take their time too."""
+"""Bytes that a record counts for besides its value: tiny ones take their time too."""
 STICKY: Final = UNKNOWN_PARTITION
 
 _NO_LOOP: Final = object()
@@ -126,7 +126,7 @@ class RecordIntake:
         """Append the record. One that cannot be appended yet is returned, to be given its place in line or refused in
         the same step: see ``admitted`` and ``not_admitted``.
 
-        Raises whatever is wrong with an argument, see ``arguments``, and why the producer cannot be used here and now.
+        Raises the error of a wrong argument, see ``arguments``, or why the producer cannot be used here and now.
         """
         if running_loop() is not self._loop:
             raise self._why_unusable()
@@ -169,7 +169,7 @@ class RecordIntake:
     def _append_with_time(
         self, state: TopicState, partition: int, timestamp: int, key: Any, value: Any, headers: Headers | None
     ) -> Delivery | None:
-        """Append a record that no open batch took as it is, and so is worth a look at the clock."""
+        """Append a record that no open batch took as it is: now the clock is read."""
         now = self._now()
         if now >= state.renew_at:
             self._runtime.admission.refresh(state.topic, now)  # the topic is in use
@@ -203,13 +203,13 @@ class RecordIntake:
             try:
                 value = serialize("value", self._value_serializer, topic, value)
             except BaseException:
-                discard(key)  # an async serializer's, which nobody will await
+                discard(key)  # an async serializer's, that will not be awaited
                 raise
         return key, value
 
     def _partition_for(self, state: TopicState, key: Any, value: Any, original_key: Any, original_value: Any) -> int:
         if self._goes_by_key:
-            return (murmur2(key) & 0x7FFFFFFF) % state.partition_count  # as `partition_for_key`, without its call
+            return (murmur2(key) & 0x7FFFFFFF) % state.partition_count  # as ``partition_for_key``, without its call
         return choose_partition(
             self.partitioner, state.topic, key, value, original_key, original_value, cast("Cluster", state.cluster)
         )

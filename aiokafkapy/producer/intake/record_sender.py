@@ -4,8 +4,8 @@ Owns what becomes of a record that cannot be appended at once: it waits, or is r
 the producer's life nor a record's outcome. Kafka's counterpart is ``KafkaProducer.send``.
 
 It is compiled: from arguments by name to the intake took the interpreter longer than the intake takes. ``send`` is not
-here, for its coroutine is given to others to run (tasks, task groups, background tasks of web frameworks), who may ask
-of it what only Python's own can tell.
+here, for its coroutine is handed over to tasks, task groups and web frameworks, which may ask of it what only Python's
+own coroutines can tell.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ else:
 __all__ = ["K", "RecordSender", "V", "admitted", "not_admitted"]
 
 YIELD_AFTER: Final = 256 * 1024
-"""Bytes accepted by ``enqueue`` before it lets others run, so that a tight loop starves nobody."""
+"""Bytes accepted by ``enqueue`` before it lets others run, so that a tight loop starves no other task."""
 
 
 class RecordSender(Generic[K, V]):
@@ -113,5 +113,5 @@ def not_admitted(record: PendingRecord) -> KafkaError:
     else:
         discard(record.key, record.value)
         error = IllegalStateError("send_nowait() cannot wait for an async serializer: await enqueue() or send()")
-    record.refuse(error.fresh())  # a copy: what is raised has a traceback, and through its frames the record
+    record.refuse(error.fresh())  # a copy: the one that is raised has a traceback, and its frames have the record
     return error

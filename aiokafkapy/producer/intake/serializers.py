@@ -1,12 +1,12 @@
 """Turning keys and values into bytes.
 
 A serializer is any callable of one argument, or of two (topic and data) when its class says ``wants_topic = True``; it
-returns bytes or None, or an awaitable of them. Kafka's counterpart is ``Serializer``; what it has as classes
+returns bytes or None, or an awaitable of them. Kafka's counterpart is ``Serializer``; its classes
 (``StringSerializer``, …) are small functions here.
 
-Rules: None is passed through and never handed to a serializer (it is a tombstone, not data); whatever goes wrong is a
-SerializationError that names the topic and says which of key and value it was; an async serializer is recognised by
-what it returns, so that plain ones cost nothing more. Without a serializer only bytes-like data is taken: guessing an
+Rules: None is passed through and never handed to a serializer (it is a tombstone, not data); every failure is a
+SerializationError that names the topic and says whether it was key or value; an async serializer is recognised by its
+return value, so that plain ones cost nothing more. Without a serializer only bytes-like data is taken: guessing an
 encoding would hide mistakes.
 """
 
@@ -63,7 +63,7 @@ Serializer: TypeAlias = PlainSerializer[T_contra] | TopicSerializer[T_contra]
 """What ``key_serializer`` and ``value_serializer`` take."""
 
 SyncSerializer: TypeAlias = Callable[[str, Any], Any]
-"""The one form that the producer calls: topic and data, whatever the user gave."""
+"""The one form that the producer calls, with topic and data, whichever the user's is."""
 
 
 def string_serializer(data: str) -> bytes:
@@ -78,7 +78,7 @@ def json_serializer(data: Any) -> bytes:
 
 @cache
 def _json_encoder() -> JSONEncoder:
-    from json import JSONEncoder  # not everyone's, so it is imported with the first record that is JSON
+    from json import JSONEncoder  # imported with the first JSON record, for many programs have none
 
     return JSONEncoder(separators=(",", ":"), ensure_ascii=False)
 
@@ -102,14 +102,14 @@ def serialize(part: str, serializer: SyncSerializer, topic: str, data: Any) -> A
         return serializer(topic, data)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # a CancelledError too: nobody cancelled the caller
+    except BaseException as error:  # a CancelledError too: the caller was not cancelled
         raise serialization_error(part, topic, data, error) from error
 
 
 async def finish_serializing(record: PendingRecord) -> None:
     """Await a record's async serializers, in the caller's task, then let it in when it is its turn.
 
-    Raises SerializationError; when the time or the producer ends meanwhile, the record has the error.
+    Raises SerializationError; when the time is over or the producer ends meanwhile, the record has the error.
     """
     key, value = record.key, record.value
     try:
@@ -121,7 +121,7 @@ async def finish_serializing(record: PendingRecord) -> None:
         check_data(record.topic, record.key, record.value)
         record.key, record.value = plain_data(record.key), plain_data(record.value)
     except SerializationError as error:
-        discard(record.key, record.value)  # what came of them may be awaitable again
+        discard(record.key, record.value)  # a serializer's result may be awaitable again
         record.admission.refuse(record, error)
         raise
     except TimeoutError:
@@ -136,7 +136,7 @@ async def finish_serializing(record: PendingRecord) -> None:
 
 
 def discard(*unused: Any) -> None:
-    """Close coroutines that nobody will await."""
+    """Close coroutines that will not be awaited."""
     for data in unused:
         if iscoroutine(data):
             data.close()

@@ -1,4 +1,4 @@
-"""``TopicState``: what a call must know of its topic, found with one look-up.
+"""``TopicState``: all that a call must know of its topic, in one look-up.
 
 ``Admission`` keeps the states and brings them up to date; ``RecordIntake`` reads them at every record. Java looks the
 same up in ``ProducerMetadata`` and ``Cluster`` each time.
@@ -23,7 +23,7 @@ class TopicState:
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
-        # The view that the count is from; None once there is another, which may have another count.
+        # The view of the cluster that the count is from; None once there is a newer one.
         self.cluster: Cluster | None = None
         self.partition_count = 0
         # When the topic's expiry in the metadata must be moved on.

@@ -1,12 +1,12 @@
-"""The batches in Produce requests, and what becomes of them when they are answered, or are not.
+"""The batches in Produce requests, and their outcomes, with an answer or without one.
 
-Owns what is on the wire, when it expires, which attempts ended in doubt, and what went wrong last for a partition.
+Owns the batches on the wire, when they expire, which attempts ended in doubt, and the last error of each partition.
 ``produce_responses`` decides, this class does: it completes, fails, splits, or queues again. It sends nothing and knows
 no sockets and no clock. Kafka's counterparts are ``Sender.inFlightBatches`` and ``completeBatch`` to ``failBatch``.
 
 Rules:
 
-* A batch that is answered has its outcome, or is queued again, before the next is looked at; a bug harms one only.
+* A batch that is answered has its outcome, or is queued again, before the next is looked at; a bug harms only one.
 * Memory of a batch is given back when its request is over, not before: the transport may hold its bytes until then.
 * *In doubt* is a batch that was on the wire when its time was over, or one of whose attempts had no answer: its error
   says ``outcome_unknown``, and its sequence counts as unresolved.
@@ -39,14 +39,14 @@ __all__ = ["InFlightBatches"]
 
 _NEVER: Final = math.inf
 
-# Looked up once: reading a member off its class costs more than what it is compared with.
+# Looked up once: reading a member off its class costs more than the comparison.
 _IN_FLIGHT: Final = BatchState.IN_FLIGHT
 
 _logger = get_logger(__name__)
 
 
 class InFlightBatches:
-    """What is on the wire, by partition, and the handling of its answers."""
+    """The batches on the wire, and the handling of their answers."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class InFlightBatches:
         self._retries = config.retries
         self._delivery_timeout = config.delivery_timeout_ms / 1000
         self._guarantee_message_order = config.guarantee_message_order
-        # What is there, and a time before which none of it expires: looked at more closely only then
+        # The batches on the wire, and a time before which none of them expires
         self._requests: list[list[ProducerBatch]] = []
         self._next_expiry = _NEVER
         self.last_errors: dict[TopicPartition, KafkaError] = {}
@@ -86,7 +86,7 @@ class InFlightBatches:
                 self._accumulator.mute_partition(batch.topic_partition)
 
     def over(self, batches: list[ProducerBatch]) -> None:
-        """The request with these batches, which is the very list that was added, is over: handle each one's answer."""
+        """The request of ``batches``, the very list that was added, is over; their answers are to be handled next."""
         for position, candidate in enumerate(self._requests):
             if candidate is batches:
                 del self._requests[position]
@@ -109,12 +109,12 @@ class InFlightBatches:
     def handle_answer(
         self, batch: ProducerBatch, answer: PartitionProduceResponse | None, now: float, was_sent: bool
     ) -> None:
-        """As ``handle_answers``, of one batch whose request is ``over``; None is no answer in a response that came."""
+        """As ``handle_answers``, of one batch whose request is ``over``; None: the response left it out."""
         topic_partition = batch.topic_partition
         if answer is None:
             answer = no_answer(topic_partition, NetworkError.code, "the response left the partition out")
         try:
-            if answer.error_code == NO_ERROR:  # what it almost always is
+            if answer.error_code == NO_ERROR:  # nearly always
                 self._complete(batch, answer, now)
             else:
                 self._act_on(batch, answer, now, was_sent)
@@ -148,7 +148,7 @@ class InFlightBatches:
             self._accumulator.deallocate(batch)
 
     def expire(self, now: float) -> None:
-        """Fail what is older than ``delivery_timeout_ms``, whether it waits or is on the wire."""
+        """Fail the batches older than ``delivery_timeout_ms``, whether they wait or are on the wire."""
         for batch in self._accumulator.expired_batches(now):
             self._expire(batch, now, is_over=True)
         if now >= self._next_expiry:
@@ -164,7 +164,7 @@ class InFlightBatches:
         self._next_expiry = _NEVER
         for batch in [batch for batches in self._requests for batch in batches]:
             if batch.state is not _IN_FLIGHT:
-                continue  # done already, though not answered
+                continue  # it has its outcome, though no answer
             if batch.has_reached_delivery_timeout(self._delivery_timeout, now):
                 self._expire(batch, now, is_over=False)
             else:

@@ -1,8 +1,8 @@
 """``ProduceRequests``: from batches that are ready to Produce requests, and from the answers to the batches' outcomes.
 
-Owns how many Produce requests each node has. What to send is the accumulator's to say, what an answer means
-``in_flight_batches``'; bytes are the network client's. It reads the clock only when an answer comes. In Java this is
-the half of ``Sender`` around ``sendProducerData``, ``sendProduceRequest`` and ``handleProduceResponse``.
+Owns how many Produce requests each node has. The accumulator says what to send, ``in_flight_batches`` what an answer
+means; bytes are the network client's. It reads the clock only when an answer comes. In Java this is the half of
+``Sender`` around ``sendProducerData``, ``sendProduceRequest`` and ``handleProduceResponse``.
 
 Rules:
 
@@ -49,8 +49,8 @@ _NEVER: Final = math.inf
 
 
 class ProduceRequests:
-    """The Produce requests of one producer. ``compress`` is told of batches to be compressed in a thread, ``wakeup``
-    that a request is over.
+    """The Produce requests of one producer. ``compress`` is called with each batch to be compressed in a thread,
+    ``wakeup`` when a request is over.
     """
 
     __slots__ = (
@@ -99,7 +99,7 @@ class ProduceRequests:
         self.in_flight: dict[int, int] = {}
 
     def send_ready(self, now: float) -> float:
-        """Send what is ready to the nodes that are; expire what is too old. Returns as ``Sender.run_once``."""
+        """Send ready batches to ready nodes; expire batches that are too old. Returns as ``Sender.run_once``."""
         accumulator = self._accumulator
         cluster = self._metadata.cluster
         result = accumulator.ready(cluster, now, self.in_flight_count)
@@ -153,9 +153,7 @@ class ProduceRequests:
     # internals
 
     def _choose_nodes(self, ready_nodes: set[int], nodes: list[int], now: float) -> float:
-        """Add to ``nodes`` those that can be sent a request now; returns the seconds until the clock lets another be
-        tried.
-        """
+        """Add to ``nodes`` those that can take a request now; returns the seconds until another may be tried."""
         cluster = self._metadata.cluster
         delay = _NEVER
         for node_id in ready_nodes:
@@ -211,7 +209,7 @@ class ProduceRequests:
         self._client.post(request, now)
 
     def _handle_by_partition(self, sent: SentBatches, body: ProduceResponse, now: float) -> None:
-        """The answers of a response that may be in any order, and of which some may be errors."""
+        """Handle the answers of a response in any order, some of which may be errors."""
         answers = answers_by_partition(body.partitions, {topic_id: topic for topic, topic_id, _ in sent.topics})
         hints = leader_hints(answers)
         if hints:
@@ -221,7 +219,7 @@ class ProduceRequests:
 
 
 class SentBatches:
-    """The batches of one request: makes its bytes, and knows what it asked when the answer comes."""
+    """The batches of one request, which it encodes, and which its answers are compared with."""
 
     __slots__ = ("_acks", "_requests", "_timeout_ms", "batches", "topics")
 
@@ -240,7 +238,7 @@ class SentBatches:
         self._timeout_ms = timeout_ms
 
     def encode(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
-        """The pieces of the request's frame. Nothing of them is kept here: small batches are copied into them."""
+        """The pieces of the request's frame. They are not kept here: small batches are copied into them."""
         topics = [
             (topic, topic_id, [_number_and_bytes(batch) for batch in batches])
             for topic, topic_id, batches in self.topics
@@ -266,7 +264,7 @@ class SentBatches:
                     return False
             elif answer.topic_id is not known or known is None:  # they share one object, as a rule
                 known = answer.topic_id
-                # By their numbers: two ids are compared by a Python call.
+                # By their numbers, for comparing two UUIDs is a Python call.
                 if known is None or topic_id is None or known.int != topic_id.int:
                     return False
         return True
@@ -279,7 +277,7 @@ def _number_and_bytes(batch: ProducerBatch) -> tuple[int, tuple[Buffer, ...]]:
 def _without_body(
     response: ClientResponse, batches: Sequence[ProducerBatch]
 ) -> dict[TopicPartition, PartitionProduceResponse]:
-    """What stands for the answers when there are none: success with acks=0, else what went wrong."""
+    """In the place of answers that do not come: success with acks=0, else the error."""
     error = response.error
     message = str(error) if error is not None else None
     if response.timed_out:

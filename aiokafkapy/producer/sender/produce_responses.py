@@ -1,8 +1,8 @@
-"""What follows from a partition's answer to a Produce request: every outcome, as one pure function.
+"""From a partition's answer to a Produce request to the batch's outcome: every case, as one pure function.
 
-``decide`` looks at an answer and a batch and says what the Sender must do; it does none of it. Kafka's counterpart is
-``Sender.completeBatch`` with ``canRetry`` and ``failBatch``. It knows no clock (``now`` is an argument), no accumulator
-and no sockets; it may tell the transaction manager that an epoch bump is needed, as Java's ``canRetry`` does.
+``decide`` looks at an answer and a batch and says what the Sender must do; it does nothing itself. Kafka's counterpart
+is ``Sender.completeBatch`` with ``canRetry`` and ``failBatch``. It knows no clock (``now`` is an argument), no
+accumulator and no sockets; it may tell the transaction manager that an epoch bump is needed, as Java's ``canRetry``.
 
 Rules: an answer that is not one of success, split or retry fails the batch, so that none leaves it pending; a retry
 needs attempts and time left; an error says where, what the broker said, and whether the records may be there anyway.
@@ -67,7 +67,7 @@ _IN_DOUBT: Final = frozenset(
 followers and lost the lead or a disk meanwhile (Java's ``DelayedProduce``, ``ReplicaManager.getPartitionOrError``)."""
 
 _NOT_THERE: Final = frozenset((OutOfOrderSequenceNumberError.code, UnknownProducerIdError.code))
-"""Who answers this looks for a repetition first, as far as it remembers: there is none."""
+"""A broker that answers with one of these has looked for the batch among those that it remembers: it is not there."""
 
 _TOO_LARGE: Final = frozenset((MessageTooLargeError.code, RecordListTooLargeError.code))
 
@@ -94,14 +94,14 @@ class Decision(NamedTuple):
     adjust_sequence_numbers: bool = False
     """The batch failed and is known not to be on the broker: its sequences left a gap."""
     in_doubt: bool = False
-    """The attempt ended without it being known whether the records are on the broker."""
+    """It is not known whether this attempt wrote the records."""
     errors_by_index: Mapping[int, KafkaError] = {}
     may_be_renumbered: bool = False
-    """The broker looked whether it has the records, and has not."""
+    """The broker looked for the records and does not have them."""
 
 
 class AnsweredBatch(SequencedBatch, Protocol):
-    """What is asked of a ProducerBatch here, besides its sequence."""
+    """The part of ``ProducerBatch`` that is used here, besides its sequence."""
 
     attempts: int
 
@@ -135,7 +135,7 @@ def decide(
     """
     code = answer.error_code
     if code in (NO_ERROR, DuplicateSequenceNumberError.code):
-        # A duplicate is on the broker already, from an attempt whose answer was lost; only its offset is not known.
+        # A duplicate is on the broker already, from an attempt whose answer was lost; only its offset is unknown.
         return Decision(Outcome.COMPLETE)
     if code in _TOO_LARGE and batch.record_count > 1 and not batch.is_done:
         return Decision(Outcome.SPLIT, make(code, answer.error_message))
@@ -155,7 +155,7 @@ def decide(
     error.outcome_unknown = unknown
     if is_retriable and out_of_time:
         error = delivery_timeout_error(batch.topic_partition, batch.record_count, delivery_timeout, unknown, error)
-    # A gap can be closed only when it is known to be one; otherwise the records may be there, and the sequence too.
+    # A gap can be closed only when it is known to be one; otherwise the records may be there, under these sequences.
     return Decision(Outcome.FAIL, error, refresh, has_tries_left and not unknown, in_doubt, named)
 
 
@@ -166,7 +166,7 @@ def delivery_timeout_error(
     outcome_unknown: bool,
     cause: BaseException | str | None,
 ) -> DeliveryTimeoutError:
-    """The error of a batch that had no outcome in time; ``cause`` is what went wrong last, when that is known."""
+    """The error of a batch that had no outcome in time; ``cause`` is the last error of its partition, if any."""
     records = f"{record_count} record" + ("" if record_count == 1 else "s")
     fate = "may or may not have been written" if outcome_unknown else "not written"
     reason = f"; last error: {cause}" if cause is not None else ""
@@ -184,7 +184,7 @@ def delivery_timeout_error(
 def answers_by_partition(
     partitions: Iterable[PartitionProduceResponse], topic_names: Mapping[UUID | None, str]
 ) -> dict[TopicPartition, PartitionProduceResponse]:
-    """A response's parts by partition; ``topic_names`` are those of the ids in the request. Strangers are left out."""
+    """A response's parts by partition; ``topic_names`` are those of the ids in the request. Other ids are left out."""
     found = {}
     for answer in partitions:
         topic = answer.topic if answer.topic is not None else topic_names.get(answer.topic_id)
@@ -195,7 +195,7 @@ def answers_by_partition(
 
 
 def no_answer(topic_partition: TopicPartition, code: int, message: str | None = None) -> PartitionProduceResponse:
-    """What stands for an answer when none came: a disconnection, a time-out, a response without the partition."""
+    """In the place of an answer that did not come: a disconnection, a time-out, a response without the partition."""
     return PartitionProduceResponse(
         topic_partition.topic, None, topic_partition.partition, code, -1, -1, -1, (), message, None
     )

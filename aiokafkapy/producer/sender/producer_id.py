@@ -1,11 +1,11 @@
 """Asking a broker for a producer id: InitProducerId for the idempotent producer.
 
-Owns the request and what its errors mean; the id itself, and when to ask again, are the transaction manager's. Kafka's
-counterparts are ``TransactionManager.bumpIdempotentEpochAndResetIdIfNeeded`` and ``InitProducerIdHandler``.
+Owns the request and the meaning of its errors; the id itself, and when to ask again, are the transaction manager's.
+Kafka's counterparts are ``TransactionManager.bumpIdempotentEpochAndResetIdIfNeeded`` and ``InitProducerIdHandler``.
 
 Rules: the first request goes out as soon as a node is ready, so that the first record need not wait for it; after a
-failure it is repeated, with back-off, only while records wait. An error that does not pass by itself fails what waits,
-with what to do about it, and the next record asks again: permissions can be given while we run.
+failure it is repeated, with back-off, only while records wait. An error that does not pass by itself fails the records
+that wait, and says what to do about it; the next record asks again: permissions may have been granted.
 
 Events: ``producer_id.failed`` (warning; error; debug while a broker that has just started has no ids to give yet),
 ``producer_id.ready`` (debug; producer_id, epoch).
@@ -50,7 +50,7 @@ _logger = get_logger(__name__)
 
 
 class SenderClient(Protocol):
-    """What the Sender asks of the NetworkClient."""
+    """The part of ``NetworkClient`` that the Sender uses."""
 
     @property
     def is_active(self) -> bool:
@@ -63,7 +63,7 @@ class SenderClient(Protocol):
         """Send; the request's callback gets the response, always."""
 
     def least_loaded_node(self, now: float) -> Node | None:
-        """The node to ask what any node can answer."""
+        """The node for a request that any node can answer."""
 
     def connection_delay(self, node: Node, now: float) -> float:
         """Seconds until it makes sense to ask ``ready`` again, unless woken before."""
@@ -99,7 +99,7 @@ class ProducerIdRequests:
         if delay is None:
             return NEVER
         if manager.last_error is not None and not self._accumulator.has_undrained:
-            return NEVER  # it failed, and nobody needs it: an idle producer stays idle
+            return NEVER  # it failed, and no record needs it: an idle producer stays idle
         if delay > 0:
             return delay
         node = self._client.least_loaded_node(now)
@@ -124,7 +124,7 @@ class ProducerIdRequests:
         else:
             now = self._clock()
             self._manager.handle_init_producer_id_failed(error, now)
-            # No warning: the broker has only just started, or we are closing and no longer want one.
+            # No warning when the broker has only just started, or when the producer is closing and needs no id.
             passes = isinstance(error, CoordinatorLoadInProgressError) or not self._client.is_active
             level = logging.DEBUG if passes else logging.WARNING
             self._log.log("producer_id", now, level, "producer_id.failed", error=str(error))
@@ -146,7 +146,7 @@ def _build(version: int) -> Any:
 
 
 def _error_of(response: ClientResponse) -> KafkaError | None:
-    """What went wrong, with what can be done about it; None when nothing did."""
+    """The error of a response, with its remedy; None without an error."""
     error = response.error
     if error is None and response.disconnected:
         error = DisconnectedError(f"node {response.request.node_id} disconnected")

@@ -1,12 +1,12 @@
 """``Sender``: the one task that turns ready batches into Produce requests.
 
-Owns the task, its sleep, and the threads that compress. The requests are made and their answers taken by
-``produce_requests``; bytes are the network client's. Kafka's counterpart has this name.
+Owns the task, its sleep, and the threads that compress. ``produce_requests`` makes the requests and takes their
+answers; bytes are the network client's. Kafka's counterpart has this name.
 
 Rules:
 
 * ``run_once(now)`` does all that can be done at ``now`` and returns the seconds until there is more to do by the clock;
-  whatever else may change that calls ``wakeup``. So the task sleeps whenever there is nothing to do.
+  any other event that gives it work calls ``wakeup``. So the task sleeps whenever there is nothing to do.
 * No bad answer ends the task. If it must end, by a bug or because it was cancelled, ``on_crash`` is told the cause, and
   fails all that is pending.
 
@@ -42,7 +42,7 @@ _logger = get_logger(__name__)
 
 
 class Sender:
-    """The background task of one producer. ``on_crash`` is told what ended it, unless it was stopped."""
+    """The background task of one producer. ``on_crash`` gets the error that ended it, unless it was stopped."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class Sender:
         return min(delay, self.send_producer_data(now))
 
     def _tend_identity(self, manager: TransactionManager, now: float) -> float:
-        """Settle sequences, bump the epoch, ask for a producer id: whichever is due. Returns as ``run_once``."""
+        """Settle sequences, bump the epoch, ask for a producer id, as each is due. Returns as ``run_once``."""
         is_on_the_wire = self.in_flight_batches.partitions().__contains__
         manager.maybe_resolve_sequences(is_on_the_wire)
         if manager.bump_epoch_if_needed(is_on_the_wire):
@@ -141,12 +141,12 @@ class Sender:
     # --- Produce requests ---
 
     def send_producer_data(self, now: float) -> float:
-        """Send what is ready to the nodes that are; expire what is too old. Returns as ``run_once``."""
+        """Send ready batches to ready nodes; expire batches that are too old. Returns as ``run_once``."""
         return self._requests.send_ready(now)
 
     @property
     def in_flight_requests(self) -> dict[int, int]:
-        """How many Produce requests each node has that has any."""
+        """The number of Produce requests by node; a node without any is left out."""
         return self._requests.in_flight
 
     # --- compression in threads ---

@@ -1,18 +1,18 @@
-"""`send_arrow`: the rows of a table in one call, and one result for all of them.
+"""``send_arrow``: the rows of a table in one call, and one result for all of them.
 
 Owns how a table is cut into windows, where the rows of a topic may go, what is done with rows that cannot be sent, and
-the turns between slices. Rows are planned and encoded by `record/arrow_rows`, from the table's buffers; places in
-batches are given by `RecordAppender.append_rows`. It knows no sockets. Java has no counterpart.
+the turns between slices. Rows are planned and encoded by ``record/arrow_rows``, from the table's buffers; places in
+batches are given by ``RecordAppender.append_rows``. It knows no sockets. Java has no counterpart.
 
 Rules:
 
-- The table's columns are checked before its first row is sent, and its buffers are let go as they are encoded.
-- Within a partition rows keep their order. Between two slices others run, and may send.
-- A table takes half of `buffer_memory` and waits for its own records then, so that others find room beside it.
-- A row that finds no room, or that comes behind others which wait, goes the way of `enqueue`, and the rows behind it
-  wait with it. With interceptors, or a partitioner of the user's, all rows go this way: these want to see each of them.
-- A row that cannot be sent stops no other. When the producer is closed, no more rows are taken.
-- A partition that does not exist is asked for once in a call; its rows then fail at once.
+* The table's columns are checked before its first row is sent, and its buffers are let go as they are encoded.
+* Within a partition rows keep their order. Between two slices others run, and may send.
+* A table takes half of ``buffer_memory`` and waits for its own records then, so that others find room beside it.
+* A row that finds no room, or that comes behind others which wait, goes the way of ``enqueue``, and the rows behind it
+  wait with it. With interceptors, or a partitioner of the user's, all rows go this way, for these are shown every row.
+* A row that cannot be sent stops no other. When the producer is closed, no more rows are taken.
+* A partition that does not exist is asked for once in a call; its rows then fail at once.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ from .table_metadata import TableMetadata
 __all__ = ["ArrowSend"]
 
 COST_OF_SINGLE_ROW: Final = 1024
-"""Bytes that a row counts for which goes its own way or fails: it takes as long as some that do not."""
+"""Bytes that a row counts for when it goes its own way or fails: it takes as long as several others."""
 COST_OF_ROUTE: Final = 512
 COST_OF_REFUSAL: Final = 32
 """The same for one topic of a window, and for a row that is known to fail before its turn comes."""
@@ -60,7 +60,7 @@ NO_ROUTE: Final = Route(0, 0)
 
 
 class ArrowSend:
-    """One table on its way: `open()`, then `run()`, or `append()` and `outcome()`."""
+    """One table on its way: ``open()``, then ``run()``, or ``append()`` and ``outcome()``."""
 
     def __init__(self, intake: RecordIntake) -> None:
         self._intake = intake
@@ -82,17 +82,17 @@ class ArrowSend:
         self._sticky_bytes: dict[str, int] = {}
         self._topic_errors: dict[str, KafkaError] = {}
         self._is_refreshed = False
-        # What became of them
+        # Their outcomes
         self._places = RowPlaces()
         self._bytes = 0
         self._is_ended = False
         self._end_error: KafkaError = ProducerClosedError()
         self._unyielded = 0
-        # Waiting for what was sent before
+        # True when the other half of the memory may be taken too
         self._is_pressed = False
 
     def open(self, topic: str | None, data: Any, names: ColumnNames) -> None:
-        """Look at a table and its columns; raises for whatever is wrong with them. The caller lets go of `data`."""
+        """Look at a table and its columns; raises an error for each fault. The caller lets go of ``data``."""
         self._topic = None if topic is None else topic_name(topic)
         _check_names(names)
         table = open_table(data)
@@ -169,7 +169,7 @@ class ArrowSend:
         """Rows for one look at the columns: more where a plan has many partitions to spread them over."""
         if self._is_uniform:
             return PLANNED_ROWS
-        # What topics are made into numbers for is done in one step.
+        # The topics of a window are made into numbers in one step.
         most = PLANNED_ROWS // 8 if "topic" in self._schema.indices else PLANNED_ROWS
         return min(most, max(PLANNED_ROWS // 16, ROWS_PER_LANE * self._next_lane))
 
@@ -187,7 +187,7 @@ class ArrowSend:
                 is_planned = rows.plan_on()
             if rows.refused and not self._is_refreshed and _is_partition_missing(rows, routes):
                 self._is_refreshed = True
-                with suppress(KafkaError):  # that the producer was closed meanwhile is seen in any case
+                with suppress(KafkaError):  # whether the producer was closed meanwhile is seen later
                     await self._runtime.metadata_refreshed()
                 continue
             start += rows.planned
@@ -267,9 +267,9 @@ class ArrowSend:
             rows.position += 1
 
     async def _wait_for_progress(self) -> None:
-        """Wait until something of this call has its outcome; after `max_block_ms` take the other half too."""
+        """Wait until something of this call has its outcome; after ``max_block_ms`` take the other half too."""
         runtime = self._runtime
-        # Who set a linger waits for batches that wait themselves.
+        # With a linger set, the batches that are waited for wait themselves.
         hurry = runtime.accumulator.hurry() if runtime.config.linger_ms else None
         try:
             self._is_pressed = not await self._places.progress(runtime.now() + runtime.max_block)
@@ -278,7 +278,7 @@ class ArrowSend:
                 hurry.end()
 
     async def _send_row(self, rows: ArrowRows, row: int, topic: str, partition: int | None) -> None:
-        """Send one row as `enqueue` does."""
+        """Send one row as ``enqueue`` does."""
         self._unyielded += COST_OF_SINGLE_ROW
         rows.now_ms = now_ms()
         try:
@@ -294,7 +294,7 @@ class ArrowSend:
             self._bytes += RecordBatchBuilder(1).try_append(timestamp_ms, key, value, headers)
 
     def _fail(self, rows: ArrowRows, stop: int, error: KafkaError | None = None) -> None:
-        """Planned rows up to the place `stop` will not be sent; without an error because the producer was closed."""
+        """Planned rows up to the place ``stop`` will not be sent; without an error because the producer was closed."""
         self._unyielded += COST_OF_SINGLE_ROW
         self._places.add_failed(stop - rows.position, error or self._end_error)
         rows.position = stop
@@ -345,7 +345,7 @@ class ArrowSend:
         return route._replace(sticky_partition=appender.sticky_partition(topic, sticky_bytes, state.cluster))
 
     def _refuse(self, rows: ArrowRows, topics: Sequence[str | None], routes: Sequence[Route]) -> None:
-        """Give the rows of a plan that can be sent nowhere their errors, which are made when somebody looks."""
+        """Give errors to the rows of a plan that can be sent nowhere; each is made when it is looked at."""
         numbers, partitions = rows.refusals()
         self._places.add_failed(
             rows.refused, partial(_refusal, self._names, topics, routes, numbers, partitions, self._topic_errors)
@@ -370,7 +370,7 @@ def _refusal(
     topic_errors: Mapping[str, KafkaError],
     index: int,
 ) -> KafkaError:
-    """Why a row could be sent nowhere: the `index`-th of those that a plan refused."""
+    """Why a row could be sent nowhere: the ``index``-th of those that a plan refused."""
     number, partition = numbers[index], partitions[index]
     topic = None if number == NULL_TOPIC else topics[number]
     if not topic:

@@ -1,7 +1,7 @@
 """What ``send_arrow`` returns: ``TableMetadata``, where the rows of a table are.
 
-Owns the looking only: what is told of single rows is found when it is asked for, in ``RowPlaces``. Kafka's counterpart
-is ``RecordMetadata``, of which there would be one for each row.
+Owns the view only: a single row is looked up in ``RowPlaces`` when it is asked for. Kafka's counterpart is
+``RecordMetadata``, of which there would be one for each row.
 
 Rule: an offset of -1 means that no broker told it, as in ``RecordMetadata``.
 """
@@ -60,7 +60,7 @@ class FailedRows(Mapping[int, BaseException]):
 
 
 class TableMetadata:
-    """What became of a table: by partition, and row by row.
+    """The outcome of a table, by partition and row by row.
 
     ``rows`` counts all of them, ``bytes`` the size of those accepted: of their records as encoded, before compression.
     """
@@ -77,7 +77,7 @@ class TableMetadata:
 
     @cached_property
     def partitions(self) -> Mapping[TopicPartition, PartitionMetadata]:
-        """What each partition got, where that is not nothing: the number of rows, their first and their last offset."""
+        """The rows of each partition that got any: their number, their first and their last offset."""
         found: dict[TopicPartition, list[int]] = {}
         for result, first, count in self._places.delivered():
             entry = found.get(result.topic_partition)

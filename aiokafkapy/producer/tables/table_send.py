@@ -1,13 +1,13 @@
-"""`TableSend`: tables sent one behind the other, several on their way at a time.
+"""``TableSend``: tables sent one behind the other, several on their way at a time.
 
-Owns the order of the tables and the tasks that wait for their outcomes; rows are sent by `ArrowSend`. It knows no
+Owns the order of the tables and the tasks that wait for their outcomes; rows are sent by ``ArrowSend``. It knows no
 sockets. Java has no counterpart.
 
 Rules:
 
-- A table's rows are put into batches when those of the table before it all are: rows keep their order within a
+* A table's rows are put into batches when those of the table before it all are: rows keep their order within a
   partition over all tables.
-- A table's outcome is its own: rows that failed stop neither it nor the tables behind it.
+* A table's outcome is its own: rows that failed stop neither it nor the tables behind it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["TableSend"]
 
 
 class TableSend:
-    """Made by `KafkaProducer.open_table_send()`; as an `async with` it drains, or abandons when an error leaves it."""
+    """Made by ``KafkaProducer.open_table_send()``; ``async with`` drains it, or abandons it when an error leaves it."""
 
     def __init__(self, intake: RecordIntake, topic: str | None, names: ColumnNames) -> None:
         self._intake = intake
@@ -37,7 +37,7 @@ class TableSend:
     async def send(self, table_or_batch: Any) -> asyncio.Task[TableMetadata]:
         """Put a table's rows into batches; returns when all are, with the task that waits for their outcome.
 
-        Errors of rows are in the task's result, as with `send_arrow(return_exceptions=True)`; a table that cannot be
+        Errors of rows are in the task's result, as with ``send_arrow(return_exceptions=True)``; a table that cannot be
         sent at all raises here.
         """
         send = ArrowSend(self._intake)
@@ -56,7 +56,7 @@ class TableSend:
             await asyncio.wait(list(self._outcomes))
 
     def abandon(self) -> None:
-        """Wait for no outcome any more; rows in batches stay on their way."""
+        """Stop waiting for outcomes; rows in batches stay on their way."""
         for outcome in self._outcomes:
             outcome.cancel()
 

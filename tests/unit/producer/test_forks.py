@@ -34,7 +34,7 @@ def test_a_child_tells_those_that_are_watched_and_keeps_what_they_had(monkeypatc
     assert kept == ["inherited"]
 
 
-def test_watching_keeps_nobody_alive() -> None:
+def test_watching_keeps_no_producer_alive() -> None:
     watched = Watched()
     reference = weakref.ref(watched)
     forks.watch(watched)

@@ -1,4 +1,4 @@
-"""Topics in use, new topics, and topics nobody needs any more."""
+"""Topics in use, new topics, and topics that are not used any more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The producer's states, and what is said to whoever cannot use it."""
+"""The producer's states, its life through them, and the error of each for a call."""
 
 from __future__ import annotations
 

@@ -264,7 +264,7 @@ class TestEpochBump:
         assert (first.base_sequence, second.base_sequence) == (0, 10)
         assert second.producer_epoch == 1
 
-    def test_it_waits_until_somebody_said_whether_the_first_was_written(self, manager: TransactionManager) -> None:
+    def test_it_waits_until_a_broker_told_whether_the_first_was_written(self, manager: TransactionManager) -> None:
         """Under another number a broker that has it would take it again."""
         prime(manager)
         first, second = Batch(), Batch()
@@ -312,7 +312,7 @@ class TestEpochBump:
     def test_in_another_cluster_a_new_id_is_asked_for_and_everything_renumbered(
         self, manager: TransactionManager
     ) -> None:
-        """Ours may be somebody else's there. Nothing is drained meanwhile, of no partition."""
+        """Our id may be another producer's there. Nothing is drained meanwhile, of no partition."""
         prime(manager)
         batch, other = Batch(), Batch(B)
         drain(manager, batch, other)

@@ -206,7 +206,7 @@ def test_a_refused_record_lets_the_next_one_in() -> None:
     assert harness.appended() == [b"2"]
 
 
-def test_a_partition_that_does_not_exist_holds_up_nobody_else() -> None:
+def test_a_partition_that_does_not_exist_holds_up_no_others() -> None:
     harness = Harness({"t": [1]})
     missing, more = harness.enter(b"0", partition=3), harness.enter(b"1", partition=3)
     assert harness.enter(b"2", partition=0).done()

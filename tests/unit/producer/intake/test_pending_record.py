@@ -43,7 +43,7 @@ async def test_it_is_the_future_of_its_delivery() -> None:
     assert line.cancelled == []
 
 
-async def test_a_refused_one_raises_and_nobody_has_to_look() -> None:
+async def test_a_refused_one_raises_and_need_not_be_looked_at() -> None:
     record, _ = make_record()
     record.refuse(KafkaError("no"))
     assert holds_nothing(record)

@@ -124,7 +124,7 @@ async def test_what_is_no_bytes_in_the_end_refuses_the_record() -> None:
         await finish_serializing(record)  # type: ignore[arg-type]
 
 
-async def test_a_future_that_was_cancelled_is_its_records_error_and_cancels_nobody() -> None:
+async def test_a_future_that_was_cancelled_is_its_records_error_and_cancels_no_caller() -> None:
     future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
     future.cancel()
     record = Record(None, future)
