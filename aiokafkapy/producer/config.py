@@ -58,7 +58,7 @@ def _partitioner_or_none(value: Any) -> Any:
         )
     if value is None or callable(value) or callable(getattr(value, "partition", None)):
         return value
-    raise ValueError(f"{type(value).__name__} is neither a function nor has it a method partition()")
+    raise ValueError(f"{type(value).__name__} is neither a function nor an object with partition()")
 
 
 def _block_time(value: int) -> int:

@@ -68,8 +68,8 @@ R = TypeVar("R", bound=Crashable)
 class Lifecycle(Generic[R]):
     """Where one producer stands, and the runtime of its last start, which has ended when the producer has.
 
-    It is no part of the producer, for the producer's parts ask it why they cannot be used: if they referred back to the
-    producer itself, one that is dropped without ``close()`` would not be noticed at once.
+    An object of its own, for the producer's intake asks it why the producer cannot be used. If it asked the producer,
+    the two would hold each other, and a producer dropped without ``close()`` would be noticed late.
     """
 
     __slots__ = ("_state", "runtime")

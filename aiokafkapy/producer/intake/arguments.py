@@ -144,7 +144,7 @@ def timeout_of(call: str, timeout: Any) -> float | None:
     try:
         seconds = float(timeout)
     except Exception as error:
-        raise ValueError(f"{call}(): timeout is no number of seconds: {described(error)}") from error
+        raise ValueError(f"{call}(): timeout is not a number of seconds: {described(error)}") from error
     if isnan(seconds):
         raise ValueError(f"{call}(): timeout is nan: write a number of seconds, or None")
     return seconds

@@ -107,7 +107,7 @@ def partitioner_for(partitioner: Any, ignore_keys: bool = False) -> Partitioner:
         return partitioner if type(partitioner) in known else CallablePartitioner(partitioner.partition)
     if callable(partitioner):
         return CallablePartitioner(partitioner)
-    raise ConfigurationError(f"partitioner: {partitioner!r} is neither a function nor has it a method partition()")
+    raise ConfigurationError(f"partitioner: {partitioner!r} is neither a function nor an object with partition()")
 
 
 def choose_partition(
