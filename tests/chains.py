@@ -18,6 +18,7 @@ CHAINS = {
     # Starts Sparks of its own, each of several processes.
     "spark programs": re.compile(r"tests/spark/(test_pipeline\.py|test_write\.py::test_a_task_that_is_run_twice)"),
     "spark": re.compile(r"tests/spark/"),
+    "secure node": re.compile(r"tests/kafka/test_security"),
     "three nodes": re.compile(r"tests/(kafka|chaos/test_chaos\.py)|.*[-\[]kafka3[-\]]"),
     "one node": re.compile(r".*[-\[]kafka[-\]]"),
     # These share nothing: a few are long, and would be the last otherwise.

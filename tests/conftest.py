@@ -2,8 +2,9 @@
 
 Several processes may run the tests: see `chains`.
 
-Also real Apache Kafka, one node and three, each started once, when first asked for. Without Java the tests that ask are
-skipped with the reason, or fail where AIOKAFKAPY_REQUIRE_KAFKA=1 says that CI must not pass without them.
+Also real Apache Kafka: one node, three, and one with TLS and SASL, each started once, when first asked for. Without
+Java the tests that ask are skipped with the reason, or fail where AIOKAFKAPY_REQUIRE_KAFKA=1 says that CI must not pass
+without them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Callable, Iterator, Mapping
 import hypothesis
 import pytest
 
-from aiokafkapy.testing import ApacheKafka, KafkaUnavailableError
+from aiokafkapy.testing import ApacheKafka, KafkaSecurity, KafkaUnavailableError, Listener, TestCertificates
 from tests.chains import make_scheduler, place_of
 
 # A shared two-core machine: a slow example is not a failing example.
@@ -96,6 +97,44 @@ def kafka3(_three_nodes: ApacheKafka) -> ApacheKafka:
     """Three real nodes, all up whatever the test before did to them; topics do not come into being by themselves."""
     _three_nodes.restore_blocking()
     return _three_nodes
+
+
+@pytest.fixture(scope="session")
+def _secure_node() -> Iterator[ApacheKafka]:
+    all_mechanisms = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+    with TestCertificates() as certificates:
+        elsewhere = certificates.server("elsewhere.example", file="elsewhere.pem")
+        expired = certificates.server(file="expired.pem", expired=True)
+        security = KafkaSecurity(
+            {
+                "SSL": Listener("SSL"),
+                "MTLS": Listener("SSL", client_auth="required"),
+                "ELSEWHERE": Listener("SSL", server_file=elsewhere),
+                "EXPIRED": Listener("SSL", server_file=expired),
+                "SASL_PLAINTEXT": Listener("SASL_PLAINTEXT", all_mechanisms),
+                "SASL_SSL": Listener("SASL_SSL", all_mechanisms),
+                "MECHANISM": Listener("SASL_SSL", ["PLAIN"]),
+                # A broker refuses who renews a session within a second, and clients do so from 85 % of its life on.
+                "BRIEF": Listener("SASL_SSL", all_mechanisms, max_reauth_ms=1300),
+            },
+            certificates=certificates,
+            # What JAAS, properties and SCRAM each have a way to get wrong.
+            users={"alice": "wonder\\land = 1", "bob": "pässword"},
+            authorizer=True,
+            super_users=["User:alice", "User:CN=client", "User:carol"],
+        )
+        yield from _cluster(ApacheKafka(security=security))
+
+
+@pytest.fixture
+def secure_kafka(_secure_node: ApacheKafka) -> ApacheKafka:
+    """One real node with a listener for each way of TLS and SASL, and ACLs.
+
+    ``alice``, and ``carol`` with a token, are super users, ``bob`` may do nothing. The certificates are
+    ``secure_kafka.security.certificates``; the client's of those is a super user.
+    """
+    _secure_node.restore_blocking()
+    return _secure_node
 
 
 @pytest.fixture

@@ -108,10 +108,10 @@ class ApacheKafka:
         if nodes < 1:
             raise ValueError(f"a cluster has at least one node, not {nodes}")
         self.version = version
+        self.security = security
         self.admin = Admin(self._running_addresses)
         self._initial_nodes = nodes
         self._config = dict(config or {})
-        self._security = security
         self._jvm_options = (*jvm_options, *(security.jvm_options() if security else ()))
         self._nodes: dict[int, _Node] = {}
         self._cluster_id = _new_cluster_id()
@@ -136,10 +136,10 @@ class ApacheKafka:
 
     def bootstrap_servers_of(self, listener: str) -> str:
         """The addresses of one of `security`'s listeners on all nodes, as they are advertised."""
-        if self._security is None or listener not in self._security.listeners:
-            known = ", ".join(self._security.listeners) if self._security else "none: see `security`"
+        if self.security is None or listener not in self.security.listeners:
+            known = ", ".join(self.security.listeners) if self.security else "none: see `security`"
             raise ValueError(f"there is no listener {listener!r}; there are {known}")
-        host = self._security.listeners[listener].host
+        host = self.security.listeners[listener].host
         return ",".join(f"{host}:{node.listener_ports[listener]}" for node in self._nodes.values())
 
     @property
@@ -334,7 +334,7 @@ class ApacheKafka:
         return [node.address for node in self._nodes.values() if node.is_running]
 
     def _reload_certificates(self) -> None:
-        security = self._security
+        security = self.security
         if security is None:
             raise ValueError("this cluster has no certificates: see `security`")
         names = [name for name, listener in security.listeners.items() if listener.has_tls]
@@ -365,7 +365,7 @@ class ApacheKafka:
 
         directory = self._directory / f"node-{node_id}"
         directory.mkdir()
-        listeners = self._security.listeners if self._security else {}
+        listeners = self.security.listeners if self.security else {}
         return _Node(node_id, take(), take() if controller else None, {name: take() for name in listeners}, directory)
 
     def _start(self, nodes: Iterable[_Node]) -> None:
@@ -382,10 +382,10 @@ class ApacheKafka:
         for node in nodes:
             settings = _server_properties(node, self._voters, self._initial_nodes)
             options = ["format", "--cluster-id", self._cluster_id, "--config", node.properties]
-            if self._security is not None:
-                own = self._security.server_properties(node.listener_ports, LOOPBACK)
+            if self.security is not None:
+                own = self.security.server_properties(node.listener_ports, LOOPBACK)
                 settings |= {name: f"{settings[name]},{own.pop(name)}" for name in _LISTS if name in own} | own
-                options += self._security.format_options()
+                options += self.security.format_options()
             settings |= self._config
             node.properties.write_text("".join(f"{name}={_escaped(value)}\n" for name, value in settings.items()))
             command = self.tools.command("kafka.tools.StorageTool", *options)

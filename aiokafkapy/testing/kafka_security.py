@@ -64,7 +64,8 @@ class Listener:
     ``protocol`` is SSL, SASL_PLAINTEXT, SASL_SSL or PLAINTEXT. ``mechanisms`` are those of SASL, the three that need
     ``users`` unless said. ``client_auth`` is Kafka's ``ssl.client.auth``. ``host`` is what the listener is advertised
     as; it listens on the loopback address whatever that is. ``server_file`` is a certificate other than
-    ``TestCertificates.server_file``. ``max_reauth_ms`` is ``connections.max.reauth.ms``, 0 for sessions without end.
+    ``TestCertificates.server_file``. ``max_reauth_ms`` is ``connections.max.reauth.ms``, 0 for sessions without end;
+    below 1,200 clients that renew a session at 85 % of its life come too soon, since brokers take it once a second.
     ``config`` is anything else by Kafka's names, for this listener alone.
     """
 

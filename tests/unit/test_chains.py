@@ -13,6 +13,7 @@ from tests.chains import CHAINS, chain_of
         ("tests/spark/test_pipeline.py::test_the_demo_ends", "spark programs"),
         ("tests/spark/test_read.py::test_a_row[kafka]", "spark"),
         ("tests/kafka/test_producer.py::test_a_batch[none]", "three nodes"),
+        ("tests/kafka/test_security.py::test_a_listener[SSL]", "secure node"),
         ("tests/chaos/test_chaos.py::test_a_round", "three nodes"),
         ("tests/promises/test_once.py::test_a_bump[kafka3]", "three nodes"),
         ("tests/promises/test_once.py::test_a_bump[kafka3-True]", "three nodes"),
