@@ -53,7 +53,8 @@ def _runner(snippet: Snippet) -> Runner:
 
 async def _run_script(path: Path, broker: DevBroker) -> None:
     await _succeed(sys.executable, str(path))
-    assert broker.records("orders")
+    if "DevBroker(" not in path.read_text():  # it has one of its own
+        assert broker.records("orders")
 
 
 async def _run_tests(path: Path, broker: DevBroker) -> None:
