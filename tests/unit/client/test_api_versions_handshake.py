@@ -62,7 +62,7 @@ class Setting:
         self.handshake.handle_response(self.connection, entry, body, 0.0)
 
 
-def test_the_newest_version_is_asked_with_and_an_answer_ends_it():
+def test_the_newest_version_is_asked_with_and_an_answer_ends_it() -> None:
     setting = Setting()
     setting.handshake.begin(setting.connection, 0.0)
     ((version, timeout),) = setting.pipeline.asked
@@ -79,7 +79,7 @@ def test_the_newest_version_is_asked_with_and_an_answer_ends_it():
 
 
 @pytest.mark.parametrize(("hint", "version"), [(2, 2), (9, 3), (None, 0)])
-def test_a_refusal_is_followed_by_an_older_version(hint: int | None, version: int):
+def test_a_refusal_is_followed_by_an_older_version(hint: int | None, version: int) -> None:
     setting = Setting()
     setting.handshake.begin(setting.connection, 0.0)
     keys = [] if hint is None else [{"api_key": 18, "min_version": 0, "max_version": hint}]
@@ -88,7 +88,7 @@ def test_a_refusal_is_followed_by_an_older_version(hint: int | None, version: in
     assert setting.ended == []
 
 
-def test_a_refusal_of_version_0_is_the_end():
+def test_a_refusal_of_version_0_is_the_end() -> None:
     setting = Setting()
     setting.handshake.begin(setting.connection, 0.0)
     setting.answer(error_code=35)
@@ -97,7 +97,7 @@ def test_a_refusal_of_version_0_is_the_end():
     assert "did not tell its API versions" in str(error)
 
 
-def test_an_answer_to_a_probe_of_a_ready_connection_changes_only_what_is_known():
+def test_an_answer_to_a_probe_of_a_ready_connection_changes_only_what_is_known() -> None:
     setting = Setting()
     setting.handshake.begin(setting.connection, 0.0)
     setting.nodes.states.ready(1)
@@ -105,14 +105,14 @@ def test_an_answer_to_a_probe_of_a_ready_connection_changes_only_what_is_known()
     assert setting.ended == []
 
 
-def test_a_question_that_cannot_be_encoded_is_the_end():
+def test_a_question_that_cannot_be_encoded_is_the_end() -> None:
     setting = Setting()
     setting.pipeline.error = SerializationError("no")
     setting.handshake.begin(setting.connection, 0.0)
     assert setting.ended == [setting.pipeline.error]
 
 
-def test_a_broker_that_is_not_asked_is_ready_at_once():
+def test_a_broker_that_is_not_asked_is_ready_at_once() -> None:
     setting = Setting(is_asked=False)
     setting.handshake.begin(setting.connection, 0.0)
     assert setting.ended == ["ready"]

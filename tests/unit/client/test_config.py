@@ -24,7 +24,7 @@ def refused(**options: Any) -> str:
     return str(raised.value)
 
 
-def test_the_defaults_are_kafkas():
+def test_the_defaults_are_kafkas() -> None:
     """But for connections_max_idle_ms and client_id, as the module says."""
     config = ClientConfig(bootstrap_servers="h")
     options = config.model_dump(exclude={"bootstrap_servers", "client_id", "tcp_user_timeout_ms"})
@@ -54,55 +54,55 @@ def test_the_defaults_are_kafkas():
 
 
 @pytest.mark.parametrize("servers", ["a:1,b:2", " a:1 , b:2,", ["a:1", "b:2"], ("a:1,b:2",)])
-def test_bootstrap_servers_in_any_form(servers: Any):
+def test_bootstrap_servers_in_any_form(servers: Any) -> None:
     assert ClientConfig(bootstrap_servers=servers).bootstrap_addresses == [("a", 1), ("b", 2)]
 
 
-def test_it_does_not_change():
+def test_it_does_not_change() -> None:
     config = ClientConfig(bootstrap_servers="h")
     with pytest.raises(Exception, match="frozen"):
         config.request_timeout_ms = 1  # type: ignore[misc]
 
 
 class TestMessages:
-    def test_bootstrap_servers_are_needed(self):
+    def test_bootstrap_servers_are_needed(self) -> None:
         with pytest.raises(ConfigurationError, match="bootstrap_servers is missing"):
             ClientConfig()  # type: ignore[call-arg]
 
     @pytest.mark.parametrize("servers", ["", "h:x", "kafka://h:1", "h:99999", [], 5])
-    def test_servers_that_cannot_be_read(self, servers: Any):
+    def test_servers_that_cannot_be_read(self, servers: Any) -> None:
         assert "bootstrap_servers" in refused(bootstrap_servers=servers)
 
-    def test_servers_of_a_wrong_type_are_told_once(self):
+    def test_servers_of_a_wrong_type_are_told_once(self) -> None:
         message = "bootstrap_servers=5: write 'host:port', 'host1:port1,host2:port2', or a list of such"
         assert refused(bootstrap_servers=5) == message
 
-    def test_a_misspelt_option_names_the_nearest(self):
+    def test_a_misspelt_option_names_the_nearest(self) -> None:
         assert (
             refused(request_timeout_mss=1)
             == "unknown option 'request_timeout_mss': did you mean request_timeout_ms or tcp_user_timeout_ms?"
         )
 
-    def test_every_unknown_option_is_named(self):
+    def test_every_unknown_option_is_named(self) -> None:
         message = refused(linger_mss=1, zzzzz=2)
         assert "did you mean linger_ms?" in message
         assert "'zzzzz': no option is called like that; help(SubConfig) has them all" in message
 
-    def test_no_more_than_three_names_are_suggested(self):
+    def test_no_more_than_three_names_are_suggested(self) -> None:
         message = refused(reconnect_backof_ms=1)
         assert "did you mean reconnect_backoff_ms, reconnect_backoff_max_ms or retry_backoff_ms?" in message
 
     @pytest.mark.parametrize("client_id", ["a\ud800", "x" * 40_000])
-    def test_a_client_id_that_no_request_can_carry_is_refused(self, client_id: str):
+    def test_a_client_id_that_no_request_can_carry_is_refused(self, client_id: str) -> None:
         message = refused(client_id=client_id)
         assert message.startswith("client_id=")
         assert len(message) < 300
 
     @pytest.mark.parametrize("servers", ["a\0b:1", "a b:1", "\ud800:1", "a..b:1", "x" * 64 + ":1"])
-    def test_a_host_that_cannot_be_looked_up_is_refused(self, servers: str):
+    def test_a_host_that_cannot_be_looked_up_is_refused(self, servers: str) -> None:
         assert refused(bootstrap_servers=servers).startswith("bootstrap_servers: cannot read ")
 
-    def test_no_time_of_idleness_at_all_is_refused(self):
+    def test_no_time_of_idleness_at_all_is_refused(self) -> None:
         assert "write -1 for never, or at least 1" in refused(connections_max_idle_ms=0)
 
     @pytest.mark.parametrize(
@@ -113,46 +113,46 @@ class TestMessages:
             ("max_in_flight", "write max_in_flight_requests_per_connection"),
         ],
     )
-    def test_options_of_other_clients_are_translated(self, option: str, advice: str):
+    def test_options_of_other_clients_are_translated(self, option: str, advice: str) -> None:
         assert advice in refused(**{option: 1})
 
-    def test_kafkas_own_spelling_as_a_keyword(self):
+    def test_kafkas_own_spelling_as_a_keyword(self) -> None:
         message = refused(**{"request.timeout.ms": 1})
         assert "write request_timeout_ms, or use SubConfig.from_properties" in message
 
-    def test_a_value_out_of_range_is_shown_with_the_limit(self):
+    def test_a_value_out_of_range_is_shown_with_the_limit(self) -> None:
         assert refused(metadata_max_idle_ms=1) == "metadata_max_idle_ms=1 is out of range: write at least 5000"
 
     @pytest.mark.parametrize(
         ("value", "advice"), [("5", "write request_timeout_ms=5"), (5.5, "write request_timeout_ms=5")]
     )
-    def test_keyword_arguments_must_have_the_right_type(self, value: Any, advice: str):
+    def test_keyword_arguments_must_have_the_right_type(self, value: Any, advice: str) -> None:
         assert advice in refused(request_timeout_ms=value)
         assert "in milliseconds" in refused(request_timeout_ms="5s")
 
-    def test_a_bool_is_no_number(self):
+    def test_a_bool_is_no_number(self) -> None:
         assert refused(request_timeout_ms=True) == "request_timeout_ms=True: a number is needed, not a bool"
 
-    def test_a_choice_lists_the_choices(self):
+    def test_a_choice_lists_the_choices(self) -> None:
         assert "'use_all_dns_ips' or" in refused(client_dns_lookup="some")
 
-    def test_contradicting_options_say_what_to_write(self):
+    def test_contradicting_options_say_what_to_write(self) -> None:
         message = refused(retry_backoff_ms=500, retry_backoff_max_ms=200)
         assert (
             message == "retry_backoff_ms=500 is over retry_backoff_max_ms=200: write retry_backoff_max_ms=500 or more"
         )
 
-    def test_metadata_is_not_asked_for_without_a_pause(self):
+    def test_metadata_is_not_asked_for_without_a_pause(self) -> None:
         message = refused(metadata_max_age_ms=0, retry_backoff_ms=0)
         assert message.endswith("without a pause, for ever: write at least 1 for one of the two")
         assert SubConfig(bootstrap_servers="h", metadata_max_age_ms=0).metadata_max_age_ms == 0
 
-    def test_several_problems_come_at_once(self):
+    def test_several_problems_come_at_once(self) -> None:
         message = refused(request_timeout_ms=0, metadata_max_idle_ms=0)
         assert "request_timeout_ms=0" in message
         assert "metadata_max_idle_ms=0" in message
 
-    def test_no_secret_is_shown(self):
+    def test_no_secret_is_shown(self) -> None:
         assert "hunter2" not in refused(sasl_password=b"hunter2")
         config = SubConfig(
             bootstrap_servers="h",
@@ -226,19 +226,19 @@ class TestSecurity:
 
 
 class TestBackoffs:
-    def test_only_the_lower_one_given_means_a_constant_back_off(self):
+    def test_only_the_lower_one_given_means_a_constant_back_off(self) -> None:
         config = ClientConfig(bootstrap_servers="h", reconnect_backoff_ms=5_000)
         assert config.reconnect_backoff_max_ms == 5_000
         assert config.reconnect_backoff.initial == config.reconnect_backoff.maximum == 5.0
 
-    def test_they_are_made_in_seconds(self):
+    def test_they_are_made_in_seconds(self) -> None:
         config = ClientConfig(bootstrap_servers="h")
         assert (config.retry_backoff.initial, config.retry_backoff.maximum) == (0.1, 1.0)
         assert (config.connection_setup_timeout.initial, config.connection_setup_timeout.maximum) == (10, 30)
 
 
 class TestOtherSources:
-    def test_properties_have_kafkas_names_and_strings(self):
+    def test_properties_have_kafkas_names_and_strings(self) -> None:
         config = SubConfig.from_properties(
             {"bootstrap.servers": "h:1", "linger.ms": "7", "enable.idempotence": "false", "retry.backoff.ms": "2000"},
             client_id="me",
@@ -246,20 +246,20 @@ class TestOtherSources:
         assert (config.linger_ms, config.enable_idempotence, config.client_id) == (7, False, "me")
         assert config.retry_backoff_max_ms == 2_000
 
-    def test_bad_properties_are_named(self):
+    def test_bad_properties_are_named(self) -> None:
         with pytest.raises(ConfigurationError, match="did you mean linger_ms"):
             SubConfig.from_properties({"bootstrap.servers": "h", "linger.mss": "7"})
         with pytest.raises(ConfigurationError, match="linger_ms='x' is not a whole number"):
             SubConfig.from_properties({"bootstrap.servers": "h", "linger.ms": "x"})
 
-    def test_the_environment(self, monkeypatch: pytest.MonkeyPatch):
+    def test_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("AIOKAFKAPY_BOOTSTRAP_SERVERS", "e:1")
         monkeypatch.setenv("AIOKAFKAPY_LINGER_MS", "9")
         monkeypatch.setenv("AIOKAFKAPY_INTERPRETED", "1")
         config = SubConfig.from_env(client_id="me")
         assert (config.bootstrap_servers, config.linger_ms, config.client_id) == ("e:1", 9, "me")
 
-    def test_errors_name_the_variable_that_a_value_came_from(self, monkeypatch: pytest.MonkeyPatch):
+    def test_errors_name_the_variable_that_a_value_came_from(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("AIOKAFKAPY_BOOTSTRAP_SERVERS", "e:1")
         monkeypatch.setenv("AIOKAFKAPY_LINGER_MS", "x")
         with pytest.raises(ConfigurationError, match=r"\(linger_ms is from the environment's AIOKAFKAPY_LINGER_MS\)"):
@@ -269,7 +269,7 @@ class TestOtherSources:
             SubConfig.from_env(linger_ms=3, request_timeout_ms="y")
         assert "AIOKAFKAPY" not in str(raised.value)
 
-    def test_a_prefix_of_ones_own(self, monkeypatch: pytest.MonkeyPatch):
+    def test_a_prefix_of_ones_own(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("MY_BOOTSTRAP_SERVERS", "e:1")
         assert SubConfig.from_env("MY_").bootstrap_servers == "e:1"
         monkeypatch.setenv("MY_LINGERMS", "1")
@@ -277,7 +277,7 @@ class TestOtherSources:
             SubConfig.from_env("MY_")
 
 
-def test_it_can_be_pickled_and_compared():
+def test_it_can_be_pickled_and_compared() -> None:
     config = SubConfig(bootstrap_servers="h", linger_ms=1)
     assert pickle.loads(pickle.dumps(config)) == config
     assert config != SubConfig(bootstrap_servers="h", linger_ms=2)
@@ -286,7 +286,7 @@ def test_it_can_be_pickled_and_compared():
 
 
 @pytest.mark.parametrize("config", [ClientConfig, ProducerConfig, ReaderConfig])
-def test_help_describes_every_option(config: type[ClientConfig]):
+def test_help_describes_every_option(config: type[ClientConfig]) -> None:
     for name, field in config.model_fields.items():
         assert field.description, name
         assert f"\n{name} (" in (config.__doc__ or "")

@@ -115,7 +115,7 @@ def situation() -> Situation:
 
 
 class TestDue:
-    def test_nothing_while_one_is_in_progress(self, situation: Situation):
+    def test_nothing_while_one_is_in_progress(self, situation: Situation) -> None:
         situation.client.usable = {-1}
         assert situation.updater.is_update_due(situation.clock.time())
         assert situation.maybe_update() == math.inf
@@ -124,7 +124,7 @@ class TestDue:
         assert situation.maybe_update() == math.inf
         assert situation.client.done == [("send", -1)]
 
-    def test_nothing_before_it_is_due(self, situation: Situation):
+    def test_nothing_before_it_is_due(self, situation: Situation) -> None:
         situation.fetch(1, 2)
         assert situation.maybe_update() == 300
         situation.metadata.request_update()
@@ -133,13 +133,13 @@ class TestDue:
 
 
 class TestNodes:
-    def test_one_that_can_be_connected_to_is(self, situation: Situation):
+    def test_one_that_can_be_connected_to_is(self, situation: Situation) -> None:
         delay = situation.maybe_update()
         assert situation.client.done == [("connect", -1)]
         assert delay == 1.0
         assert situation.updater.is_waiting_for_node
 
-    def test_while_one_is_being_connected_to_no_other_is_for_a_second(self, situation: Situation):
+    def test_while_one_is_being_connected_to_no_other_is_for_a_second(self, situation: Situation) -> None:
         situation.maybe_update()
         situation.clock.advance(0.4)
         assert situation.maybe_update() == pytest.approx(0.6)
@@ -150,7 +150,7 @@ class TestNodes:
         assert situation.maybe_update() == math.inf, "both are under way: their events come first"
         assert len(situation.client.done) == 2
 
-    def test_a_full_connection_is_waited_for(self, situation: Situation):
+    def test_a_full_connection_is_waited_for(self, situation: Situation) -> None:
         situation.fetch(1)
         situation.client.usable.clear()
         situation.client.full = {1}
@@ -160,13 +160,13 @@ class TestNodes:
         assert situation.updater.is_waiting_for_node
         assert [what for what, _ in situation.client.done] == ["send"]
 
-    def test_when_all_back_off_the_first_end_is_waited_for(self, situation: Situation):
+    def test_when_all_back_off_the_first_end_is_waited_for(self, situation: Situation) -> None:
         now = situation.clock.time()
         situation.client.back_off_until = {-1: now + 0.3, -2: now + 0.2}
         assert situation.maybe_update() == pytest.approx(0.2)
         assert situation.client.done == []
 
-    def test_when_no_known_node_is_left_the_bootstrap_addresses_are_tried(self, situation: Situation):
+    def test_when_no_known_node_is_left_the_bootstrap_addresses_are_tried(self, situation: Situation) -> None:
         situation.fetch(1, 2)
         now = situation.clock.advance(1)
         situation.client.usable.clear()
@@ -176,7 +176,7 @@ class TestNodes:
         assert situation.client.done[-1] == ("connect", -1)
         assert not situation.metadata.cluster.is_bootstrap
 
-    def test_but_not_when_recovery_is_off(self):
+    def test_but_not_when_recovery_is_off(self) -> None:
         situation = Situation(metadata_recovery_strategy="none")
         situation.fetch(1)
         now = situation.clock.advance(1)
@@ -188,7 +188,7 @@ class TestNodes:
 
 
 class TestAnswers:
-    def test_versions_and_partiality_are_remembered(self, situation: Situation):
+    def test_versions_and_partiality_are_remembered(self, situation: Situation) -> None:
         situation.fetch(1)
         situation.client.usable = {1}
         situation.metadata.add_topics(["t"])
@@ -198,19 +198,19 @@ class TestAnswers:
         situation.answer(1, topics=[{"name": "t", "error_code": 0, "partitions": []}])
         assert situation.metadata.need_partial_update, "for u, which came after the request"
 
-    def test_one_without_brokers_is_a_failure(self, situation: Situation):
+    def test_one_without_brokers_is_a_failure(self, situation: Situation) -> None:
         version = situation.metadata.update_version
         situation.fetch()
         assert situation.metadata.update_version == version
         assert "no brokers" in situation.metadata.describe_failure()
         assert situation.maybe_update() > 0
 
-    def test_so_is_one_with_an_error(self, situation: Situation):
+    def test_so_is_one_with_an_error(self, situation: Situation) -> None:
         situation.fetch(1, error_code=7)
         assert situation.metadata.cluster.is_bootstrap
         assert situation.metadata.last_failure is not None
 
-    def test_so_is_a_request_without_answer(self, situation: Situation):
+    def test_so_is_a_request_without_answer(self, situation: Situation) -> None:
         situation.client.usable = {-1}
         situation.maybe_update()
         situation.fail("cut")
@@ -219,17 +219,17 @@ class TestAnswers:
         situation.fail("again")
         assert "cut" in situation.metadata.describe_failure(), "nothing was in progress"
 
-    def test_so_is_a_request_that_cannot_be_made(self, situation: Situation):
+    def test_so_is_a_request_that_cannot_be_made(self, situation: Situation) -> None:
         situation.client.usable = {-1}
         situation.client.refusal = UnsupportedVersionError("none in common")
         assert 0.08 <= situation.maybe_update() <= 0.12
         assert not situation.updater.has_fetch_in_progress
 
-    def test_one_that_nobody_waits_for_is_dropped(self, situation: Situation):
+    def test_one_that_nobody_waits_for_is_dropped(self, situation: Situation) -> None:
         situation.answer(1)
         assert situation.metadata.cluster.is_bootstrap
 
-    def test_time_outs_begin_small_and_grow_with_failures(self, situation: Situation):
+    def test_time_outs_begin_small_and_grow_with_failures(self, situation: Situation) -> None:
         for _ in range(5):
             situation.client.usable = {-1}
             situation.maybe_update()
@@ -242,19 +242,19 @@ class TestAnswers:
 
 
 class TestDisconnections:
-    def test_a_lost_server_asks_for_an_update(self, situation: Situation):
+    def test_a_lost_server_asks_for_an_update(self, situation: Situation) -> None:
         situation.fetch(1)
         situation.updater.handle_server_disconnect(situation.clock.time())
         assert situation.metadata.need_full_update
 
-    def test_refused_credentials_are_fatal(self, situation: Situation):
+    def test_refused_credentials_are_fatal(self, situation: Situation) -> None:
         error = AuthenticationFailedError("no")
         situation.updater.handle_server_disconnect(situation.clock.time(), error)
         assert situation.metadata.fatal_error is error
 
 
 class TestRebootstrap:
-    def test_after_the_trigger_without_metadata_all_is_forgotten(self):
+    def test_after_the_trigger_without_metadata_all_is_forgotten(self) -> None:
         situation = Situation(metadata_recovery_rebootstrap_trigger_ms=10_000)
         situation.fetch(1)
         situation.client.usable.clear()
@@ -271,7 +271,7 @@ class TestRebootstrap:
         assert ("forget", 0) in situation.client.done
         assert situation.client.done[-1] == ("connect", -1)
 
-    def test_an_answer_starts_the_count_again(self):
+    def test_an_answer_starts_the_count_again(self) -> None:
         situation = Situation(metadata_recovery_rebootstrap_trigger_ms=10_000)
         for _ in range(5):
             situation.fetch(1)
@@ -280,14 +280,14 @@ class TestRebootstrap:
             situation.clock.advance(9)
         assert ("forget", 0) not in situation.client.done
 
-    def test_rebootstrap_required(self, situation: Situation):
+    def test_rebootstrap_required(self, situation: Situation) -> None:
         situation.fetch(1)
         situation.ask_again(1)
         situation.answer(error_code=129)
         assert situation.metadata.cluster.is_bootstrap
         assert situation.updater.is_update_due(situation.clock.time() + 0.2)
 
-    def test_rebootstrap_required_with_recovery_off_is_a_failed_update(self):
+    def test_rebootstrap_required_with_recovery_off_is_a_failed_update(self) -> None:
         situation = Situation(metadata_recovery_strategy="none")
         situation.fetch(1)
         situation.ask_again(1)
@@ -295,7 +295,7 @@ class TestRebootstrap:
         assert not situation.metadata.cluster.is_bootstrap
         assert situation.metadata.last_failure is not None
 
-    def test_what_another_cluster_says_is_not_taken(self, situation: Situation):
+    def test_what_another_cluster_says_is_not_taken(self, situation: Situation) -> None:
         situation.fetch(1)
         known = situation.metadata.cluster
         assert known.cluster_id == "c"
@@ -311,7 +311,7 @@ class TestRebootstrap:
         situation.answer(1, cluster_id="d")
         assert situation.metadata.cluster.cluster_id == "d"
 
-    def test_with_recovery_off_another_cluster_is_taken_as_it_is(self):
+    def test_with_recovery_off_another_cluster_is_taken_as_it_is(self) -> None:
         situation = Situation(metadata_recovery_strategy="none")
         situation.fetch(1)
         situation.ask_again(1)

@@ -45,13 +45,17 @@ def state_of(under_test: ClientUnderTest, node_id: int) -> ConnectionState | Non
 
 
 class TestStart:
-    async def test_metadata_is_fetched_without_being_asked_for(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_metadata_is_fetched_without_being_asked_for(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
         under_test = await make_client(topics=["t"]).started()
         assert [node.node_id for node in under_test.metadata.cluster.nodes] == [1, 2, 3]
         assert under_test.metadata.cluster.partition_count("t") == 3
         assert cluster[1].count(ApiKey.METADATA) == 1
 
-    async def test_a_dead_bootstrap_address_is_passed_over_at_once(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_a_dead_bootstrap_address_is_passed_over_at_once(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
         under_test = make_client(bootstrap="nowhere:9,gone:9,one:1")
         started_at = under_test.now
         await under_test.started()
@@ -59,7 +63,7 @@ class TestStart:
 
     async def test_a_stalled_bootstrap_address_holds_the_start_up_for_a_second(
         self, make_client: MakeClient, cluster: FakeCluster
-    ):
+    ) -> None:
         cluster[2].behaviour = "hang"
         under_test = make_client(bootstrap="two:2,one:1")
         await under_test.loop.advance(1.01)
@@ -67,7 +71,7 @@ class TestStart:
 
     async def test_a_broker_that_stalls_the_metadata_request_holds_it_for_seconds(
         self, make_client: MakeClient, cluster: FakeCluster
-    ):
+    ) -> None:
         cluster[2].answers.discard(ApiKey.METADATA)
         under_test = make_client(bootstrap="two:2")
         await under_test.loop.advance(4.9)
@@ -81,7 +85,7 @@ class TestStart:
 class TestLargeMetadata:
     """An answer that takes long to decode is decoded beside the loop."""
 
-    async def test_it_counts_when_it_is_decoded(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_it_counts_when_it_is_decoded(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client(topics=["t"]).started()
         cluster.topics = {"t": dict.fromkeys(range(5_000), 2)}
         under_test.metadata.request_update()
@@ -97,7 +101,7 @@ class TestLargeMetadata:
         cluster: FakeCluster,
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
-    ):
+    ) -> None:
         under_test = await make_client(topics=["t"]).started()
         cluster.topics = {"t": dict.fromkeys(range(5_000), 2)}
         failures = [MalformedFrameError("garbage"), MemoryError("too much")]
@@ -117,7 +121,7 @@ class TestLargeMetadata:
 
     async def test_a_client_that_was_closed_meanwhile_takes_it_for_nothing(
         self, make_client: MakeClient, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
-    ):
+    ) -> None:
         under_test = await make_client(topics=["t"]).started()
         slow = asyncio.get_running_loop().create_future()
         cluster.topics = {"t": dict.fromkeys(range(5_000), 2)}
@@ -131,7 +135,7 @@ class TestLargeMetadata:
 
 
 class TestReadiness:
-    async def test_ready_connects_and_becomes_true(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_ready_connects_and_becomes_true(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client().started()
         assert not under_test.client.ready(under_test.node(2), under_test.now)
         assert state_of(under_test, 2) is ConnectionState.CONNECTING
@@ -140,12 +144,12 @@ class TestReadiness:
         assert under_test.client.ready(under_test.node(2), under_test.now)
         assert under_test.wakeups > before
 
-    async def test_an_empty_node_is_an_error(self, make_client: MakeClient):
+    async def test_an_empty_node_is_an_error(self, make_client: MakeClient) -> None:
         under_test = make_client()
         with pytest.raises(IllegalStateError):
             under_test.client.ready(Node(-1, "", -1), under_test.now)
 
-    async def test_metadata_goes_before_anything_else(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_metadata_goes_before_anything_else(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client().connected(1)
         for broker in cluster.brokers.values():
             broker.answers.discard(ApiKey.METADATA)
@@ -156,7 +160,7 @@ class TestReadiness:
         assert under_test.client.ready(under_test.node(1), under_test.now)
         assert sum(broker.pending[-1:] != [] for broker in cluster.brokers.values()) == 1
 
-    async def test_five_in_flight_and_no_more(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_five_in_flight_and_no_more(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client().connected(1)
         for _ in range(5):
             assert under_test.client.ready(under_test.node(1), under_test.now)
@@ -168,7 +172,7 @@ class TestReadiness:
         cluster[1].pending[0].respond()
         assert under_test.client.nodes.can_send_request(1, under_test.now)
 
-    async def test_one_request_at_a_time_is_being_written(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_one_request_at_a_time_is_being_written(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client().connected(1)
         transport = cluster[1].transports[-1]
         transport.is_stalled = True
@@ -181,7 +185,7 @@ class TestReadiness:
 
     async def test_a_throttled_node_is_muted_until_then_and_the_sender_woken(
         self, make_client: MakeClient, cluster: FakeCluster
-    ):
+    ) -> None:
         under_test = await make_client().connected(1)
         future = send(under_test)
         cluster[1].pending[0].respond(throttle_time=750)
@@ -199,7 +203,7 @@ class TestReadiness:
 class TestResponses:
     async def test_answers_resolve_futures_in_order_with_body_version_and_latency(
         self, make_client: MakeClient, cluster: FakeCluster
-    ):
+    ) -> None:
         under_test = await make_client().connected(1)
         order: list[int] = []
         futures = [send(under_test) for _ in range(3)]
@@ -218,7 +222,7 @@ class TestResponses:
     @pytest.mark.parametrize("piece", [1, 3, 7])
     async def test_fragments_of_any_size_are_put_together(
         self, make_client: MakeClient, cluster: FakeCluster, piece: int
-    ):
+    ) -> None:
         under_test = await make_client().connected(1)
         futures = [send(under_test) for _ in range(2)]
         data = b"".join(request.frame() for request in cluster[1].pending)
@@ -228,7 +232,7 @@ class TestResponses:
 
     async def test_callbacks_run_at_once_in_order_and_a_bad_one_stops_nobody(
         self, make_client: MakeClient, cluster: FakeCluster
-    ):
+    ) -> None:
         under_test = await make_client().connected(1)
         seen: list[int] = []
 
@@ -241,7 +245,9 @@ class TestResponses:
         assert seen == [0, 1]
         assert all(future.result().error is None for future in futures)
 
-    async def test_a_callback_may_send_and_close_connections(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_a_callback_may_send_and_close_connections(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
         under_test = await make_client().connected(1)
         later: list[asyncio.Future[ClientResponse]] = []
         order: list[str] = []
@@ -258,7 +264,7 @@ class TestResponses:
         assert second.result().disconnected
         assert later[0].result().disconnected
 
-    async def test_a_cancelled_future_is_left_alone(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_a_cancelled_future_is_left_alone(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client().connected(1)
         cancelled, other = send(under_test), send(under_test)
         cancelled.cancel()
@@ -266,7 +272,7 @@ class TestResponses:
             request.respond()
         assert (await other).error is None
 
-    async def test_own_encoder_and_decoder_are_used(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_own_encoder_and_decoder_are_used(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client().connected(1)
 
         def encode(version: int, correlation_id: int, client_id: str) -> list[bytes]:
@@ -284,7 +290,7 @@ class TestResponses:
 
     async def test_a_request_without_response_is_complete_when_written(
         self, make_client: MakeClient, cluster: FakeCluster
-    ):
+    ) -> None:
         under_test = await make_client().connected(1)
         transport = cluster[1].transports[-1]
         future = send(under_test, expects_response=False)
@@ -312,7 +318,7 @@ class TestHostileBytes:
     )
     async def test_garbage_drops_the_connection_and_only_it(
         self, make_client: MakeClient, cluster: FakeCluster, data: bytes, cause: type[Exception]
-    ):
+    ) -> None:
         under_test = await make_client().connected(1, 2)
         futures = [send(under_test) for _ in range(3)]
         other = send(under_test, 2)
@@ -325,14 +331,14 @@ class TestHostileBytes:
         cluster[2].pending[0].respond()
         assert (await other).error is None
 
-    async def test_a_response_that_nobody_asked_for(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_a_response_that_nobody_asked_for(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client().connected(2)
         cluster[2].transport.receive(b"\0\0\0\4\0\0\0\7")
         assert state_of(under_test, 2) is ConnectionState.DISCONNECTED
 
     async def test_a_response_of_garbage_completes_its_own_request_too(
         self, make_client: MakeClient, cluster: FakeCluster
-    ):
+    ) -> None:
         under_test = await make_client().connected(1)
         first, second = send(under_test), send(under_test)
         correlation_id = cluster[1].pending[0].header.correlation_id
@@ -340,7 +346,7 @@ class TestHostileBytes:
         assert first.result().disconnected
         assert second.result().disconnected
 
-    async def test_answers_before_the_garbage_count(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_answers_before_the_garbage_count(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client().connected(1)
         first, second = send(under_test), send(under_test)
         cluster[1].transports[-1].receive(cluster[1].pending[0].frame() + b"\xff\xff\xff\xff")
@@ -349,7 +355,9 @@ class TestHostileBytes:
         assert first.done()
         assert second.result().disconnected
 
-    async def test_a_decoder_that_fails_leaves_no_future_pending(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_a_decoder_that_fails_leaves_no_future_pending(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
         under_test = await make_client().connected(1)
 
         def decode(version: int, frame: bytes) -> Any:
@@ -363,7 +371,7 @@ class TestHostileBytes:
 
     async def test_a_decoder_with_a_bug_leaves_no_future_pending_either(
         self, make_client: MakeClient, cluster: FakeCluster
-    ):
+    ) -> None:
         """The transport closes on an exception of its protocol; what came before and after completes with that."""
         under_test = await make_client().connected(1)
 
@@ -381,7 +389,7 @@ class TestHostileBytes:
 
 
 class TestDisconnections:
-    async def test_five_in_flight_complete_in_order(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_five_in_flight_complete_in_order(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client().connected(1)
         order: list[int] = []
         futures = [send(under_test, callback=lambda _, n=n: order.append(n)) for n in range(5)]
@@ -409,7 +417,7 @@ class TestDisconnections:
         assert isinstance(error, SslAuthenticationFailedError)
         assert str(error).startswith("TLS handshake with one:1 failed: the other side wants a certificate of ours")
 
-    async def test_metadata_is_asked_for_again(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_metadata_is_asked_for_again(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client().connected(1, 2)
         before = sum(broker.count(ApiKey.METADATA) for broker in cluster.brokers.values())
         cluster[1].transports[-1].lose()
@@ -419,7 +427,7 @@ class TestDisconnections:
 
     async def test_back_off_grows_from_50_ms_to_a_second_with_jitter(
         self, make_client: MakeClient, cluster: FakeCluster
-    ):
+    ) -> None:
         under_test = await make_client().connected(1)
         cluster[2].behaviour = "refuse"
         delays = []
@@ -437,7 +445,9 @@ class TestDisconnections:
             assert expected * 0.79 <= delay <= min(expected * 1.21, 1.0)
         assert len({round(delay / min(0.05 * 2**n, 1.0), 6) for n, delay in enumerate(delays)}) > 1
 
-    async def test_a_ready_connection_starts_the_back_off_again(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_a_ready_connection_starts_the_back_off_again(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
         under_test = await make_client().connected(2)
         for _ in range(3):
             cluster[2].transport.lose()
@@ -446,7 +456,7 @@ class TestDisconnections:
             await under_test.loop.advance(delay + 1e-6)
             await under_test.connected(2)
 
-    async def test_a_stalled_node_does_not_hinder_another(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_a_stalled_node_does_not_hinder_another(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client().connected(1, 2)
         cluster[1].takes_nothing = True
         stalled = send(under_test, 1)
@@ -461,7 +471,7 @@ class TestDisconnections:
 class TestTimeouts:
     async def test_a_request_times_out_from_its_write_and_takes_the_connection_with_it(
         self, make_client: MakeClient, cluster: FakeCluster
-    ):
+    ) -> None:
         under_test = await make_client(request_timeout_ms=3_000).connected(1)
         first = send(under_test)
         await under_test.loop.advance(1)
@@ -477,7 +487,9 @@ class TestTimeouts:
         assert not second.result().timed_out
         assert under_test.client.nodes.connection_failed(under_test.node(1))
 
-    async def test_a_request_may_have_a_time_out_of_its_own(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_a_request_may_have_a_time_out_of_its_own(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
         under_test = await make_client().connected(1)
         long = send(under_test)
         short = send(under_test, timeout=0.5)
@@ -488,7 +500,7 @@ class TestTimeouts:
 
     async def test_a_connection_that_is_not_set_up_in_time_is_given_up(
         self, make_client: MakeClient, cluster: FakeCluster
-    ):
+    ) -> None:
         under_test = await make_client(socket_connection_setup_timeout_ms=2_000).started()
         cluster[2].behaviour = "hang"
         under_test.client.ready(under_test.node(2), under_test.now)
@@ -497,7 +509,7 @@ class TestTimeouts:
         await under_test.loop.advance(0.82)  # 2 s ± 20 %
         assert state_of(under_test, 2) is ConnectionState.DISCONNECTED
 
-    async def test_set_up_time_outs_grow(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_set_up_time_outs_grow(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client(
             socket_connection_setup_timeout_ms=1_000, socket_connection_setup_timeout_max_ms=3_000
         ).started()
@@ -516,7 +528,7 @@ class TestTimeouts:
 
     async def test_a_broker_that_does_not_say_what_it_speaks_is_given_up_with_the_set_up_time(
         self, make_client: MakeClient, cluster: FakeCluster
-    ):
+    ) -> None:
         under_test = await make_client(socket_connection_setup_timeout_ms=1_000).started()
         cluster[2].answers.clear()
         under_test.client.ready(under_test.node(2), under_test.now)
@@ -529,7 +541,7 @@ class TestTimeouts:
 class TestApiVersions:
     async def test_an_old_broker_is_asked_again_with_a_version_it_has(
         self, make_client: MakeClient, cluster: FakeCluster
-    ):
+    ) -> None:
         cluster[2].versions[ApiKey.API_VERSIONS] = (0, 2)  # Kafka 2.1
         under_test = await make_client().connected(2)
         asked = [r.header.api_version for r in cluster[2].requests if r.api_key == ApiKey.API_VERSIONS]
@@ -540,7 +552,7 @@ class TestApiVersions:
 
     async def test_a_refusal_that_names_no_versions_falls_back_to_version_0(
         self, make_client: MakeClient, cluster: FakeCluster
-    ):
+    ) -> None:
         under_test = await make_client().started()
         cluster[2].answers.clear()
         under_test.client.ready(under_test.node(2), under_test.now)
@@ -553,7 +565,7 @@ class TestApiVersions:
         cluster[2].answer_api_versions(cluster[2].pending[0])
         assert state_of(under_test, 2) is ConnectionState.READY
 
-    async def test_another_error_closes_the_connection(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_another_error_closes_the_connection(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client().started()
         cluster[2].answers.clear()
         under_test.client.ready(under_test.node(2), under_test.now)
@@ -562,7 +574,9 @@ class TestApiVersions:
         await under_test.loop.settle()
         assert state_of(under_test, 2) is ConnectionState.DISCONNECTED
 
-    async def test_no_version_in_common_completes_before_any_write(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_no_version_in_common_completes_before_any_write(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
         cluster[1].versions[ApiKey.LIST_GROUPS] = (100, 101)
         under_test = await make_client().connected(1)
         future = send(under_test)
@@ -574,14 +588,14 @@ class TestApiVersions:
         assert cluster[1].count(ApiKey.LIST_GROUPS) == 0
         assert state_of(under_test, 1) is ConnectionState.READY
 
-    async def test_a_requests_own_limits_count(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_a_requests_own_limits_count(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client().connected(1)
         send(under_test, max_version=2)
         assert cluster[1].pending[0].header.api_version == 2
         refused = send(under_test, min_version=99)
         assert isinstance((await refused).error, UnsupportedVersionError)
 
-    async def test_brokers_of_all_ages_give_metadata(self, cluster: FakeCluster):
+    async def test_brokers_of_all_ages_give_metadata(self, cluster: FakeCluster) -> None:
         for version in range(14):
             for broker in cluster.brokers.values():
                 broker.versions[ApiKey.METADATA] = (0, version)
@@ -592,7 +606,7 @@ class TestApiVersions:
 
     async def test_a_metadata_version_that_no_side_shares_is_a_failed_update(
         self, make_client: MakeClient, cluster: FakeCluster
-    ):
+    ) -> None:
         cluster[1].versions[ApiKey.METADATA] = (90, 91)
         under_test = make_client()
         await under_test.loop.advance(0.5)
@@ -604,7 +618,7 @@ class TestApiVersions:
 class TestIdle:
     async def test_an_idle_client_wakes_for_nothing_but_metadata_age_and_idle_close(
         self, make_client: MakeClient, cluster: FakeCluster
-    ):
+    ) -> None:
         under_test = await make_client().connected(1, 2, 3)
         future = send(under_test)
         cluster[1].pending[0].respond()
@@ -618,7 +632,7 @@ class TestIdle:
         assert under_test.client.nodes.connected_nodes == frozenset()
         assert under_test.loop.fired - before <= 4
 
-    async def test_idle_close_asks_for_no_metadata(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_idle_close_asks_for_no_metadata(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client(connections_max_idle_ms=1_000).connected(1)
         requests = sum(len(broker.requests) for broker in cluster.brokers.values())
         await under_test.loop.advance(5)
@@ -627,20 +641,22 @@ class TestIdle:
 
     async def test_a_connection_with_something_in_flight_is_not_idle(
         self, make_client: MakeClient, cluster: FakeCluster
-    ):
+    ) -> None:
         under_test = await make_client(connections_max_idle_ms=1_000).connected(1)
         future = send(under_test)
         await under_test.loop.advance(5)
         cluster[1].pending[0].respond()
         assert (await future).error is None
 
-    async def test_metadata_is_refreshed_at_its_age(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_metadata_is_refreshed_at_its_age(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client(metadata_max_age_ms=10_000, connections_max_idle_ms=-1).started()
         before = sum(broker.count(ApiKey.METADATA) for broker in cluster.brokers.values())
         await under_test.loop.advance(100.5)
         assert sum(broker.count(ApiKey.METADATA) for broker in cluster.brokers.values()) == before + 10
 
-    async def test_a_silent_connection_is_probed_in_the_same_write(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_a_silent_connection_is_probed_in_the_same_write(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
         under_test = await make_client().connected(2)
         await under_test.loop.advance(60)
         writes = len(cluster[2].transport.writes)
@@ -655,7 +671,7 @@ class TestIdle:
 
     async def test_a_connection_that_died_in_silence_costs_seconds_not_a_request_time_out(
         self, make_client: MakeClient, cluster: FakeCluster
-    ):
+    ) -> None:
         under_test = await make_client().connected(2)
         await under_test.loop.advance(60)
         cluster[2].answers.clear()
@@ -667,7 +683,7 @@ class TestIdle:
 class TestRebootstrap:
     async def test_a_cluster_that_moved_is_found_through_the_bootstrap_addresses(
         self, make_client: MakeClient, cluster: FakeCluster
-    ):
+    ) -> None:
         under_test = await make_client(bootstrap="seed:9,one:1", topics=["t"]).connected(1, 2, 3)
         other = FakeCluster((11, "seed", 9))
         other.topics["t"] = {0: 11}
@@ -681,13 +697,15 @@ class TestRebootstrap:
         leader = under_test.metadata.cluster.partitions_for_topic("t")[0].leader
         assert leader == 11
 
-    async def test_what_is_known_is_kept_while_no_broker_answers(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_what_is_known_is_kept_while_no_broker_answers(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
         under_test = await make_client(topics=["t"]).connected(1)
         cluster.go_down()
         await under_test.loop.advance(60)
         assert under_test.metadata.cluster.partition_count("t") == 3
 
-    async def test_all_is_forgotten_after_the_trigger(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_all_is_forgotten_after_the_trigger(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client(topics=["t"], metadata_recovery_rebootstrap_trigger_ms=20_000).connected(1)
         cluster.go_down()
         await under_test.loop.advance(19)
@@ -698,7 +716,7 @@ class TestRebootstrap:
         await under_test.loop.advance(2)
         assert under_test.metadata.cluster.partition_count("t") == 3
 
-    async def test_a_broker_may_ask_for_it(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_a_broker_may_ask_for_it(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client(topics=["t"]).connected(1, 2, 3)
         futures = [send(under_test), send(under_test, 2)]
         for broker in cluster.brokers.values():
@@ -717,7 +735,7 @@ class TestRebootstrap:
 
     async def test_with_the_strategy_none_only_known_nodes_are_tried(
         self, make_client: MakeClient, cluster: FakeCluster
-    ):
+    ) -> None:
         under_test = await make_client(bootstrap="seed:9,one:1", metadata_recovery_strategy="none").started()
         cluster.go_down()
         del cluster.attempts[:]
@@ -729,7 +747,7 @@ class TestRebootstrap:
 class TestOutage:
     async def test_metadata_requests_and_attempts_are_bounded_by_the_back_off(
         self, make_client: MakeClient, cluster: FakeCluster
-    ):
+    ) -> None:
         under_test = await make_client().connected(1, 2, 3)
         cluster.go_down()
         del cluster.attempts[:]
@@ -744,7 +762,7 @@ class TestOutage:
 
     async def test_failing_answers_are_asked_for_at_the_back_offs_rate(
         self, make_client: MakeClient, cluster: FakeCluster
-    ):
+    ) -> None:
         under_test = await make_client().connected(1)
         before = sum(broker.count(ApiKey.METADATA) for broker in cluster.brokers.values())
         cluster.metadata = lambda request: {"brokers": [], "topics": []}  # type: ignore[method-assign]
@@ -755,7 +773,9 @@ class TestOutage:
         asked = sum(broker.count(ApiKey.METADATA) for broker in cluster.brokers.values()) - before
         assert 50 <= asked <= 60 / 0.8 + 5
 
-    async def test_recovery_takes_a_back_off_and_a_round_trip(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_recovery_takes_a_back_off_and_a_round_trip(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
         under_test = await make_client().connected(1)
         cluster.go_down()
         await under_test.loop.advance(30)
@@ -766,7 +786,9 @@ class TestOutage:
 
 
 class TestMovedNodes:
-    async def test_a_node_at_a_new_address_is_connected_to_there(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_a_node_at_a_new_address_is_connected_to_there(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
         under_test = await make_client().connected(2)
         moved = cluster.brokers.pop(("two", 2))
         cluster.brokers[("newtwo", 22)] = FakeBroker(cluster, 2, "newtwo", 22)
@@ -779,7 +801,9 @@ class TestMovedNodes:
 
 
 class TestClose:
-    async def test_close_resolves_everything_and_leaves_nothing(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_close_resolves_everything_and_leaves_nothing(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
         under_test = await make_client().connected(1, 2)
         cluster[3].behaviour = "hang"
         under_test.client.ready(under_test.node(3), under_test.now)
@@ -794,14 +818,14 @@ class TestClose:
         assert all(broker.transports == [] for broker in cluster.brokers.values())
         await under_test.client.close()
 
-    async def test_abort_is_synchronous(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_abort_is_synchronous(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client().connected(1)
         future = send(under_test)
         under_test.client.abort()
         assert future.result().disconnected
         under_test.client.abort()
 
-    async def test_a_closed_client_refuses_politely(self, make_client: MakeClient):
+    async def test_a_closed_client_refuses_politely(self, make_client: MakeClient) -> None:
         under_test = await make_client().connected(1)
         node = under_test.node(1)
         await under_test.client.close()
@@ -812,19 +836,21 @@ class TestClose:
         with pytest.raises(DisconnectedError):
             await under_test.client.send_and_wait(ApiKey.LIST_GROUPS, list_groups)
 
-    async def test_closing_while_connecting_gives_the_attempt_up(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_closing_while_connecting_gives_the_attempt_up(
+        self, make_client: MakeClient, cluster: FakeCluster
+    ) -> None:
         cluster[1].behaviour = "hang"
         under_test = make_client()
         await under_test.loop.settle()
         await under_test.client.close()
         assert cluster.attempts == [("one", 1)]
 
-    def test_the_states_have_an_end(self):
+    def test_the_states_have_an_end(self) -> None:
         assert NETWORK_CLIENT_STATES.is_final(NetworkClientState.CLOSED)
 
 
 class TestSendAndWait:
-    async def test_it_connects_sends_and_returns_the_body(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_it_connects_sends_and_returns_the_body(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client().started()
         task = asyncio.ensure_future(
             under_test.client.send_and_wait(ApiKey.LIST_GROUPS, list_groups, node=under_test.node(3))
@@ -833,7 +859,7 @@ class TestSendAndWait:
         cluster[3].pending[0].respond(groups=[{"group_id": "g", "protocol_type": "consumer"}])
         assert [group.group_id for group in (await task).groups] == ["g"]
 
-    async def test_a_lost_connection_is_raised(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_a_lost_connection_is_raised(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client().started()
         task = asyncio.ensure_future(under_test.client.send_and_wait(ApiKey.LIST_GROUPS, list_groups))
         await under_test.loop.settle()
@@ -842,13 +868,13 @@ class TestSendAndWait:
         with pytest.raises(DisconnectedError):
             await task
 
-    async def test_out_of_time_it_says_why(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_out_of_time_it_says_why(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         cluster[1].behaviour = "refuse"
         under_test = make_client()
         with pytest.raises(KafkaTimeoutError, match=r"LIST_GROUPS.*one:1.*Connection refused"):
             await under_test.client.send_and_wait(ApiKey.LIST_GROUPS, list_groups, timeout=0.01)
 
-    async def test_out_of_time_the_connection_stays(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_out_of_time_the_connection_stays(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         under_test = await make_client().connected(1)
         other = send(under_test)
         with pytest.raises(KafkaTimeoutError):
@@ -858,7 +884,7 @@ class TestSendAndWait:
         assert (await other).error is None
         assert state_of(under_test, 1) is ConnectionState.READY
 
-    async def test_cancelling_leaves_nothing_behind(self, make_client: MakeClient, cluster: FakeCluster):
+    async def test_cancelling_leaves_nothing_behind(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         cluster[1].behaviour = "hang"
         under_test = make_client()
         task = asyncio.ensure_future(under_test.client.send_and_wait(ApiKey.LIST_GROUPS, list_groups))
@@ -875,7 +901,7 @@ class TestSilence:
     @pytest.mark.parametrize("behaviour", ["refuse", "hang"])
     async def test_it_is_told_after_a_moment_with_every_address_and_then_seldom(
         self, make_client: MakeClient, cluster: FakeCluster, caplog: pytest.LogCaptureFixture, behaviour: str
-    ):
+    ) -> None:
         for broker in cluster.brokers.values():
             broker.behaviour = behaviour
         under_test = make_client(bootstrap="one:1,two:2")
@@ -890,7 +916,7 @@ class TestSilence:
 
     async def test_it_ends_with_the_first_answer_and_arms_nothing_after_it(
         self, make_client: MakeClient, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
-    ):
+    ) -> None:
         cluster.go_down()
         under_test = make_client()
         await under_test.loop.advance(0.2)

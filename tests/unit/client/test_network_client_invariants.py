@@ -138,7 +138,7 @@ class History:
 @pytest.mark.parametrize("seed", range(25))
 async def test_every_future_resolves_once_and_in_order(
     make_client: Callable[..., ClientUnderTest], cluster: FakeCluster, encoders: Encoders, seed: int
-):
+) -> None:
     under_test = make_client(bootstrap="one:1,two:2,three:3", topics=["t"])
     history = History(seed, under_test, cluster, encoders)
     await history.run(150)
@@ -153,7 +153,7 @@ async def test_every_future_resolves_once_and_in_order(
 
 async def test_after_any_history_a_healthy_cluster_serves_again(
     make_client: Callable[..., ClientUnderTest], cluster: FakeCluster, encoders: Encoders
-):
+) -> None:
     for seed in range(100, 110):
         under_test = make_client(bootstrap="one:1,two:2,three:3")
         history = History(seed, under_test, cluster, encoders)
@@ -178,7 +178,7 @@ async def test_after_any_history_a_healthy_cluster_serves_again(
 
 async def test_an_outage_of_a_minute_writes_about_ten_lines_a_broker(
     cluster: FakeCluster, make_client: Callable[..., ClientUnderTest], caplog: pytest.LogCaptureFixture
-):
+) -> None:
     """The whole client, whose nodes are asked for ten times a second, as a Sender with records for them would."""
     caplog.set_level(logging.WARNING)
     under_test = await make_client(reconnect_backoff_ms=50, reconnect_backoff_max_ms=50).connected(1, 2, 3)
@@ -229,7 +229,7 @@ class TestAnEncoderThatFails:
     @pytest.mark.parametrize("form", ["build", "encode", "acks 0", "probe"])
     async def test_of_a_callers_request_answers_with_the_error(
         self, under_test: ClientUnderTest, cluster: FakeCluster, encoders: Encoders, form: str
-    ):
+    ) -> None:
         client, now = under_test.client, under_test.now
         before = state_of(under_test)
         options: dict[str, Any] = {"expects_response": form != "acks 0"}
@@ -256,7 +256,7 @@ class TestAnEncoderThatFails:
 
     async def test_of_a_metadata_request_is_a_failed_update_and_the_next_one_is_made(
         self, under_test: ClientUnderTest, cluster: FakeCluster, encoders: Encoders
-    ):
+    ) -> None:
         cluster[2].takes_nothing = False
         encoders.broken = {ApiKey.METADATA}
         under_test.metadata.request_update()
@@ -276,7 +276,7 @@ class TestAnEncoderThatFails:
 
     async def test_of_the_first_question_on_a_connection_ends_the_connection(
         self, under_test: ClientUnderTest, cluster: FakeCluster, encoders: Encoders
-    ):
+    ) -> None:
         encoders.broken = {ApiKey.API_VERSIONS}
         under_test.client.ready(under_test.node(3), under_test.now)
         await under_test.loop.settle()
@@ -306,7 +306,7 @@ def state_of(under_test: ClientUnderTest) -> Any:
 
 async def test_what_is_not_bytes_ends_the_connection_and_fails_as_lost(
     make_client: Callable[..., ClientUnderTest], cluster: FakeCluster
-):
+) -> None:
     """The transport may have taken a part of it: what would follow on the connection is not a request."""
     under_test = await make_client().connected(1)
     junk: Any = [object()]

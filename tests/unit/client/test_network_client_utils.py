@@ -51,7 +51,7 @@ def ask(client: Client, node: Node | None = None, timeout: float = 60.0, **optio
     )
 
 
-async def test_it_looks_again_at_each_change_until_a_node_is_ready(client: Client):
+async def test_it_looks_again_at_each_change_until_a_node_is_ready(client: Client) -> None:
     task = asyncio.ensure_future(await_ready(client, None, lambda: 0.0))
     for change in ({}, {"least_loaded": NODE}, {"is_node_ready": True}):
         await FakeLoop().settle()
@@ -61,7 +61,7 @@ async def test_it_looks_again_at_each_change_until_a_node_is_ready(client: Clien
     assert await task == NODE
 
 
-async def test_a_closed_client_ends_the_wait(client: Client):
+async def test_a_closed_client_ends_the_wait(client: Client) -> None:
     task = asyncio.ensure_future(await_ready(client, NODE, lambda: 0.0))
     await FakeLoop().settle()
     client.is_active = False
@@ -70,7 +70,7 @@ async def test_a_closed_client_ends_the_wait(client: Client):
         await task
 
 
-async def test_the_body_is_returned_and_options_are_passed_on(client: Client):
+async def test_the_body_is_returned_and_options_are_passed_on(client: Client) -> None:
     client.is_node_ready = True
     task = ask(client, NODE, max_version=3)
     await FakeLoop().settle()
@@ -79,7 +79,7 @@ async def test_the_body_is_returned_and_options_are_passed_on(client: Client):
     assert await task == "body"
 
 
-async def test_the_responses_error_is_raised(client: Client):
+async def test_the_responses_error_is_raised(client: Client) -> None:
     client.is_node_ready = True
     task = ask(client, NODE)
     await FakeLoop().settle()
@@ -88,7 +88,7 @@ async def test_the_responses_error_is_raised(client: Client):
         await task
 
 
-async def test_a_time_out_says_what_where_and_why(client: Client):
+async def test_a_time_out_says_what_where_and_why(client: Client) -> None:
     with pytest.raises(KafkaTimeoutError, match=r"METADATA from node 1 \(\[::1\]:1\) within 0 s: the cause"):
         await ask(client, NODE, timeout=0)
     with pytest.raises(KafkaTimeoutError, match="from any broker"):

@@ -66,7 +66,7 @@ async def setting() -> Setting:
     return Setting()
 
 
-async def test_a_request_is_one_write_with_header_and_body(setting: Setting):
+async def test_a_request_is_one_write_with_header_and_body(setting: Setting) -> None:
     setting.write()
     (frame,) = FrameDecoder(1_000).feed(setting.connection.writes[0])
     header, body = decode_request(frame)
@@ -76,7 +76,7 @@ async def test_a_request_is_one_write_with_header_and_body(setting: Setting):
     assert setting.loop.armed == [setting.loop.time() + 30]
 
 
-async def test_correlation_ids_count_up_and_start_again_before_they_overflow(setting: Setting):
+async def test_correlation_ids_count_up_and_start_again_before_they_overflow(setting: Setting) -> None:
     setting.pipeline._correlation_id = 2**31 - 3
     for _ in range(4):
         setting.write()
@@ -84,12 +84,12 @@ async def test_correlation_ids_count_up_and_start_again_before_they_overflow(set
     assert [decode_request(frame)[0].correlation_id for frame in frames] == [2**31 - 2, 2**31 - 1, 0, 1]
 
 
-async def test_a_node_that_has_not_said_what_it_speaks(setting: Setting):
+async def test_a_node_that_has_not_said_what_it_speaks(setting: Setting) -> None:
     with pytest.raises(UnsupportedVersionError, match="node 2"):
         setting.pipeline.usable_version(ClientRequest(2, ApiKey.METADATA))
 
 
-async def test_an_encoder_that_fails_leaves_nothing_in_flight(setting: Setting):
+async def test_an_encoder_that_fails_leaves_nothing_in_flight(setting: Setting) -> None:
     def encode(*_: Any) -> Any:
         raise ValueError("a bug")
 
@@ -99,7 +99,7 @@ async def test_an_encoder_that_fails_leaves_nothing_in_flight(setting: Setting):
     assert setting.connection.writes == []
 
 
-async def test_responses_leave_in_the_order_of_completion_also_from_within_a_callback(setting: Setting):
+async def test_responses_leave_in_the_order_of_completion_also_from_within_a_callback(setting: Setting) -> None:
     order: list[str] = []
 
     def first(_: ClientResponse) -> None:
@@ -119,7 +119,7 @@ async def test_responses_leave_in_the_order_of_completion_also_from_within_a_cal
     assert setting.completions == 1
 
 
-async def test_an_aborted_send_completes_in_the_next_turn(setting: Setting):
+async def test_an_aborted_send_completes_in_the_next_turn(setting: Setting) -> None:
     future = setting.loop.create_future()
     request = ClientRequest(1, ApiKey.METADATA)
     setting.pipeline.abort_send(request, future, DisconnectedError("closed"))
@@ -130,7 +130,7 @@ async def test_an_aborted_send_completes_in_the_next_turn(setting: Setting):
     assert not response.was_sent
 
 
-async def test_silence_is_probed_only_when_nothing_is_in_flight(setting: Setting):
+async def test_silence_is_probed_only_when_nothing_is_in_flight(setting: Setting) -> None:
     setting.loop.clock.advance(29)
     setting.write()
     assert setting.in_flight.count(1) == 1
@@ -144,6 +144,6 @@ async def test_silence_is_probed_only_when_nothing_is_in_flight(setting: Setting
     assert [decode_request(frame)[0].api_key for frame in frames] == [ApiKey.API_VERSIONS, ApiKey.LIST_GROUPS]
 
 
-def test_apis_have_names():
+def test_apis_have_names() -> None:
     assert api_name(0) == "PRODUCE"
     assert api_name(9_999) == "9999"

@@ -21,27 +21,27 @@ def cluster() -> Cluster:
     return Cluster(NODES, topics, cluster_id="c", controller_id=2, invalid_topics=frozenset({"a b"}))
 
 
-def test_partitions_are_in_order_of_their_numbers(cluster: Cluster):
+def test_partitions_are_in_order_of_their_numbers(cluster: Cluster) -> None:
     assert [partition.partition for partition in cluster.partitions_for_topic("t")] == [0, 1, 2]
     assert cluster.partition_count("t") == 3
 
 
-def test_available_partitions_have_a_leader(cluster: Cluster):
+def test_available_partitions_have_a_leader(cluster: Cluster) -> None:
     assert [partition.partition for partition in cluster.available_partitions_for_topic("t")] == [0, 1]
 
 
-def test_partitions_by_node(cluster: Cluster):
+def test_partitions_by_node(cluster: Cluster) -> None:
     assert [partition.partition for partition in cluster.partitions_for_node(1)] == [0]
     assert cluster.partitions_for_node(3) == ()
 
 
-def test_a_leader_without_address_is_no_leader(cluster: Cluster):
+def test_a_leader_without_address_is_no_leader(cluster: Cluster) -> None:
     assert cluster.leader_for(TopicPartition("__x", 0)) is None
     assert cluster.leader_for(TopicPartition("t", 2)) is None
     assert cluster.leader_for(TopicPartition("t", 1)) == NODES[1]
 
 
-def test_what_is_not_known_is_empty(cluster: Cluster):
+def test_what_is_not_known_is_empty(cluster: Cluster) -> None:
     assert cluster.partition(TopicPartition("t", 3)) is None
     assert cluster.partition(TopicPartition("u", 0)) is None
     assert cluster.leader_for(TopicPartition("u", 0)) is None
@@ -53,7 +53,7 @@ def test_what_is_not_known_is_empty(cluster: Cluster):
     assert cluster.node_by_id(3) is None
 
 
-def test_ids_and_names(cluster: Cluster):
+def test_ids_and_names(cluster: Cluster) -> None:
     assert cluster.topic_id("t") == TOPIC_ID
     assert cluster.topic_name(TOPIC_ID) == "t"
     assert cluster.controller == NODES[1]
@@ -62,18 +62,18 @@ def test_ids_and_names(cluster: Cluster):
     assert set(cluster.topics) == {"t", "__x"}
 
 
-def test_bootstrap_nodes_count_down_from_minus_one():
+def test_bootstrap_nodes_count_down_from_minus_one() -> None:
     cluster = Cluster.bootstrap([("h", 1), ("i", 2)])
     assert cluster.is_bootstrap
     assert cluster.nodes == (Node(-1, "h", 1), Node(-2, "i", 2))
 
 
-def test_topics_cannot_be_changed_through_the_view(cluster: Cluster):
+def test_topics_cannot_be_changed_through_the_view(cluster: Cluster) -> None:
     with pytest.raises(TypeError):
         cluster.topics["u"] = cluster.topics["t"]  # type: ignore[index]
 
 
-def test_replacing_partitions_leaves_the_old_topic_as_it_was(cluster: Cluster):
+def test_replacing_partitions_leaves_the_old_topic_as_it_was(cluster: Cluster) -> None:
     topic = cluster.topics["t"]
     changed = topic.replace([PartitionInfo("t", 2, 1, 9)])
     assert [partition.leader for partition in changed.partitions] == [1, 2, 1]

@@ -50,11 +50,11 @@ def update(
 
 
 class TestWhen:
-    def test_a_bootstrapped_one_is_due_at_once(self, metadata: Metadata, clock: VirtualClock):
+    def test_a_bootstrapped_one_is_due_at_once(self, metadata: Metadata, clock: VirtualClock) -> None:
         assert metadata.time_to_next_update(clock.time()) == 0
         assert metadata.cluster.is_bootstrap
 
-    def test_an_update_lasts_for_its_age(self, metadata: Metadata, clock: VirtualClock):
+    def test_an_update_lasts_for_its_age(self, metadata: Metadata, clock: VirtualClock) -> None:
         update(metadata, clock)
         assert metadata.time_to_next_update(clock.time()) == 300
         clock.advance(299)
@@ -62,7 +62,9 @@ class TestWhen:
         clock.advance(2)
         assert metadata.time_to_next_update(clock.time()) == 0
 
-    def test_a_requested_update_waits_for_the_back_off_of_the_last(self, metadata: Metadata, clock: VirtualClock):
+    def test_a_requested_update_waits_for_the_back_off_of_the_last(
+        self, metadata: Metadata, clock: VirtualClock
+    ) -> None:
         update(metadata, clock)
         metadata.request_update()
         assert 0.08 <= metadata.time_to_next_update(clock.time()) <= 0.12
@@ -71,7 +73,7 @@ class TestWhen:
 
     def test_a_failed_update_moves_the_last_refresh_only_and_the_back_off_grows(
         self, metadata: Metadata, clock: VirtualClock
-    ):
+    ) -> None:
         version = metadata.update_version
         for expected in (0.1, 0.2, 0.4, 0.8, 1.0, 1.0):
             metadata.failed_update(clock.time(), KafkaError("no"))
@@ -83,19 +85,19 @@ class TestWhen:
         assert metadata.is_update_requested
         assert metadata.last_successful_refresh < 0
 
-    def test_a_new_topic_does_not_wait_while_the_cluster_answers(self, metadata: Metadata, clock: VirtualClock):
+    def test_a_new_topic_does_not_wait_while_the_cluster_answers(self, metadata: Metadata, clock: VirtualClock) -> None:
         update(metadata, clock)
         metadata.add_topics(["t"])
         assert metadata.time_to_next_update(clock.time()) == 0
 
-    def test_a_new_topic_waits_while_the_cluster_does_not_answer(self, metadata: Metadata, clock: VirtualClock):
+    def test_a_new_topic_waits_while_the_cluster_does_not_answer(self, metadata: Metadata, clock: VirtualClock) -> None:
         metadata.failed_update(clock.time())
         metadata.add_topics(["t"])
         assert metadata.time_to_next_update(clock.time()) >= 0.08
 
     def test_answers_that_bring_nothing_new_slow_the_next_down_after_the_first_five(
         self, metadata: Metadata, clock: VirtualClock
-    ):
+    ) -> None:
         delays = []
         for _ in range(12):
             update(metadata, clock, topic("t", error=3))
@@ -106,13 +108,13 @@ class TestWhen:
         metadata.request_update(reset_backoff=True)
         assert metadata.time_to_next_update(clock.time()) <= 0.12
 
-    def test_a_newer_epoch_is_something_new(self, metadata: Metadata, clock: VirtualClock):
+    def test_a_newer_epoch_is_something_new(self, metadata: Metadata, clock: VirtualClock) -> None:
         for epoch in range(12):
             update(metadata, clock, topic("t", partition(epoch=epoch)))
             metadata.request_update()
             assert metadata.time_to_next_update(clock.time()) <= 0.12
 
-    def test_who_sends_requests_is_told_of_each_wish(self, metadata: Metadata):
+    def test_who_sends_requests_is_told_of_each_wish(self, metadata: Metadata) -> None:
         told = []
         metadata.on_update_requested = lambda: told.append(1)
         metadata.request_update()
@@ -121,7 +123,7 @@ class TestWhen:
 
 
 class TestVersions:
-    def test_update_version_grows_with_each_answer(self, metadata: Metadata, clock: VirtualClock):
+    def test_update_version_grows_with_each_answer(self, metadata: Metadata, clock: VirtualClock) -> None:
         version = metadata.request_update()
         assert version == metadata.update_version
         update(metadata, clock)
@@ -129,7 +131,7 @@ class TestVersions:
 
     def test_an_answer_to_an_older_request_does_not_clear_the_wish_for_a_new_topic(
         self, metadata: Metadata, clock: VirtualClock
-    ):
+    ) -> None:
         request = metadata.new_request(clock.time())
         metadata.add_topics(["t"])
         metadata.update(request.request_version, answer(), request.is_partial, clock.time())
@@ -139,7 +141,9 @@ class TestVersions:
         update(metadata, clock, topic("t", partition()), partial=True)
         assert not metadata.is_update_requested
 
-    def test_a_partial_answer_does_not_clear_the_wish_for_a_full_one(self, metadata: Metadata, clock: VirtualClock):
+    def test_a_partial_answer_does_not_clear_the_wish_for_a_full_one(
+        self, metadata: Metadata, clock: VirtualClock
+    ) -> None:
         update(metadata, clock)
         metadata.request_update()
         last = metadata.last_successful_refresh
@@ -154,14 +158,14 @@ class TestRequests:
         body = decode_request(request.encode(version, 7, "me")[0][4:])[1]
         return None if body.topics is None else [wanted.name for wanted in body.topics]
 
-    def test_the_first_is_full_and_names_the_wanted_topics(self, metadata: Metadata, clock: VirtualClock):
+    def test_the_first_is_full_and_names_the_wanted_topics(self, metadata: Metadata, clock: VirtualClock) -> None:
         metadata.add_topics(["b", "a"])
         request = metadata.new_request(clock.time())
         assert not request.is_partial
         assert self.names(request) == ["a", "b"]
         assert self.names(request, 0) == ["a", "b"]
 
-    def test_one_for_new_topics_is_partial_and_names_only_them(self, metadata: Metadata, clock: VirtualClock):
+    def test_one_for_new_topics_is_partial_and_names_only_them(self, metadata: Metadata, clock: VirtualClock) -> None:
         metadata.add_topics(["a"])
         update(metadata, clock, topic("a", partition()))
         metadata.add_topics(["b"])
@@ -169,34 +173,34 @@ class TestRequests:
         assert request.is_partial
         assert self.names(request) == ["b"]
 
-    def test_one_due_by_age_is_full(self, metadata: Metadata, clock: VirtualClock):
+    def test_one_due_by_age_is_full(self, metadata: Metadata, clock: VirtualClock) -> None:
         metadata.add_topics(["a"])
         update(metadata, clock, topic("a", partition()))
         clock.advance(301)
         metadata.add_topics(["b"])
         assert not metadata.new_request(clock.time()).is_partial
 
-    def test_a_subclass_may_ask_for_all_topics(self, clock: VirtualClock):
+    def test_a_subclass_may_ask_for_all_topics(self, clock: VirtualClock) -> None:
         class All(Metadata):
             def topics_to_request(self, partial: bool) -> Collection[str] | None:
                 return None
 
         assert self.names(All().new_request(clock.time())) is None
 
-    def test_auto_creation_is_asked_for_only_when_wanted(self, clock: VirtualClock):
+    def test_auto_creation_is_asked_for_only_when_wanted(self, clock: VirtualClock) -> None:
         assert Metadata(allow_auto_topic_creation=True).new_request(0).allow_auto_topic_creation
         assert not Metadata().new_request(0).allow_auto_topic_creation
 
 
 class TestAnswers:
-    def test_a_full_update_replaces_and_a_partial_one_merges(self, metadata: Metadata, clock: VirtualClock):
+    def test_a_full_update_replaces_and_a_partial_one_merges(self, metadata: Metadata, clock: VirtualClock) -> None:
         update(metadata, clock, topic("a", partition()), topic("b", partition()))
         update(metadata, clock, topic("c", partition()), partial=True)
         assert set(metadata.cluster.topics) == {"a", "b", "c"}
         update(metadata, clock, topic("c", partition()))
         assert set(metadata.cluster.topics) == {"c"}
 
-    def test_topics_that_are_not_retained_are_left_out(self, clock: VirtualClock):
+    def test_topics_that_are_not_retained_are_left_out(self, clock: VirtualClock) -> None:
         class Picky(Metadata):
             kept = frozenset({"a", "b"})
 
@@ -211,7 +215,7 @@ class TestAnswers:
         assert set(metadata.cluster.topics) == {"b", "c"}
         assert set(metadata._leader_epochs) == {"b", "c"}
 
-    def test_invalid_and_unauthorized_topics_are_noted(self, metadata: Metadata, clock: VirtualClock):
+    def test_invalid_and_unauthorized_topics_are_noted(self, metadata: Metadata, clock: VirtualClock) -> None:
         update(metadata, clock, topic("a b", error=17), topic("secret", error=29))
         assert metadata.cluster.invalid_topics == {"a b"}
         assert metadata.cluster.unauthorized_topics == {"secret"}
@@ -222,25 +226,31 @@ class TestAnswers:
         assert metadata.topic_error("secret") is None
 
     @pytest.mark.parametrize("code", [3, 5, 6, 72, 100])
-    def test_errors_of_the_stale_kind_ask_for_a_full_update(self, metadata: Metadata, clock: VirtualClock, code: int):
+    def test_errors_of_the_stale_kind_ask_for_a_full_update(
+        self, metadata: Metadata, clock: VirtualClock, code: int
+    ) -> None:
         update(metadata, clock, topic("t", error=code))
         assert metadata.need_full_update
         error = metadata.topic_error("t")
         assert error is not None
         assert error.retriable
 
-    def test_so_does_a_partition_without_leader_which_is_still_known(self, metadata: Metadata, clock: VirtualClock):
+    def test_so_does_a_partition_without_leader_which_is_still_known(
+        self, metadata: Metadata, clock: VirtualClock
+    ) -> None:
         update(metadata, clock, topic("t", partition(0), partition(1, leader=-1, error=5)))
         assert metadata.need_full_update
         assert metadata.cluster.partition_count("t") == 2
         assert len(metadata.cluster.available_partitions_for_topic("t")) == 1
 
-    def test_an_unknown_error_code_breaks_nothing(self, metadata: Metadata, clock: VirtualClock):
+    def test_an_unknown_error_code_breaks_nothing(self, metadata: Metadata, clock: VirtualClock) -> None:
         update(metadata, clock, topic("t", error=9_999), topic("u", partition(error=9_998)))
         assert set(metadata.cluster.topics) == {"u"}
         assert not metadata.is_update_requested
 
-    def test_listeners_are_told_of_updates_failures_and_fatal_errors(self, metadata: Metadata, clock: VirtualClock):
+    def test_listeners_are_told_of_updates_failures_and_fatal_errors(
+        self, metadata: Metadata, clock: VirtualClock
+    ) -> None:
         told: list[int] = []
         listener = lambda: told.append(metadata.update_version)  # noqa: E731
         metadata.add_listener(listener)
@@ -255,7 +265,7 @@ class TestAnswers:
         assert metadata.fatal_error is None, "an update clears it"
 
     @pytest.mark.parametrize("version", range(14))
-    def test_every_version_of_the_message_is_read(self, metadata: Metadata, clock: VirtualClock, version: int):
+    def test_every_version_of_the_message_is_read(self, metadata: Metadata, clock: VirtualClock, version: int) -> None:
         update(metadata, clock, topic("t", partition(0, epoch=3), topic_id=ID), version=version)
         (found,) = metadata.cluster.partitions_for_topic("t")
         assert found.leader == 1
@@ -265,43 +275,43 @@ class TestAnswers:
 
 
 class TestEpochs:
-    def test_an_older_epoch_is_ignored(self, metadata: Metadata, clock: VirtualClock):
+    def test_an_older_epoch_is_ignored(self, metadata: Metadata, clock: VirtualClock) -> None:
         update(metadata, clock, topic("t", partition(leader=2, epoch=5)))
         update(metadata, clock, topic("t", partition(leader=1, epoch=4)))
         assert metadata.current_leader(TopicPartition("t", 0)) == (Node(2, "two", 2), 5)
 
     def test_an_older_epoch_of_a_topic_that_was_lost_meanwhile_gives_no_leader(
         self, metadata: Metadata, clock: VirtualClock
-    ):
+    ) -> None:
         update(metadata, clock, topic("t", partition(leader=2, epoch=5)))
         update(metadata, clock, topic("t", error=3))
         update(metadata, clock, topic("t", partition(leader=1, epoch=4)))
         assert metadata.cluster.partition_count("t") == 1
         assert metadata.current_leader(TopicPartition("t", 0)) == (None, -1)
 
-    def test_the_same_epoch_is_taken(self, metadata: Metadata, clock: VirtualClock):
+    def test_the_same_epoch_is_taken(self, metadata: Metadata, clock: VirtualClock) -> None:
         update(metadata, clock, topic("t", partition(leader=2, epoch=5)))
         update(metadata, clock, topic("t", partition(leader=-1, epoch=5, error=5)))
         assert metadata.current_leader(TopicPartition("t", 0)) == (None, 5)
 
-    def test_a_changed_topic_id_is_a_recreated_topic(self, metadata: Metadata, clock: VirtualClock):
+    def test_a_changed_topic_id_is_a_recreated_topic(self, metadata: Metadata, clock: VirtualClock) -> None:
         update(metadata, clock, topic("t", partition(leader=2, epoch=5), topic_id=ID))
         update(metadata, clock, topic("t", partition(leader=1, epoch=0), topic_id=UUID(int=2)))
         assert metadata.current_leader(TopicPartition("t", 0)) == (Node(1, "one", 1), 0)
         assert metadata.cluster.topic_id("t") == UUID(int=2)
 
-    def test_so_is_an_id_that_comes_after_the_topic_was_gone(self, metadata: Metadata, clock: VirtualClock):
+    def test_so_is_an_id_that_comes_after_the_topic_was_gone(self, metadata: Metadata, clock: VirtualClock) -> None:
         update(metadata, clock, topic("t", partition(leader=2, epoch=5), topic_id=ID))
         update(metadata, clock, topic("t", error=3))
         update(metadata, clock, topic("t", partition(leader=1, epoch=0), topic_id=UUID(int=2)))
         assert metadata.current_leader(TopicPartition("t", 0)) == (Node(1, "one", 1), 0)
 
-    def test_another_cluster_starts_anew(self, metadata: Metadata, clock: VirtualClock):
+    def test_another_cluster_starts_anew(self, metadata: Metadata, clock: VirtualClock) -> None:
         update(metadata, clock, topic("t", partition(leader=2, epoch=5)))
         update(metadata, clock, topic("t", partition(leader=1, epoch=0)), cluster_id="d")
         assert metadata.current_leader(TopicPartition("t", 0)) == (Node(1, "one", 1), 0)
 
-    def test_an_answer_without_epochs_is_taken_as_it_is(self, metadata: Metadata, clock: VirtualClock):
+    def test_an_answer_without_epochs_is_taken_as_it_is(self, metadata: Metadata, clock: VirtualClock) -> None:
         update(metadata, clock, topic("t", partition(leader=2, epoch=5)))
         update(metadata, clock, topic("t", partition(leader=1, epoch=4)), version=8)
         assert metadata.current_leader(TopicPartition("t", 0)) == (Node(1, "one", 1), -1)
@@ -314,7 +324,7 @@ class TestLeaderHints:
     def known(self, metadata: Metadata, clock: VirtualClock) -> None:
         update(metadata, clock, topic("t", partition(leader=1, epoch=5), partition(1, leader=2, epoch=3), topic_id=ID))
 
-    def test_a_newer_leader_is_taken_at_once_with_its_address(self, metadata: Metadata):
+    def test_a_newer_leader_is_taken_at_once_with_its_address(self, metadata: Metadata) -> None:
         told = []
         metadata.add_listener(lambda: told.append(1))
         assert metadata.update_partition_leaderships({self.TP: (3, 6)}, [Node(3, "three", 3)]) == {self.TP}
@@ -323,22 +333,22 @@ class TestLeaderHints:
         assert metadata.cluster.topic_id("t") == ID
         assert told == [1]
 
-    def test_an_older_or_equal_epoch_is_not(self, metadata: Metadata):
+    def test_an_older_or_equal_epoch_is_not(self, metadata: Metadata) -> None:
         assert metadata.update_partition_leaderships({self.TP: (2, 5)}, []) == set()
         assert metadata.current_leader(self.TP)[1] == 5
 
-    def test_nor_a_leader_without_address_nor_an_unknown_partition(self, metadata: Metadata):
+    def test_nor_a_leader_without_address_nor_an_unknown_partition(self, metadata: Metadata) -> None:
         hints = {self.TP: (9, 9), TopicPartition("t", 7): (2, 9), TopicPartition("u", 0): (2, 9)}
         assert metadata.update_partition_leaderships(hints, []) == set()
 
-    def test_metadata_older_than_the_hint_does_not_undo_it(self, metadata: Metadata, clock: VirtualClock):
+    def test_metadata_older_than_the_hint_does_not_undo_it(self, metadata: Metadata, clock: VirtualClock) -> None:
         metadata.update_partition_leaderships({self.TP: (2, 6)}, [])
         update(metadata, clock, topic("t", partition(leader=1, epoch=5), partition(1, leader=2, epoch=3), topic_id=ID))
         assert metadata.current_leader(self.TP) == (Node(2, "two", 2), 6)
 
 
 class TestBootstrap:
-    def test_rebootstrap_forgets_everything_and_wants_an_update(self, metadata: Metadata, clock: VirtualClock):
+    def test_rebootstrap_forgets_everything_and_wants_an_update(self, metadata: Metadata, clock: VirtualClock) -> None:
         update(metadata, clock, topic("t", partition(epoch=5)))
         version = metadata.update_version
         metadata.rebootstrap()
@@ -351,11 +361,11 @@ class TestBootstrap:
 
 
 class TestCauses:
-    def test_nothing_said_yet(self, metadata: Metadata):
+    def test_nothing_said_yet(self, metadata: Metadata) -> None:
         asked = ", ".join(f"{node.host}:{node.port}" for node in metadata.bootstrap_nodes)
         assert metadata.describe_failure() == f"no answer came yet from {asked}"
 
-    def test_every_address_with_its_last_error(self, metadata: Metadata):
+    def test_every_address_with_its_last_error(self, metadata: Metadata) -> None:
         metadata.note_address_failure("a:1", OSError("first"))
         metadata.note_address_failure("a:1", OSError("refused"))
         metadata.note_address_failure("b:1 (10.0.0.1:1)", TimeoutError())
@@ -364,19 +374,19 @@ class TestCauses:
         metadata.address_reached("b:1")
         assert metadata.describe_failure() == "no broker is reachable: a:1: refused"
 
-    def test_the_newest_addresses_are_kept(self, metadata: Metadata):
+    def test_the_newest_addresses_are_kept(self, metadata: Metadata) -> None:
         for number in range(100):
             metadata.note_address_failure(f"h:{number}", OSError("x"))
         assert "h:99" in metadata.describe_failure()
         assert "h:1:" not in metadata.describe_failure()
 
-    def test_fatal_and_failed(self, metadata: Metadata, clock: VirtualClock):
+    def test_fatal_and_failed(self, metadata: Metadata, clock: VirtualClock) -> None:
         metadata.failed_update(clock.time(), KafkaError("cut off"))
         assert "cut off" in metadata.describe_failure()
         metadata.set_fatal_error(AuthenticationFailedError("bad credentials"))
         assert "bad credentials" in metadata.describe_failure()
 
-    def test_a_connected_cluster_without_errors(self, metadata: Metadata, clock: VirtualClock):
+    def test_a_connected_cluster_without_errors(self, metadata: Metadata, clock: VirtualClock) -> None:
         update(metadata, clock)
         assert metadata.describe_failure("t") == "no error was reported"
 
@@ -397,7 +407,7 @@ class TestTopicsThatAreAskedForApart:
         metadata.update(request.request_version, answer(*topics, **more), request.is_partial, clock.time())
         return request
 
-    def test_all_others_are_asked_for_first_and_then_the_halves(self, metadata: Metadata, clock: VirtualClock):
+    def test_all_others_are_asked_for_first_and_then_the_halves(self, metadata: Metadata, clock: VirtualClock) -> None:
         metadata.add_topics(["known"])
         self.asked(metadata, clock)
         metadata.add_topics(["a", "b", "c"])
@@ -414,7 +424,7 @@ class TestTopicsThatAreAskedForApart:
 
     def test_a_topic_that_cuts_alone_is_asked_for_seldom_and_all_else_goes_on(
         self, metadata: Metadata, clock: VirtualClock
-    ):
+    ) -> None:
         self.asked(metadata, clock)
         metadata.add_topics(["bad"])
         requests = 0
@@ -434,7 +444,7 @@ class TestTopicsThatAreAskedForApart:
         metadata.add_topics(["good"])
         assert self.asked(metadata, clock).topics == ["good"]
 
-    def test_an_outage_divides_nothing_more(self, metadata: Metadata, clock: VirtualClock):
+    def test_an_outage_divides_nothing_more(self, metadata: Metadata, clock: VirtualClock) -> None:
         names = [f"t{number}" for number in range(100)]
         self.asked(metadata, clock)
         metadata.add_topics(names)
@@ -446,7 +456,7 @@ class TestTopicsThatAreAskedForApart:
 
     def test_a_topic_that_an_answer_leaves_out_is_not_asked_for_apart_again(
         self, metadata: Metadata, clock: VirtualClock
-    ):
+    ) -> None:
         self.asked(metadata, clock)
         metadata.add_topics(["a"])
         self.cut(metadata, clock)
@@ -458,7 +468,7 @@ class TestTopicsThatAreAskedForApart:
 
     def test_a_request_for_known_topics_that_is_cut_is_made_again_as_it_was(
         self, metadata: Metadata, clock: VirtualClock
-    ):
+    ) -> None:
         metadata.add_topics(["a", "b"])
         self.asked(metadata, clock)
         metadata.request_update()
@@ -467,7 +477,7 @@ class TestTopicsThatAreAskedForApart:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "\ud800", "x" * 40_000, None, b"t"])
-def test_a_name_that_no_broker_takes_is_not_asked_for(metadata: Metadata, name: Any):
+def test_a_name_that_no_broker_takes_is_not_asked_for(metadata: Metadata, name: Any) -> None:
     with pytest.raises(InvalidTopicError):
         metadata.add_topics(["good", name])
     assert not metadata.topics_to_request(partial=False)

@@ -52,7 +52,7 @@ def update(metadata: Metadata, *topics: dict[str, Any], partial: bool = False, *
 
 
 class TestReading:
-    def test_all_of_an_answer_is_there(self, metadata: Metadata):
+    def test_all_of_an_answer_is_there(self, metadata: Metadata) -> None:
         answer = metadata.read_answer(
             NEWEST,
             frame(
@@ -69,7 +69,7 @@ class TestReading:
         assert set(answer.topics) == set(answer.changed) == {"a", "c"}
         assert answer.stale == {"c"}
 
-    def test_is_as_from_kios_message(self, metadata: Metadata):
+    def test_is_as_from_kios_message(self, metadata: Metadata) -> None:
         topics = (topic("a", 3, 4), topic("b", error=29), topic("c", 1, of_partition=REPLICA_NOT_AVAILABLE))
         for version in range(NEWEST + 1):
             read = metadata.read_answer(version, frame(*topics, version=version))
@@ -81,7 +81,7 @@ class TestReading:
                 assert found.partitions == other.topics[name].partitions
                 assert found.topic_id == other.topics[name].topic_id
 
-    def test_a_cut_frame_is_malformed_also_beside_known_topics(self, metadata: Metadata):
+    def test_a_cut_frame_is_malformed_also_beside_known_topics(self, metadata: Metadata) -> None:
         whole = frame(topic("a", 1), topic("b", 1))
         update(metadata, topic("a", 1), topic("b", 1))
         for size in range(len(whole)):
@@ -90,7 +90,7 @@ class TestReading:
 
 
 class TestKnownTopics:
-    def test_one_with_the_same_bytes_stays_the_object_that_it_is(self, metadata: Metadata):
+    def test_one_with_the_same_bytes_stays_the_object_that_it_is(self, metadata: Metadata) -> None:
         update(metadata, topic("a", 1), topic("b", 1))
         a, b = metadata.cluster.topic("a"), metadata.cluster.topic("b")
         answer = update(metadata, topic("b", 2), topic("a", 1))
@@ -99,43 +99,43 @@ class TestKnownTopics:
         assert metadata.cluster.topic("b") is not b
         assert metadata.cluster.partitions_for_topic("b")[0].leader_epoch == 2
 
-    def test_one_that_is_longer_than_the_known_is_read(self, metadata: Metadata):
+    def test_one_that_is_longer_than_the_known_is_read(self, metadata: Metadata) -> None:
         update(metadata, topic("a", 1))
         update(metadata, topic("a", 1, 1))
         assert metadata.cluster.partition_count("a") == 2
 
-    def test_the_bytes_of_another_version_are_not_compared(self, metadata: Metadata):
+    def test_the_bytes_of_another_version_are_not_compared(self, metadata: Metadata) -> None:
         # Versions 12 and 13 write a topic alike.
         update(metadata, topic("a", 1), version=12)
         before = metadata.cluster.topic("a")
         update(metadata, topic("a", 1), version=13)
         assert metadata.cluster.topic("a") is not before
 
-    def test_a_broken_partition_asks_for_an_update_every_time(self, metadata: Metadata):
+    def test_a_broken_partition_asks_for_an_update_every_time(self, metadata: Metadata) -> None:
         for _ in range(3):
             update(metadata, topic("a", 1, of_partition=LEADER_NOT_AVAILABLE))
             assert metadata.need_full_update
 
-    def test_epochs_that_cannot_be_relied_on_are_new_every_time(self, metadata: Metadata):
+    def test_epochs_that_cannot_be_relied_on_are_new_every_time(self, metadata: Metadata) -> None:
         for _ in range(20):
             update(metadata, topic("a", 5), version=LAST_WITH_UNRELIABLE_EPOCHS)
             assert metadata.cluster.partitions_for_topic("a")[0].leader_epoch == -1
         metadata.request_update()
         assert metadata.time_to_next_update(0.0) <= 0.12, "answers without news slow the next requests down"
 
-    def test_one_whose_id_has_changed_is_another_topic(self, metadata: Metadata):
+    def test_one_whose_id_has_changed_is_another_topic(self, metadata: Metadata) -> None:
         update(metadata, topic("a", 5))
         update(metadata, topic("a", 1, topic_id=2))
         assert metadata.cluster.partitions_for_topic("a")[0].leader_epoch == 1
 
-    def test_an_older_epoch_of_one_partition_keeps_what_is_known_of_it(self, metadata: Metadata):
+    def test_an_older_epoch_of_one_partition_keeps_what_is_known_of_it(self, metadata: Metadata) -> None:
         update(metadata, topic("a", 5, 5))
         update(metadata, topic("a", 4, 6))
         assert [p.leader_epoch for p in metadata.cluster.partitions_for_topic("a")] == [5, 6]
         update(metadata, topic("a", 6, 6))
         assert [p.leader_epoch for p in metadata.cluster.partitions_for_topic("a")] == [6, 6]
 
-    def test_what_a_topic_lost_meanwhile_had_seen_still_counts(self, metadata: Metadata):
+    def test_what_a_topic_lost_meanwhile_had_seen_still_counts(self, metadata: Metadata) -> None:
         without_id = topic("a", 5) | {"topic_id": None}
         update(metadata, without_id)
         update(metadata, topic("a", error=LEADER_NOT_AVAILABLE))
@@ -143,7 +143,7 @@ class TestKnownTopics:
         update(metadata, topic("a", 4) | {"topic_id": None})
         assert metadata.cluster.partitions_for_topic("a")[0].leader == -1
 
-    def test_an_answer_without_news_changes_no_object(self, metadata: Metadata):
+    def test_an_answer_without_news_changes_no_object(self, metadata: Metadata) -> None:
         topics = [topic(f"t{number}", 1, 1, 1) for number in range(2_000)]
         update(metadata, *topics)
         before = dict(metadata.cluster.topics)
@@ -152,28 +152,28 @@ class TestKnownTopics:
         assert len(before) == 2_000
         assert all(metadata.cluster.topic(name) is known for name, known in before.items())
 
-    def test_one_with_an_error_goes_from_the_view_of_a_partial_update_too(self, metadata: Metadata):
+    def test_one_with_an_error_goes_from_the_view_of_a_partial_update_too(self, metadata: Metadata) -> None:
         update(metadata, topic("a", 1), topic("b", 1))
         update(metadata, topic("a", error=LEADER_NOT_AVAILABLE), partial=True)
         assert set(metadata.cluster.topics) == {"b"}
 
 
 class TestWhileAnAnswerIsRead:
-    def test_a_leader_hint_stays(self, metadata: Metadata):
+    def test_a_leader_hint_stays(self, metadata: Metadata) -> None:
         update(metadata, topic("a", 1), topic("b", 1))
         answer = metadata.read_answer(NEWEST, frame(topic("a", 1), topic("b", 1)))
         metadata.update_partition_leaderships({TopicPartition("a", 0): (2, 7)}, [Node(2, "i", 9)])
         metadata.update(metadata.request_version, answer, False, 0.0)
         assert metadata.cluster.partitions_for_topic("a")[0].leader_epoch == 7
 
-    def test_a_hint_older_than_the_answer_goes(self, metadata: Metadata):
+    def test_a_hint_older_than_the_answer_goes(self, metadata: Metadata) -> None:
         update(metadata, topic("a", 1))
         answer = metadata.read_answer(NEWEST, frame(topic("a", 9)))
         metadata.update_partition_leaderships({TopicPartition("a", 0): (2, 7)}, [Node(2, "i", 9)])
         metadata.update(metadata.request_version, answer, False, 0.0)
         assert metadata.cluster.partitions_for_topic("a")[0] == PartitionInfo("a", 0, 1, 9)
 
-    def test_forgetting_the_cluster_makes_its_epochs_void(self, metadata: Metadata):
+    def test_forgetting_the_cluster_makes_its_epochs_void(self, metadata: Metadata) -> None:
         update(metadata, topic("a", 5))
         answer = metadata.read_answer(NEWEST, frame(topic("a", 5)))
         metadata.rebootstrap()
@@ -181,12 +181,12 @@ class TestWhileAnAnswerIsRead:
         assert metadata.cluster.partitions_for_topic("a")[0].leader_epoch == 5
         assert metadata.cluster.nodes == (Node(1, "h", 9),)
 
-    def test_epochs_of_another_cluster_start_anew(self, metadata: Metadata):
+    def test_epochs_of_another_cluster_start_anew(self, metadata: Metadata) -> None:
         update(metadata, topic("a", 5))
         update(metadata, topic("a", 2), cluster_id="d")
         assert metadata.cluster.partitions_for_topic("a")[0].leader_epoch == 2
 
-    def test_what_another_cluster_says_alike_is_its_own(self, metadata: Metadata):
+    def test_what_another_cluster_says_alike_is_its_own(self, metadata: Metadata) -> None:
         update(metadata, topic("a", 5))
         update(metadata, topic("a", 5), cluster_id="d")
         update(metadata, topic("a", 4), cluster_id="d")
@@ -197,7 +197,7 @@ class TestBothWays:
     """Reading beside the loop, with what is known, comes to what kio's messages alone come to."""
 
     @pytest.mark.parametrize("seed", range(100))
-    def test_after_any_answers_and_hints(self, seed: int):
+    def test_after_any_answers_and_hints(self, seed: int) -> None:
         chance = random.Random(seed)
         ways = [ProducerMetadata(metadata_max_idle_ms=5_000), ProducerMetadata(metadata_max_idle_ms=5_000)]
         for metadata in ways:

@@ -11,7 +11,7 @@ def cache(*names: str, leader: int = 1, **fields: object) -> MetadataCache:
     return MetadataCache(nodes=nodes, topics=topics, **fields)  # type: ignore[arg-type]
 
 
-def test_a_partial_update_replaces_its_topics_and_keeps_the_others():
+def test_a_partial_update_replaces_its_topics_and_keeps_the_others() -> None:
     merged = cache("a", "b").merge_with(cache("b", "c", leader=2), cache("a").topics, lambda topic: topic != "b")
     assert set(merged.cluster.topics) == {"a", "b", "c"}
     assert merged.cluster.partitions_for_topic("b")[0].leader == 2
@@ -19,12 +19,12 @@ def test_a_partial_update_replaces_its_topics_and_keeps_the_others():
     assert merged.cluster.nodes == (Node(2, "h", 2),)
 
 
-def test_topics_that_are_not_kept_go():
+def test_topics_that_are_not_kept_go() -> None:
     merged = cache("a", "b").merge_with(cache("c"), cache("b").topics, lambda topic: topic != "a")
     assert set(merged.cluster.topics) == {"b", "c"}
 
 
-def test_invalid_and_unauthorized_topics_are_merged_alike():
+def test_invalid_and_unauthorized_topics_are_merged_alike() -> None:
     old = cache("a", invalid_topics=frozenset({"x", "y"}), unauthorized_topics=frozenset({"u"}))
     new = cache("b", invalid_topics=frozenset({"z"}))
     merged = old.merge_with(new, old.topics, lambda topic: topic != "y")
@@ -32,7 +32,7 @@ def test_invalid_and_unauthorized_topics_are_merged_alike():
     assert merged.cluster.unauthorized_topics == {"u"}
 
 
-def test_single_partitions_can_be_replaced_without_touching_the_old_cache():
+def test_single_partitions_can_be_replaced_without_touching_the_old_cache() -> None:
     old = cache("a", "b", cluster_id="c")
     new = old.with_partitions([PartitionInfo("a", 0, 3, 9)], {**old.nodes, 3: Node(3, "h", 3)})
     assert new.cluster.leader_for(TopicPartition("a", 0)) == Node(3, "h", 3)
@@ -41,6 +41,6 @@ def test_single_partitions_can_be_replaced_without_touching_the_old_cache():
     assert old.cluster.leader_for(TopicPartition("a", 0)) == Node(1, "h", 1)
 
 
-def test_a_bootstrap_cache_gives_a_bootstrap_cluster():
+def test_a_bootstrap_cache_gives_a_bootstrap_cluster() -> None:
     assert MetadataCache.bootstrap([("h", 1)]).cluster.is_bootstrap
     assert not cache("a").merge_with(cache("b"), {}, lambda topic: True).cluster.is_bootstrap

@@ -36,11 +36,11 @@ log.warning("connection.lost", node_id=1, error="it is gone")
 """
 
 
-def test_an_application_that_sets_nothing_up_sees_warnings_and_nothing_less():
+def test_an_application_that_sets_nothing_up_sees_warnings_and_nothing_less() -> None:
     assert errors_of(EVENTS) == 'connection.lost node_id=1 error="it is gone"\n'
 
 
-def test_a_program_with_basic_config_sees_lines_with_their_values():
+def test_a_program_with_basic_config_sees_lines_with_their_values() -> None:
     program = (
         'import logging\nlogging.basicConfig(level="DEBUG", format="%(levelname)s %(name)s %(message)s")\n' + EVENTS
     )
@@ -50,7 +50,7 @@ def test_a_program_with_basic_config_sees_lines_with_their_values():
     ]
 
 
-def test_a_program_with_dict_config_gets_our_loggers_and_fields():
+def test_a_program_with_dict_config_gets_our_loggers_and_fields() -> None:
     program = """
 import logging.config
 logging.config.dictConfig({
@@ -66,7 +66,7 @@ logging.config.dictConfig({
     assert errors_of(program + EVENTS) == f"{line}\n"
 
 
-def test_structlog_is_imported_with_the_first_event_that_is_seen():
+def test_structlog_is_imported_with_the_first_event_that_is_seen() -> None:
     program = """
 import sys
 from aiokafkapy.observability import get_logger
@@ -78,7 +78,7 @@ assert "structlog" in sys.modules
     assert errors_of(program) == "connection.lost\n"
 
 
-def test_through_logging_it_is_text_with_the_fields_beside(caplog: pytest.LogCaptureFixture):
+def test_through_logging_it_is_text_with_the_fields_beside(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG, "aiokafkapy")
     log = get_logger("aiokafkapy.x", client_id="c").bind(node_id=1)
     log.warning("connection.lost", error="it is gone", empty="", is_last=True)
@@ -90,24 +90,24 @@ def test_through_logging_it_is_text_with_the_fields_beside(caplog: pytest.LogCap
     assert record.fields == fields  # type: ignore[attr-defined]
 
 
-def test_an_event_stays_on_one_line(caplog: pytest.LogCaptureFixture):
+def test_an_event_stays_on_one_line(caplog: pytest.LogCaptureFixture) -> None:
     get_logger("aiokafkapy.x").error("e", error='two\n"lines"')
     assert caplog.records[0].getMessage() == r'e error="two\n\"lines\""'
 
 
-def test_the_exception_of_an_event_is_logging_s(caplog: pytest.LogCaptureFixture):
+def test_the_exception_of_an_event_is_logging_s(caplog: pytest.LogCaptureFixture) -> None:
     error = ValueError("broken")
     get_logger("aiokafkapy.x").error("e", exc_info=error)
     assert caplog.records[0].exc_info == (ValueError, error, None)
     assert caplog.records[0].getMessage() == "e"
 
 
-def test_percent_signs_are_harmless(caplog: pytest.LogCaptureFixture):
+def test_percent_signs_are_harmless(caplog: pytest.LogCaptureFixture) -> None:
     get_logger("aiokafkapy.x").error("e", text="100 %s %d")
     assert "100 %s %d" in caplog.text
 
 
-def test_levels_below_the_loggers_cost_nothing(caplog: pytest.LogCaptureFixture):
+def test_levels_below_the_loggers_cost_nothing(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "aiokafkapy")
 
     class Explosive:
@@ -119,14 +119,14 @@ def test_levels_below_the_loggers_cost_nothing(caplog: pytest.LogCaptureFixture)
     assert caplog.records == []
 
 
-def test_what_the_application_bound_to_its_context_is_in_our_events(caplog: pytest.LogCaptureFixture):
+def test_what_the_application_bound_to_its_context_is_in_our_events(caplog: pytest.LogCaptureFixture) -> None:
     structlog.contextvars.bind_contextvars(request_id="r-1", api_token="t-1")
     get_logger("aiokafkapy.x").error("e", a=1)
     assert caplog.records[0].fields == {"request_id": "r-1", "api_token": "<hidden>", "a": 1}  # type: ignore[attr-defined]
     assert "request_id=r-1" in caplog.records[0].getMessage()
 
 
-def test_an_application_with_structlog_gets_structure():
+def test_an_application_with_structlog_gets_structure() -> None:
     seen: list[dict[str, object]] = []
 
     def keep(logger: object, method: str, event: dict[str, object]) -> dict[str, object]:
@@ -148,7 +148,7 @@ def test_an_application_with_structlog_gets_structure():
     ]
 
 
-def test_the_level_of_an_application_s_structlog_counts_and_its_json_is_what_is_written():
+def test_the_level_of_an_application_s_structlog_counts_and_its_json_is_what_is_written() -> None:
     stream = io.StringIO()
     structlog.configure(
         processors=[structlog.processors.JSONRenderer(sort_keys=True)],
@@ -160,7 +160,7 @@ def test_the_level_of_an_application_s_structlog_counts_and_its_json_is_what_is_
     assert stream.getvalue() == '{"a": 1, "event": "an.event"}\n'
 
 
-def test_structlog_over_logging_is_honoured(caplog: pytest.LogCaptureFixture):
+def test_structlog_over_logging_is_honoured(caplog: pytest.LogCaptureFixture) -> None:
     structlog.configure(
         processors=[structlog.stdlib.filter_by_level, structlog.processors.JSONRenderer(sort_keys=True)],
         logger_factory=logging.getLogger,
@@ -173,7 +173,7 @@ def test_structlog_over_logging_is_honoured(caplog: pytest.LogCaptureFixture):
     ]
 
 
-async def test_an_asynchronous_structlog_logger_is_used_without_waiting(caplog: pytest.LogCaptureFixture):
+async def test_an_asynchronous_structlog_logger_is_used_without_waiting(caplog: pytest.LogCaptureFixture) -> None:
     structlog.configure(
         processors=[structlog.processors.JSONRenderer()],
         logger_factory=logging.getLogger,
@@ -183,7 +183,7 @@ async def test_an_asynchronous_structlog_logger_is_used_without_waiting(caplog: 
     assert [record.getMessage() for record in caplog.records] == ['{"event": "an.event"}']
 
 
-def test_an_error_while_an_event_is_written_ends_in_the_log(caplog: pytest.LogCaptureFixture):
+def test_an_error_while_an_event_is_written_ends_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     class Broken:
         def __str__(self) -> str:
             raise RuntimeError("no text")
@@ -203,17 +203,17 @@ def test_an_error_while_an_event_is_written_ends_in_the_log(caplog: pytest.LogCa
 
 
 @pytest.mark.parametrize("name", ["password", "sasl_jaas_config", "ssl_key_password", "Token", "client_secret"])
-def test_secrets_are_never_shown(name: str, caplog: pytest.LogCaptureFixture):
+def test_secrets_are_never_shown(name: str, caplog: pytest.LogCaptureFixture) -> None:
     get_logger("aiokafkapy.x").error("e", **{name: "hunter2"})
     assert "hunter2" not in caplog.text
     assert "hunter2" not in str(caplog.records[0].__dict__)
 
 
-def test_names_that_are_no_secrets():
+def test_names_that_are_no_secrets() -> None:
     assert not any(map(is_secret_name, ["client_id", "bootstrap_servers", "key", "node_id"]))
 
 
-def test_importing_configures_nothing():
+def test_importing_configures_nothing() -> None:
     program = """
 import logging, structlog, aiokafkapy.observability.rendering
 assert not structlog.is_configured()

@@ -42,7 +42,7 @@ def written(stream: io.StringIO, monkeypatch: pytest.MonkeyPatch, **options: str
     return stream.getvalue().splitlines()
 
 
-def test_on_a_pipe_it_is_plain_text(monkeypatch: pytest.MonkeyPatch):
+def test_on_a_pipe_it_is_plain_text(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = written(io.StringIO(), monkeypatch)
     assert len(lines) == 3
     assert "[info     ] producer.started" in lines[0]
@@ -51,13 +51,13 @@ def test_on_a_pipe_it_is_plain_text(monkeypatch: pytest.MonkeyPatch):
     assert "\x1b[" not in "".join(lines)
 
 
-def test_on_a_terminal_it_is_coloured_unless_the_user_says_no(monkeypatch: pytest.MonkeyPatch):
+def test_on_a_terminal_it_is_coloured_unless_the_user_says_no(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[" in written(Terminal(), monkeypatch)[0]
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[" not in written(Terminal(), monkeypatch)[0]
 
 
-def test_json_is_one_object_a_line_for_our_events_and_others(monkeypatch: pytest.MonkeyPatch):
+def test_json_is_one_object_a_line_for_our_events_and_others(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [json.loads(line) for line in written(Terminal(), monkeypatch, log_format="json", level="warning")]
     assert all(line.pop("timestamp") for line in lines)
     assert lines == [
@@ -66,7 +66,7 @@ def test_json_is_one_object_a_line_for_our_events_and_others(monkeypatch: pytest
     ]
 
 
-def test_a_traceback_is_in_the_json(monkeypatch: pytest.MonkeyPatch):
+def test_a_traceback_is_in_the_json(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
     restore = configure_logging("json")
@@ -76,16 +76,16 @@ def test_a_traceback_is_in_the_json(monkeypatch: pytest.MonkeyPatch):
 
 
 @pytest.mark.parametrize(("level", "count"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
-def test_the_level_is_that_of_our_events(level: str, count: int, monkeypatch: pytest.MonkeyPatch):
+def test_the_level_is_that_of_our_events(level: str, count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(written(io.StringIO(), monkeypatch, level=level)) == count
 
 
-def test_contextvars_are_in_the_lines(monkeypatch: pytest.MonkeyPatch):
+def test_contextvars_are_in_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     with structlog.contextvars.bound_contextvars(request_id="r-1"):
         assert json.loads(written(io.StringIO(), monkeypatch, log_format="json")[0])["request_id"] == "r-1"
 
 
-def test_it_can_be_taken_back():
+def test_it_can_be_taken_back() -> None:
     root, ours = logging.getLogger(), logging.getLogger("aiokafkapy")
     before = (list(root.handlers), root.level, ours.level)
     restore = configure_logging(level="debug")
@@ -100,7 +100,7 @@ def test_it_can_be_taken_back():
 
 
 @pytest.mark.parametrize("options", [{"log_format": "xml"}, {"level": "loud"}])
-def test_what_is_no_format_or_level_is_refused(options: dict[str, str]):
+def test_what_is_no_format_or_level_is_refused(options: dict[str, str]) -> None:
     with pytest.raises(ValueError, match=r"xml|loud"):
         configure_logging(**options)
     assert not structlog.is_configured()

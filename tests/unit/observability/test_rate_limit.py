@@ -13,7 +13,7 @@ def limited(caplog: pytest.LogCaptureFixture) -> RateLimitedLogger:
     return RateLimitedLogger(get_logger("aiokafkapy.x"))
 
 
-def test_about_ten_lines_a_minute_for_each_key(limited: RateLimitedLogger):
+def test_about_ten_lines_a_minute_for_each_key(limited: RateLimitedLogger) -> None:
     for key in ("a", "b"):
         shown = sum(limited.log(key, tick / 100, logging.WARNING, "e") for tick in range(6_000))
         assert 8 <= shown <= 11
@@ -21,7 +21,9 @@ def test_about_ten_lines_a_minute_for_each_key(limited: RateLimitedLogger):
     assert 400 <= shown <= 650
 
 
-def test_the_next_line_says_how_many_were_kept_back(limited: RateLimitedLogger, caplog: pytest.LogCaptureFixture):
+def test_the_next_line_says_how_many_were_kept_back(
+    limited: RateLimitedLogger, caplog: pytest.LogCaptureFixture
+) -> None:
     for _ in range(10):
         limited.log("a", 0.0, logging.WARNING, "e")
     assert limited.suppressed("a") == 7
@@ -30,7 +32,7 @@ def test_the_next_line_says_how_many_were_kept_back(limited: RateLimitedLogger, 
     assert limited.suppressed("a") == 0
 
 
-def test_a_settled_key_starts_again(limited: RateLimitedLogger):
+def test_a_settled_key_starts_again(limited: RateLimitedLogger) -> None:
     for _ in range(5):
         limited.log("a", 0.0, logging.WARNING, "e")
     assert limited.settle("a") == 2
@@ -38,7 +40,7 @@ def test_a_settled_key_starts_again(limited: RateLimitedLogger):
     assert limited.log("a", 0.0, logging.WARNING, "e")
 
 
-def test_it_forgets_the_keys_silent_for_longest(limited: RateLimitedLogger, monkeypatch: pytest.MonkeyPatch):
+def test_it_forgets_the_keys_silent_for_longest(limited: RateLimitedLogger, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rate_limit, "_MAX_KEYS", 3)
     for key in range(5):
         limited.log(key, 0.0, logging.DEBUG, "e")

@@ -31,7 +31,7 @@ class TestRequests:
     @pytest.mark.parametrize("version", VERSIONS)
     @pytest.mark.parametrize("topics", [[], ["t"], NAMES, [f"t-{number}" for number in range(300)]])
     @pytest.mark.parametrize("creates", [False, True])
-    def test_is_as_kio_writes_it(self, version: int, topics: list[str], creates: bool):
+    def test_is_as_kio_writes_it(self, version: int, topics: list[str], creates: bool) -> None:
         body = build_request(
             ApiKey.METADATA,
             version,
@@ -41,24 +41,24 @@ class TestRequests:
         assert encode_metadata_request(version, 7, "me", topics, creates) == [encode_request(body, 7, "me")]
 
     @pytest.mark.parametrize("version", VERSIONS[1:])
-    def test_all_topics_are_asked_for_with_a_null(self, version: int):
+    def test_all_topics_are_asked_for_with_a_null(self, version: int) -> None:
         body = build_request(ApiKey.METADATA, version, topics=None, allow_auto_topic_creation=False)
         assert encode_metadata_request(version, 7, None, None, False) == [encode_request(body, 7, None)]
 
-    def test_version_0_asks_for_all_with_an_empty_array(self):
+    def test_version_0_asks_for_all_with_an_empty_array(self) -> None:
         body = build_request(ApiKey.METADATA, 0, topics=[])
         assert encode_metadata_request(0, 7, "me", None, False) == [encode_request(body, 7, "me")]
 
 
 class TestAnswers:
     @pytest.mark.parametrize("version", VERSIONS)
-    def test_is_kios_message_when_each_topic_is_read_as_kio_has_it(self, version: int):
+    def test_is_kios_message_when_each_topic_is_read_as_kio_has_it(self, version: int) -> None:
         frame = encode_response(message(version), 7)[4:]
         read = read_metadata_response(version, frame, lambda read_message, cursor: read_message(cursor))
         assert read == decode_response(ApiKey.METADATA, version, frame)[1] == message(version)
 
     @pytest.mark.parametrize("version", VERSIONS)
-    def test_topics_are_what_is_made_of_them(self, version: int):
+    def test_topics_are_what_is_made_of_them(self, version: int) -> None:
         def name(read_message: FieldReader, cursor: Cursor) -> object:
             return read_message(cursor).name
 
@@ -66,14 +66,14 @@ class TestAnswers:
         assert read_metadata_response(version, frame, name).topics == ("a", "b")
 
     @pytest.mark.parametrize("version", VERSIONS)
-    def test_a_frame_cut_anywhere_is_malformed(self, version: int):
+    def test_a_frame_cut_anywhere_is_malformed(self, version: int) -> None:
         frame = encode_response(message(version), 7)[4:]
         for size in range(len(frame)):
             with pytest.raises(MalformedFrameError):
                 read_metadata_response(version, frame[:size], lambda read_message, cursor: read_message(cursor))
 
     @pytest.mark.parametrize("version", VERSIONS)
-    def test_bytes_after_it_are_ignored(self, version: int):
+    def test_bytes_after_it_are_ignored(self, version: int) -> None:
         """librdkafka's mock cluster sends one."""
         frame = encode_response(message(version), 7)[4:]
         answer = read_metadata_response(version, frame + b"\0", lambda read_message, cursor: read_message(cursor))

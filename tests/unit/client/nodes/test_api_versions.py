@@ -25,13 +25,13 @@ def versions(**ranges: tuple[int, int]) -> NodeApiVersions:
     return NodeApiVersions({ApiKey[name]: offered for name, offered in ranges.items()})
 
 
-def test_the_highest_version_of_both_sides_is_used():
+def test_the_highest_version_of_both_sides_is_used() -> None:
     assert versions(METADATA=(0, 13)).latest_usable_version(METADATA) == 13
     assert versions(METADATA=(0, 99)).latest_usable_version(METADATA) == 13
     assert versions(METADATA=(0, 7)).latest_usable_version(METADATA) == 7
 
 
-def test_the_requests_limits_count():
+def test_the_requests_limits_count() -> None:
     node = versions(METADATA=(0, 13), PRODUCE=(0, 13))
     assert node.latest_usable_version(PRODUCE, max_version=11) == 11
     assert node.latest_usable_version(PRODUCE, min_version=9, max_version=99) == 13
@@ -39,14 +39,14 @@ def test_the_requests_limits_count():
         node.latest_usable_version(PRODUCE, min_version=12, max_version=11)
 
 
-def test_none_in_common_is_an_error_with_both_ranges():
+def test_none_in_common_is_an_error_with_both_ranges() -> None:
     with pytest.raises(UnsupportedVersionError, match="PRODUCE in versions 0 to 2; needed is one of 3 to 13"):
         versions(PRODUCE=(0, 2)).latest_usable_version(PRODUCE)
     with pytest.raises(UnsupportedVersionError, match="does not have FETCH"):
         versions(PRODUCE=(0, 9)).latest_usable_version(FETCH)
 
 
-def test_produce_13_without_metadata_10_is_spoken_as_12():
+def test_produce_13_without_metadata_10_is_spoken_as_12() -> None:
     """Azure Event Hubs offers it, and topic ids cannot be known there."""
     assert versions(PRODUCE=(3, 13), METADATA=(0, 9)).latest_usable_version(PRODUCE) == 12
     assert versions(PRODUCE=(3, 13), METADATA=(0, 10)).latest_usable_version(PRODUCE) == 13
@@ -54,11 +54,11 @@ def test_produce_13_without_metadata_10_is_spoken_as_12():
     assert versions(PRODUCE=(3, 8), METADATA=(0, 9)).latest_usable_version(PRODUCE) == 8
 
 
-def test_a_broker_that_is_not_asked_is_taken_to_speak_all_we_do():
+def test_a_broker_that_is_not_asked_is_taken_to_speak_all_we_do() -> None:
     assert NodeApiVersions.assumed().latest_usable_version(PRODUCE) == 13
 
 
-def test_supports():
+def test_supports() -> None:
     node = versions(PRODUCE=(3, 9))
     assert node.supports(PRODUCE)
     assert node.supports(PRODUCE, 9)
@@ -66,7 +66,7 @@ def test_supports():
     assert not node.supports(FETCH)
 
 
-def test_a_response_is_read_with_unknown_apis_and_features():
+def test_a_response_is_read_with_unknown_apis_and_features() -> None:
     body = build_response(
         ApiKey.API_VERSIONS,
         4,
@@ -81,7 +81,7 @@ def test_a_response_is_read_with_unknown_apis_and_features():
     assert node.finalized_features == {"transaction.version": 2}
 
 
-def test_finalized_features_count_only_with_an_epoch():
+def test_finalized_features_count_only_with_an_epoch() -> None:
     body = build_response(
         ApiKey.API_VERSIONS, 3, finalized_features=[{"name": "x", "max_version_level": 2, "min_version_level": 2}]
     )
@@ -89,13 +89,13 @@ def test_finalized_features_count_only_with_an_epoch():
 
 
 @pytest.mark.parametrize("version", range(5))
-def test_answers_of_every_version_are_decoded(version: int):
+def test_answers_of_every_version_are_decoded(version: int) -> None:
     body = build_response(ApiKey.API_VERSIONS, version, api_keys=[{"api_key": 3, "max_version": 9}])
     frame = encode_response(body, 7)[4:]
     assert decode_api_versions_response(version, frame) == body
 
 
-def test_a_refusal_is_decoded_as_version_0_whatever_was_asked():
+def test_a_refusal_is_decoded_as_version_0_whatever_was_asked() -> None:
     body = build_response(
         ApiKey.API_VERSIONS, 0, error_code=35, api_keys=[{"api_key": 18, "min_version": 0, "max_version": 2}]
     )
@@ -116,31 +116,31 @@ def test_a_refusal_is_decoded_as_version_0_whatever_was_asked():
     ],
 )
 @pytest.mark.parametrize("version", [3, 4])
-def test_a_refusal_of_any_form_leads_to_version_0(version: int, body: str):
+def test_a_refusal_of_any_form_leads_to_version_0(version: int, body: str) -> None:
     decoded = decode_api_versions_response(version, bytes.fromhex("00000007") + bytes.fromhex(body))
     assert decoded.error_code == 35
     assert fallback_version(decoded) == 0
 
 
-def test_without_a_hint_the_fallback_is_version_0():
+def test_without_a_hint_the_fallback_is_version_0() -> None:
     assert fallback_version(build_response(ApiKey.API_VERSIONS, 0, error_code=35)) == 0
     keys = [{"api_key": 18, "min_version": 0, "max_version": 99}]
     assert fallback_version(build_response(ApiKey.API_VERSIONS, 0, error_code=35, api_keys=keys)) == 4
 
 
-def test_a_torn_answer_is_malformed():
+def test_a_torn_answer_is_malformed() -> None:
     with pytest.raises(MalformedFrameError):
         decode_api_versions_response(4, b"\0\0\0\7")
 
 
-def test_the_software_is_named_as_kip_511_allows():
+def test_the_software_is_named_as_kip_511_allows() -> None:
     body = build_api_versions_request(3)
     pattern = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
     assert pattern.fullmatch(body.client_software_name)
     assert pattern.fullmatch(body.client_software_version)
 
 
-def test_nodes_are_kept_apart_and_forgotten():
+def test_nodes_are_kept_apart_and_forgotten() -> None:
     known = ApiVersions()
     known.update(1, versions(PRODUCE=(3, 9)))
     assert known.get(1) is not None
@@ -150,7 +150,7 @@ def test_nodes_are_kept_apart_and_forgotten():
     assert known.get(1) is None
 
 
-def test_throttle_times_are_read_from_either_form():
+def test_throttle_times_are_read_from_either_form() -> None:
     assert throttle_seconds(PRODUCE, 9, SimpleNamespace(throttle_time_ms=250)) == 0.25
     assert throttle_seconds(METADATA, 9, build_response(METADATA, 9, throttle_time=250)) == 0.25
     assert throttle_seconds(METADATA, 9, build_response(METADATA, 9)) == 0
@@ -159,6 +159,6 @@ def test_throttle_times_are_read_from_either_form():
     assert throttle_seconds(PRODUCE, 9, SimpleNamespace(throttle_time_ms=-5)) == 0
 
 
-def test_brokers_before_kip_219_have_waited_already():
+def test_brokers_before_kip_219_have_waited_already() -> None:
     assert throttle_seconds(PRODUCE, 5, SimpleNamespace(throttle_time_ms=250)) == 0
     assert throttle_seconds(PRODUCE, 6, SimpleNamespace(throttle_time_ms=250)) == 0.25

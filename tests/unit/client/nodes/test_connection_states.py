@@ -29,12 +29,12 @@ def states() -> ClusterConnectionStates:
     return ClusterConnectionStates(ExponentialBackoff(0.05, 1.0, jitter=0), ExponentialBackoff(10, 30, jitter=0))
 
 
-def test_the_table_names_every_state():
+def test_the_table_names_every_state() -> None:
     assert set(CONNECTION_STATES.successors) == set(ConnectionState)
     assert CONNECTION_STATES.initial is ConnectionState.DISCONNECTED
 
 
-def test_an_unknown_node_can_be_connected_to(states: ClusterConnectionStates, clock: VirtualClock):
+def test_an_unknown_node_can_be_connected_to(states: ClusterConnectionStates, clock: VirtualClock) -> None:
     assert states.can_connect(1, clock.time())
     assert states.connection_delay(1, clock.time()) == 0
     assert not states.is_blacked_out(1, clock.time())
@@ -45,7 +45,7 @@ def test_an_unknown_node_can_be_connected_to(states: ClusterConnectionStates, cl
     assert states.address(1) == ""
 
 
-def test_the_way_to_ready(states: ClusterConnectionStates, clock: VirtualClock):
+def test_the_way_to_ready(states: ClusterConnectionStates, clock: VirtualClock) -> None:
     states.connecting(NODE, clock.time())
     assert states.is_connecting(1)
     assert states.is_preparing_connection(1)
@@ -62,14 +62,14 @@ def test_the_way_to_ready(states: ClusterConnectionStates, clock: VirtualClock):
     assert states.address(1) == "one:9092"
 
 
-def test_a_state_cannot_be_skipped_backwards(states: ClusterConnectionStates, clock: VirtualClock):
+def test_a_state_cannot_be_skipped_backwards(states: ClusterConnectionStates, clock: VirtualClock) -> None:
     states.connecting(NODE, clock.time())
     states.ready(1)
     with pytest.raises(IllegalTransitionError):
         states.checking_api_versions(1)
 
 
-def test_failures_back_off_exponentially_until_ready(states: ClusterConnectionStates, clock: VirtualClock):
+def test_failures_back_off_exponentially_until_ready(states: ClusterConnectionStates, clock: VirtualClock) -> None:
     for expected in (0.05, 0.1, 0.2, 0.4, 0.8, 1.0, 1.0):
         states.connecting(NODE, clock.time())
         states.disconnected(1, clock.time())
@@ -86,7 +86,7 @@ def test_failures_back_off_exponentially_until_ready(states: ClusterConnectionSt
 
 def test_set_up_time_outs_grow_with_attempts_that_did_not_become_ready(
     states: ClusterConnectionStates, clock: VirtualClock
-):
+) -> None:
     for expected in (10, 20, 30, 30):
         states.connecting(NODE, clock.time())
         assert states.next_setup_deadline() == clock.time() + expected
@@ -102,7 +102,7 @@ def test_set_up_time_outs_grow_with_attempts_that_did_not_become_ready(
     assert states.setup_timeout(1) == 10
 
 
-def test_jitter_spreads_the_back_off(clock: VirtualClock):
+def test_jitter_spreads_the_back_off(clock: VirtualClock) -> None:
     delays = set()
     for node_id in range(20):
         states = ClusterConnectionStates(ExponentialBackoff(0.05, 1.0), ExponentialBackoff(10, 30))
@@ -113,7 +113,7 @@ def test_jitter_spreads_the_back_off(clock: VirtualClock):
     assert all(0.04 - 1e-9 <= delay <= 0.06 + 1e-9 for delay in delays)
 
 
-def test_throttling_lasts_until_the_latest_end(states: ClusterConnectionStates, clock: VirtualClock):
+def test_throttling_lasts_until_the_latest_end(states: ClusterConnectionStates, clock: VirtualClock) -> None:
     states.connecting(NODE, clock.time())
     states.ready(1)
     states.throttle(1, clock.time() + 2)
@@ -127,7 +127,7 @@ def test_throttling_lasts_until_the_latest_end(states: ClusterConnectionStates, 
     assert states.throttle_delay(9, clock.time()) == 0
 
 
-def test_disconnecting_ends_throttling(states: ClusterConnectionStates, clock: VirtualClock):
+def test_disconnecting_ends_throttling(states: ClusterConnectionStates, clock: VirtualClock) -> None:
     states.connecting(NODE, clock.time())
     states.ready(1)
     states.throttle(1, clock.time() + 50)
@@ -135,7 +135,7 @@ def test_disconnecting_ends_throttling(states: ClusterConnectionStates, clock: V
     assert states.throttle_delay(1, clock.time()) == 0
 
 
-def test_disconnecting_twice_counts_once(states: ClusterConnectionStates, clock: VirtualClock):
+def test_disconnecting_twice_counts_once(states: ClusterConnectionStates, clock: VirtualClock) -> None:
     states.connecting(NODE, clock.time())
     states.disconnected(1, clock.time())
     states.disconnected(1, clock.time())
@@ -143,7 +143,9 @@ def test_disconnecting_twice_counts_once(states: ClusterConnectionStates, clock:
     assert states.connection_delay(1, clock.time()) == pytest.approx(0.05)
 
 
-def test_refused_credentials_are_kept_until_the_next_attempt(states: ClusterConnectionStates, clock: VirtualClock):
+def test_refused_credentials_are_kept_until_the_next_attempt(
+    states: ClusterConnectionStates, clock: VirtualClock
+) -> None:
     error = AuthenticationFailedError("no")
     states.connecting(NODE, clock.time())
     states.authentication_failed(1, clock.time(), error)
@@ -154,7 +156,7 @@ def test_refused_credentials_are_kept_until_the_next_attempt(states: ClusterConn
     assert states.authentication_error(1) is None
 
 
-def test_a_node_at_another_address_starts_anew(states: ClusterConnectionStates, clock: VirtualClock):
+def test_a_node_at_another_address_starts_anew(states: ClusterConnectionStates, clock: VirtualClock) -> None:
     for _ in range(5):
         states.connecting(NODE, clock.time())
         states.disconnected(1, clock.time())
@@ -163,7 +165,7 @@ def test_a_node_at_another_address_starts_anew(states: ClusterConnectionStates, 
     assert state.setup_timeout == 10
 
 
-def test_retain_forgets_the_unused_and_names_the_moved(states: ClusterConnectionStates, clock: VirtualClock):
+def test_retain_forgets_the_unused_and_names_the_moved(states: ClusterConnectionStates, clock: VirtualClock) -> None:
     for node in (NODE, Node(2, "two", 2), Node(3, "three", 3)):
         states.connecting(node, clock.time())
     states.disconnected(1, clock.time())
@@ -178,7 +180,7 @@ class TestAddresses:
     FIRST = (socket.AF_INET6, ("::1", 1, 0, 0))
     SECOND = (socket.AF_INET, ("127.0.0.1", 1))
 
-    def test_all_are_tried_in_turn_then_the_name_is_resolved_again(self):
+    def test_all_are_tried_in_turn_then_the_name_is_resolved_again(self) -> None:
         state = NodeConnectionState("h", 1)
         assert state.needs_resolution
         assert state.next_address() is None
@@ -188,7 +190,7 @@ class TestAddresses:
         assert state.needs_resolution
         assert state.next_address() is None
 
-    def test_a_failed_attempt_goes_on_where_it_was(self, states: ClusterConnectionStates, clock: VirtualClock):
+    def test_a_failed_attempt_goes_on_where_it_was(self, states: ClusterConnectionStates, clock: VirtualClock) -> None:
         state = states.connecting(NODE, clock.time())
         state.set_addresses([self.FIRST, self.SECOND])
         state.next_address()
@@ -197,13 +199,13 @@ class TestAddresses:
 
     def test_an_established_connection_that_is_lost_starts_a_new_round(
         self, states: ClusterConnectionStates, clock: VirtualClock
-    ):
+    ) -> None:
         states.connecting(NODE, clock.time()).set_addresses([self.FIRST, self.SECOND])
         states.ready(1)
         states.disconnected(1, clock.time())
         assert states.connecting(NODE, clock.time()).needs_resolution
 
 
-def test_ipv6_hosts_stand_in_brackets():
+def test_ipv6_hosts_stand_in_brackets() -> None:
     assert format_address("::1", 1) == "[::1]:1"
     assert format_address("h", 1) == "h:1"

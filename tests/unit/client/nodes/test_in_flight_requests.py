@@ -23,7 +23,7 @@ def in_flight() -> InFlightRequests:
     return InFlightRequests(3)
 
 
-def test_answers_take_the_oldest_and_acks_0_the_newest(in_flight: InFlightRequests):
+def test_answers_take_the_oldest_and_acks_0_the_newest(in_flight: InFlightRequests) -> None:
     for number in range(3):
         in_flight.add(entry(number))
     assert in_flight.oldest(1).correlation_id == 0  # type: ignore[union-attr]
@@ -33,7 +33,7 @@ def test_answers_take_the_oldest_and_acks_0_the_newest(in_flight: InFlightReques
     assert in_flight.count(1) == 1
 
 
-def test_an_unknown_node_has_nothing(in_flight: InFlightRequests):
+def test_an_unknown_node_has_nothing(in_flight: InFlightRequests) -> None:
     assert in_flight.complete_next(1) is None
     assert in_flight.complete_last_sent(1) is None
     assert in_flight.last_sent(1) is None
@@ -44,7 +44,7 @@ def test_an_unknown_node_has_nothing(in_flight: InFlightRequests):
     assert in_flight.is_empty()
 
 
-def test_more_can_be_sent_when_the_newest_is_written_and_there_is_room(in_flight: InFlightRequests):
+def test_more_can_be_sent_when_the_newest_is_written_and_there_is_room(in_flight: InFlightRequests) -> None:
     assert in_flight.can_send_more(1)
     in_flight.add(entry(0, written=False))
     assert not in_flight.can_send_more(1)
@@ -58,7 +58,7 @@ def test_more_can_be_sent_when_the_newest_is_written_and_there_is_room(in_flight
     assert in_flight.can_send_more(1)
 
 
-def test_clear_all_gives_the_oldest_first(in_flight: InFlightRequests):
+def test_clear_all_gives_the_oldest_first(in_flight: InFlightRequests) -> None:
     for number in range(5):
         in_flight.add(entry(number))
     in_flight.add(entry(9, node_id=2))
@@ -68,7 +68,7 @@ def test_clear_all_gives_the_oldest_first(in_flight: InFlightRequests):
     assert in_flight.nodes() == [2]
 
 
-def test_time_outs_are_looked_for_in_all_requests(in_flight: InFlightRequests):
+def test_time_outs_are_looked_for_in_all_requests(in_flight: InFlightRequests) -> None:
     assert in_flight.next_deadline() == math.inf
     in_flight.add(entry(0, deadline=50))
     in_flight.add(entry(1, deadline=20))
@@ -79,7 +79,7 @@ def test_time_outs_are_looked_for_in_all_requests(in_flight: InFlightRequests):
     assert in_flight.nodes_with_timed_out_requests(60) == [1, 2]
 
 
-def test_an_entry_makes_its_own_outcomes():
+def test_an_entry_makes_its_own_outcomes() -> None:
     made = entry(0, deadline=40.0)
     completed = made.completed("body", 11.5)
     assert (completed.body, completed.latency, completed.disconnected, completed.error) == ("body", 1.5, False, None)

@@ -43,39 +43,39 @@ def choose(situation: Situation, offset: int = 0) -> LeastLoadedNode:
 
 
 @pytest.mark.parametrize("offset", range(4))
-def test_a_connection_with_nothing_in_flight_comes_first(offset: int):
+def test_a_connection_with_nothing_in_flight_comes_first(offset: int) -> None:
     situation = Situation(usable={1: 2, 2: 0}, preparing={3}, connectable={0: 0.0})
     assert choose(situation, offset) == (NODES[2], True)
 
 
-def test_of_two_such_the_first_from_the_offset():
+def test_of_two_such_the_first_from_the_offset() -> None:
     situation = Situation(usable={1: 0, 3: 0})
     assert [choose(situation, offset).node for offset in range(4)] == [NODES[1], NODES[1], NODES[3], NODES[3]]
 
 
 @pytest.mark.parametrize("offset", range(4))
-def test_then_the_one_with_fewest_in_flight(offset: int):
+def test_then_the_one_with_fewest_in_flight(offset: int) -> None:
     assert choose(Situation(usable={0: 4, 1: 2, 2: 3}, preparing={3}), offset).node == NODES[1]
 
 
 @pytest.mark.parametrize("offset", range(4))
-def test_then_one_that_is_being_connected_to(offset: int):
+def test_then_one_that_is_being_connected_to(offset: int) -> None:
     assert choose(Situation(preparing={3}, connectable={0: 0.0, 1: 1.0}), offset) == (NODES[3], False)
 
 
 @pytest.mark.parametrize("offset", range(4))
-def test_then_the_one_tried_longest_ago(offset: int):
+def test_then_the_one_tried_longest_ago(offset: int) -> None:
     assert choose(Situation(connectable={0: 5.0, 1: 1.0, 2: 3.0}), offset).node == NODES[1]
 
 
-def test_else_none():
+def test_else_none() -> None:
     choice = choose(Situation())
     assert choice == (None, False)
     assert not choice.has_node_available_or_connection_ready
     assert choose_least_loaded_node([], Situation(), 0.0, 0).node is None
 
 
-def test_a_connection_that_is_full_is_still_a_ready_one():
+def test_a_connection_that_is_full_is_still_a_ready_one() -> None:
     choice = choose(Situation(full={1}))
     assert choice == (None, True)
     assert choice.has_node_available_or_connection_ready

@@ -30,7 +30,7 @@ def readiness() -> NodeReadiness:
     return made
 
 
-def test_a_ready_node_takes_a_request(readiness: NodeReadiness):
+def test_a_ready_node_takes_a_request(readiness: NodeReadiness) -> None:
     assert readiness.can_send_request(1, 10.0)
     assert readiness.is_connection_ready(1, 10.0)
     assert not readiness.is_preparing_connection(1)
@@ -41,7 +41,7 @@ def test_a_ready_node_takes_a_request(readiness: NodeReadiness):
     assert readiness.choose_node([NODE], 10.0) == (NODE, True)
 
 
-def test_each_condition_alone_says_no(readiness: NodeReadiness):
+def test_each_condition_alone_says_no(readiness: NodeReadiness) -> None:
     readiness.connections[1].is_writable = False
     assert not readiness.can_send_request(1, 10.0)
     readiness.connections[1].is_writable = True
@@ -59,7 +59,7 @@ def test_each_condition_alone_says_no(readiness: NodeReadiness):
     assert readiness.in_flight_count(1) == readiness.in_flight_count() == 1
 
 
-def test_a_node_that_is_gone_may_be_connected_to_after_its_back_off(readiness: NodeReadiness):
+def test_a_node_that_is_gone_may_be_connected_to_after_its_back_off(readiness: NodeReadiness) -> None:
     del readiness.connections[1]
     readiness.states.disconnected(1, 12.0)
     assert not readiness.can_send_request(1, 12.0)
@@ -70,7 +70,7 @@ def test_a_node_that_is_gone_may_be_connected_to_after_its_back_off(readiness: N
     assert readiness.choose_node([NODE], 12.1).node == NODE
 
 
-def test_a_node_never_met(readiness: NodeReadiness):
+def test_a_node_never_met(readiness: NodeReadiness) -> None:
     other = Node(2, "two", 2)
     assert not readiness.can_send_request(2, 10.0)
     assert not readiness.connection_failed(other)

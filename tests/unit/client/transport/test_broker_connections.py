@@ -70,7 +70,7 @@ async def setting() -> Setting:
     return Setting()
 
 
-async def test_an_attempt_that_succeeds_is_its_nodes_connection(setting: Setting):
+async def test_an_attempt_that_succeeds_is_its_nodes_connection(setting: Setting) -> None:
     await setting.begin()
     (connection,) = setting.made
     assert setting.sockets.is_current(connection)
@@ -80,7 +80,7 @@ async def test_an_attempt_that_succeeds_is_its_nodes_connection(setting: Setting
     await setting.sockets.wait_closed()
 
 
-async def test_a_network_failure_is_told_and_not_raised(setting: Setting):
+async def test_a_network_failure_is_told_and_not_raised(setting: Setting) -> None:
     setting.outcome = ConnectionRefusedError("no")
     await setting.begin()
     ((node_id, error),) = setting.failed
@@ -90,7 +90,7 @@ async def test_a_network_failure_is_told_and_not_raised(setting: Setting):
     await setting.sockets.wait_closed()
 
 
-async def test_a_bug_is_told_and_raised(setting: Setting):
+async def test_a_bug_is_told_and_raised(setting: Setting) -> None:
     setting.outcome = ZeroDivisionError()
     setting.sockets.connect(NODE, NodeConnectionState("one", 1))
     (task,) = setting.sockets._tasks
@@ -100,7 +100,7 @@ async def test_a_bug_is_told_and_raised(setting: Setting):
     await setting.sockets.wait_closed()
 
 
-async def test_an_attempt_that_is_given_up_tells_nothing_and_ends(setting: Setting):
+async def test_an_attempt_that_is_given_up_tells_nothing_and_ends(setting: Setting) -> None:
     setting.hangs = True
     await setting.begin()
     assert setting.sockets.drop(1) is None
@@ -108,7 +108,7 @@ async def test_an_attempt_that_is_given_up_tells_nothing_and_ends(setting: Setti
     assert setting.failed == []
 
 
-async def test_a_socket_of_an_attempt_given_up_is_closed(setting: Setting):
+async def test_a_socket_of_an_attempt_given_up_is_closed(setting: Setting) -> None:
     await setting.begin()
     late = BrokerConnection(1, setting, setting.loop.time())  # type: ignore[arg-type]
     late.connection_made(Transport(late))  # type: ignore[arg-type]
@@ -118,7 +118,7 @@ async def test_a_socket_of_an_attempt_given_up_is_closed(setting: Setting):
     assert late.is_closed
 
 
-async def test_idleness(setting: Setting):
+async def test_idleness(setting: Setting) -> None:
     assert setting.sockets.idle_since(frozenset(), 7.0) == math.inf
     began = setting.loop.time()
     await setting.begin()
@@ -141,7 +141,7 @@ async def test_a_connection_is_idle_when_the_timer_comes_however_its_time_is_rou
     await setting.sockets.wait_closed()
 
 
-async def test_a_connection_that_comes_after_its_attempt_was_given_up_is_not_waited_for(setting: Setting):
+async def test_a_connection_that_comes_after_its_attempt_was_given_up_is_not_waited_for(setting: Setting) -> None:
     """uvloop never says that a transport is closed which was aborted in ``connection_made``."""
 
     class SilentTransport(Transport):

@@ -6,7 +6,7 @@ from aiokafkapy.client.transport.change_signal import ChangeSignal
 from tests.unit.client.fakes import FakeLoop
 
 
-async def test_all_who_wait_are_woken_once_and_those_who_come_later_are_not():
+async def test_all_who_wait_are_woken_once_and_those_who_come_later_are_not() -> None:
     loop = FakeLoop()
     signal = ChangeSignal(asyncio.get_running_loop())
     signal.notify()
@@ -24,7 +24,7 @@ async def test_all_who_wait_are_woken_once_and_those_who_come_later_are_not():
     await third
 
 
-async def test_a_cancelled_waiter_leaves_nothing():
+async def test_a_cancelled_waiter_leaves_nothing() -> None:
     loop = FakeLoop()
     signal = ChangeSignal(asyncio.get_running_loop())
     task = asyncio.ensure_future(signal.wait())

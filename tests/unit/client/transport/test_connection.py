@@ -66,7 +66,7 @@ def connection(owner: Owner, transport: Transport) -> BrokerConnection:
     return connection
 
 
-def test_before_the_socket_is_there_nothing_can_be_written(owner: Owner):
+def test_before_the_socket_is_there_nothing_can_be_written(owner: Owner) -> None:
     connection = BrokerConnection(1, owner, 10.0)
     assert not connection.is_writable
     connection.write([b"x"])
@@ -74,12 +74,14 @@ def test_before_the_socket_is_there_nothing_can_be_written(owner: Owner):
     assert owner.events == []
 
 
-def test_the_high_water_mark_is_zero_so_that_writable_means_written(connection: BrokerConnection, transport: Transport):
+def test_the_high_water_mark_is_zero_so_that_writable_means_written(
+    connection: BrokerConnection, transport: Transport
+) -> None:
     assert transport.calls == [("limits", 0)]
     assert connection.is_writable
 
 
-def test_pausing_and_resuming_is_writability(connection: BrokerConnection, owner: Owner):
+def test_pausing_and_resuming_is_writability(connection: BrokerConnection, owner: Owner) -> None:
     connection.pause_writing()
     assert not connection.is_writable
     connection.resume_writing()
@@ -87,7 +89,9 @@ def test_pausing_and_resuming_is_writability(connection: BrokerConnection, owner
     assert owner.events == ["made", "writable"]
 
 
-def test_buffers_go_to_the_transport_as_they_are_in_one_call(connection: BrokerConnection, transport: Transport):
+def test_buffers_go_to_the_transport_as_they_are_in_one_call(
+    connection: BrokerConnection, transport: Transport
+) -> None:
     data = bytearray(b"batch")
     connection.write([b"head", memoryview(data)])
     connection.write([data])
@@ -98,7 +102,7 @@ def test_buffers_go_to_the_transport_as_they_are_in_one_call(connection: BrokerC
     assert single[1] is data
 
 
-def test_frames_are_cut_whatever_the_fragments(connection: BrokerConnection, owner: Owner):
+def test_frames_are_cut_whatever_the_fragments(connection: BrokerConnection, owner: Owner) -> None:
     stream = b"\0\0\0\2ab" + b"\0\0\0\0" + b"\0\0\0\3cde"
     for index in range(len(stream)):
         connection.data_received(stream[index : index + 1])
@@ -110,12 +114,12 @@ def test_frames_are_cut_whatever_the_fragments(connection: BrokerConnection, own
 @pytest.mark.parametrize("size", [-1, -(2**31), MAX_RESPONSE_SIZE + 1, 2**31 - 1])
 def test_a_size_that_cannot_be_is_told_and_nothing_is_kept_for_it(
     connection: BrokerConnection, owner: Owner, size: int
-):
+) -> None:
     connection.data_received(size.to_bytes(4, "big", signed=True))
     assert isinstance(owner.events[-1], MalformedFrameError)
 
 
-def test_losing_it_is_told_with_the_reason(connection: BrokerConnection, owner: Owner, transport: Transport):
+def test_losing_it_is_told_with_the_reason(connection: BrokerConnection, owner: Owner, transport: Transport) -> None:
     error = ConnectionResetError()
     connection.connection_lost(error)
     assert owner.events[-1] == ("lost", error)
@@ -127,13 +131,13 @@ def test_losing_it_is_told_with_the_reason(connection: BrokerConnection, owner: 
     assert "abort" not in transport.calls
 
 
-def test_abort_stops_writing_at_once(connection: BrokerConnection, transport: Transport):
+def test_abort_stops_writing_at_once(connection: BrokerConnection, transport: Transport) -> None:
     connection.abort()
     assert not connection.is_writable
     assert transport.calls[-1] == "abort"
 
 
-def test_abort_after_the_loop_is_closed_is_harmless(connection: BrokerConnection, transport: Transport):
+def test_abort_after_the_loop_is_closed_is_harmless(connection: BrokerConnection, transport: Transport) -> None:
     def refuse() -> None:
         raise RuntimeError("Event loop is closed")
 
@@ -141,7 +145,7 @@ def test_abort_after_the_loop_is_closed_is_harmless(connection: BrokerConnection
     connection.abort()
 
 
-def test_last_active_is_the_later_of_writing_and_receiving(connection: BrokerConnection):
+def test_last_active_is_the_later_of_writing_and_receiving(connection: BrokerConnection) -> None:
     connection.last_used, connection.last_received = 11.0, 12.0
     assert connection.last_active == 12.0
     connection.last_used = 13.0
@@ -150,7 +154,7 @@ def test_last_active_is_the_later_of_writing_and_receiving(connection: BrokerCon
 
 def test_what_the_transport_cannot_write_ends_the_connection_with_that_reason(
     connection: BrokerConnection, owner: Owner, transport: Transport
-):
+) -> None:
     error = TypeError("not bytes")
 
     def refuse(data: Any) -> None:

@@ -13,7 +13,9 @@ def log(caplog: pytest.LogCaptureFixture) -> ConnectionLog:
     return ConnectionLog()
 
 
-def test_an_outage_of_a_minute_writes_about_ten_lines_a_broker(log: ConnectionLog, caplog: pytest.LogCaptureFixture):
+def test_an_outage_of_a_minute_writes_about_ten_lines_a_broker(
+    log: ConnectionLog, caplog: pytest.LogCaptureFixture
+) -> None:
     for tick in range(600):
         for node_id in (1, 2):
             log.lost(node_id, f"h:{node_id}", OSError("refused"), False, 0, tick / 10)
@@ -25,7 +27,9 @@ def test_an_outage_of_a_minute_writes_about_ten_lines_a_broker(log: ConnectionLo
         assert shown >= 500
 
 
-def test_the_end_of_an_outage_is_told_with_what_was_left_out(log: ConnectionLog, caplog: pytest.LogCaptureFixture):
+def test_the_end_of_an_outage_is_told_with_what_was_left_out(
+    log: ConnectionLog, caplog: pytest.LogCaptureFixture
+) -> None:
     log.ready(1, "h:1")
     assert caplog.records[-1].levelno == logging.DEBUG
     for _ in range(10):
@@ -38,7 +42,7 @@ def test_the_end_of_an_outage_is_told_with_what_was_left_out(log: ConnectionLog,
     assert caplog.records[-1].levelno == logging.DEBUG
 
 
-def test_every_event_has_its_name_and_level(log: ConnectionLog, caplog: pytest.LogCaptureFixture):
+def test_every_event_has_its_name_and_level(log: ConnectionLog, caplog: pytest.LogCaptureFixture) -> None:
     error = OSError("e")
     log.lost(1, "h", error, False, 0, 0.0)
     log.lost(2, "h", error, True, 3, 0.0)

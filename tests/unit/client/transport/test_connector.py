@@ -104,14 +104,14 @@ class Loop:
         await asyncio.get_running_loop().sock_connect(sock, address)
 
 
-async def test_a_numeric_address_is_not_resolved(attempts: Attempts, port: int):
+async def test_a_numeric_address_is_not_resolved(attempts: Attempts, port: int) -> None:
     attempts.use(Loop())
     peer = await attempts.connect(NodeConnectionState("127.0.0.1", port))
     assert peer.label == f"127.0.0.1:{port}"
     assert attempts.loop.calls == 0
 
 
-async def test_the_options_of_the_socket(port: int):
+async def test_the_options_of_the_socket(port: int) -> None:
     attempts = Attempts(send_buffer_bytes=50_000, receive_buffer_bytes=40_000, tcp_user_timeout_ms=5_000)
     peer = await attempts.connect(NodeConnectionState("127.0.0.1", port))
     sock = peer.transport.get_extra_info("socket")
@@ -124,7 +124,7 @@ async def test_the_options_of_the_socket(port: int):
     await attempts.close()
 
 
-async def test_minus_one_leaves_the_buffers_to_the_system(port: int):
+async def test_minus_one_leaves_the_buffers_to_the_system(port: int) -> None:
     attempts = Attempts(send_buffer_bytes=-1, receive_buffer_bytes=-1)
     peer = await attempts.connect(NodeConnectionState("127.0.0.1", port))
     with socket.socket() as plain:
@@ -133,7 +133,9 @@ async def test_minus_one_leaves_the_buffers_to_the_system(port: int):
     await attempts.close()
 
 
-async def test_addresses_that_refuse_are_passed_over_in_one_attempt(attempts: Attempts, port: int, closed_port: int):
+async def test_addresses_that_refuse_are_passed_over_in_one_attempt(
+    attempts: Attempts, port: int, closed_port: int
+) -> None:
     attempts.use(Loop(("127.0.0.1", closed_port), ("127.0.0.2", closed_port), ("127.0.0.1", port)))
     state = NodeConnectionState("broker", 9092)
     peer = await attempts.connect(state)
@@ -147,7 +149,7 @@ async def test_addresses_that_refuse_are_passed_over_in_one_attempt(attempts: At
 
 async def test_when_all_refuse_the_error_names_the_host_and_the_name_is_resolved_again(
     attempts: Attempts, closed_port: int
-):
+) -> None:
     attempts.use(Loop(("127.0.0.1", closed_port), ("127.0.0.1", closed_port)))
     state = NodeConnectionState("broker", 9092)
     for number in (1, 2):
@@ -157,7 +159,7 @@ async def test_when_all_refuse_the_error_names_the_host_and_the_name_is_resolved
         assert len(attempts.failures) == number, "an address given twice is tried once"
 
 
-async def test_an_attempt_cut_short_is_continued_at_the_next_address(attempts: Attempts, port: int):
+async def test_an_attempt_cut_short_is_continued_at_the_next_address(attempts: Attempts, port: int) -> None:
     attempts.use(Loop(("127.0.0.9", port), ("127.0.0.1", port)))
     state = NodeConnectionState("broker", 9092)
     task = asyncio.ensure_future(attempts.connect(state))
@@ -170,13 +172,13 @@ async def test_an_attempt_cut_short_is_continued_at_the_next_address(attempts: A
     assert attempts.loop.calls == 1
 
 
-async def test_a_name_that_is_not_known(attempts: Attempts):
+async def test_a_name_that_is_not_known(attempts: Attempts) -> None:
     attempts.use(Loop())
     with pytest.raises(KafkaConnectionError, match=r"cannot resolve nowhere:1: .*Name or service not known"):
         await attempts.connect(NodeConnectionState("nowhere", 1))
     assert attempts.failures[0][0] == "nowhere:1"
 
 
-async def test_a_name_that_cannot_be_a_name(attempts: Attempts):
+async def test_a_name_that_cannot_be_a_name(attempts: Attempts) -> None:
     with pytest.raises(KafkaConnectionError, match="cannot resolve"):
         await attempts.connect(NodeConnectionState("x" * 70 + ".example", 1))

@@ -25,7 +25,7 @@ def timer(loop: FakeLoop, fired: list[float]) -> DeadlineTimer:
     return DeadlineTimer(fake, fired.append)
 
 
-async def test_it_fires_once_at_the_earliest_deadline(loop: FakeLoop, timer: DeadlineTimer, fired: list[float]):
+async def test_it_fires_once_at_the_earliest_deadline(loop: FakeLoop, timer: DeadlineTimer, fired: list[float]) -> None:
     start = loop.time()
     timer.arm(start + 5)
     timer.arm(start + 2)
@@ -36,19 +36,19 @@ async def test_it_fires_once_at_the_earliest_deadline(loop: FakeLoop, timer: Dea
     assert timer.deadline == math.inf
 
 
-async def test_a_later_deadline_makes_no_new_handle(loop: FakeLoop, timer: DeadlineTimer):
+async def test_a_later_deadline_makes_no_new_handle(loop: FakeLoop, timer: DeadlineTimer) -> None:
     timer.arm(loop.time() + 1)
     for seconds in range(2, 100):
         timer.arm(loop.time() + seconds)
     assert len(loop._timers) == 1
 
 
-async def test_infinity_arms_nothing(loop: FakeLoop, timer: DeadlineTimer):
+async def test_infinity_arms_nothing(loop: FakeLoop, timer: DeadlineTimer) -> None:
     timer.arm(math.inf)
     assert loop.armed == []
 
 
-async def test_it_can_be_armed_again_when_it_fires(loop: FakeLoop, fired: list[float]):
+async def test_it_can_be_armed_again_when_it_fires(loop: FakeLoop, fired: list[float]) -> None:
     def again(now: float) -> None:
         fired.append(now)
         if len(fired) < 3:
@@ -62,7 +62,7 @@ async def test_it_can_be_armed_again_when_it_fires(loop: FakeLoop, fired: list[f
     assert fired == [start + 1, start + 2, start + 3]
 
 
-async def test_what_is_due_at_the_deadline_is_due_when_the_loop_is_early(fired: list[float]):
+async def test_what_is_due_at_the_deadline_is_due_when_the_loop_is_early(fired: list[float]) -> None:
     class EarlyLoop:
         def time(self) -> float:
             return 9.999
@@ -76,7 +76,9 @@ async def test_what_is_due_at_the_deadline_is_due_when_the_loop_is_early(fired: 
     assert fired == [10.0]
 
 
-async def test_cancelled_it_never_fires_and_cannot_be_armed(loop: FakeLoop, timer: DeadlineTimer, fired: list[float]):
+async def test_cancelled_it_never_fires_and_cannot_be_armed(
+    loop: FakeLoop, timer: DeadlineTimer, fired: list[float]
+) -> None:
     timer.arm(loop.time() + 1)
     timer.cancel()
     timer.arm(loop.time() + 1)
