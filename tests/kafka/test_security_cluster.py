@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
 import shlex
 import ssl
 import subprocess
+import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,7 +18,6 @@ import aiokafka
 import aiokafka.helpers
 import confluent_kafka
 import pytest
-from kafka import KafkaProducer as KafkaPythonProducer
 
 from aiokafkapy.errors import ConfigurationError
 from aiokafkapy.security.tls import TlsContexts, check_settings
@@ -115,15 +117,18 @@ async def test_aiokafka_and_kafka_python_get_in(
     ) as producer:
         await producer.send_and_wait(topic, b"aiokafka")
     client = str(certificates.client_file)
-    python = KafkaPythonProducer(
-        bootstrap_servers=secure_kafka.bootstrap_servers_of("MTLS"),
-        security_protocol="SSL",
-        ssl_cafile=str(certificates.ca_file),
-        ssl_certfile=client,
-        ssl_keyfile=client,
-    )
-    python.send(topic, b"kafka-python").get(30)
-    python.close()
+    options = {
+        "bootstrap_servers": secure_kafka.bootstrap_servers_of("MTLS"),
+        "security_protocol": "SSL",
+        "ssl_cafile": str(certificates.ca_file),
+        "ssl_certfile": client,
+        "ssl_keyfile": client,
+    }
+    # A process of its own: it uses what Python deprecates, and its threads outlive it.
+    program = "import json, sys, kafka\nproducer = kafka.KafkaProducer(**json.loads(sys.argv[1]))\n"
+    program += "producer.send(sys.argv[2], b'kafka-python').get(30)\nproducer.close()"
+    command = [sys.executable, "-c", program, json.dumps(options), topic]
+    await asyncio.to_thread(subprocess.run, command, timeout=60, check=True)
     assert await _values(secure_kafka, topic) == [b"aiokafka", b"kafka-python"]
 
 
