@@ -113,7 +113,7 @@ def test_the_names_of_the_edges_are_where_the_documents_say() -> None:
         "aiokafkapy.integrations.aiohttp": ["PRODUCER", "setup_kafka"],
         "aiokafkapy.integrations.fastapi": ["ProducerDep", "health_router", "kafka_lifespan"],
         "aiokafkapy.spark": ["KafkaDataSource", "OptionError"],
-        "aiokafkapy.testing": ["ApacheKafka", "FaultProxy", "VirtualClock"],
+        "aiokafkapy.testing": ["ApacheKafka", "FaultProxy", "KafkaSecurity", "TestCertificates", "VirtualClock"],
         "aiokafkapy.testing.fault_proxy": ["Answer", "FaultProxy", "Hold", "Request", "SentBatch"],
     }.items():
         for name in names:

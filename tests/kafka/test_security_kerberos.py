@@ -1,0 +1,62 @@
+"""GSSAPI on a real Kafka, with a real KDC of MIT Kerberos."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from aiokafkapy import KafkaProducer
+from aiokafkapy.errors import SaslAuthenticationFailedError
+from aiokafkapy.testing import Acl, ApacheKafka, KafkaSecurity, KafkaUnavailableError, KerberosSettings, Listener
+from aiokafkapy.testing.kdc import Kdc
+
+from .oracle import read_back
+
+
+@pytest.fixture
+def kdc() -> Iterator[Kdc]:
+    pytest.importorskip("gssapi")
+    reason = Kdc.unavailable_reason()
+    if reason is not None:
+        pytest.skip(f"NO KDC: {reason}")
+    with Kdc() as kdc:
+        yield kdc
+
+
+async def test_who_has_a_ticket_gets_in_and_nobody_else(kdc: Kdc, topic: str) -> None:
+    service = KerberosSettings(kdc.configuration, kdc.add_principal("kafka/localhost"), f"kafka/localhost@{kdc.realm}")
+    # A session ends with its ticket at the latest; these are renewed with what time a broker gives them.
+    listener = Listener("SASL_PLAINTEXT", ["GSSAPI"], max_reauth_ms=1300)
+    security = KafkaSecurity({"KERBEROS": listener}, gssapi=service, authorizer=True)
+    values = [b"%d" % number for number in range(1000)]
+    try:
+        kafka = await ApacheKafka(security=security).__aenter__()
+    except KafkaUnavailableError as error:
+        if os.environ.get("AIOKAFKAPY_REQUIRE_KAFKA") == "1":
+            raise
+        pytest.skip(f"NO REAL KAFKA: {error}")
+    try:
+        await kafka.create_topic(topic)
+        await kafka.add_acls(Acl("User:alice", "WRITE", topic=topic))
+
+        def producer() -> KafkaProducer:
+            options = security.client_options("KERBEROS")
+            return KafkaProducer(kafka.bootstrap_servers_of("KERBEROS"), linger_ms=0, **options)
+
+        with kdc.in_environment(kdc.tickets_of("alice", kdc.add_principal("alice"))):
+            async with producer() as alice:
+                for start in range(0, 1000, 50):  # three sessions
+                    await asyncio.gather(*(alice.send(topic, value) for value in values[start : start + 50]))
+                    await asyncio.sleep(0.2)
+        with kdc.in_environment(kdc.environment):
+            stranger = producer()
+            with pytest.raises(SaslAuthenticationFailedError):
+                await stranger.start()
+            await stranger.close()
+        (records,) = (await read_back(kafka.bootstrap_servers, topic)).values()
+        assert [record.value for record in records] == values
+    finally:
+        await kafka.__aexit__(None, None, None)
