@@ -1,38 +1,53 @@
 """`aiokafkapy broker`: the dev broker as a program of its own, for clients in any language.
 
 Owns the options and what is printed; `DevBroker` is the broker. Bootstrap servers go to stdout as the first line,
-alone, when the broker is ready, so that a script can read them; what to do next goes to stderr.
+alone, when the broker is ready, so that a script can read them; what to do next, and what clients need for TLS and
+SASL, goes to stderr, without any password.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from .options import parse_pairs
-from .running import EXIT_OK, CommandError, Stop, counted, run, say
+from .running import EXIT_OK, EXIT_USAGE, CommandError, Stop, counted, run, say
 
 if TYPE_CHECKING:
-    from ..broker import DevBroker
+    from ..broker import DevBroker, Listener
+    from ..testing import TestCertificates
 
 __all__ = ["broker"]
+
+DEFAULT_HOST: Final = "127.0.0.1"
+DEFAULT_PORT: Final = 9092
 
 
 def broker(
     port: Annotated[
-        int, typer.Option("--port", "-p", min=0, max=65_535, help="Port of node 1, the next follow; 0: free ones.")
-    ] = 9092,
+        int | None,
+        typer.Option(
+            "--port",
+            "-p",
+            min=0,
+            max=65_535,
+            help="Port of node 1, the next follow; 0: free ones.",
+            show_default=str(DEFAULT_PORT),
+        ),
+    ] = None,
     nodes: Annotated[int, typer.Option("--nodes", "-n", min=1, help="How many nodes.")] = 1,
     data_dir: Annotated[
         Path | None, typer.Option("--data-dir", "-d", help="Keep topics and records here; otherwise in memory.")
     ] = None,
     host: Annotated[
-        str, typer.Option("--host", help="Address to listen on. There is no authentication: mind who can reach it.")
-    ] = "127.0.0.1",
+        str, typer.Option("--host", help="Address to listen on. Without --user anybody who reaches it may do anything.")
+    ] = DEFAULT_HOST,
     advertised_host: Annotated[
         str | None, typer.Option("--advertised-host", help="Name that clients are told to connect to.")
     ] = None,
@@ -44,42 +59,138 @@ def broker(
         list[str] | None,
         typer.Option("--config", "-X", metavar="KEY=VALUE", help="A broker option, such as num.partitions=6."),
     ] = None,
+    listener: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--listener",
+            "-l",
+            metavar="NAME=PROTOCOL://HOST:PORT",
+            help="Listen here instead of on --host and --port; may be given several times.",
+        ),
+    ] = None,
+    tls: Annotated[
+        bool, typer.Option("--tls", help="Make a throw-away CA and a certificate, and say what clients need.")
+    ] = False,
+    user: Annotated[
+        list[str] | None,
+        typer.Option("--user", metavar="NAME=PASSWORD", help="Who may log in, by PLAIN or SCRAM; several times."),
+    ] = None,
+    authorizer: Annotated[bool, typer.Option("--authorizer", help="Let ACLs decide who may do what.")] = False,
+    super_user: Annotated[
+        list[str] | None, typer.Option("--super-user", metavar="NAME", help="Who may do everything; several times.")
+    ] = None,
 ) -> None:
     """Run an embedded Kafka broker until Ctrl-C: the real protocol, for clients in any language, without a JVM."""
     wanted = dict(_parse_topic(entry) for entry in topic or ())
     given = parse_pairs(config, "--config")
     given = parse_pairs(config, "--config")
     options: dict[str, Any] = {name.replace(".", "_"): _as_option(text) for name, text in given.items()}
+    if authorizer or super_user:
+        options["authorizer"] = True
+        options["super_users"] = [name if ":" in name else f"User:{name}" for name in super_user or ()]
+    users = parse_pairs(user, "--user")
+    places = _Places(host, port, nodes, _parse_listeners(listener), bool(users), tls)
 
     async def command(stop: Stop) -> int:
         from ..broker import DevBroker
 
-        dev_broker = DevBroker(nodes, data_dir, host, port, advertised_host=advertised_host, **options)
-        try:
-            await dev_broker.start()
-        except OSError as error:
-            if isinstance(error, FileNotFoundError | PermissionError | NotADirectoryError) and error.filename:
-                raise
-            last = f" to {port + nodes - 1}" if nodes > 1 else ""
-            if error.errno == errno.EADDRINUSE:
-                advice = "give another --port, or --port 0 for free ones"
-                raise CommandError(f"port {port}{last} of {host} is in use: {advice}") from error
-            reason = error.strerror or str(error)
-            advice = "give a --host of this machine, such as 127.0.0.1, and a --port that you may use"
-            raise CommandError(f"cannot listen on {host}:{port}{last}: {reason}; {advice}") from error
-        try:
-            _create_topics(dev_broker, wanted)
-            _say_hello(dev_broker, data_dir)
-            await stop.wait()
-        finally:
-            say("stopping")
-            await dev_broker.stop()
-        return EXIT_OK
+        with contextlib.ExitStack() as clean_up:
+            certificates = clean_up.enter_context(_certificates(places, data_dir, advertised_host)) if tls else None
+            if certificates is not None:
+                options.update(certificates.server_options())
+                del options["security_protocol"]
+            dev_broker = DevBroker(
+                nodes,
+                data_dir,
+                advertised_host=advertised_host,
+                listeners=places.listeners(),
+                sasl_users=users,
+                **options,
+            )
+            await _start(dev_broker, places)
+            try:
+                _create_topics(dev_broker, wanted)
+                _say_hello(dev_broker, data_dir, places, certificates)
+                await stop.wait()
+            finally:
+                say("stopping")
+                await dev_broker.stop()
+            return EXIT_OK
 
     run(command)
 
 
 # internals
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where the broker listens and how, as the options say it."""
+
+    host: str
+    given_port: int | None
+    nodes: int
+    given_listeners: dict[str, str]
+    has_users: bool
+    has_tls: bool
+
+    @property
+    def port(self) -> int:
+        """The port of node 1."""
+        return DEFAULT_PORT if self.given_port is None else self.given_port
+
+    @property
+    def protocol(self) -> str:
+        """What clients speak, without --listener."""
+        transport = "SSL" if self.has_tls else "PLAINTEXT"
+        return f"SASL_{transport}" if self.has_users else transport
+
+    def listeners(self) -> dict[str, str | Listener]:
+        """For `DevBroker`."""
+        from ..broker import Listener
+
+        if self.given_listeners:
+            if self.given_port is not None or self.host != DEFAULT_HOST:
+                raise CommandError("with --listener there is no --host and no --port: write them in it", EXIT_USAGE)
+            return dict(self.given_listeners)
+        return {self.protocol: Listener(self.protocol, self.host, self.port)}
+
+
+def _parse_listeners(entries: list[str] | None) -> dict[str, str]:
+    # PROTOCOL://host:port is a listener of that name.
+    named = [entry if "=" in entry else f"{entry.split(':')[0]}={entry}" for entry in entries or ()]
+    return dict(parse_pairs(named, "--listener"))
+
+
+def _certificates(places: _Places, data_dir: Path | None, advertised_host: str | None) -> TestCertificates:
+    try:
+        from ..testing import TestCertificates
+    except ModuleNotFoundError as error:
+        raise CommandError(f"--tls: {error}") from error
+    names = dict.fromkeys(("localhost", "127.0.0.1", "::1", places.host, advertised_host))
+    known = [name for name in names if name and name not in ("0.0.0.0", "::")]
+    return TestCertificates(None if data_dir is None else data_dir / "tls", names=known)
+
+
+async def _start(dev_broker: DevBroker, places: _Places) -> None:
+    try:
+        await dev_broker.start()
+    except OSError as error:
+        if isinstance(error, FileNotFoundError | PermissionError | NotADirectoryError) and error.filename:
+            raise
+        reason = error.strerror or str(error)
+        if places.given_listeners:
+            raise CommandError(
+                f"cannot listen on {', '.join(places.given_listeners.values())}: {reason}; give other ports, or 0 for"
+                " free ones, and hosts of this machine"
+            ) from error
+        host, port = places.host, places.port
+        last = f" to {port + places.nodes - 1}" if places.nodes > 1 else ""
+        if error.errno == errno.EADDRINUSE:
+            advice = "give another --port, or --port 0 for free ones"
+            raise CommandError(f"port {port}{last} of {host} is in use: {advice}") from error
+        advice = "give a --host of this machine, such as 127.0.0.1, and a --port that you may use"
+        raise CommandError(f"cannot listen on {host}:{port}{last}: {reason}; {advice}") from error
 
 
 def _parse_topic(entry: str) -> tuple[str, int]:
@@ -113,12 +224,20 @@ def _create_topics(dev_broker: DevBroker, wanted: dict[str, int]) -> None:
             say(f"topic {name} is there already")
 
 
-def _say_hello(dev_broker: DevBroker, data_dir: Path | None) -> None:
+def _say_hello(
+    dev_broker: DevBroker, data_dir: Path | None, places: _Places, certificates: TestCertificates | None
+) -> None:
     servers = dev_broker.bootstrap_servers
     typer.echo(servers)
     sys.stdout.flush()
     running = len(dev_broker.running_nodes)
     kept = "in memory" if data_dir is None else f"in {data_dir}"
+    for name in list(places.given_listeners)[1:]:
+        say(f"{name}: {dev_broker.bootstrap_servers_of(name)}")
+    needed = _client_settings(places, certificates)
+    if needed:
+        say("\n".join(["\nClients need:\n", *(f"  {name}={value}" for name, value in needed.items())]))
+    servers += "".join(f" -X {name}={value}" for name, value in needed.items())
     say(
         f"\n{counted(running, 'node')} of cluster {dev_broker.cluster_id}, records {kept};"
         " Ctrl-C to stop. Try:\n\n"
@@ -126,3 +245,17 @@ def _say_hello(dev_broker: DevBroker, data_dir: Path | None) -> None:
         f"  aiokafkapy read greetings -b {servers}\n"
         f"  aiokafkapy perf speed -b {servers}\n"
     )
+
+
+def _client_settings(places: _Places, certificates: TestCertificates | None) -> dict[str, str]:
+    """What a client of the first listener needs besides its address, in Java's names."""
+    protocol = places.protocol
+    if places.given_listeners:
+        name, address = next(iter(places.given_listeners.items()))
+        protocol = address.split("://")[0] if "://" in address else name
+    needed = {} if protocol == "PLAINTEXT" else {"security.protocol": protocol}
+    if certificates is not None and protocol.endswith("SSL"):
+        needed["ssl.truststore.location"] = str(certificates.ca_file)
+    if protocol.startswith("SASL"):
+        needed |= {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "NAME", "sasl.password": "PASSWORD"}
+    return needed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import select
@@ -16,6 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from aiokafkapy import KafkaProducer
+from aiokafkapy.errors import SaslAuthenticationFailedError
+from aiokafkapy.producer.config import ProducerConfig
 
 PROGRAM = [sys.executable, "-m", "aiokafkapy"]
 TIMEOUT = 60
@@ -257,6 +262,50 @@ def test_a_port_that_is_taken_is_said_with_what_to_do(cluster: Cluster) -> None:
     port = cluster.servers.split(",")[0].rpartition(":")[2]
     done = cluster.run("broker", "--port", port, code=1)
     assert done.stderr.startswith(f"error: port {port} of 127.0.0.1 is in use: give another --port")
+
+
+def test_a_broker_with_tls_and_users_says_what_clients_need() -> None:
+    process, servers = start_broker("--port", "0", "--tls", "--user", "alice=alice-secret", "--super-user", "alice")
+    needed: dict[str, str] = {}
+    try:
+        assert process.stderr is not None
+        while "sasl.password" not in needed:
+            name, _, value = read_line(process.stderr).decode().strip().partition("=")
+            needed[name] = value
+        assert needed["security.protocol"] == "SASL_SSL"
+        needed |= {"sasl.username": "alice", "sasl.password": "alice-secret"}
+        properties = {"bootstrap.servers": servers, **{name: value for name, value in needed.items() if value}}
+        asyncio.run(send_and_be_refused(properties))
+    finally:
+        _, err = stop(process)
+    assert process.returncode == 0, err
+    assert "alice-secret" not in err
+
+
+async def send_and_be_refused(properties: dict[str, str]) -> None:
+    """With the password a record arrives, and with another one nobody comes in."""
+    async with KafkaProducer(config=ProducerConfig.from_properties(properties)) as producer:
+        assert (await producer.send("t", b"hello")).offset == 0
+    with pytest.raises(SaslAuthenticationFailedError):
+        await KafkaProducer(config=ProducerConfig.from_properties({**properties, "sasl.password": "wrong"})).start()
+
+
+def test_a_broker_listens_where_it_is_told() -> None:
+    process, servers = start_broker("--listener", "PLAINTEXT://127.0.0.1:0", "-l", "INSIDE=PLAINTEXT://127.0.0.1:0")
+    try:
+        assert process.stderr is not None
+        name, _, inside = read_line(process.stderr).decode().strip().partition(": ")
+        assert name == "INSIDE"
+        assert inside != servers
+        Cluster(inside).run("produce", "t", given="hello\n")
+        assert [record["value"] for record in Cluster(servers).read("t")] == ["hello"]
+    finally:
+        stop(process)
+    assert process.returncode == 0
+    refused = Cluster("").run("broker", "--listener", "PLAINTEXT://127.0.0.1:0", "--port", "1", code=2)
+    assert refused.stderr == "error: with --listener there is no --host and no --port: write them in it\n"
+    refused = Cluster("").run("broker", "--listener", "INSIDE=127.0.0.1:0", code=2)
+    assert "listener 'INSIDE': which protocol?" in refused.stderr
 
 
 def test_an_address_that_cannot_be_listened_on_is_said_with_its_port() -> None:
