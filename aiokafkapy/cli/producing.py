@@ -41,7 +41,7 @@ async def started_producer(
     with stop.ends_at_once():
         try:
             async with asyncio.timeout(timeout + GRACE):
-                async with TopicAdmin(config.bootstrap_servers, timeout=timeout) as admin:
+                async with TopicAdmin(config=config, timeout=timeout) as admin:
                     await admin.ping()
                 await producer.start()
         except TimeoutError as error:
