@@ -49,6 +49,8 @@ __all__ = ["AUTHENTICATION_STATES", "AuthenticationState", "Authenticator", "ren
 
 _RENEW_FROM: Final = 0.85
 _RENEW_UNTIL: Final = 0.95
+_NOT_BEFORE: Final = 1.05
+"""Seconds; Kafka refuses to authenticate again within one."""
 _CLOSED: Final = "the broker closed the connection during the authentication"
 _LOOK_AGAIN: Final = 0.02
 """Seconds; for a connection on which a large request is still being written."""
@@ -86,7 +88,9 @@ def renewal_delay(lifetime_ms: int, fraction: float) -> float:
     """
     if lifetime_ms <= 0:
         return math.inf
-    return lifetime_ms / 1000 * (_RENEW_FROM + (_RENEW_UNTIL - _RENEW_FROM) * fraction)
+    lifetime = lifetime_ms / 1000
+    delay = lifetime * (_RENEW_FROM + (_RENEW_UNTIL - _RENEW_FROM) * fraction)
+    return max(delay, _NOT_BEFORE) if lifetime > _NOT_BEFORE else delay
 
 
 class Authenticator:

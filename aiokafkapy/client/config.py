@@ -230,6 +230,16 @@ class ClientConfig(SecurityOptions):
         used = {name: variable for name, variable in variables.items() if name not in options}
         return cls._from_strings(values | options, used)
 
+    def with_credentials(self, **options: Any) -> Self:
+        """The same configuration with other ``sasl_…`` options; raises ConfigurationError when there is no SASL."""
+        for name in options:
+            if not name.startswith("sasl_"):
+                raise ConfigurationError(f"{name} is no option of SASL, and cannot be changed later")
+        if not self.uses_sasl:
+            raise ConfigurationError(f"security_protocol={self.security_protocol!r} has no credentials to update")
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        return type(self)(**{**given, **options})
+
     @property
     def bootstrap_addresses(self) -> list[tuple[str, int]]:
         """The bootstrap servers as (host, port) pairs."""

@@ -9,10 +9,50 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, TypedDict
 
-__all__ = ["ProducerKeywords", "ProducerOptions"]
+__all__ = ["ProducerKeywords", "ProducerOptions", "SaslKeywords"]
 
 
-class ProducerOptions(TypedDict, total=False):
+class SaslKeywords(TypedDict, total=False):
+    """The options of SASL."""
+
+    sasl_mechanism: Any
+    sasl_username: str | None
+    sasl_password: str | None
+    sasl_jaas_config: str | None
+    sasl_kerberos_service_name: str | None
+    sasl_aws_msk_iam_region: str | None
+    sasl_aws_msk_iam_credentials_provider: Any
+    sasl_oauthbearer_token_provider: Any
+    sasl_oauthbearer_token_endpoint_url: str | None
+    sasl_oauthbearer_jwt_retriever_class: str | None
+    sasl_oauthbearer_client_credentials_client_id: str | None
+    sasl_oauthbearer_client_credentials_client_secret: str | None
+    sasl_oauthbearer_scope: str | None
+    sasl_oauthbearer_scope_claim_name: str
+    sasl_oauthbearer_sub_claim_name: str
+    sasl_oauthbearer_header_urlencode: bool
+    sasl_oauthbearer_assertion_algorithm: str
+    sasl_oauthbearer_assertion_private_key_file: str | None
+    sasl_oauthbearer_assertion_private_key_passphrase: str | None
+    sasl_oauthbearer_assertion_file: str | None
+    sasl_oauthbearer_assertion_template_file: str | None
+    sasl_oauthbearer_assertion_claim_aud: str | None
+    sasl_oauthbearer_assertion_claim_iss: str | None
+    sasl_oauthbearer_assertion_claim_sub: str | None
+    sasl_oauthbearer_assertion_claim_exp_seconds: int
+    sasl_oauthbearer_assertion_claim_nbf_seconds: int
+    sasl_oauthbearer_assertion_claim_jti_include: bool
+    sasl_login_connect_timeout_ms: int | None
+    sasl_login_read_timeout_ms: int | None
+    sasl_login_retry_backoff_ms: int
+    sasl_login_retry_backoff_max_ms: int
+    sasl_login_refresh_window_factor: float
+    sasl_login_refresh_window_jitter: float
+    sasl_login_refresh_min_period_seconds: int
+    sasl_login_refresh_buffer_seconds: int
+
+
+class ProducerOptions(SaslKeywords, total=False):
     """Every field of ``ProducerConfig`` but those that ``KafkaProducer`` names itself."""
 
     # ClientConfig
@@ -54,41 +94,6 @@ class ProducerOptions(TypedDict, total=False):
     ssl_cipher_suites: Sequence[str] | None
     ssl_crl_location: str | None
     ssl_context: Any
-    sasl_mechanism: Any
-    sasl_username: str | None
-    sasl_password: str | None
-    sasl_jaas_config: str | None
-    sasl_kerberos_service_name: str | None
-    sasl_aws_msk_iam_region: str | None
-    sasl_aws_msk_iam_credentials_provider: Any
-    sasl_oauthbearer_token_provider: Any
-    sasl_oauthbearer_token_endpoint_url: str | None
-    sasl_oauthbearer_jwt_retriever_class: str | None
-    sasl_oauthbearer_client_credentials_client_id: str | None
-    sasl_oauthbearer_client_credentials_client_secret: str | None
-    sasl_oauthbearer_scope: str | None
-    sasl_oauthbearer_scope_claim_name: str
-    sasl_oauthbearer_sub_claim_name: str
-    sasl_oauthbearer_header_urlencode: bool
-    sasl_oauthbearer_assertion_algorithm: str
-    sasl_oauthbearer_assertion_private_key_file: str | None
-    sasl_oauthbearer_assertion_private_key_passphrase: str | None
-    sasl_oauthbearer_assertion_file: str | None
-    sasl_oauthbearer_assertion_template_file: str | None
-    sasl_oauthbearer_assertion_claim_aud: str | None
-    sasl_oauthbearer_assertion_claim_iss: str | None
-    sasl_oauthbearer_assertion_claim_sub: str | None
-    sasl_oauthbearer_assertion_claim_exp_seconds: int
-    sasl_oauthbearer_assertion_claim_nbf_seconds: int
-    sasl_oauthbearer_assertion_claim_jti_include: bool
-    sasl_login_connect_timeout_ms: int | None
-    sasl_login_read_timeout_ms: int | None
-    sasl_login_retry_backoff_ms: int
-    sasl_login_retry_backoff_max_ms: int
-    sasl_login_refresh_window_factor: float
-    sasl_login_refresh_window_jitter: float
-    sasl_login_refresh_min_period_seconds: int
-    sasl_login_refresh_buffer_seconds: int
 
     # ProducerConfig
     acks: Literal["all", 0, 1]

@@ -43,7 +43,7 @@ from .state import Lifecycle, ProducerState
 
 if TYPE_CHECKING:
     from .config import ProducerConfig
-    from .options import ProducerOptions
+    from .options import ProducerOptions, SaslKeywords
     from .runtime import ProducerRuntime
     from .statistics import ProducerHealth, ProducerStatistics
     from .tables.table_metadata import TableMetadata
@@ -271,6 +271,28 @@ class KafkaProducer(RecordSender[K, V]):
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The topic's partitions and their leaders; waits for metadata up to ``max_block_ms``."""
         return await self._intake.usable_runtime().partitions_for(topic_name(topic))
+
+    async def warm_up(self, topics: str | Iterable[str]) -> None:
+        """Learn about these topics and connect to the leaders of their partitions, so that the first record of each
+        waits for neither.
+
+        Returns when all are connected. Raises what ``partitions_for`` raises, and KafkaTimeoutError after
+        ``max_block_ms``, with the cause; connections that are there stay.
+        """
+        names = [topics] if isinstance(topics, str) else list(topics)
+        await self._intake.usable_runtime().warm_up([topic_name(name) for name in names])
+
+    def update_credentials(self, **options: Unpack[SaslKeywords]) -> None:
+        """Use other credentials from now on: ``update_credentials(sasl_password="…")``.
+
+        New connections use them at once, the others when their session is renewed; a broker that refused the old ones
+        is tried again at once. ``options`` are the ``sasl_…`` ones that change. Raises ConfigurationError, and changes
+        nothing, when they do not fit together or the producer's ``security_protocol`` has no SASL.
+        """
+        self._config = self._config.with_credentials(**options)
+        runtime = self._life.runtime
+        if runtime is not None and runtime.is_bound:
+            runtime.update_credentials(self._config)
 
     async def ping(self, timeout: float | None = None) -> float:
         """Ask a broker for a sign of life; returns the seconds it took.

@@ -15,18 +15,20 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
 from ..client.network_client import NetworkClient
+from ..client.network_client_utils import await_ready
 from ..common import PartitionInfo, TopicPartition
 from ..errors import (
     CloseTimeoutError,
     FlushTimeoutError,
     InvalidTopicError,
     KafkaError,
+    KafkaTimeoutError,
     MetadataTimeoutError,
     ProducerClosedError,
     SenderCrashedError,
@@ -125,6 +127,9 @@ class ProducerRuntime:
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The topic's partitions, waiting up to ``max_block_ms`` for its metadata."""
         deadline = self.loop.time() + self.max_block
+        too_old = -1
+        if topic in self.metadata.cluster.unauthorized_topics:
+            too_old = self.metadata.request_update_for_topic(topic)  # the right may have been granted since
         while True:
             self.admission.refresh(topic, self.loop.time())
             cluster = self.metadata.cluster
@@ -133,7 +138,7 @@ class ProducerRuntime:
                 return list(partitions)
             if topic in cluster.invalid_topics:
                 raise InvalidTopicError(f"{topic!r} is not a valid topic name", topic=topic)
-            if topic in cluster.unauthorized_topics:
+            if topic in cluster.unauthorized_topics and self.metadata.update_version > too_old:
                 raise TopicAuthorizationFailedError(f"not authorized to describe topic {topic!r}", topic=topic)
             if self.metadata.fatal_error is not None:
                 raise self.metadata.fatal_error.fresh()
@@ -141,6 +146,28 @@ class ProducerRuntime:
                 cause = self.metadata.describe_failure(topic)
                 self.metadata.forget(topic)
                 raise MetadataTimeoutError(f"topic {topic!r}: no metadata within {self._limit}: {cause}", topic=topic)
+
+    async def warm_up(self, topics: Sequence[str]) -> None:
+        """Connect to the leaders of all partitions of these topics, within ``max_block_ms``."""
+        try:
+            async with asyncio.timeout(self.max_block):
+                leaders = {part.leader for topic in topics for part in await self.partitions_for(topic)}
+                nodes = [node for node in self.metadata.cluster.nodes if node.node_id in leaders]
+                for node in nodes:
+                    self.client.ready(node, self.loop.time())  # begins to connect, so that they do it side by side
+                for node in nodes:
+                    await await_ready(self.client, node, self.loop.time)
+        except TimeoutError as error:
+            if isinstance(error, KafkaError):
+                raise
+            cause = self.metadata.describe_failure()
+            raise KafkaTimeoutError(f"not all leaders were connected within {self._limit}: {cause}") from None
+
+    def update_credentials(self, config: ProducerConfig) -> None:
+        """Authenticate with what ``config`` says from now on."""
+        mechanism = config.new_sasl_mechanism()
+        if mechanism is not None:
+            self.client.update_credentials(mechanism)
 
     async def metadata_refreshed(self) -> None:
         """Ask for the metadata of all topics in use again, and wait for the answer, up to ``max_block_ms``."""

@@ -13,6 +13,7 @@ Rules:
   accumulator calls ``on_room`` when memory came back.
 * The partition is chosen once for each record, when its turn has come.
 * A record that was cancelled before it was accepted is never sent, and what waited behind it moves up.
+* A topic that we had no right to is asked for again before the next record for it is refused.
 * Every record is gone after ``max_block_ms``, with an error that names the cause. One timer serves all.
 * An error of a record, or of the user's partitioner for it, is raised where the record is awaited: the callers here are
   the network's callbacks and the Sender, which must go on.
@@ -108,6 +109,9 @@ class Admission:
         record.deadline = now + self._max_block
         self._by_deadline[record] = None
         state = self._queue_for(record, now)
+        if state.waiting is None and record.topic in self._metadata.cluster.unauthorized_topics:
+            # The right may have been granted since: the record is refused by a new answer only.
+            state.wait_beyond = self._metadata.request_update_for_topic(record.topic)
         self._join(state, record)
         if state.waiting is not None and len(state.waiting) == 1:
             self._pump(state, now)
@@ -292,7 +296,7 @@ class Admission:
     def _let_in(self, state: TopicState, record: PendingRecord, now: float) -> bool:
         """Append, or refuse, one record; False when it must go on waiting."""
         if not state.partition_count:
-            error = self._metadata_error(record.topic)
+            error = self._metadata_error(state)
             if error is None:
                 return False
             record.refuse(error)
@@ -326,13 +330,13 @@ class Admission:
         self._join(other, record)
         return True
 
-    def _metadata_error(self, topic: str) -> KafkaError | None:
-        """Why metadata of ``topic`` will not come; None while it may."""
+    def _metadata_error(self, state: TopicState) -> KafkaError | None:
+        """Why metadata of the topic will not come; None while it may."""
         # Asked after each outcome of a request, so these are of the newest one.
-        cluster = self._metadata.cluster
+        topic, cluster = state.topic, self._metadata.cluster
         if topic in cluster.invalid_topics:
             return InvalidTopicError(f"{topic!r} is not a valid topic name", topic=topic)
-        if topic in cluster.unauthorized_topics:
+        if topic in cluster.unauthorized_topics and self._metadata.update_version > state.wait_beyond:
             return TopicAuthorizationFailedError(f"not authorized to write to topic {topic!r}", topic=topic)
         if self._metadata.fatal_error is not None:
             return self._metadata.fatal_error.fresh()

@@ -9,4 +9,5 @@ cdef class TopicState:
     cdef public object cluster
     cdef public int partition_count
     cdef public double renew_at
+    cdef public long long wait_beyond
     cdef public object waiting

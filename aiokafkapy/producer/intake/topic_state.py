@@ -19,7 +19,7 @@ __all__ = ["TopicState"]
 class TopicState:
     """One topic in use. ``waiting`` is its queue while it has one."""
 
-    __slots__ = ("cluster", "partition_count", "renew_at", "topic", "waiting")
+    __slots__ = ("cluster", "partition_count", "renew_at", "topic", "wait_beyond", "waiting")
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -28,4 +28,6 @@ class TopicState:
         self.partition_count = 0
         # When the topic's expiry in the metadata must be moved on.
         self.renew_at = 0.0
+        # The version of the metadata that is too old to refuse a record for want of a right.
+        self.wait_beyond = -1
         self.waiting: deque[PendingRecord] | None = None

@@ -261,6 +261,19 @@ class TestRefused:
         assert str(error) == "SAY-THREE: LookupError: no vault"
         assert error.__cause__ is mechanism.error
 
+    async def test_new_credentials_are_tried_at_once(self, make_client: MakeClient, cluster: FakeCluster) -> None:
+        server = SaslServer(cluster[1])
+        server.refuses = "no"
+        under_test = make_sasl_client(make_client, Mechanism(), reconnect_backoff_ms=60_000)
+        await under_test.loop.advance(30)
+        assert len(cluster.attempts) == 1
+        server.refuses = None
+        mechanism = Mechanism()
+        under_test.client.update_credentials(mechanism)
+        await under_test.loop.advance(0.2)
+        await under_test.started()
+        assert mechanism.prepared == 1
+
     async def test_a_lost_connection_is_no_refusal(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         SaslServer(cluster[1])
         cluster[1].answering[ApiKey.SASL_AUTHENTICATE] = lambda request: request.transport.lose()
@@ -333,7 +346,9 @@ class TestRenewal:
         assert len(server.said) == 4
         assert answer.result().error is None
 
-    @pytest.mark.parametrize(("lifetime_ms", "fraction", "delay"), [(10_000, 0, 8.5), (10_000, 1, 9.5)])
+    @pytest.mark.parametrize(
+        ("lifetime_ms", "fraction", "delay"), [(10_000, 0, 8.5), (10_000, 1, 9.5), (1_200, 0, 1.05), (400, 1, 0.38)]
+    )
     def test_the_moment_is_spread_over_the_last_part_of_the_life(
         self, lifetime_ms: int, fraction: float, delay: float
     ) -> None:

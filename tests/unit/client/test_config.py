@@ -225,6 +225,34 @@ class TestSecurity:
         assert advice in refused(**{option: "x"})
 
 
+class TestNewCredentials:
+    CONFIG = SubConfig(
+        bootstrap_servers="h",
+        request_timeout_ms=5,
+        security_protocol="SASL_SSL",
+        sasl_mechanism="PLAIN",
+        sasl_username="alice",
+        sasl_password="old",
+    )
+
+    def test_all_else_stays(self) -> None:
+        config = self.CONFIG.with_credentials(sasl_password="new")
+        assert (config.sasl_username, config.sasl_password, config.request_timeout_ms) == ("alice", "new", 5)
+        assert self.CONFIG.sasl_password == "old"
+
+    def test_they_are_checked_as_at_first(self) -> None:
+        with pytest.raises(ConfigurationError, match="sasl_mechanism='NONE' is unknown"):
+            self.CONFIG.with_credentials(sasl_mechanism="NONE")
+        with pytest.raises(ConfigurationError, match="sasl_passwort"):
+            self.CONFIG.with_credentials(sasl_passwort="new")
+
+    def test_nothing_else_can_be_changed(self) -> None:
+        with pytest.raises(ConfigurationError, match="linger_ms is no option of SASL, and cannot be changed later"):
+            self.CONFIG.with_credentials(linger_ms=5)
+        with pytest.raises(ConfigurationError, match="security_protocol='PLAINTEXT' has no credentials to update"):
+            ClientConfig(bootstrap_servers="h").with_credentials(sasl_password="new")
+
+
 class TestBackoffs:
     def test_only_the_lower_one_given_means_a_constant_back_off(self) -> None:
         config = ClientConfig(bootstrap_servers="h", reconnect_backoff_ms=5_000)

@@ -1,0 +1,286 @@
+"""Our own client on secured listeners of the dev broker: getting in, staying in, being kept out, new credentials."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from aiokafkapy import KafkaProducer
+from aiokafkapy.broker import DevBroker, Listener
+from aiokafkapy.broker.security.acls import AclBinding, Operation, PatternType, Permission, ResourceType
+from aiokafkapy.common import TopicPartition
+from aiokafkapy.errors import (
+    AuthenticationFailedError,
+    ConfigurationError,
+    KafkaError,
+    KafkaTimeoutError,
+    SaslAuthenticationFailedError,
+    SslAuthenticationFailedError,
+    TopicAuthorizationFailedError,
+    UnsupportedSaslMechanismError,
+)
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.reader import PartitionReader
+from aiokafkapy.security.sasl.json_web_tokens import unsecured_token
+from aiokafkapy.testing import TestCertificates
+
+USERS = {"alice": "correct horse", "bob=,": "pässword"}
+MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory: pytest.TempPathFactory) -> TestCertificates:
+    return TestCertificates(tmp_path_factory.mktemp("certificates"))
+
+
+@asynccontextmanager
+async def secured(certificates: TestCertificates, **options: Any) -> AsyncIterator[DevBroker]:
+    server = certificates.server_options()
+    del server["security_protocol"]
+    listeners = {
+        "PLAINTEXT": Listener("PLAINTEXT"),
+        "SSL": Listener("SSL", **server),
+        "SASL_PLAINTEXT": Listener("SASL_PLAINTEXT"),
+        "SASL_SSL": Listener("SASL_SSL", **server),
+    }
+    chosen: dict[str, Any] = {"sasl_users": USERS, "sasl_enabled_mechanisms": list(MECHANISMS), **options}
+    async with DevBroker(listeners=listeners, **chosen) as broker:
+        yield broker
+
+
+def settings(
+    certificates: TestCertificates, broker: DevBroker, protocol: str, mechanism: str | None = None, user: str = "alice"
+) -> dict[str, Any]:
+    """A client's options for a listener."""
+    found: dict[str, Any] = {"bootstrap_servers": broker.bootstrap_servers_of(protocol), "max_block_ms": 5_000}
+    if protocol.endswith("SSL"):
+        found |= certificates.client_options()
+    found["security_protocol"] = protocol
+    if mechanism == "OAUTHBEARER":
+        found |= {"sasl_mechanism": mechanism, "sasl_oauthbearer_token_provider": token}
+    elif mechanism is not None:
+        found |= {"sasl_mechanism": mechanism, "sasl_username": user, "sasl_password": USERS[user]}
+    return found
+
+
+async def token() -> str:
+    now = int(time.time())
+    return unsecured_token({"sub": "alice", "iat": now, "exp": now + 300})
+
+
+def values(broker: DevBroker, topic: str = "t") -> list[bytes | None]:
+    return [record.value for record in broker.records(topic)]
+
+
+def allow(broker: DevBroker, topic: str) -> None:
+    """Let bob write to a topic."""
+    authorizer = broker.state.authorizer
+    assert authorizer is not None
+    kind, pattern, permission = ResourceType.TOPIC, PatternType.LITERAL, Permission.ALLOW
+    authorizer.create([AclBinding(kind, topic, pattern, "User:bob=,", "*", Operation.WRITE, permission)])
+
+
+WAYS_IN: list[tuple[str, str | None, str]] = [
+    ("SSL", None, "alice"),
+    ("SASL_PLAINTEXT", "SCRAM-SHA-256", "bob=,"),
+    ("SASL_SSL", "PLAIN", "bob=,"),
+    ("SASL_SSL", "SCRAM-SHA-512", "alice"),
+    ("SASL_SSL", "OAUTHBEARER", "alice"),
+]
+
+
+@pytest.mark.parametrize(("protocol", "mechanism", "user"), WAYS_IN)
+async def test_what_is_sent_is_there_and_can_be_read(
+    certificates: TestCertificates, protocol: str, mechanism: str | None, user: str
+) -> None:
+    sent = [b"%d" % number for number in range(1_000)]
+    async with secured(certificates) as broker:
+        options = settings(certificates, broker, protocol, mechanism, user)
+        async with KafkaProducer(**options) as producer:
+            await producer.send_many("t", sent)
+        del options["max_block_ms"]
+        found: list[bytes | None] = []
+        async with PartitionReader(**options) as reader:
+            reader.assign([TopicPartition("t", 0)])
+            while len(found) < len(sent):
+                found += [record.value for record in await reader.fetch()]
+        assert found == sent
+
+
+class TestKeptOut:
+    """Told at once, and why; no secret is shown."""
+
+    async def refusal(self, options: dict[str, Any]) -> KafkaError:
+        started = time.monotonic()
+        producer = KafkaProducer(**options)
+        with pytest.raises(AuthenticationFailedError) as raised:
+            await producer.start()
+        assert time.monotonic() - started < 4, "not only when max_block_ms is over"
+        assert "hunter2" not in f"{raised.value!r} {raised.value.__cause__!r} {producer.config!r}"
+        return raised.value
+
+    @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
+    async def test_a_wrong_password(self, certificates: TestCertificates, mechanism: str) -> None:
+        async with secured(certificates) as broker:
+            options = settings(certificates, broker, "SASL_SSL", mechanism)
+            error = await self.refusal(options | {"sasl_password": "hunter2"})
+            assert isinstance(error, SaslAuthenticationFailedError)
+            assert f"refused the credentials ({mechanism})" in str(error)
+
+    async def test_a_mechanism_that_the_broker_does_not_have(self, certificates: TestCertificates) -> None:
+        async with secured(certificates, sasl_enabled_mechanisms=["SCRAM-SHA-512"]) as broker:
+            error = await self.refusal(settings(certificates, broker, "SASL_SSL", "PLAIN"))
+            assert isinstance(error, UnsupportedSaslMechanismError)
+            assert "it has: SCRAM-SHA-512" in str(error)
+
+    async def test_another_authority(self, certificates: TestCertificates) -> None:
+        async with secured(certificates) as broker:
+            options = settings(certificates, broker, "SSL")
+            error = await self.refusal(options | {"ssl_truststore_location": str(certificates.other_ca_file)})
+            assert isinstance(error, SslAuthenticationFailedError)
+            assert "not trusted here" in str(error)
+
+    async def test_tls_to_a_listener_without(self, certificates: TestCertificates) -> None:
+        async with secured(certificates) as broker:
+            options = settings(certificates, broker, "SSL")
+            error = await self.refusal(options | {"bootstrap_servers": broker.bootstrap_servers_of("PLAINTEXT")})
+            assert "does not speak TLS" in str(error)
+
+    async def test_plaintext_to_a_listener_with_tls(self, certificates: TestCertificates) -> None:
+        async with secured(certificates) as broker:
+            options = settings(certificates, broker, "PLAINTEXT")
+            error = await self.refusal(options | {"bootstrap_servers": broker.bootstrap_servers_of("SSL")})
+            assert "speaks TLS: write security_protocol='SSL'" in str(error)
+
+    async def test_sasl_to_a_listener_without(self, certificates: TestCertificates) -> None:
+        async with secured(certificates) as broker:
+            options = settings(certificates, broker, "SASL_PLAINTEXT", "PLAIN")
+            error = await self.refusal(options | {"bootstrap_servers": broker.bootstrap_servers_of("PLAINTEXT")})
+            assert isinstance(error, AuthenticationFailedError)
+
+
+async def test_sessions_are_renewed_under_load_without_a_record_lost_or_out_of_order(
+    certificates: TestCertificates,
+) -> None:
+    async with secured(certificates, connections_max_reauth_ms=1_300) as broker:
+        options = settings(certificates, broker, "SASL_SSL", "SCRAM-SHA-256")
+        sent: list[bytes] = []
+        async with KafkaProducer(**options, linger_ms=0, batch_size=1_000) as producer:
+            deliveries = []
+            ends = time.monotonic() + 4
+            while time.monotonic() < ends:
+                for _ in range(20):
+                    sent.append(b"%d" % len(sent))
+                    deliveries.append(await producer.enqueue("t", sent[-1]))
+                await asyncio.sleep(0.001)
+            await producer.flush()
+            assert [delivery.result().offset for delivery in deliveries] == list(range(len(sent)))
+        assert values(broker) == sent
+        renewals = broker.controls.request_count(ApiKey.SASL_HANDSHAKE)
+        assert renewals >= 6, "two connections, at their beginning and every 1.2 s"
+        assert broker.controls.request_count(ApiKey.API_VERSIONS) <= 2, "no connection was made anew"
+
+
+async def test_an_ended_session_costs_a_retry_and_no_record(certificates: TestCertificates) -> None:
+    async with secured(certificates, connections_max_reauth_ms=60_000) as broker:
+        async with KafkaProducer(**settings(certificates, broker, "SASL_PLAINTEXT", "PLAIN")) as producer:
+            for number in range(5):
+                assert (await producer.send("t", b"%d" % number)).offset == number
+                broker.controls.expire_sessions()
+        assert values(broker) == [b"%d" % number for number in range(5)]
+
+
+class TestNewCredentials:
+    async def test_they_are_used_for_new_connections(self, certificates: TestCertificates) -> None:
+        async with secured(certificates) as broker:
+            options = settings(certificates, broker, "SASL_PLAINTEXT", "PLAIN")
+            writers: list[str] = []
+            broker.controls.on_request(
+                ApiKey.PRODUCE, lambda context, body: writers.append(context.connection.principal)
+            )
+            async with KafkaProducer(**options) as producer:
+                await producer.send("t", b"before")
+                producer.update_credentials(sasl_username="bob=,", sasl_password=USERS["bob=,"])
+                broker.controls.drop_connections()
+                await producer.send("t", b"after")
+                assert producer.config.sasl_username == "bob=,"
+            assert (writers[0], writers[-1]) == ("User:alice", "User:bob=,")
+
+    async def test_a_record_waits_while_they_are_wrong(self, certificates: TestCertificates) -> None:
+        async with secured(certificates) as broker:
+            options = settings(certificates, broker, "SASL_PLAINTEXT", "PLAIN")
+            async with KafkaProducer(**options) as producer:
+                await producer.send("t", b"before")
+                producer.update_credentials(sasl_password="wrong")
+                broker.controls.drop_connections()
+                delivery = await producer.enqueue("t", b"after")
+                await asyncio.sleep(0.5)
+                assert not delivery.done()
+                producer.update_credentials(sasl_password=USERS["alice"])
+                assert (await delivery).offset == 1
+
+    async def test_those_that_cannot_be_used_change_nothing(self, certificates: TestCertificates) -> None:
+        async with secured(certificates) as broker:
+            options = settings(certificates, broker, "SASL_PLAINTEXT", "PLAIN")
+            async with KafkaProducer(**options) as producer:
+                with pytest.raises(ConfigurationError):
+                    producer.update_credentials(sasl_mechanism="NONE")
+                broker.controls.drop_connections()
+                await producer.send("t", b"x")
+
+
+async def test_a_right_granted_later_is_seen_and_a_missing_one_harms_no_other_topic(
+    certificates: TestCertificates,
+) -> None:
+    async with secured(certificates, authorizer=True, super_users=["User:alice"]) as broker:
+        broker.create_topic("mine", 1)
+        broker.create_topic("theirs", 1)
+        allow(broker, "mine")
+        options = settings(certificates, broker, "SASL_PLAINTEXT", "PLAIN", "bob=,")
+        async with KafkaProducer(**options) as producer:
+            await producer.send("mine", b"1")
+            with pytest.raises(TopicAuthorizationFailedError, match="theirs"):
+                await producer.send("theirs", b"1")
+            await producer.send("mine", b"2")
+            allow(broker, "theirs")
+            await producer.send("theirs", b"2")
+        assert values(broker, "theirs") == [b"2"]
+
+
+async def test_certificates_are_replaced_under_load(certificates: TestCertificates) -> None:
+    async with secured(certificates) as broker:
+        async with KafkaProducer(**settings(certificates, broker, "SSL")) as producer:
+            for number in range(30):
+                await producer.send("t", b"%d" % number)
+                if number % 10 == 5:
+                    certificates.renew(certificates.server_file)
+                    broker.controls.drop_connections()
+        assert len(values(broker)) == 30
+
+
+class TestWarmUp:
+    async def test_every_leader_is_connected_before_the_first_record(self) -> None:
+        async with DevBroker(nodes=3) as broker, KafkaProducer(broker.bootstrap_servers) as producer:
+            broker.create_topic("a", 3)
+            broker.create_topic("b", 3)
+            await producer.warm_up(["a", "b"])
+            before = broker.controls.request_count(ApiKey.API_VERSIONS)
+            for partition in range(3):
+                await producer.send("a", b"x", partition=partition)
+            assert broker.controls.request_count(ApiKey.API_VERSIONS) == before
+            await producer.warm_up("a")
+
+    async def test_a_leader_that_is_away_is_an_error_in_time(self) -> None:
+        async with DevBroker(nodes=2) as broker:
+            broker.create_topic("a", 2)
+            async with KafkaProducer(broker.bootstrap_servers, max_block_ms=500) as producer:
+                await producer.partitions_for("a")
+                broker.controls.stall_connections()
+                with pytest.raises(KafkaTimeoutError, match="max_block_ms=500"):
+                    await producer.warm_up(["a", "new"])
+                broker.controls.stall_connections(False)
