@@ -269,9 +269,11 @@ def test_a_broker_with_tls_and_users_says_what_clients_need() -> None:
     needed: dict[str, str] = {}
     try:
         assert process.stderr is not None
-        while "sasl.password" not in needed:
-            name, _, value = read_line(process.stderr).decode().strip().partition("=")
+        for line in process.stderr:
+            name, _, value = line.decode().strip().partition("=")
             needed[name] = value
+            if name == "sasl.password":
+                break
         assert needed["security.protocol"] == "SASL_SSL"
         needed |= {"sasl.username": "alice", "sasl.password": "alice-secret"}
         properties = {"bootstrap.servers": servers, **{name: value for name, value in needed.items() if value}}

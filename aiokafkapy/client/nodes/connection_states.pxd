@@ -33,5 +33,6 @@ cdef class NodeConnectionState:
     cdef public tuple addresses
     cdef Py_ssize_t _address_index
     cdef public bint was_closed_unanswered
+    cdef public bint is_listener_known
     cdef public double throttled_until
     cdef public object authentication_error

@@ -209,6 +209,7 @@ class ClusterConnectionStates:
         state = self._states[node_id]
         state.state = CONNECTION_STATES.transition(state.state, _S.READY)
         state.failed_attempts = state.failed_setups = 0
+        state.is_listener_known = True
         state.setup_timeout = self._setup_timeout.delay(0)
         self._connecting.discard(node_id)
 
@@ -218,7 +219,7 @@ class ClusterConnectionStates:
         if state is None or state.state is _S.DISCONNECTED:
             return
         if state.state in _PREPARING:
-            state.was_closed_unanswered = state.state is _S.CHECKING_API_VERSIONS
+            state.was_closed_unanswered = not state.is_listener_known and state.state is _S.CHECKING_API_VERSIONS
             state.failed_setups += 1
             state.setup_timeout = self._setup_timeout.delay(state.failed_setups)
         elif state.state is _S.READY:
@@ -292,6 +293,7 @@ class NodeConnectionState:
         "failed_attempts",
         "failed_setups",
         "host",
+        "is_listener_known",
         "last_attempt",
         "peer_name",
         "port",
@@ -319,8 +321,10 @@ class NodeConnectionState:
         # Addresses of the host, and how many of them were tried.
         self.addresses: tuple[Address, ...] = ()
         self._address_index = 0
-        # The last connection ended before the first answer: there may be another kind of listener.
+        # The last connection ended before the first answer: there may be another kind of listener. That is looked at
+        # once, and not where requests were answered before.
         self.was_closed_unanswered = False
+        self.is_listener_known = False
         # Refusals.
         self.throttled_until = -math.inf
         self.authentication_error: AuthenticationFailedError | None = None

@@ -108,7 +108,7 @@ class Connector:
         self, address: Address, state: NodeConnectionState, protocol_factory: Callable[[], asyncio.Protocol]
     ) -> None:
         if state.was_closed_unanswered and self._tls is None:
-            state.was_closed_unanswered = False
+            state.was_closed_unanswered, state.is_listener_known = False, True
             if await speaks_tls(self._loop, self._dialer, address):
                 raise SslAuthenticationFailedError(_SPEAKS_TLS.format(format_address(state.host, state.port)))
         state.peer_name = await self._dialer.peer_name(state.host, address)
