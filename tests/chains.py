@@ -44,7 +44,7 @@ def make_scheduler(config: pytest.Config, log: object) -> object:
     # Here: without pytest-xdist the tests run, too.
     from xdist.scheduler import LoadScopeScheduling
 
-    class ChainScheduling(LoadScopeScheduling):
+    class ChainScheduling(LoadScopeScheduling):  # type: ignore[misc]  # xdist has no types
         def _split_scope(self, nodeid: str) -> str:
             return chain_of(nodeid) or nodeid
 

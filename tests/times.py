@@ -66,7 +66,7 @@ class Times:
         used = used_by_the_family()
         report.cpu_seconds = round(used - self._used, 3)  # type: ignore[attr-defined]
         self._used = used
-        return report  # type: ignore[return-value]
+        return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self._folders[folder_of(report)].add(report)

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from aiohttp import web
@@ -29,7 +30,7 @@ async def _enqueue(request: web.Request) -> web.Response:
     return web.Response()
 
 
-def create_app(broker: DevBroker, drain_timeout: float | None = 20, **options: object) -> web.Application:
+def create_app(broker: DevBroker, drain_timeout: float | None = 20, **options: Any) -> web.Application:
     app = web.Application()
     setup_kafka(app, broker.bootstrap_servers, drain_timeout=drain_timeout, **options)
     add_health_routes(app, "/health", ping_timeout=0.2)

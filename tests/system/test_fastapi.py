@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx
 import pytest
@@ -20,7 +21,7 @@ from aiokafkapy.testing.ports import free_port
 from .web_service import assert_nothing_is_lost_at_sigterm, web_service
 
 
-def create_app(broker: DevBroker, drain_timeout: float | None = 20, **options: object) -> FastAPI:
+def create_app(broker: DevBroker, drain_timeout: float | None = 20, **options: Any) -> FastAPI:
     app = FastAPI(lifespan=kafka_lifespan(broker.bootstrap_servers, drain_timeout=drain_timeout, **options))
     app.include_router(health_router("/health", ping_timeout=0.2))
 

@@ -24,7 +24,12 @@ from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing.ports import free_port
 
-SHORT = {"request_timeout_ms": 500, "delivery_timeout_ms": 1500, "max_block_ms": 1000, "retry_backoff_ms": 20}
+SHORT: dict[str, Any] = {
+    "request_timeout_ms": 500,
+    "delivery_timeout_ms": 1500,
+    "max_block_ms": 1000,
+    "retry_backoff_ms": 20,
+}
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ async def broker() -> AsyncIterator[DevBroker]:
         yield broker
 
 
-async def send(broker: DevBroker, values: list[bytes], partition: int | None = None, **options: object) -> None:
+async def send(broker: DevBroker, values: list[bytes], partition: int | None = None, **options: Any) -> None:
     async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
         sent = [
             await producer.enqueue(TOPIC, value, partition=partition, timestamp_ms=1_000 + number)

@@ -30,7 +30,12 @@ from aiokafkapy.producer.tables.arrow_send import ArrowSend
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.murmur2 import partition_for_key
 
-SHORT = {"request_timeout_ms": 500, "delivery_timeout_ms": 1500, "max_block_ms": 1000, "retry_backoff_ms": 20}
+SHORT: dict[str, Any] = {
+    "request_timeout_ms": 500,
+    "delivery_timeout_ms": 1500,
+    "max_block_ms": 1000,
+    "retry_backoff_ms": 20,
+}
 HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 

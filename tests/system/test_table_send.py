@@ -12,7 +12,7 @@ import pytest
 from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.broker import DevBroker
 
-SMALL = {"buffer_memory": 65_536, "max_request_size": 32_768, "batch_size": 4_096}
+SMALL: dict[str, Any] = {"buffer_memory": 65_536, "max_request_size": 32_768, "batch_size": 4_096}
 """No room for all tables at once."""
 
 

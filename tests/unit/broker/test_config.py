@@ -28,4 +28,4 @@ def test_a_wrong_value_names_option_and_value() -> None:
 def test_it_cannot_be_changed() -> None:
     config = BrokerConfig()
     with pytest.raises(ValueError, match="frozen"):
-        config.num_partitions = 3  # type: ignore[misc]
+        config.num_partitions = 3

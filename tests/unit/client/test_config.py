@@ -61,7 +61,7 @@ def test_bootstrap_servers_in_any_form(servers: Any) -> None:
 def test_it_does_not_change() -> None:
     config = ClientConfig(bootstrap_servers="h")
     with pytest.raises(Exception, match="frozen"):
-        config.request_timeout_ms = 1  # type: ignore[misc]
+        config.request_timeout_ms = 1
 
 
 class TestMessages:

@@ -62,7 +62,7 @@ class History:
         self.brokers = list(cluster.brokers.values())
         self.sent: dict[int, list[int]] = defaultdict(list)
         self.resolved: dict[int, list[int]] = defaultdict(list)
-        self.futures = []
+        self.futures: list[Any] = []
 
     def send(self) -> None:
         for node in self.under_test.metadata.cluster.nodes:

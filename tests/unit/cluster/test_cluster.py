@@ -78,4 +78,6 @@ def test_replacing_partitions_leaves_the_old_topic_as_it_was(cluster: Cluster) -
     changed = topic.replace([PartitionInfo("t", 2, 1, 9)])
     assert [partition.leader for partition in changed.partitions] == [1, 2, 1]
     assert changed.topic_id == TOPIC_ID
-    assert topic.partition(2).leader == -1
+    partition = topic.partition(2)
+    assert partition is not None
+    assert partition.leader == -1

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from aiokafkapy.common import ConsumedRecord
@@ -63,7 +65,7 @@ def test_two_records_of_a_key_in_the_wrong_order_are_found() -> None:
 
 
 @pytest.mark.parametrize("change", [{"value": b'{"row":1,"n":2}'}, {"key": b"X"}, {"timestamp_ms": 5}])
-def test_a_changed_key_value_or_timestamp_is_found(change: dict[str, object]) -> None:
+def test_a_changed_key_value_or_timestamp_is_found(change: dict[str, Any]) -> None:
     ledger = ledger_with_all_acknowledged()
     ledger.record_found(consumed(row, row, **(change if row == 1 else {})) for row in range(6))
     assert "key, timestamp and value as sent" in failed_checks(ledger)

@@ -4,7 +4,8 @@ import io
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
+from typing import Any
 
 import pytest
 import structlog
@@ -129,7 +130,7 @@ def test_what_the_application_bound_to_its_context_is_in_our_events(caplog: pyte
 def test_an_application_with_structlog_gets_structure() -> None:
     seen: list[dict[str, object]] = []
 
-    def keep(logger: object, method: str, event: dict[str, object]) -> dict[str, object]:
+    def keep(logger: object, method: str, event: MutableMapping[str, Any]) -> dict[str, Any]:
         seen.append(dict(event))
         raise structlog.DropEvent
 
@@ -190,7 +191,7 @@ def test_an_error_while_an_event_is_written_ends_in_the_log(caplog: pytest.LogCa
 
     get_logger("aiokafkapy.x").error("an.event", value=Broken())
 
-    def refuse(logger: object, method: str, event: dict[str, object]) -> str:
+    def refuse(logger: object, method: str, event: MutableMapping[str, Any]) -> str:
         raise KeyError("a field of theirs")
 
     structlog.configure(processors=[refuse])

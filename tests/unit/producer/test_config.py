@@ -151,7 +151,7 @@ def test_from_env_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_it_never_changes() -> None:
     with pytest.raises(ValidationError):
-        config().linger_ms = 5  # type: ignore[misc]
+        config().linger_ms = 5
 
 
 def test_one_in_flight_guarantees_order() -> None:

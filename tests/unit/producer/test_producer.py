@@ -71,7 +71,7 @@ class TestConstruction:
         with pytest.raises(ConfigurationError, match="bootstrap_servers is missing"):
             KafkaProducer()
         with pytest.raises(ConfigurationError, match="linger_ms"):
-            KafkaProducer("h:9092", lingerms=5)
+            KafkaProducer("h:9092", lingerms=5)  # type: ignore[call-arg]
         with pytest.raises(ConfigurationError):
             KafkaProducer("h:9092", config=ProducerConfig(bootstrap_servers="h:9092"))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from aiokafkapy.common import TopicPartition
@@ -82,6 +84,7 @@ def test_without_the_check_a_wrong_crc_is_not_looked_at() -> None:
 
 def test_control_records_are_never_seen_and_reading_goes_on_behind_them() -> None:
     data = batch(0, 1, producer_id=7, is_transactional=True) + marker(1, ControlType.COMMIT, 7)
+    aborted: list[Any] | None
     for aborted in (None, []):
         fetch = CompletedFetch(bytes(data), TP, 0, aborted=aborted)
         assert offsets(fetch) == [0]

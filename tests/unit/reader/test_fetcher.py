@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -163,7 +164,8 @@ def test_an_answer_for_a_position_that_was_left_is_dropped() -> None:
 
 
 def test_what_arrived_is_dropped_when_its_partition_is_sought_or_given_up() -> None:
-    for give_up in (lambda it: it.seek(T0, 1), lambda it: it.assign([T1, T2])):
+    ways: list[Callable[[Any], object]] = [lambda it: it.seek(T0, 1), lambda it: it.assign([T1, T2])]
+    for give_up in ways:
         fetcher = fetcher_with()
         fetcher.handle_response(plan_of(fetcher, 1), answer(partition(0, batch(0, 2))), 0.0)
         give_up(fetcher)

@@ -56,7 +56,8 @@ def array_of(values: Sequence[Any], kind: Any) -> Any:
 
 
 def _odd_headers(values: Sequence[Any], kind: Any) -> Any:
-    offsets, entries = [0], []
+    offsets = [0]
+    entries: list[Any] = []
     for each in values:
         entries.extend(each or ())
         offsets.append(len(entries))

@@ -303,7 +303,9 @@ class TestAppend:
             builder = kernels[0].RecordBatchBuilder(1000)
             with pytest.raises(RecordTooLargeError) as raised:
                 builder.try_append(BASE, None, huge, None)
-        assert raised.value.size > raised.value.limit == 2**31 - 1
+        assert raised.value.limit == 2**31 - 1
+        assert raised.value.size is not None
+        assert raised.value.size > raised.value.limit
         assert builder.count == 0
 
     def test_keeps_the_first_timestamp_as_base_and_the_greatest_as_maximum(self, kernel: ModuleType) -> None:

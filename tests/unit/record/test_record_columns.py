@@ -46,11 +46,13 @@ def strings(read: ReadStrings, count: int) -> list[bytes | None]:
                pa.py_buffer(read.data)]  # fmt: skip
     found = pa.Array.from_buffers(pa.binary(), count, buffers, read.null_count)
     found.validate(full=True)
-    return found.to_pylist()
+    values: list[bytes | None] = found.to_pylist()
+    return values
 
 
 def numbers(data: Any, kind: pa.DataType, count: int) -> list[int]:
-    return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(data)]).to_pylist()
+    values: list[int] = pa.Array.from_buffers(kind, count, [None, pa.py_buffer(data)]).to_pylist()
+    return values
 
 
 def rows(read: ReadRecords) -> list[tuple[Any, ...]]:

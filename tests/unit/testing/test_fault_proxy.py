@@ -429,7 +429,7 @@ async def test_a_writer_meets_a_full_pipe_in_the_end(
     if reason == "stalled":
         plain.stall()
     else:
-        server.writers[0].transport.pause_reading()  # type: ignore[attr-defined]
+        server.writers[0].transport.pause_reading()
         server.answer = lambda _: b""
     frame = plain_request(1, bytes(64 * 1024))
     for _ in range(1_000):  # more than the system's buffers take
@@ -442,7 +442,7 @@ async def test_a_writer_meets_a_full_pipe_in_the_end(
     if reason == "stalled":
         plain.resume()
     else:
-        server.writers[0].transport.resume_reading()  # type: ignore[attr-defined]
+        server.writers[0].transport.resume_reading()
     await asyncio.wait_for(drained, DEADLINE)
     await plain.seen(999, 1_001, timeout=DEADLINE)
 
@@ -452,7 +452,7 @@ async def test_a_client_that_reads_nothing_stops_the_broker_and_not_the_memory(
 ) -> None:
     client = await connect(plain)
     await client.echoed(b"x")
-    client.writer.transport.pause_reading()  # type: ignore[attr-defined]
+    client.writer.transport.pause_reading()
     big = framed(b"\0\0\0\1" + bytes(256 * 1024))
     server.answer = lambda _: big
     for _ in range(250):
@@ -460,7 +460,7 @@ async def test_a_client_that_reads_nothing_stops_the_broker_and_not_the_memory(
     await plain.seen(999, 251)
     await turns(500)
     assert plain.answers_received < 190
-    client.writer.transport.resume_reading()  # type: ignore[attr-defined]
+    client.writer.transport.resume_reading()
     for _ in range(250):
         assert len(await client.frame()) == len(big) - 4
 

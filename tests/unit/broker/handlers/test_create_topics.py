@@ -124,7 +124,9 @@ async def test_a_request_adds_ten_thousand_partitions_at_most() -> None:
         assert create(a=-1, b=-1) == {44}
         assert create(a=2**31 - 1, b=-5) == {44}
         assert grow(10_003) == 44
-        assert len(node.state.topics.get("t").partitions) == 2
+        topic = node.state.topics.get("t")
+        assert topic is not None
+        assert len(topic.partitions) == 2
         assert "a" not in node.state.topics
         assert create(a=4, b=-5) == {0, 37}
         assert grow(10) == 0
