@@ -109,7 +109,7 @@ class TestSending:
 
     async def test_send_many_takes_an_iterable_larger_than_the_buffer(self, broker: DevBroker) -> None:
         broker.create_topic("t", partitions=1)
-        options = {"buffer_memory": 100_000, "max_request_size": 50_000, "batch_size": 20_000}
+        options: dict[str, Any] = {"buffer_memory": 100_000, "max_request_size": 50_000, "batch_size": 20_000}
         async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
             most = 0
 
@@ -181,7 +181,7 @@ class TestSending:
         assert values(broker, "t") == numbered(100)
 
     @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-    async def test_every_codec_with_batches_compressed_here_and_in_threads(self, broker: DevBroker, codec: str) -> None:
+    async def test_every_codec_with_batches_compressed_here_and_in_threads(self, broker: DevBroker, codec: Any) -> None:
         broker.create_topic("t", partitions=1)
         async with KafkaProducer(broker.bootstrap_servers, compression_type=codec, linger_ms=20) as producer:
             small = await producer.send_many("t", numbered(10))
@@ -373,7 +373,7 @@ class TestOrder:
 
     async def test_order_is_kept_when_the_buffer_is_full(self, broker: DevBroker) -> None:
         broker.create_topic("t", partitions=1)
-        options = {"buffer_memory": 30_000, "max_request_size": 10_000, "batch_size": 4_000}
+        options: dict[str, Any] = {"buffer_memory": 30_000, "max_request_size": 10_000, "batch_size": 4_000}
         async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
             await asyncio.gather(*(producer.send("t", value + b"x" * 100) for value in numbered(5000)))
         assert [value[:6] for value in values(broker, "t") if value] == numbered(5000)
@@ -395,7 +395,7 @@ class TestOrder:
 
     async def test_retriable_errors_reorder_nothing_with_five_in_flight(self, broker: DevBroker) -> None:
         broker.create_topic("t", partitions=2)
-        options = {"batch_size": 500, "retry_backoff_ms": 5, "retry_backoff_max_ms": 20, "linger_ms": 0}
+        options: dict[str, Any] = {"batch_size": 500, "retry_backoff_ms": 5, "retry_backoff_max_ms": 20, "linger_ms": 0}
         async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
             await producer.send("t", b"first", partition=0)
             source = random.Random(7)
@@ -564,7 +564,7 @@ class TestCancellation:
 
     async def test_cancelled_before_it_is_accepted_a_record_is_never_sent(self, broker: DevBroker) -> None:
         broker.create_topic("t", partitions=1)
-        options = {"buffer_memory": 4_000, "max_request_size": 2_000, "batch_size": 1_000, "linger_ms": 0}
+        options: dict[str, Any] = {"buffer_memory": 4_000, "max_request_size": 2_000, "batch_size": 1_000, "linger_ms": 0}
         async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
             await producer.send("t", b"first")
             broker.controls.stall_connections()
@@ -654,7 +654,7 @@ class TestMemory:
     """Promise 6: a hard bound, first come first served, linear."""
 
     async def test_buffer_memory_is_a_hard_bound_and_the_error_says_so(self, broker: DevBroker) -> None:
-        options = {"buffer_memory": 50_000, "max_request_size": 10_000, "batch_size": 5_000, "max_block_ms": 200}
+        options: dict[str, Any] = {"buffer_memory": 50_000, "max_request_size": 10_000, "batch_size": 5_000, "max_block_ms": 200}
         async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
             await producer.send("t", b"first")
             broker.controls.stall_connections()

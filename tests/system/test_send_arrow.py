@@ -226,7 +226,7 @@ class TestTables:
     def test_whatever_is_sent_is_read_back(self, data: st.DataObject) -> None:
         field = st.none() | st.binary(max_size=300)
         rows = data.draw(st.lists(st.tuples(field, field, st.none() | st.integers(0, 2)), max_size=300))
-        options = {"batch_size": data.draw(st.sampled_from([1, 200, 5000])), "linger_ms": 0}
+        options: dict[str, Any] = {"batch_size": data.draw(st.sampled_from([1, 200, 5000])), "linger_ms": 0}
         codec = data.draw(st.sampled_from(["none", "gzip", "lz4"]))
         table = pa.table(
             {
@@ -415,7 +415,7 @@ class TestUsersParts:
 
 class TestWaiting:
     async def test_a_table_larger_than_the_buffer_waits_for_room_and_stays_within(self, broker: DevBroker) -> None:
-        options = {"buffer_memory": 100_000, "max_request_size": 50_000, "batch_size": 20_000}
+        options: dict[str, Any] = {"buffer_memory": 100_000, "max_request_size": 50_000, "batch_size": 20_000}
         wanted = numbered(20_000, 100)
         async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
             most = 0
@@ -448,13 +448,13 @@ class TestWaiting:
             await send_some(self, rows)
 
         monkeypatch.setattr(ArrowSend, "_send_some", counting)
-        options = {"buffer_memory": 2**20, "max_request_size": 2**19, "batch_size": 2**17}
+        options: dict[str, Any] = {"buffer_memory": 2**20, "max_request_size": 2**19, "batch_size": 2**17}
         async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
             await producer.send_arrow("t", pa.table({"value": numbered(30_000, 100)}))
         assert steps < 1_000
 
     async def test_others_that_wait_for_room_come_first(self, broker: DevBroker) -> None:
-        options = {"buffer_memory": 8_000, "max_request_size": 4_000, "batch_size": 2_000}
+        options: dict[str, Any] = {"buffer_memory": 8_000, "max_request_size": 4_000, "batch_size": 2_000}
         async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
             await producer.partitions_for("one")
             broker.controls.stall_connections(True)
@@ -470,7 +470,7 @@ class TestWaiting:
         assert found[20:] == numbered(100)
 
     async def test_no_room_within_max_block_fails_the_rows_that_waited(self, broker: DevBroker) -> None:
-        options = {"buffer_memory": 8_000, "max_request_size": 4_000, "batch_size": 2_000}
+        options: dict[str, Any] = {"buffer_memory": 8_000, "max_request_size": 4_000, "batch_size": 2_000}
         async with KafkaProducer(broker.bootstrap_servers, **options, **(SHORT | {"max_block_ms": 300})) as producer:
             await producer.partitions_for("one")
             broker.controls.stall_connections(True)
@@ -482,7 +482,7 @@ class TestWaiting:
             assert producer.statistics().accepted < 60
 
     async def test_beside_a_table_there_is_room_for_others(self, broker: DevBroker) -> None:
-        options = {"buffer_memory": 200_000, "max_request_size": 50_000, "batch_size": 20_000}
+        options: dict[str, Any] = {"buffer_memory": 200_000, "max_request_size": 50_000, "batch_size": 20_000}
         async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
             await producer.partitions_for("t")
             await producer.partitions_for("one")
@@ -500,7 +500,7 @@ class TestWaiting:
     @pytest.mark.parametrize("linger_ms", [None, 0, 60_000])
     async def test_a_linger_is_not_waited_out_for_room(self, broker: DevBroker, linger_ms: int | None) -> None:
         broker.create_topic("many", partitions=50)
-        options = {"buffer_memory": 50_000, "max_request_size": 20_000, "batch_size": 20_000, "linger_ms": linger_ms}
+        options: dict[str, Any] = {"buffer_memory": 50_000, "max_request_size": 20_000, "batch_size": 20_000, "linger_ms": linger_ms}
         async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
             sending = asyncio.create_task(
                 producer.send_arrow("many", pa.table({"value": numbered(3_000, 100), "key": numbered(3_000)}))
@@ -565,7 +565,7 @@ class TestWaiting:
 
 class TestEnds:
     async def test_cancelling_stops_the_taking_and_what_was_accepted_is_delivered(self, broker: DevBroker) -> None:
-        options = {"buffer_memory": 20_000, "max_request_size": 10_000, "batch_size": 5_000}
+        options: dict[str, Any] = {"buffer_memory": 20_000, "max_request_size": 10_000, "batch_size": 5_000}
         async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
             await producer.partitions_for("one")
             broker.controls.stall_connections(True)
@@ -595,7 +595,7 @@ class TestEnds:
 
     @pytest.mark.parametrize("make", [lambda t: t, Stream])
     async def test_a_producer_that_is_closed_takes_no_more_rows(self, broker: DevBroker, make: Any) -> None:
-        options = {"buffer_memory": 20_000, "max_request_size": 10_000, "batch_size": 5_000}
+        options: dict[str, Any] = {"buffer_memory": 20_000, "max_request_size": 10_000, "batch_size": 5_000}
         producer = KafkaProducer(broker.bootstrap_servers, **options)
         await producer.start()
         await producer.partitions_for("one")
@@ -612,7 +612,7 @@ class TestEnds:
         assert kinds == {"CloseTimeoutError", "ProducerClosedError"}
 
     @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-    async def test_compressed_batches_have_the_same_rows(self, broker: DevBroker, codec: str) -> None:
+    async def test_compressed_batches_have_the_same_rows(self, broker: DevBroker, codec: Any) -> None:
         wanted = numbered(3000, 200)
         async with KafkaProducer(broker.bootstrap_servers, compression_type=codec) as producer:
             metadata = await producer.send_arrow("t", pa.table({"value": wanted, "key": wanted}))

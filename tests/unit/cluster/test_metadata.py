@@ -403,7 +403,8 @@ class TestTopicsThatAreAskedForApart:
 
     def asked(self, metadata: Metadata, clock: VirtualClock, **more: Any) -> Any:
         request = metadata.new_request(clock.time())
-        topics = [topic(name, partition()) for name in (request.topics or ())]
+        assert request.topics is not None
+        topics = [topic(name, partition()) for name in request.topics]
         metadata.update(request.request_version, answer(*topics, **more), request.is_partial, clock.time())
         return request
 
@@ -434,8 +435,9 @@ class TestTopicsThatAreAskedForApart:
             if clock.time() > 1_060:
                 break
             request = metadata.new_request(clock.time())
-            requests += "bad" in (request.topics or ())
-            if "bad" in (request.topics or ()):
+            assert request.topics is not None
+            requests += "bad" in request.topics
+            if "bad" in request.topics:
                 self.cut(metadata, clock)
             else:
                 self.asked(metadata, clock)
