@@ -564,7 +564,12 @@ class TestCancellation:
 
     async def test_cancelled_before_it_is_accepted_a_record_is_never_sent(self, broker: DevBroker) -> None:
         broker.create_topic("t", partitions=1)
-        options: dict[str, Any] = {"buffer_memory": 4_000, "max_request_size": 2_000, "batch_size": 1_000, "linger_ms": 0}
+        options: dict[str, Any] = {
+            "buffer_memory": 4_000,
+            "max_request_size": 2_000,
+            "batch_size": 1_000,
+            "linger_ms": 0,
+        }
         async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
             await producer.send("t", b"first")
             broker.controls.stall_connections()
@@ -654,7 +659,12 @@ class TestMemory:
     """Promise 6: a hard bound, first come first served, linear."""
 
     async def test_buffer_memory_is_a_hard_bound_and_the_error_says_so(self, broker: DevBroker) -> None:
-        options: dict[str, Any] = {"buffer_memory": 50_000, "max_request_size": 10_000, "batch_size": 5_000, "max_block_ms": 200}
+        options: dict[str, Any] = {
+            "buffer_memory": 50_000,
+            "max_request_size": 10_000,
+            "batch_size": 5_000,
+            "max_block_ms": 200,
+        }
         async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
             await producer.send("t", b"first")
             broker.controls.stall_connections()

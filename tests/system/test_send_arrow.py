@@ -500,7 +500,12 @@ class TestWaiting:
     @pytest.mark.parametrize("linger_ms", [None, 0, 60_000])
     async def test_a_linger_is_not_waited_out_for_room(self, broker: DevBroker, linger_ms: int | None) -> None:
         broker.create_topic("many", partitions=50)
-        options: dict[str, Any] = {"buffer_memory": 50_000, "max_request_size": 20_000, "batch_size": 20_000, "linger_ms": linger_ms}
+        options: dict[str, Any] = {
+            "buffer_memory": 50_000,
+            "max_request_size": 20_000,
+            "batch_size": 20_000,
+            "linger_ms": linger_ms,
+        }
         async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
             sending = asyncio.create_task(
                 producer.send_arrow("many", pa.table({"value": numbered(3_000, 100), "key": numbered(3_000)}))
