@@ -110,19 +110,23 @@ class _DirectDialer:
             raise OSError(error.errno, os.strerror(error.errno)) from error
 
 
-class _ProxyDialer:
-    """Asks a SOCKS or HTTP proxy for connections (library python-socks)."""
-
-    def __init__(self, url: str, config: ClientConfig, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._proxy = parse_proxy(url)
-        self._options = _SocketOptions(config)
+class _UnresolvedDialer:
+    """Leaves names to whoever makes the connection."""
 
     async def addresses(self, host: str, port: int) -> list[Address]:
         return [(_UNRESOLVED, (host, port))]
 
     async def peer_name(self, host: str, address: Address) -> str:
         return host
+
+
+class _ProxyDialer(_UnresolvedDialer):
+    """Asks a SOCKS or HTTP proxy for connections (library python-socks)."""
+
+    def __init__(self, url: str, config: ClientConfig, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._proxy = parse_proxy(url)
+        self._options = _SocketOptions(config)
 
     async def open(self, address: Address) -> socket.socket:
         from python_socks import ProxyError
@@ -140,18 +144,12 @@ class _ProxyDialer:
         return sock
 
 
-class _OwnDialer:
+class _OwnDialer(_UnresolvedDialer):
     """Asks a function of the user's for connections, over whatever they go."""
 
     def __init__(self, connector: Callable[[str, int], Any], config: ClientConfig) -> None:
         self._connector = connector
         self._options = _SocketOptions(config)
-
-    async def addresses(self, host: str, port: int) -> list[Address]:
-        return [(_UNRESOLVED, (host, port))]
-
-    async def peer_name(self, host: str, address: Address) -> str:
-        return host
 
     async def open(self, address: Address) -> socket.socket:
         host, port = address[1][:2]
