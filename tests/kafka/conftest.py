@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from aiokafkapy.testing import ApacheKafka, KafkaSecurity, TestCertificates
+
 HERE = Path(__file__).parent
 
 
@@ -13,3 +15,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.kafka)
+
+
+@pytest.fixture
+def security(secure_kafka: ApacheKafka) -> KafkaSecurity:
+    assert secure_kafka.security is not None
+    return secure_kafka.security
+
+
+@pytest.fixture
+def certificates(security: KafkaSecurity) -> TestCertificates:
+    assert security.certificates is not None
+    return security.certificates

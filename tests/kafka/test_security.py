@@ -35,18 +35,6 @@ WAYS = [
 ]
 
 
-@pytest.fixture
-def security(secure_kafka: ApacheKafka) -> KafkaSecurity:
-    assert secure_kafka.security is not None
-    return secure_kafka.security
-
-
-@pytest.fixture
-def certificates(security: KafkaSecurity) -> TestCertificates:
-    assert security.certificates is not None
-    return security.certificates
-
-
 def _producer(
     kafka: ApacheKafka, listener: str, mechanism: str | None = None, user: str | None = None, **options: Any
 ) -> KafkaProducer:

@@ -39,18 +39,6 @@ WAYS = [
 ]
 
 
-@pytest.fixture
-def security(secure_kafka: ApacheKafka) -> KafkaSecurity:
-    assert secure_kafka.security is not None
-    return secure_kafka.security
-
-
-@pytest.fixture
-def certificates(security: KafkaSecurity) -> TestCertificates:
-    assert security.certificates is not None
-    return security.certificates
-
-
 def _librdkafka(
     kafka: ApacheKafka, listener: str, mechanism: str | None, user: str | None, password: str | None = None
 ) -> dict[str, Any]:
