@@ -81,6 +81,8 @@ class ClientConfig(SecurityOptions):
         "sasl_username": None,
         "sasl_password": None,
         "sasl_oauthbearer_token_provider": None,
+        "sasl_aws_msk_iam_region": None,
+        "sasl_aws_msk_iam_credentials_provider": None,
     }
 
     bootstrap_servers: Annotated[
