@@ -14,17 +14,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, TypeAlias, get_args
+from typing import Any, Final, TypeAlias
 
 from ..errors import ConfigurationError
+from ..security.protocols import SECURITY_PROTOCOLS, has_sasl, has_tls
 from ..security.tls import TlsContexts
 from .config import BrokerConfig
 from .principals import PrincipalRules
 
 __all__ = ["DEFAULT_LISTENER", "Endpoint", "Listener", "Listeners", "endpoints_of"]
 
-SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-PROTOCOLS: Final[tuple[str, ...]] = get_args(SecurityProtocol)
 DEFAULT_LISTENER: Final = "PLAINTEXT"
 LAST_PORT: Final = 65_535
 
@@ -87,7 +86,7 @@ class Endpoint:
         Raises ConfigurationError, and with `check` also when their files cannot be used; then nothing has changed.
         """
         rules = PrincipalRules(config.ssl_principal_mapping_rules)
-        if self.security_protocol in ("SSL", "SASL_SSL"):
+        if has_tls(self.security_protocol):
             tls = TlsContexts(config, server_side=True, client_auth=config.ssl_client_auth)
             if check:
                 tls.context()
@@ -97,7 +96,7 @@ class Endpoint:
     @property
     def has_sasl(self) -> bool:
         """Whether clients authenticate by SASL."""
-        return self.security_protocol.startswith("SASL_")
+        return has_sasl(self.security_protocol)
 
     def port_of(self, node_id: int) -> int:
         """The port that a node is to listen on, 0 for a free one."""
@@ -133,12 +132,12 @@ def endpoints_of(
 
 def _endpoint(name: str, given: str | Listener, config: BrokerConfig, advertised_host: str | None) -> Endpoint:
     listener = _parsed(name, given) if isinstance(given, str) else given
-    if listener.security_protocol not in PROTOCOLS:
+    if listener.security_protocol not in SECURITY_PROTOCOLS:
         raise ConfigurationError(
             f"listener {name!r}: {listener.security_protocol!r} is no security protocol; write one of"
-            f" {', '.join(PROTOCOLS)}"
+            f" {', '.join(SECURITY_PROTOCOLS)}"
         )
-    if name in PROTOCOLS and name != listener.security_protocol:
+    if name in SECURITY_PROTOCOLS and name != listener.security_protocol:
         raise ConfigurationError(
             f"listener {name!r} with protocol {listener.security_protocol!r}: give it that name, or one of your own"
         )
@@ -161,10 +160,10 @@ def _parsed(name: str, text: str) -> Listener:
         raise ConfigurationError(
             f"listener {name!r}: {text!r} is not host:port or PROTOCOL://host:port, such as 127.0.0.1:9093"
         )
-    protocol = found["protocol"] or (name if name in PROTOCOLS else None)
+    protocol = found["protocol"] or (name if name in SECURITY_PROTOCOLS else None)
     if protocol is None:
         raise ConfigurationError(
             f"listener {name!r}: which protocol? Write {{{name!r}: 'SASL_SSL://{text}'}}, with one of"
-            f" {', '.join(PROTOCOLS)}"
+            f" {', '.join(SECURITY_PROTOCOLS)}"
         )
     return Listener(protocol, found["bracketed"] or found["host"] or "", int(found["port"]))

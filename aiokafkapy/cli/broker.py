@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from ..security.protocols import has_sasl, has_tls
 from .options import parse_pairs
 from .running import EXIT_OK, EXIT_USAGE, CommandError, Stop, counted, run, say
 
@@ -254,8 +255,8 @@ def _client_settings(places: _Places, certificates: TestCertificates | None) -> 
         name, address = next(iter(places.given_listeners.items()))
         protocol = address.split("://")[0] if "://" in address else name
     needed = {} if protocol == "PLAINTEXT" else {"security.protocol": protocol}
-    if certificates is not None and protocol.endswith("SSL"):
+    if certificates is not None and has_tls(protocol):
         needed["ssl.truststore.location"] = str(certificates.ca_file)
-    if protocol.startswith("SASL"):
+    if has_sasl(protocol):
         needed |= {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "NAME", "sasl.password": "PASSWORD"}
     return needed

@@ -10,20 +10,19 @@ Rule: an option that would have no effect is an error. Whoever gives a password 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
 from ..errors import ConfigurationError
 from ..security import tls
+from ..security.protocols import SECURITY_PROTOCOLS, has_sasl, has_tls
 from .sasl_options import Location, SaslOptionFields
 
 if TYPE_CHECKING:
     from ..security.sasl.mechanism import SaslMechanism
 
 __all__ = ["SecurityOptions"]
-
-SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 def _names(value: Any) -> Any:
@@ -106,12 +105,12 @@ class SecurityOptions(SaslOptionFields):
     @property
     def uses_tls(self) -> bool:
         """True when connections are encrypted."""
-        return self.security_protocol in ("SSL", "SASL_SSL")
+        return has_tls(self.security_protocol)
 
     @property
     def uses_sasl(self) -> bool:
         """True when connections begin with credentials."""
-        return self.security_protocol in ("SASL_PLAINTEXT", "SASL_SSL")
+        return has_sasl(self.security_protocol)
 
     def new_tls_contexts(self) -> tls.TlsContexts | None:
         """What makes the TLS contexts of one client; None when connections are not encrypted."""
@@ -132,8 +131,8 @@ class SecurityOptions(SaslOptionFields):
             raise ConfigurationError(
                 f"security_protocol={protocol!r} is unknown: write one of {', '.join(SECURITY_PROTOCOLS)}"
             )
-        self._refuse_unused("ssl_", self.uses_tls, {"SASL_PLAINTEXT": "SASL_SSL"}.get(protocol, "SSL"))
-        self._refuse_unused("sasl_", self.uses_sasl, {"SSL": "SASL_SSL"}.get(protocol, "SASL_SSL"))
+        self._refuse_unused("ssl_", self.uses_tls, "SASL_SSL" if self.uses_sasl else "SSL")
+        self._refuse_unused("sasl_", self.uses_sasl, "SASL_SSL")
         if self.uses_tls:
             tls.check_settings(self)
         if self.uses_sasl:

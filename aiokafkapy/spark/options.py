@@ -25,6 +25,7 @@ from ..client.config import ClientConfig
 from ..client.foreign_options import SECURITY_NAMES, is_built_in
 from ..errors import ConfigurationError
 from ..observability import get_logger, is_secret_name
+from ..security.protocols import has_sasl, has_tls
 from .kafka_options import KAFKA_OPTIONS
 from .worker.worker_log import show_warnings
 
@@ -251,7 +252,7 @@ def _refuse_java(name: str, value: str) -> None:
 def _without_meaning(security_protocol: str) -> tuple[str, ...]:
     """How the names begin of options that this protocol has no use for."""
     protocol = security_protocol.strip().upper()
-    return (*(() if protocol.endswith("SSL") else ("ssl.",)), *(() if protocol.startswith("SASL") else ("sasl.",)))
+    return (*(() if has_tls(protocol) else ("ssl.",)), *(() if has_sasl(protocol) else ("sasl.",)))
 
 
 def _without_secrets(properties: Mapping[str, str]) -> dict[str, str]:

@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from aiokafkapy.errors import make
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.security.protocols import SECURITY_PROTOCOLS, has_sasl, has_tls
 from aiokafkapy.security.tls import ClientAuth
 
 from .blocking_client import Address, exchange
@@ -44,7 +45,6 @@ __all__ = ["KafkaSecurity", "KerberosSettings", "Listener", "reload_certificates
 _SCRAM: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 _OF_USERS: Final = ("PLAIN", *_SCRAM)
 _MECHANISMS: Final = (*_OF_USERS, "OAUTHBEARER", "GSSAPI")
-_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _RESERVED: Final = ("PLAINTEXT", "CONTROLLER")
 _MODULES: Final = "org.apache.kafka.common.security"
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -78,8 +78,9 @@ class Listener:
     config: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.protocol not in _PROTOCOLS:
-            raise ValueError(f"protocol={self.protocol!r} is unknown: write {', '.join(_PROTOCOLS[:-1])} or SASL_SSL")
+        if self.protocol not in SECURITY_PROTOCOLS:
+            known = ", ".join(SECURITY_PROTOCOLS[:-1])
+            raise ValueError(f"protocol={self.protocol!r} is unknown: write {known} or SASL_SSL")
         if isinstance(self.mechanisms, str):
             raise ValueError(f"mechanisms={self.mechanisms!r} is a string: write [{self.mechanisms!r}]")
         for mechanism in self.mechanisms:
@@ -102,12 +103,12 @@ class Listener:
     @property
     def has_tls(self) -> bool:
         """Whether it speaks TLS."""
-        return self.protocol in ("SSL", "SASL_SSL")
+        return has_tls(self.protocol)
 
     @property
     def has_sasl(self) -> bool:
         """Whether it wants SASL."""
-        return self.protocol.startswith("SASL_")
+        return has_sasl(self.protocol)
 
 
 @dataclass(frozen=True)
