@@ -100,15 +100,18 @@ from aiokafkapy.errors import KafkaError
 
 async def main():
     try:
-        await KafkaProducer("127.0.0.1:{free_port()}", max_block_ms=300).start()
+        await KafkaProducer("127.0.0.1:{free_port()}").start()
     except KafkaError:
         pass
 asyncio.run(main())
 """
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stderr=asyncio.subprocess.PIPE)
-    _, errors = await process.communicate()
-    assert errors.startswith(b"connection.failed ")
-    assert b"address=127.0.0.1:" in errors
+    assert process.stderr
+    first_line = await process.stderr.readline()
+    process.kill()
+    await process.communicate()
+    assert first_line.startswith(b"connection.failed ")
+    assert b"address=127.0.0.1:" in first_line
 
 
 @pytest.mark.parametrize("log_format", ["console", "json"])
@@ -122,13 +125,15 @@ def test_the_command_line_logs_as_it_is_told(log_format: str) -> None:
     assert done.stdout == ""
     *events, error = done.stderr.splitlines()
     assert error.startswith("error: no ")
+    # On a loaded machine the time is over before the refusal arrives: then the connection closes, and says so.
+    levels = {"connection.failed": "warning", "connection.closed": "debug"}
     assert events
     for line in events:
         if log_format == "json":
             event = json.loads(line)
-            assert (event["event"], event["level"], event["address"]) == ("connection.failed", "warning", server)
+            assert (levels[event["event"]], event["address"]) == (event["level"], server)
         else:
-            assert "[warning  ] connection.failed" in line
+            assert any(f"[{level:9}] {event}" in line for event, level in levels.items())
             assert f"address={server}" in line
 
 
