@@ -81,6 +81,9 @@ class ClientConfig(SecurityOptions):
         "sasl_username": None,
         "sasl_password": None,
         "sasl_oauthbearer_token_provider": None,
+        "sasl_oauthbearer_metadata_authentication_type": None,
+        "sasl_oauthbearer_config": None,
+        "sasl_oauthbearer_extensions": None,
         "sasl_aws_msk_iam_region": None,
         "sasl_aws_msk_iam_credentials_provider": None,
     }

@@ -3,7 +3,8 @@
 Owns their names, defaults and descriptions; which of them belong together is checked by ``security.sasl``, where the
 mechanism is made. Names are Kafka's with dots as underscores (``SaslConfigs``), but for ``sasl_username`` and
 ``sasl_password``, which are librdkafka's and stand for the commonest ``sasl_jaas_config``, and for what has no name in
-Kafka: ``sasl_oauthbearer_token_provider`` and ``sasl_aws_msk_iam_…``.
+Kafka: ``sasl_oauthbearer_token_provider``, ``sasl_oauthbearer_metadata_authentication_type`` with its settings and
+``sasl_oauthbearer_extensions`` (librdkafka's), and ``sasl_aws_msk_iam_…``.
 """
 
 from __future__ import annotations
@@ -64,6 +65,19 @@ class SaslOptionFields(BaseModel):
     ] = None
     sasl_oauthbearer_jwt_retriever_class: Annotated[
         str | None, Field(description="Java's class that gets tokens; only the name tells which way is meant.")
+    ] = None
+    sasl_oauthbearer_metadata_authentication_type: Annotated[
+        str | None,
+        Field(
+            description="azure_imds or aws_iam: tokens of the machine's own identity, from Azure's metadata service or "
+            "AWS STS."
+        ),
+    ] = None
+    sasl_oauthbearer_config: Annotated[
+        str | None, Field(description="Settings of that, as name=value,name=value: see docs/security.md.")
+    ] = None
+    sasl_oauthbearer_extensions: Annotated[
+        str | None, Field(description="Extensions to send with each token (KIP-342), as name=value,name=value.")
     ] = None
     sasl_oauthbearer_client_credentials_client_id: Annotated[
         str | None, Field(description="Client id, for the provider's client credentials.")

@@ -25,6 +25,9 @@ class SaslKeywords(TypedDict, total=False):
     sasl_oauthbearer_token_provider: Any
     sasl_oauthbearer_token_endpoint_url: str | None
     sasl_oauthbearer_jwt_retriever_class: str | None
+    sasl_oauthbearer_metadata_authentication_type: str | None
+    sasl_oauthbearer_config: str | None
+    sasl_oauthbearer_extensions: str | None
     sasl_oauthbearer_client_credentials_client_id: str | None
     sasl_oauthbearer_client_credentials_client_secret: str | None
     sasl_oauthbearer_scope: str | None

@@ -167,13 +167,17 @@ def _login(name: str, options: SaslOptions) -> _Login:
 
 def _oauthbearer(name: str, options: SaslOptions) -> SaslMechanism:
     # Imported here: they know asyncio, and their libraries are extras.
+    from .cloud_identity import cloud_provider_for, parse_pairs
     from .oidc import provider_for
-    from .tokens import OAuthBearerMechanism, TokenKeeper, UnsecuredTokens, provider_of
+    from .tokens import OAuthBearerMechanism, TokenKeeper, TokenProvider, UnsecuredTokens, provider_of
 
     jaas = _jaas(name, options, "OAuthBearerLoginModule")
-    own = options.sasl_oauthbearer_token_provider
+    own, cloud = options.sasl_oauthbearer_token_provider, options.sasl_oauthbearer_metadata_authentication_type
+    provider: TokenProvider
     if own is not None:
         provider = provider_of(own)
+    elif cloud not in (None, "", "none"):
+        provider = cloud_provider_for(cloud, options)
     elif any(option.startswith("unsecuredLogin") for option in jaas.options):
         provider = UnsecuredTokens(jaas.options)
     else:
@@ -182,7 +186,7 @@ def _oauthbearer(name: str, options: SaslOptions) -> SaslMechanism:
         option.removeprefix("extension_"): value.reveal()
         for option, value in jaas.options.items()
         if option.startswith("extension_")
-    }
+    } | parse_pairs("sasl_oauthbearer_extensions", options.sasl_oauthbearer_extensions or "")
     check_extensions(extensions)
     return OAuthBearerMechanism(TokenKeeper(provider, RefreshPolicy.of(options), extensions=extensions))
 

@@ -57,11 +57,6 @@ def provider_for(options: SaslOptions) -> ClientCredentials | JwtBearer | FileTo
         return FileToken(Path(urllib.parse.unquote(urllib.parse.urlsplit(url).path)))
     if scheme not in ("http", "https"):
         raise ConfigurationError("sasl_oauthbearer_token_endpoint_url is no address: write https://… or file:///…")
-    if importlib.util.find_spec("httpx") is None:
-        raise ConfigurationError(
-            "sasl_oauthbearer_token_endpoint_url needs httpx: pip install 'aiokafkapy[oauth]', or write "
-            "sasl_oauthbearer_token_provider"
-        )
     retriever = (options.sasl_oauthbearer_jwt_retriever_class or "").rpartition(".")[2]
     if retriever not in ("", "DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "JwtBearerJwtRetriever"):
         raise ConfigurationError(
@@ -87,17 +82,23 @@ class FileToken:
 
 
 class TokenEndpoint:
-    """POSTs to the token endpoint until there is a token, a refusal, or no time left."""
+    """Asks the token endpoint until there is a token, a refusal, or no time left; ``url`` comes before the options'."""
 
     def __init__(
         self,
         options: SaslOptions,
         *,
+        url: str | None = None,
         transport: Any = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._url = str(options.sasl_oauthbearer_token_endpoint_url)
+        if importlib.util.find_spec("httpx") is None:
+            raise ConfigurationError(
+                "asking for tokens needs httpx: pip install 'aiokafkapy[oauth]', or write "
+                "sasl_oauthbearer_token_provider"
+            )
+        self._url = url or str(options.sasl_oauthbearer_token_endpoint_url)
         self._host = urllib.parse.urlsplit(self._url).netloc.rpartition("@")[2]
         self._connect_timeout = _seconds(options.sasl_login_connect_timeout_ms)
         self._read_timeout = _seconds(options.sasl_login_read_timeout_ms)
@@ -110,8 +111,13 @@ class TokenEndpoint:
         self._monotonic = monotonic
         self._ssl_context: ssl.SSLContext | bool = True
 
-    async def token(self, form: Mapping[str, Secret[str]], headers: Mapping[str, Secret[str]]) -> OAuthBearerToken:
-        """The token for this form; raises SaslAuthenticationFailedError for a refusal, else KafkaConnectionError."""
+    async def token(
+        self, form: Mapping[str, Secret[str]] | None, headers: Mapping[str, Secret[str]]
+    ) -> OAuthBearerToken:
+        """The token for this form, or that of a GET without one.
+
+        Raises SaslAuthenticationFailedError for a refusal, else KafkaConnectionError.
+        """
         if self._ssl_context is True:
             # The system's trust store; reading it takes tens of milliseconds.
             self._ssl_context = await asyncio.to_thread(ssl.create_default_context)
@@ -119,7 +125,7 @@ class TokenEndpoint:
         attempts = 0
         while True:
             try:
-                return await self._post(form, headers)
+                return await self._ask(form, headers)
             except KafkaConnectionError as error:
                 if not error.retriable:
                     raise
@@ -131,7 +137,9 @@ class TokenEndpoint:
 
     # internals
 
-    async def _post(self, form: Mapping[str, Secret[str]], headers: Mapping[str, Secret[str]]) -> OAuthBearerToken:
+    async def _ask(
+        self, form: Mapping[str, Secret[str]] | None, headers: Mapping[str, Secret[str]]
+    ) -> OAuthBearerToken:
         import httpx
 
         timeout = httpx.Timeout(self._read_timeout, connect=self._connect_timeout)
@@ -143,9 +151,9 @@ class TokenEndpoint:
             async with (
                 httpx.AsyncClient(verify=self._ssl_context, timeout=timeout, transport=self._transport) as client,
                 client.stream(
-                    "POST",
+                    "GET" if form is None else "POST",
                     self._url,
-                    data={name: value.reveal() for name, value in form.items()},
+                    data=None if form is None else {name: value.reveal() for name, value in form.items()},
                     headers={name: value.reveal() for name, value in headers.items()}
                     | {"Accept": "application/json", "Cache-Control": "no-cache"},
                 ) as answer,

@@ -50,6 +50,9 @@ class SaslOptions:
     """An async callable, or an object with an async ``token()``, which gives a ``str`` or an ``OAuthBearerToken``."""
     sasl_oauthbearer_token_endpoint_url: str | None = None
     sasl_oauthbearer_jwt_retriever_class: str | None = None
+    sasl_oauthbearer_metadata_authentication_type: str | None = None
+    sasl_oauthbearer_config: str | None = None
+    sasl_oauthbearer_extensions: str | None = None
     sasl_oauthbearer_scope: str | None = None
     sasl_oauthbearer_scope_claim_name: str = "scope"
     sasl_oauthbearer_sub_claim_name: str = "sub"

@@ -1,0 +1,159 @@
+"""Tokens of the machine's own identity: Azure's managed identity (IMDS) and AWS's outbound federation (STS).
+
+Owns the two requests and the string of settings for them. Thin I/O over httpx (extra ``oauth``) and botocore (extra
+``msk``). Java has no counterpart; the names, and the grammar of ``sasl_oauthbearer_config``, are librdkafka's
+(``sasl.oauthbearer.metadata.authentication.type``).
+
+Rule: what is wrong in the settings is told when the client is made, not when the first token is asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import re
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from ...errors import ConfigurationError, KafkaConnectionError, SaslAuthenticationFailedError
+from .oauthbearer import OAuthBearerToken
+from .oidc import TokenEndpoint
+from .options import SaslOptions
+from .secret import Secret
+
+__all__ = ["AwsWebIdentity", "AzureManagedIdentity", "cloud_provider_for", "parse_pairs"]
+
+AZURE_URL: Final = "http://169.254.169.254/metadata/identity/oauth2/token"
+"""The same on every machine of Azure, and reachable from that machine alone."""
+_AWS_SETTINGS: Final = ("region", "audience", "duration_seconds", "signing_algorithm", "sts_endpoint")
+_ALGORITHMS: Final = ("ES384", "RS256")
+_TAG: Final = "tag_"
+_UNQUOTED_COMMA: Final = re.compile(r"(?<!\\),")
+
+
+def cloud_provider_for(kind: str, options: SaslOptions) -> AzureManagedIdentity | AwsWebIdentity:
+    """The provider of ``sasl_oauthbearer_metadata_authentication_type``; raises ConfigurationError for no such kind,
+    settings that are missing or wrong, or an extra that is not installed."""
+    settings = parse_pairs("sasl_oauthbearer_config", options.sasl_oauthbearer_config or "")
+    if kind == "azure_imds":
+        return AzureManagedIdentity(settings, options)
+    if kind == "aws_iam":
+        return AwsWebIdentity(AwsSettings.of(settings))
+    raise ConfigurationError(
+        f"sasl_oauthbearer_metadata_authentication_type={kind!r} is unknown: write 'azure_imds' or 'aws_iam'"
+    )
+
+
+def parse_pairs(option: str, text: str) -> dict[str, str]:
+    """``"a=b,c=d"`` as a dict; a comma within a value is written ``\\,``. Raises ConfigurationError for others."""
+    pairs = {}
+    for part in filter(str.strip, _UNQUOTED_COMMA.split(text)):
+        name, equals, value = part.strip().partition("=")
+        if not name or not equals:
+            raise ConfigurationError(f"{option} has a part that is no pair: write 'name=value,name=value'")
+        pairs[name] = value.replace("\\,", ",")
+    return pairs
+
+
+class AzureManagedIdentity:
+    """GETs a token of the machine's managed identity from the Instance Metadata Service."""
+
+    def __init__(self, settings: dict[str, str], options: SaslOptions, endpoint: TokenEndpoint | None = None) -> None:
+        query = settings.pop("query", None) or settings.pop("params", None)
+        if settings or not query:
+            raise ConfigurationError(
+                "sasl_oauthbearer_config of 'azure_imds' needs a query and nothing else: write "
+                "'query=api-version=2018-02-01&resource=api://…', with &client_id=… for a user-assigned identity"
+            )
+        url = options.sasl_oauthbearer_token_endpoint_url or AZURE_URL
+        self._url = f"{url}{'&' if '?' in url else '?'}{query}"
+        self._endpoint = endpoint or TokenEndpoint(options, url=self._url)
+
+    async def __call__(self) -> OAuthBearerToken:
+        """A new token."""
+        return await self._endpoint.token(None, {"Metadata": Secret("true")})
+
+
+@dataclass(frozen=True, kw_only=True)
+class AwsSettings:
+    """What ``GetWebIdentityToken`` is asked for; defaults and limits are those of AWS."""
+
+    region: str
+    audience: str
+    duration_seconds: int = 300
+    signing_algorithm: str = "ES384"
+    sts_endpoint: str | None = None
+    tags: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, settings: dict[str, str]) -> AwsSettings:
+        """Settings of ``sasl_oauthbearer_config``; raises ConfigurationError with the name of what is wrong."""
+        tags = {name.removeprefix(_TAG): value for name, value in settings.items() if name.startswith(_TAG)}
+        for name in settings:
+            if name not in _AWS_SETTINGS and not name.startswith(_TAG):
+                raise _wrong(f"has {name!r}, which 'aws_iam' does not know: write {', '.join(_AWS_SETTINGS)} or tag_…")
+        for name in ("region", "audience"):
+            if not settings.get(name):
+                raise _wrong(f"of 'aws_iam' lacks {name}: write 'region=eu-west-1,audience=https://…'")
+        seconds = settings.get("duration_seconds", "300")
+        if not seconds.isascii() or not seconds.isdigit() or not 60 <= int(seconds) <= 3_600:
+            raise _wrong(f"has duration_seconds={seconds!r}: write 60 to 3600")
+        algorithm = settings.get("signing_algorithm", "ES384")
+        if algorithm not in _ALGORITHMS:
+            raise _wrong(f"has signing_algorithm={algorithm!r}: write {' or '.join(_ALGORITHMS)}")
+        return cls(
+            region=settings["region"],
+            audience=settings["audience"],
+            duration_seconds=int(seconds),
+            signing_algorithm=algorithm,
+            sts_endpoint=settings.get("sts_endpoint") or None,
+            tags=tags,
+        )
+
+
+class AwsWebIdentity:
+    """Asks AWS STS for a token about whom botocore's credentials stand for (``GetWebIdentityToken``)."""
+
+    def __init__(self, settings: AwsSettings) -> None:
+        if importlib.util.find_spec("botocore") is None:
+            raise ConfigurationError("'aws_iam' needs botocore: pip install 'aiokafkapy[msk]'")
+        self._settings = settings
+        self._client: Any = None
+
+    async def __call__(self) -> OAuthBearerToken:
+        """A new token; raises SaslAuthenticationFailedError, or KafkaConnectionError when STS cannot be reached."""
+        exceptions = await asyncio.to_thread(importlib.import_module, "botocore.exceptions")
+        refusal = ""
+        try:
+            return await asyncio.to_thread(self._ask)
+        except (exceptions.HTTPClientError, exceptions.EndpointConnectionError) as error:
+            raise KafkaConnectionError(f"AWS STS could not be asked: {type(error).__name__}") from None
+        except exceptions.ClientError as error:
+            refusal = f": {error.response.get('Error', {}).get('Code', '')}"
+        except exceptions.BotoCoreError as error:
+            refusal = f": {type(error).__name__}"
+        raise SaslAuthenticationFailedError(f"AWS STS gave no token{refusal}")
+
+    # internals
+
+    def _ask(self) -> OAuthBearerToken:
+        settings = self._settings
+        if self._client is None:  # here, because it reads files, and this runs in a thread
+            session = importlib.import_module("botocore.session").Session()
+            self._client = session.create_client("sts", settings.region, endpoint_url=settings.sts_endpoint)
+        if not hasattr(self._client, "get_web_identity_token"):
+            raise SaslAuthenticationFailedError(
+                "this botocore does not know GetWebIdentityToken: pip install --upgrade 'aiokafkapy[msk]'"
+            )
+        given = self._client.get_web_identity_token(
+            Audience=[settings.audience],
+            SigningAlgorithm=settings.signing_algorithm,
+            DurationSeconds=settings.duration_seconds,
+            Tags=[{"Key": name, "Value": value} for name, value in settings.tags.items()],
+        )
+        return OAuthBearerToken(given["WebIdentityToken"], int(given["Expiration"].timestamp() * 1_000))
+
+
+def _wrong(what: str) -> ConfigurationError:
+    return ConfigurationError(f"sasl_oauthbearer_config {what}")
