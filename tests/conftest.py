@@ -123,7 +123,8 @@ def _secure_node() -> Iterator[ApacheKafka]:
             authorizer=True,
             super_users=["User:alice", "User:CN=client", "User:carol"],
         )
-        yield from _cluster(ApacheKafka(security=security))
+        config = {"delegation.token.secret.key": "a key that only tests have"}
+        yield from _cluster(ApacheKafka(security=security, config=config))
 
 
 @pytest.fixture
