@@ -29,6 +29,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import certifi
 import pyarrow as pa
 import pytest
 
@@ -306,6 +307,34 @@ async def test_records_that_expire_together_do_not_hold_the_loop(outside: Outsid
     outside.resume()
     await producer.close()
     assert failed == 20_000
+    return log
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("listener", ["MTLS", "SASL_SSL"])
+@never_holds_the_loop
+async def test_a_tls_handshake_and_an_authentication_do_not_hold_the_loop(
+    secure_kafka: ApacheKafka, listener: str
+) -> CallbackLog:
+    """With a trust store as large as a system's, and a password that is hashed 4,096 times."""
+    security = secure_kafka.security
+    assert security is not None
+    assert security.certificates is not None
+    topic = f"promise-{uuid.uuid4().hex[:10]}"
+    await secure_kafka.create_topic(topic)
+    options = security.client_options(
+        listener,
+        user="alice" if listener == "SASL_SSL" else None,
+        mechanism="SCRAM-SHA-512" if listener == "SASL_SSL" else None,
+        certificate=security.certificates.client_file if listener == "MTLS" else None,
+    )
+    options["ssl_truststore_certificates"] = f"{certifi.contents()}\n{security.certificates.ca_file.read_text()}"
+    del options["ssl_truststore_location"]
+    producers = [KafkaProducer(secure_kafka.bootstrap_servers_of(listener), **options) for _ in range(3)]
+    with unhindered() as log:
+        for producer in producers:
+            async with producer:
+                await producer.send(topic, b"")
     return log
 
 
