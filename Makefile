@@ -38,8 +38,8 @@ help: ## this list
 
 set-up: $(SET_UP) ## .venv with the package (editable, core compiled where a compiler is) and all test tools
 
-# GSSAPI's library has no wheels: it is built where Kerberos' headers are.
-EXTRAS := test$(if $(shell command -v krb5-config 2>/dev/null),$(comma)kerberos)
+# GSSAPI's library has no wheels: it is built where Kerberos' headers and a compiler are. krb5-config asks the compiler.
+EXTRAS := test$(if $(shell krb5-config --libs gssapi 2>/dev/null),$(comma)kerberos)
 
 $(SET_UP): pyproject.toml setup.py $(CORE)
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: PYTHON=... make")'
