@@ -1,6 +1,6 @@
 """The network client: connections to brokers, requests in flight on them, API versions, fresh metadata.
 
-``nodes`` decides and is pure, ``transport`` moves bytes; between them ``request_pipeline`` (a request's way out and its
-answer's way back), ``api_versions_handshake`` (a connection's first exchange), ``metadata_updater``, and above all
-``network_client``. Import from the modules.
+``nodes`` is pure and decides; ``transport`` moves bytes. ``request_pipeline`` (writes requests, hands responses back),
+``api_versions_handshake`` (a connection's first exchange) and ``metadata_updater`` connect the two; ``network_client``
+is on top. Import from the modules.
 """

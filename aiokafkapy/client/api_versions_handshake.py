@@ -1,13 +1,13 @@
-"""The first exchange on a connection: which API versions does the broker have? After it the connection can be used.
+"""The ApiVersions exchange, the first on each connection; the connection is ready for requests after it.
 
-Owns the question, asked again in an older version when the broker refuses it, and the versions noted from the answer.
-Opens and closes nothing: the network client is told of the end, good or bad. In Java these are steps 6 and 7 of
-``NetworkClient.poll``: ``handleConnections`` and ``handleInitiateApiVersionRequests`` (TLS and SASL will come before).
+Owns the request, which is sent again in an older version if the broker refuses it, and records the versions from the
+response. Opens and closes no connections: the network client is told of success or failure. In Java these are steps 6
+and 7 of ``NetworkClient.poll``: ``handleConnections`` and ``handleInitiateApiVersionRequests``. TLS comes before it.
 
 Rules:
 
-- The question may take as long as setting a connection up.
-- Each connection ends in ``on_ready``, in ``on_failed``, or by itself.
+- The time-out of the exchange is that of connection set-up.
+- Each exchange ends in ``on_ready``, in ``on_failed``, or with its connection.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["ApiVersionsHandshake"]
 
 
 class ApiVersionsHandshake:
-    """Asks brokers for their API versions; without ``is_asked`` they are assumed to have all of ours."""
+    """Asks brokers for their API versions; without ``is_asked`` they are assumed to support all of ours."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class ApiVersionsHandshake:
         self._on_failed = on_failed
 
     def begin(self, connection: BrokerConnection, now: float) -> None:
-        """The socket is there."""
+        """Start the exchange on a connection that has just been opened."""
         if self._is_asked:
             self._nodes.states.checking_api_versions(connection.node_id)
             self._ask(connection, client_versions(ApiKey.API_VERSIONS)[1], now)
@@ -61,7 +61,7 @@ class ApiVersionsHandshake:
     def handle_response(
         self, connection: BrokerConnection, entry: InFlightRequest, body: ApiVersionsAnswer, now: float
     ) -> None:
-        """An answer came: to the question, or to a probe of a connection that was silent."""
+        """Handle an ApiVersions response: of the exchange, or of a probe on an idle connection."""
         node_id = connection.node_id
         if body.error_code == UnsupportedVersionError.code and entry.version > 0:
             self._ask(connection, min(fallback_version(body), entry.version - 1), now)
@@ -82,5 +82,5 @@ class ApiVersionsHandshake:
         try:
             self._pipeline.write(connection, request, version, now, timeout, None, True)
         except SerializationError as error:
-            # Nothing else would end the connection: it is not connecting any more, with nothing in flight on it.
+            # No time-out would close this connection: it is past connecting, and nothing is in flight on it.
             self._on_failed(connection, error)

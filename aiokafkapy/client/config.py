@@ -33,12 +33,12 @@ __all__ = ["MAX_INT", "MAX_LONG", "ClientConfig", "Milliseconds"]
 
 MAX_INT: Final = 2**31 - 1
 MAX_LONG: Final = 2**63 - 1
-"""What an option of Kafka's may be, by its type there: no number that no request, socket or clock has room for."""
+"""The ranges of Kafka's option types: larger numbers fit no request, socket or clock."""
 SHOWN_BITS: Final = 128
-"""A number of more bits is not written out: Python refuses to for the longest."""
+"""Larger numbers are not printed in messages: Python refuses to convert very long ones to text."""
 MAX_CLIENT_ID_BYTES: Final = 2**15 - 1
 """The protocol writes the length of a header's client_id as an int16."""
-# Variables with the prefix of from_env that are switches of the package, not options.
+# Environment variables with from_env's prefix that are switches of the package, not options.
 _RESERVED_VARIABLES: Final = frozenset({"interpreted", "no_extensions", "require_kafka", "require_kerberos", "cache"})
 
 
@@ -63,13 +63,13 @@ Milliseconds = Annotated[int, BeforeValidator(_not_a_bool), Field(ge=0, le=MAX_L
 
 
 class ClientConfig(SecurityOptions):
-    """Options shared by all clients; immutable. Raises ConfigurationError for anything that cannot be meant."""
+    """Options shared by all clients; immutable. Raises ConfigurationError for an invalid option."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, hide_input_in_errors=True)
 
     environment_prefix: ClassVar[str] = "AIOKAFKAPY_"
 
-    # What Kafka calls those options whose name is not ours with dots; None when Kafka has no such option.
+    # Kafka's names for the options whose name is not ours with dots; None for options that Kafka does not have.
     kafka_names: ClassVar[Mapping[str, str | None]] = {
         "tcp_user_timeout_ms": None,
         "broker_address_family": None,
@@ -218,16 +218,17 @@ class ClientConfig(SecurityOptions):
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, Any], **options: Any) -> Self:
-        """Make one from Kafka's own names, ``{"linger.ms": "5"}``; strings are converted. ``options`` come on top.
+        """Create one from Kafka's own names, ``{"linger.ms": "5"}``; strings are converted. ``options`` take
+        precedence.
 
-        Of security, librdkafka's names (``ssl.ca.location``) are understood too.
+        For security options, librdkafka's names (``ssl.ca.location``) are accepted too.
         """
         values = {name.strip().replace(".", "_").replace("-", "_"): value for name, value in properties.items()}
         return cls._from_strings(with_our_names(values) | options, {})
 
     @classmethod
     def from_env(cls, prefix: str | None = None, **options: Any) -> Self:
-        """Make one from environment variables, ``AIOKAFKAPY_BOOTSTRAP_SERVERS``; ``options`` come on top."""
+        """Create one from environment variables, ``AIOKAFKAPY_BOOTSTRAP_SERVERS``; ``options`` take precedence."""
         prefix = cls.environment_prefix if prefix is None else prefix
         variables = {name[len(prefix) :].lower(): name for name in os.environ if name.upper().startswith(prefix)}
         variables = {name: variable for name, variable in variables.items() if name not in _RESERVED_VARIABLES}
@@ -236,7 +237,7 @@ class ClientConfig(SecurityOptions):
         return cls._from_strings(values | options, used)
 
     def with_credentials(self, **options: Any) -> Self:
-        """The same configuration with other ``sasl_…`` options; raises ConfigurationError when there is no SASL."""
+        """The same configuration with other ``sasl_…`` options; raises ConfigurationError when SASL is not used."""
         for name in options:
             if not name.startswith("sasl_"):
                 raise ConfigurationError(f"{name} is no option of SASL, and cannot be changed later")
@@ -257,12 +258,12 @@ class ClientConfig(SecurityOptions):
 
     @property
     def retry_backoff(self) -> ExponentialBackoff:
-        """Delays between attempts of a request."""
+        """Delays between attempts at a request."""
         return ExponentialBackoff(self.retry_backoff_ms / 1000, self.retry_backoff_max_ms / 1000)
 
     @property
     def connection_setup_timeout(self) -> ExponentialBackoff:
-        """Time-outs of setting a connection up."""
+        """Time-outs of connection set-up; they grow with each failed attempt."""
         return ExponentialBackoff(
             self.socket_connection_setup_timeout_ms / 1000, self.socket_connection_setup_timeout_max_ms / 1000
         )
@@ -285,15 +286,15 @@ class ClientConfig(SecurityOptions):
             values["bootstrap_servers"] = tuple(values["bootstrap_servers"])
         for name in ("security_protocol", "metadata_recovery_strategy"):
             if isinstance(values.get(name), str):
-                # Kafka takes these in any case.
+                # As Kafka: upper or lower case.
                 values[name] = values[name].upper() if name == "security_protocol" else values[name].lower()
         for base, maximum in _BACKOFF_PAIRS:
             try:
                 low = int(values.get(base, 0))
             except (TypeError, ValueError):
-                continue  # said with the right words when the field itself is checked
+                continue  # the field's own check has the better message
             if maximum not in values and low > cls.model_fields[maximum].default:
-                values[maximum] = low  # as Java: only the lower one given means a constant back-off
+                values[maximum] = low  # as Java: if only the lower bound is given, the back-off is constant
         return values
 
     @model_validator(mode="after")
@@ -332,7 +333,7 @@ class ClientConfig(SecurityOptions):
 
     @classmethod
     def _from_strings(cls, values: dict[str, Any], variables: Mapping[str, str]) -> Self:
-        """``variables`` has the environment variables that values came from, by option."""
+        """``variables`` maps options to the environment variables that their values came from."""
         config = cls.__new__(cls)
         try:
             config._validate(values, strict=False)
@@ -385,7 +386,7 @@ def _help_lines(config: type[ClientConfig]) -> list[str]:
 
 
 def _check_names(config: type[ClientConfig], values: Mapping[str, Any]) -> None:
-    """Raise for names that are no options: what another client's is called here, or the nearest three that are."""
+    """Raise for unknown options, naming ours if it is another client's option, else the three most similar ones."""
     problems = []
     for name in values:
         if name not in config.model_fields:
@@ -396,7 +397,7 @@ def _check_names(config: type[ClientConfig], values: Mapping[str, Any]) -> None:
 
 
 def _hint(config: type[ClientConfig], name: str) -> str:
-    """What to write for a name that is no option."""
+    """What to write instead of an unknown option."""
     plain = name.replace(".", "_").replace("-", "_").lower()
     if plain in config.model_fields:
         return f"write {plain}, or use {config.__name__}.from_properties for Kafka's own spelling"
@@ -412,7 +413,7 @@ def _hint(config: type[ClientConfig], name: str) -> str:
 def _configuration_error(
     config: type[ClientConfig], error: ValidationError, values: Mapping[str, Any]
 ) -> ConfigurationError:
-    # dict: an option that may have several types is told once, not once per type
+    # dict: an option that takes several types is reported once, not once per type
     return ConfigurationError("; ".join(dict.fromkeys(_explain(config, details, values) for details in error.errors())))
 
 

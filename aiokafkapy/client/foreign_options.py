@@ -1,7 +1,7 @@
 """What options of other Kafka clients are called here.
 
-Owns the table from names of aiokafka, kafka-python, librdkafka (confluent-kafka) and Kafka's Java client to what to
-write instead; names have underscores for dots. Knows no configuration: who asks says which options there are.
+Owns the table from option names of aiokafka, kafka-python, librdkafka (confluent-kafka) and Kafka's Java client to what
+to write instead; names have underscores for dots. Knows no configuration class: callers pass the valid options.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 __all__ = ["SECURITY_NAMES", "advice_for", "is_built_in", "with_our_names"]
 
-# Options of TLS and SASL that mean the same, value and all: `from_properties` takes them as they are.
+# TLS and SASL options with the same meaning and the same values: ``from_properties`` takes them as they are.
 SECURITY_NAMES: Final[Mapping[str, str]] = {
     "ssl_ca_location": "ssl_truststore_location",
     "ssl_ca_pem": "ssl_truststore_certificates",
@@ -170,19 +170,19 @@ _ADVICE: Final[Mapping[str, str]] = {
 
 
 def with_our_names(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The options, with librdkafka's names for those of security replaced by ours, and without what is built in."""
+    """The options, with librdkafka's security options renamed to ours, and without those that ``is_built_in`` names."""
     return {
         SECURITY_NAMES.get(name, name): value for name, value in values.items() if not is_built_in(name, str(value))
     }
 
 
 def is_built_in(name: str, value: str) -> bool:
-    """True for an option, with underscores, which names a class of Java's whose work is done here without it."""
+    """True for an option, with underscores, that names a Java class whose work is built in here."""
     return value.rpartition(".")[2] in _BUILT_IN.get(name, ())
 
 
 def advice_for(name: str, options: Container[str]) -> str | None:
-    """What to write for ``name``, an option of another client with underscores; None when nobody has it."""
+    """What to write for ``name``, another client's option with underscores; None if no known client has it."""
     renamed = _RENAMED.get(name)
     if renamed is not None and renamed in options:
         return f"write {renamed}"

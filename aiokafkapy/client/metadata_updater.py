@@ -6,18 +6,19 @@ addresses. Sends through its ``MetadataClient``, the network client; reads no cl
 
 Rules:
 
-- One metadata request is in progress at a time; its time-out begins small, since a stalled broker must not keep us
-  from asking another, and grows with each failure up to request_timeout_ms.
-- Nothing polls: where Java looks again after reconnect_backoff_ms while something is connecting, the connection's own
-  events call ``maybe_update`` here. A node that is being connected to for a second is no reason any more not to try
-  another.
-- When no known node is left to try, the bootstrap addresses are tried as well, without forgetting what is known
-  (KIP-899); after metadata_recovery_rebootstrap_trigger_ms without metadata, or on REBOOTSTRAP_REQUIRED, all is
-  forgotten (KIP-1102). The same when another cluster answers at a node's address: its answer is not taken, since its
-  topics are not ours (KIP-1242; brokers that could tell a misrouted connection themselves are not out yet).
-- That no broker has answered yet is told after a moment, once, with the addresses and their errors; then seldom.
-- A failed connection is no failed update: each node has its own back-off. A failed request is one; when the broker
-  closed the connection on it, its new topics are asked for apart.
+- At most one metadata request is in progress. Its time-out starts small, so that a stalled broker does not keep us from
+  asking another, and grows with each failure up to request_timeout_ms.
+- Nothing polls: where Java checks again after reconnect_backoff_ms while a connection is being set up, here the
+  connection's events call ``maybe_update``. A connection attempt older than a second no longer holds back an attempt at
+  another node.
+- When no known node is left to try, the bootstrap addresses are tried as well, and the known cluster is kept (KIP-899).
+  After metadata_recovery_rebootstrap_trigger_ms without metadata, or on REBOOTSTRAP_REQUIRED, it is forgotten
+  (KIP-1102). So it is when another cluster answers at a node's address: the response is dropped, since its topics are
+  not ours (KIP-1242; no released broker detects a misrouted connection itself yet).
+- If no broker answers, ``metadata.no_answer`` is logged after a moment with the addresses and their errors, then
+  seldom.
+- A failed connection is not a failed update: each node has its own back-off. A failed request is; if the broker closed
+  the connection on it, the new topics in it are then requested separately.
 """
 
 from __future__ import annotations
@@ -52,13 +53,13 @@ _FIRST_REQUEST_TIMEOUT: Final = 5.0
 _MAX_TOPIC_ERRORS_SHOWN: Final = 10
 # How long a single connection attempt may keep us from trying another node.
 _CONNECT_PATIENCE: Final = 1.0
-# Whoever starts a program waits for a word from it.
+# Someone who has just started a program is waiting for output.
 _SILENCE: Final = 1.5
 _SILENCE_AGAIN: Final = 30.0
 
 
 class MetadataNodes(NodeChooser, Protocol):
-    """The questions about nodes that the updater has; ``NodeReadiness`` answers them."""
+    """What the updater asks about nodes; ``NodeReadiness`` implements it."""
 
     def choose_node(self, nodes: Sequence[Node], now: float) -> LeastLoadedNode:
         """The least loaded of ``nodes``."""
@@ -68,7 +69,7 @@ class MetadataNodes(NodeChooser, Protocol):
 
 
 class MetadataClient(Protocol):
-    """The acts that the updater decides on; the network client carries them out."""
+    """The I/O that the updater asks for; the network client implements it."""
 
     def initiate_connect(self, node: Node, now: float) -> None:
         """Begin to connect."""
@@ -79,7 +80,7 @@ class MetadataClient(Protocol):
         """Send the request; returns why it cannot be sent, if it cannot."""
 
     def forget_connections(self, now: float) -> None:
-        """Close all connections: the cluster behind them is not ours any more."""
+        """Close all connections: they lead to a cluster that is no longer ours."""
 
 
 class MetadataUpdater:
@@ -111,16 +112,16 @@ class MetadataUpdater:
         self._log = RateLimitedLogger(_logger)
         self._in_progress: MetadataRequestAndVersion | None = None
         self._failed_requests = 0
-        # Since when metadata is wanted and did not come.
+        # Since when metadata has been wanted without arriving.
         self._attempt_started: float | None = None
         self.is_waiting_for_node = False
-        """True when an update is due and only an event on a connection can let it go."""
+        """True when an update is due but must wait for an event on a connection."""
         self.silence_at = math.inf
-        """When to ``tell_silence``."""
+        """When ``tell_silence`` is next due, in loop time."""
 
     @property
     def has_fetch_in_progress(self) -> bool:
-        """True while an answer is awaited."""
+        """True while a metadata request is in flight."""
         return self._in_progress is not None
 
     def is_update_due(self, now: float) -> bool:
@@ -128,10 +129,10 @@ class MetadataUpdater:
         return self._in_progress is None and self._metadata.is_update_due(now)
 
     def maybe_update(self, now: float) -> float:
-        """Step 1: send a metadata request, or do what is needed before one can be sent.
+        """Step 1: send a metadata request, or begin to connect so that one can be sent.
 
-        Returns the seconds after which to call again; infinite when an event on a connection or a new request comes
-        first.
+        Returns the seconds after which to call again; infinite if an event on a connection or a new request will call
+        it before.
         """
         self.is_waiting_for_node = False
         if self._in_progress is not None:
@@ -156,7 +157,7 @@ class MetadataUpdater:
         return self._until_some_node_can_be_tried(now)
 
     def tell_silence(self, now: float) -> None:
-        """Tell operators that no broker has answered yet, when it is time to."""
+        """Log that no broker has answered yet, if that is due."""
         if now < self.silence_at or self._attempt_started is None:
             return
         self.silence_at = now + _SILENCE_AGAIN
@@ -171,7 +172,7 @@ class MetadataUpdater:
         )
 
     def handle_completed_response(self, response: Any, now: float) -> None:
-        """An answer came: take it, or count it as failed."""
+        """Take a response into the metadata, or count the update as failed."""
         in_progress, self._in_progress = self._in_progress, None
         if in_progress is None:
             return
@@ -185,7 +186,7 @@ class MetadataUpdater:
             ours = self._metadata.cluster.cluster_id
             self._rebootstrap(now, f"cluster {answer.cluster_id!r} answers in the place of {ours!r}")
         elif not answer.nodes:
-            # A broker that is starting may know of none, itself included.
+            # A broker that is starting may list no brokers, not even itself.
             self._fail(now, KafkaError("the answer names no brokers"))
         else:
             self._failed_requests = 0
@@ -201,7 +202,7 @@ class MetadataUpdater:
             self._log_topic_errors(answer, now)
 
     def handle_failed_request(self, now: float, error: KafkaError) -> None:
-        """The request in progress got no answer, or none that can be read, or cannot be sent."""
+        """The request in progress could not be sent, got no response, or one that cannot be decoded."""
         request, self._in_progress = self._in_progress, None
         if request is None:
             return
@@ -210,7 +211,7 @@ class MetadataUpdater:
         self._fail(now, error)
 
     def handle_server_disconnect(self, now: float, error: KafkaError | None = None) -> None:
-        """A connection went, perhaps because our view is stale: ask again. Refused credentials are fatal."""
+        """A connection was lost, perhaps since our view is stale: request an update. Refused credentials are fatal."""
         if isinstance(error, AuthenticationFailedError):
             self._metadata.set_fatal_error(error)
         self._metadata.request_update()
@@ -261,7 +262,7 @@ class MetadataUpdater:
     def _log_topic_errors(self, answer: MetadataAnswer, now: float) -> None:
         errors = [make(code, topic=topic) for topic, code in answer.errors.items()]
         if errors:
-            # That a new topic is not there yet is how its creation begins.
+            # While a topic is being auto-created, the first responses have errors for it.
             level = logging.INFO if all(error.retriable for error in errors) else logging.WARNING
             shown = [str(error) for error in errors[:_MAX_TOPIC_ERRORS_SHOWN]]
             self._log.log("metadata.topic_errors", now, level, "metadata.topic_errors", count=len(errors), errors=shown)

@@ -1,21 +1,21 @@
-"""Sends requests to brokers and gives their answers back: connections, in-flight requests, metadata, time-outs.
+"""Sends requests to brokers and hands back their responses: connections, in-flight requests, metadata, time-outs.
 
 Owns the connection states, the requests in flight, the API versions, the metadata updater, one correlation-id counter,
-and one timer. Knows nothing of records: a Produce request is a list of buffers made by whoever sends it. Kafka's
-counterpart is ``NetworkClient`` together with ``Selector``.
+and one timer. Knows nothing of records: a Produce request is a list of buffers made by its sender. Kafka's counterpart
+is ``NetworkClient`` together with ``Selector``.
 
-Java's ``poll()`` asks a selector; asyncio calls us. Each of its steps is one method here, with one caller:
+Java's ``poll()`` asks a selector; asyncio calls us. Each step of ``poll()`` is one method here, with one caller:
 1 ``MetadataUpdater.maybe_update``; 2 the event loop; 3 ``RequestPipeline.handle_completed_send``; 4
 ``_handle_completed_receive``; 5 ``_handle_disconnection``; 6 and 7 ``ApiVersionsHandshake.begin``; 8
 ``_handle_timed_out_connections``; 9 ``_handle_timed_out_requests``; 10 ``RequestPipeline.complete_responses``.
 
 Rules:
 
-- Nothing polls: one ``call_at`` handle, armed for the earliest deadline. A deadline that has become void is not worth
-  a re-arm: it wakes us once and the next one is computed.
-- Every future resolves, with a response and never with an exception, in the order of its node's deque; a request that
-  cannot be encoded has one too, and changes nothing else.
-- A failure on one node never delays another; metadata goes first.
+- Nothing polls: one ``call_at`` handle is armed for the earliest deadline. When that deadline becomes void the handle
+  is left armed: a spurious wake-up, after which the next deadline is computed, is cheaper than re-arming.
+- Every future resolves with a response, never with an exception, in the order of its node's deque. That includes a
+  request that cannot be encoded; it changes no state.
+- A failure on one node never delays another; metadata requests go first.
 """
 
 from __future__ import annotations
@@ -70,10 +70,10 @@ __all__ = ["NetworkClient"]
 
 
 class NetworkClient:
-    """Requests to nodes and their answers, on one event loop.
+    """Requests to nodes and their responses, on one event loop.
 
-    ``wakeup`` is called, on the loop, after anything that a sender may wait for: a node became ready, writable or
-    unmuted, its back-off is over, a connection went, metadata came, responses were completed. It must not raise.
+    ``wakeup`` is called on the loop after every event that a sender may wait for: a node became ready or writable, its
+    throttling or back-off ended, a connection was lost, metadata arrived, responses were completed. It must not raise.
     ``nodes`` holds the state of each node.
     """
 
@@ -93,7 +93,7 @@ class NetworkClient:
         self._request_timeout = config.request_timeout_ms / 1000
         self._max_idle = config.connections_max_idle_ms / 1000 if config.connections_max_idle_ms >= 0 else math.inf
         self._state = NETWORK_CLIENT_STATES.initial
-        # The state of each node. The parts that every request needs have a name here.
+        # The state of each node; what every request reads is kept in fields of its own.
         self._connections: dict[int, BrokerConnection] = {}
         self.nodes = NodeReadiness(config, self._connections)
         self._states = self.nodes.states
@@ -166,11 +166,11 @@ class NetworkClient:
         return self.nodes.can_send_request(node.node_id, now) and not self._updater.is_update_due(now)
 
     def least_loaded_node(self, now: float) -> Node | None:
-        """The node to send a request to that any node can answer, or None; see the module of that name."""
+        """The node for a request that any node can answer, or None; see the module ``least_loaded_node``."""
         return self.nodes.choose_node(self._metadata.cluster.nodes, now).node
 
     def connection_delay(self, node: Node, now: float) -> float:
-        """Seconds until another attempt to connect can be of use; infinite while connected."""
+        """Seconds until another attempt to connect is worthwhile; infinite while connected."""
         return self.nodes.connection_delay(node, now)
 
     def send(self, request: ClientRequest, now: float) -> asyncio.Future[ClientResponse]:
@@ -183,7 +183,7 @@ class NetworkClient:
         return future
 
     def post(self, request: ClientRequest, now: float, future: asyncio.Future[ClientResponse] | None = None) -> None:
-        """As ``send``, for a request whose callback is all that is told: no future is made."""
+        """As ``send``, but without a future: only the request's callback, or ``future`` if given, gets the response."""
         if self._state is not ACTIVE:
             self._pipeline.abort_send(request, future, DisconnectedError("the network client is closed"))
             return
@@ -203,19 +203,19 @@ class NetworkClient:
         timeout: float | None = None,
         **options: Any,
     ) -> Any:
-        """Send a request to ``node``, or to the least loaded one, connecting as needed, and return the answer's body.
+        """Send a request to ``node``, or to the least loaded one, connecting as needed; return the response's body.
 
-        ``timeout`` bounds the whole, in seconds, default request_timeout_ms; over it, raises KafkaTimeoutError with
-        the cause. A lost connection is raised as DisconnectedError: whether to ask again is the caller's choice.
-        ``options`` are those of ClientRequest, but that its ``timeout`` is request_timeout_ms. Cancelled or out of
-        time, the request stays in flight and its answer is dropped.
+        ``timeout`` bounds the whole call, in seconds, default request_timeout_ms; KafkaTimeoutError with the cause is
+        raised when it expires. A lost connection raises DisconnectedError; retrying is up to the caller. ``options``
+        are those of ClientRequest, whose own ``timeout`` is request_timeout_ms here. If the call is cancelled or times
+        out, the request stays in flight and its response is dropped.
         """
         timeout = self._request_timeout if timeout is None else timeout
         describe_failure = self._metadata.describe_failure
         return await send_and_receive(self, api_key, build, node, timeout, self._loop.time, describe_failure, options)
 
     async def wait_for_change(self) -> None:
-        """Return after the next thing that a sender may wait for (see ``wakeup``)."""
+        """Return after the next event that a sender may wait for (those that call ``wakeup``)."""
         await self._changed.wait()
 
     def initiate_connect(self, node: Node, now: float) -> None:
@@ -228,19 +228,21 @@ class NetworkClient:
     def send_internal_metadata_request(
         self, node: Node, request: MetadataRequestAndVersion, timeout: float, now: float
     ) -> KafkaError | None:
-        """Write a metadata request of our own; its answer goes to the updater. Returns why it cannot be sent, if so."""
+        """Write a metadata request of our own; the response goes to the updater. Returns the error if it cannot be
+        sent.
+        """
         internal = ClientRequest(
             node.node_id, ApiKey.METADATA, encode=request.encode, decode=self._metadata.read_answer
         )
         if not self._in_flight.is_empty(node.node_id):
-            # A broker works on one request of a connection at a time: this one may have to wait for a slow Produce.
+            # A broker handles one request of a connection at a time, so this one may wait behind a slow Produce.
             timeout = self._request_timeout
         try:
             version = self._pipeline.usable_version(internal)
             self._pipeline.write(self._connections[node.node_id], internal, version, now, timeout, None, True)
         except (UnsupportedVersionError, SerializationError) as error:
             return error
-        self._notify()  # the update is not due any more: requests that waited for it may go
+        self._notify()  # the update is no longer due: requests that waited for it may go
         return None
 
     def disconnect(self, node_id: int, now: float, reason: str) -> None:
@@ -250,13 +252,13 @@ class NetworkClient:
         self._pipeline.complete_responses()
 
     def forget_connections(self, now: float) -> None:
-        """Close all connections and attempts, without back-off: the cluster behind them is not ours any more."""
+        """Close all connections and attempts, without back-off: they lead to a cluster that is no longer ours."""
         for node_id in self._sockets.node_ids():
             self.disconnect(node_id, now, "starting again from the bootstrap addresses")
             self._states.remove(node_id)
 
     def update_credentials(self, mechanism: SaslMechanism) -> None:
-        """Authenticate with ``mechanism`` from now on: new connections at once, the others when their session ends.
+        """Authenticate with ``mechanism`` from now on: new connections at once, the others when they re-authenticate.
 
         Brokers that refused the old credentials are tried again at once.
         """
@@ -308,7 +310,7 @@ class NetworkClient:
         connection.last_received = now
         try:
             for frame in frames:
-                # It is not current any more when an earlier frame had it closed.
+                # An earlier frame may have caused it to be closed.
                 if self._connections.get(connection.node_id) is connection:
                     self._handle_completed_receive(connection, frame, now)
         except ProtocolError as error:
@@ -338,14 +340,14 @@ class NetworkClient:
             self._pipeline.complete_responses()
 
     def _explained_loss(self, connection: BrokerConnection, error: BaseException | None) -> KafkaError:
-        """What the end of a connection is to whoever waits for it."""
+        """The error that a lost connection means for its requests and for operators."""
         state = self._states.get(connection.node_id)
         if (
             state is not None
             and isinstance(error, ssl.SSLError)
             and self.nodes.is_preparing_connection(connection.node_id)
         ):
-            # In TLS 1.3 a broker looks at our certificate after our side of the handshake is done.
+            # In TLS 1.3 a broker checks our certificate after our side of the handshake is done.
             explained = explain_failure(error, state.host, state.port)
             if isinstance(explained, AuthenticationFailedError):
                 return explained
@@ -363,7 +365,7 @@ class NetworkClient:
             self._handle_ready(connection, now)
 
     def _on_setup_failed(self, connection: BrokerConnection, error: KafkaError) -> None:
-        # In the next turn: uvloop never tells of the end of a connection that is aborted while it is made.
+        # In the next turn: uvloop never calls connection_lost for a transport that is aborted in connection_made.
         self._loop.call_soon(self._give_up_connection, connection, error)
 
     def _give_up_connection(self, connection: BrokerConnection, error: KafkaError) -> None:
@@ -412,7 +414,7 @@ class NetworkClient:
     # internals: the steps of poll()
 
     def _handle_completed_receive(self, connection: BrokerConnection, frame: bytes, now: float) -> None:
-        """Step 4: a response belongs to the oldest request in flight; raises ProtocolError when it does not."""
+        """Step 4: match a response to the oldest request in flight; raises ProtocolError if it does not match."""
         node_id = connection.node_id
         entry = self._in_flight.oldest(node_id)
         correlation_id = decode_correlation_id(frame)
@@ -423,7 +425,7 @@ class NetworkClient:
             self._in_flight.complete_next(node_id)
             self._pipeline.decode_elsewhere(entry, frame, partial(self._on_metadata_decoded, connection))
             return
-        # Decoded before it is taken out: should the decoder fail, the request is still there to be completed.
+        # Decoded before the request is taken out: if the decoder fails, the request is still there to be completed.
         body = self._pipeline.decode(entry, frame)
         self._in_flight.complete_next(node_id)
         self._maybe_throttle(entry, body, now)
@@ -437,7 +439,7 @@ class NetworkClient:
     def _handle_disconnection(self, node_id: int, now: float, error: KafkaError, is_idle: bool = False) -> None:
         """Step 5: forget the connection or attempt; its requests in flight complete, in order, as disconnected.
 
-        The metadata updater is told, since our view may be stale; but not of a connection closed as idle.
+        The metadata updater is told, since our view may be stale, unless the connection was closed as idle.
         """
         was_ready = not self.nodes.is_preparing_connection(node_id)
         connection = self._sockets.drop(node_id)
@@ -489,7 +491,7 @@ class NetworkClient:
         self._updater.handle_completed_response(body, now)
         nodes = (*self._metadata.cluster.nodes, *self._metadata.bootstrap_nodes)
         for node in self._states.retain(nodes):
-            # It has another address: forget the old one, unless something is still under way there.
+            # Its address has changed: drop the old connection, unless requests are in flight on it.
             if self._in_flight.is_empty(node.node_id):
                 self.disconnect(node.node_id, now, f"it is at {format_address(node.host, node.port)} now")
                 self._states.remove(node.node_id)
@@ -541,7 +543,7 @@ class NetworkClient:
     # internals: waiting and waking
 
     def _notify(self) -> None:
-        """Something changed that somebody may wait for."""
+        """Wake the sender and the waiters of ``wait_for_change``."""
         if self._updater.is_waiting_for_node:
             self._metadata_at = -math.inf
             self._timer.arm(self._loop.time())

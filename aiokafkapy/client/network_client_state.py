@@ -1,4 +1,4 @@
-"""Where a network client stands, and where it may go from there."""
+"""The life cycle of a network client, as a state table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["ACTIVE", "NETWORK_CLIENT_STATES", "NetworkClientState"]
 
 
 class NetworkClientState(Enum):
-    """Where the client stands."""
+    """The states of a network client."""
 
     ACTIVE = "active"
     CLOSING = "closing"
@@ -21,7 +21,7 @@ class NetworkClientState(Enum):
 _S = NetworkClientState
 
 ACTIVE: Final = _S.ACTIVE
-"""Looked up once: reading a member off its class costs more than the rest of the question whether it is."""
+"""Looked up once: reading the member off its class costs more than the rest of ``is_active``."""
 
 NETWORK_CLIENT_STATES: Final = StateTable(
     "network client", _S.ACTIVE, {_S.ACTIVE: {_S.CLOSING}, _S.CLOSING: {_S.CLOSED}, _S.CLOSED: set()}

@@ -1,10 +1,10 @@
-"""Sends one request and waits for its answer, or tries again: for callers who do not keep a pipeline of requests busy.
+"""Sends one request and awaits its response, with retries: for callers that do not pipeline requests.
 
-Knows of the client only what ``SendingClient`` says. Kafka's counterpart is ``NetworkClientUtils`` (``awaitReady``,
+Knows of the client only what ``SendingClient`` declares. Kafka's counterpart is ``NetworkClientUtils`` (``awaitReady``,
 ``sendAndReceive``).
 
-Rule: the whole takes no longer than the time-out, connecting included; being cancelled or late leaves the request in
-flight, where its answer is dropped, and never closes a connection that others use.
+Rule: a call takes no longer than its time-out, connecting included. Cancellation and time-out leave the request in
+flight, where its response is dropped, and never close a connection that others use.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ T = TypeVar("T")
 
 
 class SendingClient(Protocol):
-    """The network client, as far as it is needed here."""
+    """The part of the network client that is needed here."""
 
     @property
     def is_active(self) -> bool:
-        """False once it is closed."""
+        """False once the client is closed."""
 
     def ready(self, node: Node, now: float) -> bool:
         """True when a request may be sent to the node; else begins to connect."""
@@ -46,7 +46,9 @@ class SendingClient(Protocol):
 
 
 async def await_ready(client: SendingClient, node: Node | None, clock: Callable[[], float]) -> Node:
-    """Wait until ``node``, or whichever is least loaded, can take a request; raises DisconnectedError when closed."""
+    """Wait until ``node``, or the least loaded one if None, can take a request; raises DisconnectedError if the client
+    is closed.
+    """
     while client.is_active:
         now = clock()
         chosen = node if node is not None else client.least_loaded_node(now)
@@ -87,10 +89,10 @@ async def retry_until(
     describe: Callable[[float, KafkaError | None], str],
     but_not: type[KafkaError] | tuple[()] = (),
 ) -> T:
-    """Return the result of `ask`, called again with back-off after a retriable error, unless that is ``but_not``.
+    """Return the result of ``ask``, called again with back-off after a retriable error, unless that is ``but_not``.
 
-    Raises any other error at once, and KafkaTimeoutError after `timeout` seconds, with what `describe` says of them and
-    of the last error. ``before_next`` is called before each further attempt's back-off.
+    Raises any other error at once, and KafkaTimeoutError after ``timeout`` seconds, with what ``describe`` says of them
+    and of the last error. ``before_next`` is called before each further attempt's back-off.
     """
     last: KafkaError | None = None
     attempts = 0

@@ -1,6 +1,6 @@
-"""What ``proxy_url`` stands for: a proxy of python-socks, or an error that says what to write.
+"""Parses ``proxy_url`` for python-socks; an invalid URL is an error that says what to write.
 
-Owns the schemes that there are. Knows no connection. Java has no counterpart; the option is kafka-python's.
+Owns the supported schemes. Knows no connection. Java has no counterpart; the option is kafka-python's.
 
 Rule: no message shows the password that may be in the URL.
 """
@@ -25,7 +25,7 @@ class ProxyAddress(NamedTuple):
 
 
 def parse_proxy(url: str) -> ProxyAddress:
-    """The proxy at ``url``; raises ConfigurationError, also where python-socks is missing."""
+    """The proxy at ``url``; raises ConfigurationError for an invalid URL, and if python-socks is not installed."""
     try:
         from python_socks import parse_proxy_url
     except ModuleNotFoundError:
@@ -39,7 +39,7 @@ def parse_proxy(url: str) -> ProxyAddress:
     try:
         address = ProxyAddress(*parse_proxy_url(url.replace("socks5h://", "socks5://", 1)))
     except ValueError:
-        address = None  # its words may show the password
+        address = None  # the library's message may contain the password
     if address is None or not address.host or not address.port:
         raise ConfigurationError(f"proxy_url has no host and port: write '{scheme}://host:port'")
     return address

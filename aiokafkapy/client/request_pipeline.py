@@ -1,21 +1,21 @@
-"""From a request to bytes on a connection, and from a completed request to whoever waits for it.
+"""Writes requests to connections, and hands completed requests to their futures and callbacks.
 
-Owns the requests in flight, the API versions of each node, the correlation-id counter, and the queue of responses that
-are on their way out. Knows neither connection states nor metadata: the network client says which connection is ready
-and which answer has come. In Java this is the half of ``NetworkClient`` around ``doSend``, ``handleCompletedSends`` and
-``completeResponses``.
+Owns the requests in flight, the API versions of each node, the correlation-id counter, and the queue of responses to be
+handed out. Knows neither connection states nor metadata: the network client passes in the connection to write to and
+the responses that arrived. In Java this is the half of ``NetworkClient`` around ``doSend``, ``handleCompletedSends``
+and ``completeResponses``.
 
 Rules:
 
-- The version is the highest that both sides speak; none in common completes the request before any I/O (*aborted
-  sends*).
-- Responses leave in the order in which they were completed, also when a callback completes others meanwhile; one bad
-  callback never stops the rest.
-- A request that cannot be encoded fails alone, with a SerializationError: whatever can raise comes before the first
-  change of a state.
-- A connection that was silent for half a minute may be dead without anybody having said so: the first request on it is
-  preceded, in the same write, by an ApiVersions request, which is answered at once or else shows the fault within
-  seconds.
+- The version is the highest that both sides support; if there is none, the request completes with an error before any
+  I/O (*aborted sends*).
+- Responses are handed out in the order in which they were completed, also when a callback completes others; a callback
+  that raises never stops the rest.
+- A request that cannot be encoded fails alone, with a SerializationError: everything that can raise comes before the
+  first change of state.
+- A connection that was idle for half a minute may be dead without either side having noticed. The first request on it
+  is preceded, in the same write, by an ApiVersions request as a probe: brokers answer that at once, so a dead
+  connection is detected within seconds.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from .transport.deadline_timer import DeadlineTimer
 __all__ = ["LARGE_ANSWER", "RequestPipeline", "api_name"]
 
 LARGE_ANSWER: Final = 16_384
-"""Bytes; to decode more would hold the loop for too long: 600 kB, 10,000 new topics, takes 100 ms."""
+"""Bytes; larger responses would block the loop for too long: decoding 600 kB, 10,000 new topics, takes 100 ms."""
 
 _MAX_CORRELATION_ID: Final = 2**31 - 1
 _PROBE_AFTER_SILENCE: Final = 30.0
@@ -55,7 +55,7 @@ _API_KEYS: Final = frozenset(ApiKey)
 
 
 class RequestPipeline:
-    """Writes requests and gives responses out. ``on_completed`` is called after responses were given out."""
+    """Writes requests and hands out responses. ``on_completed`` is called after responses were handed out."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class RequestPipeline:
         self._is_completing = False
 
     def usable_version(self, request: ClientRequest) -> int:
-        """The version to speak; raises UnsupportedVersionError when there is none."""
+        """The version to use; raises UnsupportedVersionError if there is none."""
         versions = self._api_versions.get(request.node_id)
         if versions is None:
             raise UnsupportedVersionError(f"the API versions of node {request.node_id} are not known")
@@ -98,9 +98,9 @@ class RequestPipeline:
         future: asyncio.Future[ClientResponse] | None = None,
         is_internal: bool = False,
     ) -> None:
-        """Make the request's bytes, note it as in flight, write it. ``is_internal``: it is one of our own.
+        """Encode the request, add it to those in flight, write it. ``is_internal``: it is one of the client's own.
 
-        Raises SerializationError when the bytes cannot be made; nothing was noted or written then.
+        Raises SerializationError if it cannot be encoded; no state has changed then.
         """
         deadline = now + (self._request_timeout if timeout is None else timeout)
         self._correlation_id = correlation_id = (self._correlation_id + 1) & _MAX_CORRELATION_ID
@@ -114,7 +114,7 @@ class RequestPipeline:
         if connection.is_writable:
             self.handle_completed_send(request.node_id, now)
             if not request.expects_response:
-                # Not at once: whoever sends has not seen the future yet.
+                # Not at once: the caller does not have the future yet.
                 self._loop.call_soon(self.complete_responses)
         self._timer.arm(deadline)
 
@@ -128,7 +128,7 @@ class RequestPipeline:
         self._loop.call_soon(self.complete_responses)
 
     def decode(self, entry: InFlightRequest, frame: bytes) -> Any:
-        """The body of an answer; raises MalformedFrameError."""
+        """The body of a response; raises MalformedFrameError."""
         request = entry.request
         if request.decode is not None:
             return request.decode(entry.version, frame)
@@ -139,7 +139,9 @@ class RequestPipeline:
     def decode_elsewhere(
         self, entry: InFlightRequest, frame: bytes, then: Callable[[InFlightRequest, Any], None]
     ) -> None:
-        """As `decode`, in a worker thread, so that the loop goes on; ``then`` gets the body, or a ProtocolError."""
+        """As ``decode``, in a worker thread, so that the loop is not blocked; ``then`` gets the body or a
+        ProtocolError.
+        """
 
         def tell(decoding: asyncio.Future[Any]) -> None:
             if decoding.cancelled():
@@ -152,27 +154,27 @@ class RequestPipeline:
         self._loop.run_in_executor(None, _decode, self, entry, frame).add_done_callback(tell)
 
     def handle_completed_send(self, node_id: int, now: float) -> None:
-        """Step 3: all that was written has left; a request that expects no response is complete with it."""
+        """Step 3: everything is written; a request that expects no response is now complete."""
         newest = self._in_flight.mark_written(node_id)
         if newest is not None and not newest.request.expects_response:
             self._in_flight.complete_last_sent(node_id)
             self.complete(newest, None, now)
 
     def complete(self, entry: InFlightRequest, body: Any, now: float) -> None:
-        """The request is answered, or needs no answer; its response goes out with ``complete_responses``."""
+        """Complete a request that was answered or expects no response, for ``complete_responses`` to hand out."""
         self._completed.append((entry, entry.completed(body, now)))
 
     def disconnect(self, entry: InFlightRequest, error: KafkaError, address: str, now: float) -> None:
-        """The request's connection went; its response goes out with ``complete_responses``."""
+        """Complete a request whose connection was lost, for ``complete_responses`` to hand out."""
         if entry.deadline <= now and isinstance(error, KafkaTimeoutError):
             self._completed.append((entry, entry.timed_out(now, address)))
         else:
             self._completed.append((entry, entry.disconnected(now, error)))
 
     def complete_responses(self) -> None:
-        """Step 10: give responses to whoever waits, in order."""
+        """Step 10: hand responses to their callbacks and futures, in order."""
         if self._is_completing or not self._completed:
-            return  # the call in progress gives these out as well, so that the order stays
+            return  # the call in progress hands these out as well, which keeps the order
         self._is_completing = True
         while self._completed:
             entry, response = self._completed.popleft()
@@ -204,9 +206,7 @@ class RequestPipeline:
         return ()
 
     def _add_probe(self, connection: BrokerConnection, now: float) -> Sequence[Buffer]:
-        """The bytes of an ApiVersions request, which is in flight from now on; none for a broker that has no such
-        API.
-        """
+        """The bytes of an ApiVersions request, which is now in flight; empty for a broker without that API."""
         versions = self._api_versions.get(connection.node_id)
         if versions is None or not versions.supports(ApiKey.API_VERSIONS):
             return ()
@@ -221,7 +221,7 @@ class RequestPipeline:
 
 
 def api_name(api_key: int) -> str:
-    """An API's name for people; the number of one that we do not know."""
+    """An API's name for messages; the number of an unknown one."""
     return ApiKey(api_key).name if api_key in _API_KEYS else str(api_key)
 
 

@@ -1,14 +1,15 @@
-"""The API versions that a broker has, and which of them to use with it.
+"""The API versions that a broker supports, and which of them to use with it.
 
 Owns the ranges of one broker (``NodeApiVersions``) and of all connected ones (``ApiVersions``). Sends nothing: the
 network client asks the broker. Kafka's counterparts have the same names.
 
-Rules: the version used is the highest that both sides have, within what the request allows; none in common is an
-UnsupportedVersionError, found before any I/O. Where a broker offers something it cannot serve, the offer is cut here:
+Rules: the version used is the highest that both sides support, within the request's own limits; if there is none,
+UnsupportedVersionError is raised before any I/O. Exceptions to what a broker advertises:
 
-- Produce 13 and Fetch 13 name topics by id. Azure Event Hubs offers Produce 13 with a Metadata before version 10,
-  which has no ids: then 12 is spoken.
-- A throttle time is a wait for the client only from the versions on in which brokers answer first (KIP-219).
+- Produce 13 and Fetch 13 name topics by id. Azure Event Hubs advertises Produce 13, but no Metadata version with topic
+  ids (10 or later): then Produce is limited to 12.
+- The client has to wait for a response's throttle time only in the versions in which brokers respond before they
+  throttle (KIP-219).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ __all__ = [
     "throttle_seconds",
 ]
 
-# What brokers show in their metrics for us; the pattern of KIP-511 allows letters, digits, dots and dashes.
+# Our name in the brokers' metrics; KIP-511 allows letters, digits, dots and dashes.
 _SOFTWARE_NAME: Final = "aiokafkapy"
 
 _FIRST_METADATA_WITH_TOPIC_IDS: Final = 10
@@ -69,7 +70,7 @@ _FIRST_THROTTLED_BY_CLIENT: Final[Mapping[int, int]] = {
 
 
 class OfferedVersions(Protocol):
-    """One API's range in an answer."""
+    """One API's range in an ApiVersions response."""
 
     @property
     def api_key(self) -> int:
@@ -77,27 +78,27 @@ class OfferedVersions(Protocol):
 
     @property
     def min_version(self) -> int:
-        """The lowest version that the broker has."""
+        """The lowest version that the broker supports."""
 
     @property
     def max_version(self) -> int:
-        """The highest version that the broker has."""
+        """The highest version that the broker supports."""
 
 
 class ApiVersionsAnswer(Protocol):
-    """kio's ApiVersions response, as all versions have it; later ones have features too."""
+    """What all versions of kio's ApiVersions response have in common; later ones have features too."""
 
     @property
     def error_code(self) -> int:
-        """0, or why there is no answer."""
+        """0, or why the broker refused the request."""
 
     @property
     def api_keys(self) -> Sequence[OfferedVersions]:
-        """The APIs that the broker has."""
+        """The APIs that the broker supports."""
 
 
 class NodeApiVersions:
-    """The ranges that one broker has, and the versions to use with it; immutable but for a cache of answers."""
+    """The version ranges of one broker, and the versions to use with it; immutable except for a cache."""
 
     __slots__ = ("_usable", "finalized_features", "ranges", "supported_features")
 
@@ -129,14 +130,14 @@ class NodeApiVersions:
 
     @classmethod
     def assumed(cls) -> NodeApiVersions:
-        """The versions of a broker that is not asked: all of ours."""
+        """The versions assumed of a broker that is not asked: all of ours."""
         return cls({api_key: client_versions(api_key) for api_key in ApiKey})
 
     def latest_usable_version(
         self, api_key: int, min_version: int | None = None, max_version: int | None = None
     ) -> int:
-        """The highest version both sides have, between the given ones; raises UnsupportedVersionError when there is
-        none.
+        """The highest version that both sides support, between the given ones; raises UnsupportedVersionError if there
+        is none.
         """
         key = (api_key, min_version, max_version)
         version = self._usable.get(key)
@@ -145,7 +146,7 @@ class NodeApiVersions:
         return version
 
     def supports(self, api_key: int, version: int | None = None) -> bool:
-        """True when the broker has the API, in this version if one is given."""
+        """True when the broker supports the API, in this version if one is given."""
         offered = self.ranges.get(api_key)
         return offered is not None and (version is None or offered[0] <= version <= offered[1])
 
@@ -179,7 +180,7 @@ class ApiVersions:
         self._nodes: dict[int, NodeApiVersions] = {}
 
     def update(self, node_id: int, versions: NodeApiVersions) -> None:
-        """Note the versions of a node."""
+        """Record the versions of a node."""
         self._nodes[node_id] = versions
 
     def remove(self, node_id: int) -> None:
@@ -200,8 +201,8 @@ def build_api_versions_request(version: int) -> Message:
 
 
 def decode_api_versions_response(version: int, frame: bytes) -> ApiVersionsAnswer:
-    """Read an answer. One that refuses the request's version should have version 0 (KIP-511), but not all have: of such
-    a one the error is read alone.
+    """Decode a response. A refusal of the request's version should come in version 0 (KIP-511); of one that does not,
+    only the error code is read.
     """
     error_code = int.from_bytes(frame[4:6], "big", signed=True)
     is_refusal = error_code == UnsupportedVersionError.code
@@ -211,13 +212,13 @@ def decode_api_versions_response(version: int, frame: bytes) -> ApiVersionsAnswe
     except MalformedFrameError:
         if not is_refusal:
             raise
-        # librdkafka's mock cluster and Azure Event Hubs each have a form of their own.
+        # librdkafka's mock cluster and Azure Event Hubs each send a refusal in a format of their own.
         answer = build_response(ApiKey.API_VERSIONS, 0, error_code=error_code)
     return answer
 
 
 def fallback_version(response: ApiVersionsAnswer) -> int:
-    """The version to ask with after a broker refused ours: its highest when it says so, else 0."""
+    """The version to retry with after a broker refused ours: its highest if the response has it, else 0."""
     for entry in response.api_keys:
         if entry.api_key == ApiKey.API_VERSIONS:
             return max(0, min(int(entry.max_version), client_versions(ApiKey.API_VERSIONS)[1]))
@@ -233,7 +234,7 @@ def _software_version() -> str:
 
 
 def throttle_seconds(api_key: int, version: int, body: Any) -> float:
-    """How long the client is to send nothing to the node after this response; 0 when the broker has waited already."""
+    """Seconds for which nothing may be sent to the node after this response; 0 if the broker has already waited."""
     milliseconds: float = getattr(body, "throttle_time_ms", 0)
     if not milliseconds:
         throttle_time = getattr(body, "throttle_time", None)

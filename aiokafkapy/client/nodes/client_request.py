@@ -1,9 +1,9 @@
-"""What is handed to the network client, and what comes back.
+"""Requests to the network client, and its responses.
 
 Plain data, used by everything above the client. Kafka's counterparts are ``ClientRequest`` and ``ClientResponse``.
 
-Rules: a request says how to make its bytes once the version is known, never which version; a response says exactly one
-of: a body, a disconnection (perhaps by time-out), an error found before any I/O.
+Rules: a request knows how to make its bytes once the version is known, but does not choose the version; a response is
+exactly one of: a body, a disconnection (perhaps by time-out), an error found before any I/O.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class ClientRequest:
     """One request to one node.
 
     ``build(version)`` makes the body. ``encode(version, correlation_id, client_id)`` makes the whole frame instead, as
-    a list of buffers that are written without being copied or changed before the answer; ``decode(version, frame)``
-    reads the answer's frame (without its size, with its header) instead of kio's reader. ``timeout`` is in seconds,
-    from the write to the answer; None takes request_timeout_ms. Without ``expects_response`` the request is complete
-    when its bytes have left the process's buffers. ``callback`` is called with the response, on the loop, in the order
-    of the node's answers, before the future's own callbacks; one that raises is logged and harms nothing else.
+    a list of buffers, which are not copied and must not change before the response; ``decode(version, frame)`` reads
+    the response's frame (without its size, with its header) instead of kio's reader. ``timeout`` is in seconds, from
+    the write to the response; None takes request_timeout_ms. Without ``expects_response`` the request is complete when
+    its bytes have left the process's buffers. ``callback`` is called with the response, on the loop, in the order of
+    the node's responses and before the future's own callbacks; an exception in it is logged and has no other effect.
     """
 
     __slots__ = (
@@ -73,12 +73,12 @@ class ClientRequest:
 
 
 class ClientResponse:
-    """What became of a request.
+    """The outcome of a request.
 
-    ``body`` is the decoded answer, None for a request that expects none. ``disconnected``: the connection went before
-    the answer, so the broker may or may not have done what was asked; ``timed_out`` says that a time-out was the
-    reason. ``error`` says what happened, also for a request that was never written (``was_sent`` is False then).
-    ``latency`` is the seconds from the write to now.
+    ``body`` is the decoded response, None for a request that expects none. ``disconnected``: the connection was lost
+    before the response, so the broker may or may not have acted on the request; ``timed_out``: a time-out was the
+    reason. ``error`` is the cause, also for a request that was never written (``was_sent`` is then False). ``latency``
+    is the seconds from the write to the outcome.
     """
 
     __slots__ = ("body", "disconnected", "error", "latency", "request", "timed_out", "version", "was_sent")
@@ -105,7 +105,7 @@ class ClientResponse:
         self.was_sent = was_sent
 
     def body_or_raise(self) -> Any:
-        """The body; raises the error when there is one."""
+        """The body; raises the error if there is one."""
         if self.error is not None:
             raise self.error.fresh()
         if self.disconnected:
@@ -117,7 +117,7 @@ class ClientResponse:
         return f"<ClientResponse {self.request!r} v{self.version}: {outcome}>"
 
 
-# What is made for every Produce request, without the way of keywords through a constructor.
+# Made for every Produce request: these functions avoid the cost of a constructor with keywords.
 
 
 def ready_made(
@@ -130,7 +130,7 @@ def ready_made(
     decode: Callable[[int, bytes], Any],
     callback: Callable[[ClientResponse], None],
 ) -> ClientRequest:
-    """A ``ClientRequest`` that makes its own bytes and reads its own answer."""
+    """A ``ClientRequest`` with its own ``encode`` and ``decode``."""
     request = ClientRequest.__new__(ClientRequest)
     request.node_id = node_id
     request.api_key = api_key
@@ -146,7 +146,7 @@ def ready_made(
 
 
 def answered(request: ClientRequest, version: int, body: Any, latency: float) -> ClientResponse:
-    """The ``ClientResponse`` of a request that got its answer, or needs none."""
+    """The ``ClientResponse`` of a request that was answered, or that expects no response."""
     response = ClientResponse.__new__(ClientResponse)
     response.request = request
     response.version = version

@@ -1,16 +1,16 @@
 """The state of the connection to each node, and when the next attempt may be made.
 
-Owns the state machine, the back-off between attempts, set-up time-outs, throttling, and the walk over a host's
-addresses. Opens nothing and reads no clock: ``NetworkClient`` acts on a state. Kafka's counterparts are
+Owns the state machine, the back-off between attempts, set-up time-outs, throttling, and which of a host's addresses is
+next. Opens nothing and reads no clock: ``NetworkClient`` does the I/O. Kafka's counterparts are
 ``ClusterConnectionStates`` and its ``NodeConnectionState``.
 
 Rules:
 
 - A state changes only through ``CONNECTION_STATES.transition``.
-- The back-off grows with each attempt or connection that ends before READY and starts again from READY; the set-up
-  time-out grows only with attempts that ended while connecting.
-- All addresses of a host are tried in turn; the name is resolved again when they are used up, and after an established
-  connection was lost (KIP-302, KIP-602).
+- The back-off grows with each attempt or connection that ends before READY, and READY resets it; the set-up time-out
+  grows only with attempts that ended while connecting.
+- All addresses of a host are tried in turn; the name is resolved again when all have been tried, and after an
+  established connection was lost (KIP-302, KIP-602).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Address = tuple[int, tuple[str, int] | tuple[str, int, int, int]]
 
 
 class ConnectionState(Enum):
-    """Where a connection stands."""
+    """The states of a connection."""
 
     DISCONNECTED = "disconnected"
     CONNECTING = "connecting"
@@ -51,7 +51,7 @@ class ConnectionState(Enum):
 _S = ConnectionState
 _PREPARING: Final = (_S.CONNECTING, _S.CHECKING_API_VERSIONS, _S.AUTHENTICATING)
 _READY: Final = _S.READY
-"""Looked up once: reading a member off its class costs more than all else that is asked before a request."""
+"""Looked up once: reading the member off its class costs more than every other check before a request."""
 
 CONNECTION_STATES = StateTable(
     "connection",
@@ -61,7 +61,7 @@ CONNECTION_STATES = StateTable(
         _S.CONNECTING: {_S.CHECKING_API_VERSIONS, _S.READY, _S.DISCONNECTED, _S.AUTHENTICATION_FAILED},
         _S.CHECKING_API_VERSIONS: {_S.AUTHENTICATING, _S.READY, _S.DISCONNECTED, _S.AUTHENTICATION_FAILED},
         _S.AUTHENTICATING: {_S.READY, _S.DISCONNECTED, _S.AUTHENTICATION_FAILED},
-        # AUTHENTICATING: a session is renewed before its end (KIP-368).
+        # AUTHENTICATING: re-authentication before the session expires (KIP-368).
         _S.READY: {_S.AUTHENTICATING, _S.DISCONNECTED, _S.AUTHENTICATION_FAILED},
         _S.AUTHENTICATION_FAILED: {_S.CONNECTING, _S.DISCONNECTED},
     },
@@ -69,7 +69,7 @@ CONNECTION_STATES = StateTable(
 
 
 class ClusterConnectionStates:
-    """One ``NodeConnectionState`` per node that was ever connected to. All times are loop time, all delays seconds."""
+    """One ``NodeConnectionState`` per node that was ever connected to. Times are loop time, delays are seconds."""
 
     __slots__ = ("_connecting", "_reconnect_backoff", "_setup_timeout", "_states")
 
@@ -96,7 +96,7 @@ class ClusterConnectionStates:
         return state is not None and state.is_disconnected and now < state.retry_at
 
     def connection_delay(self, node_id: int, now: float) -> float:
-        """Seconds until another attempt can be of use; infinite while connected, since only events matter then."""
+        """Seconds until another attempt is worthwhile; infinite while connected, since only events matter then."""
         state = self._states.get(node_id)
         if state is None:
             return 0.0
@@ -112,7 +112,7 @@ class ClusterConnectionStates:
         return state is not None and state.state is _S.CONNECTING
 
     def is_preparing_connection(self, node_id: int) -> bool:
-        """True while the connection is on its way to READY."""
+        """True while the connection is being set up, up to READY."""
         state = self._states.get(node_id)
         return state is not None and state.state in _PREPARING
 
@@ -139,7 +139,7 @@ class ClusterConnectionStates:
         return state.retry_at if state.is_disconnected else state.throttled_until
 
     def setup_timeout(self, node_id: int) -> float:
-        """Seconds that the node's connection may take to be set up; infinite when none was attempted."""
+        """The node's connection set-up time-out in seconds; infinite if none was attempted."""
         state = self._states.get(node_id)
         return math.inf if state is None else state.setup_timeout
 
@@ -149,7 +149,7 @@ class ClusterConnectionStates:
         return "" if state is None else format_address(state.host, state.port)
 
     def peer_name(self, node_id: int) -> str:
-        """The name that the node has to prove; empty when it was never connected to."""
+        """The host name that the node must prove, by certificate or Kerberos; empty if it was never connected to."""
         state = self._states.get(node_id)
         return "" if state is None else state.peer_name
 
@@ -165,21 +165,21 @@ class ClusterConnectionStates:
 
     @property
     def any_connecting(self) -> bool:
-        """True when some node's socket is being set up."""
+        """True when any node's socket is being set up."""
         return bool(self._connecting)
 
     def nodes_with_connection_setup_timeout(self, now: float) -> list[int]:
-        """Ids of the nodes whose set-up has taken longer than it may."""
+        """Ids of the nodes whose connection set-up has timed out."""
         return [node_id for node_id in self._connecting if now >= self._states[node_id].setup_deadline]
 
     def next_setup_deadline(self) -> float:
-        """The earliest set-up time-out; infinite when nothing is being set up."""
+        """The earliest deadline of a connection set-up; infinite when there is none."""
         return min((self._states[node_id].setup_deadline for node_id in self._connecting), default=math.inf)
 
     # events
 
     def connecting(self, node: Node, now: float) -> NodeConnectionState:
-        """An attempt begins; returns the state, whose ``setup_deadline`` and addresses the attempt uses."""
+        """Begin an attempt; returns the state, whose ``setup_deadline`` and addresses the attempt uses."""
         state = self._states.get(node.node_id)
         if state is None or (state.host, state.port) != (node.host, node.port):
             # Failures at the old address say nothing about the new one.
@@ -193,19 +193,19 @@ class ClusterConnectionStates:
         return state
 
     def checking_api_versions(self, node_id: int) -> None:
-        """The socket is connected; the broker is being asked for its API versions."""
+        """The socket is connected; the API versions are being requested."""
         state = self._states[node_id]
         state.state = CONNECTION_STATES.transition(state.state, _S.CHECKING_API_VERSIONS)
         self._connecting.discard(node_id)
 
     def authenticating(self, node_id: int) -> None:
-        """SASL goes on, for the first time or, on a connection that was READY, again: no requests meanwhile."""
+        """SASL has begun, for the first time or, on a READY connection, again: no requests until it is done."""
         state = self._states[node_id]
         state.state = CONNECTION_STATES.transition(state.state, _S.AUTHENTICATING)
         self._connecting.discard(node_id)
 
     def ready(self, node_id: int) -> None:
-        """Requests may go; earlier failures are forgotten."""
+        """Requests may be sent; earlier failures are forgotten."""
         state = self._states[node_id]
         state.state = CONNECTION_STATES.transition(state.state, _S.READY)
         state.failed_attempts = state.failed_setups = 0
@@ -231,7 +231,7 @@ class ClusterConnectionStates:
         self._connecting.discard(node_id)
 
     def authentication_failed(self, node_id: int, now: float, error: AuthenticationFailedError) -> None:
-        """The broker refused us, or we it: the back-off begins, as after a lost connection."""
+        """Either side refused the other: the back-off begins, as after a lost connection."""
         state = self._states.get(node_id)
         if state is None or state.is_disconnected:
             return
@@ -242,14 +242,14 @@ class ClusterConnectionStates:
         self._connecting.discard(node_id)
 
     def forgive(self) -> None:
-        """There are new credentials: nodes that refused the old ones may be tried at once."""
+        """After a change of credentials: nodes that refused the old ones may be tried at once."""
         for state in self._states.values():
             if state.state is _S.AUTHENTICATION_FAILED:
                 state.retry_at = state.last_attempt
                 state.failed_attempts = 0
 
     def throttle(self, node_id: int, until: float) -> None:
-        """Send nothing to the node before ``until``; an earlier, longer throttle stays."""
+        """Send nothing to the node before ``until``; an existing, longer throttle stays."""
         state = self._states.get(node_id)
         if state is not None and state.throttled_until < until:
             state.throttled_until = until
@@ -260,7 +260,7 @@ class ClusterConnectionStates:
         self._connecting.discard(node_id)
 
     def retain(self, nodes: Iterable[Node]) -> list[Node]:
-        """Forget the nodes that are neither named nor connected; returns those whose address is not the one we know."""
+        """Forget the nodes that are neither given nor connected; returns those whose address has changed."""
         wanted = {node.node_id: node for node in nodes}
         for node_id in [n for n, state in self._states.items() if n not in wanted and state.is_disconnected]:
             self.remove(node_id)
@@ -308,7 +308,7 @@ class NodeConnectionState:
     def __init__(self, host: str, port: int) -> None:
         self.host = host
         self.port = port
-        self.peer_name = host  # what the broker has to prove; a canonical name may take the place of the one given
+        self.peer_name = host  # what the broker must prove; canonicalization may replace it
         self.state = CONNECTION_STATES.initial
         # Attempts.
         self.last_attempt = -math.inf
@@ -321,8 +321,8 @@ class NodeConnectionState:
         # Addresses of the host, and how many of them were tried.
         self.addresses: tuple[Address, ...] = ()
         self._address_index = 0
-        # The last connection ended before the first answer: there may be another kind of listener. That is looked at
-        # once, and not where requests were answered before.
+        # The last connection ended before the first response: the listener may speak another protocol. That is probed
+        # once, and never where requests were answered before.
         self.was_closed_unanswered = False
         self.is_listener_known = False
         # Refusals.
@@ -340,7 +340,7 @@ class NodeConnectionState:
         return self._address_index >= len(self.addresses)
 
     def set_addresses(self, addresses: Iterable[Address]) -> None:
-        """Begin a new round over these addresses."""
+        """Start a new round over these addresses."""
         self.addresses = tuple(addresses)
         self._address_index = 0
 

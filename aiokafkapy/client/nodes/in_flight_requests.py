@@ -1,10 +1,10 @@
-"""The requests that were written to a node, or are being written, and have no answer yet.
+"""The requests of each node that are being written or await their response.
 
 Owns one deque per node. Knows no socket and reads no clock. Kafka's counterpart is ``InFlightRequests``.
 
-Rules: the newest request is at the head (left), the oldest at the tail; answers come in the order of the requests, so
-an answer belongs to the tail; one request at a time is being written on a connection, several can be waiting for their
-answers; each request taken out is completed exactly once, in the deque's order.
+Rules: the newest request is at the head (left), the oldest at the tail; responses come in the order of the requests, so
+a response belongs to the tail; on a connection one request at a time is being written, several may await their
+response; each request taken out is completed exactly once, in the deque's order.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ __all__ = ["InFlightRequest", "InFlightRequests", "ResponseFuture"]
 
 
 class ResponseFuture(Protocol):
-    """The awaitable of a request: an ``asyncio.Future``, which is only carried here."""
+    """The awaitable of a request: an ``asyncio.Future``, which is stored here but not used."""
 
     def done(self) -> bool:
         """True when it is resolved or cancelled."""
 
     def set_result(self, result: ClientResponse, /) -> None:
-        """Give the response."""
+        """Resolve it with the response."""
 
 
 class InFlightRequests:
@@ -52,7 +52,7 @@ class InFlightRequests:
         return requests.pop() if requests else None
 
     def oldest(self, node_id: int) -> InFlightRequest | None:
-        """The oldest request of the node, to which the next answer belongs."""
+        """The oldest request of the node, to which the next response belongs."""
         requests = self._requests.get(node_id)
         return requests[-1] if requests else None
 
@@ -62,12 +62,12 @@ class InFlightRequests:
         return requests[0] if requests else None
 
     def complete_last_sent(self, node_id: int) -> InFlightRequest | None:
-        """Take the newest request of the node out: one that expects no answer and has been written (acks=0)."""
+        """Take the newest request of the node out: one that expects no response and has been written (acks=0)."""
         requests = self._requests.get(node_id)
         return requests.popleft() if requests else None
 
     def can_send_more(self, node_id: int) -> bool:
-        """True when nothing is in flight, or the newest is completely written and there is room for one more."""
+        """True when nothing is in flight, or the newest request is completely written and the limit is not reached."""
         requests = self._requests.get(node_id)
         if not requests:
             return True
@@ -75,7 +75,7 @@ class InFlightRequests:
         return newest.is_written and len(requests) < self._max_in_flight
 
     def mark_written(self, node_id: int) -> InFlightRequest | None:
-        """All that was handed to the node's connection has left; returns the newest request."""
+        """Everything handed to the node's connection has been written; returns the newest request."""
         requests = self._requests.get(node_id)
         if not requests:
             return None
@@ -106,9 +106,7 @@ class InFlightRequests:
         return [node_id for node_id, requests in self._requests.items() if requests]
 
     def nodes_with_timed_out_requests(self, now: float) -> list[int]:
-        """Ids of the nodes with a request whose time is over. Time-outs differ, so all requests of a node are looked
-        at.
-        """
+        """Ids of the nodes with a request that has timed out. Time-outs differ, so every request is checked."""
         return [
             node_id
             for node_id, requests in self._requests.items()
@@ -116,12 +114,12 @@ class InFlightRequests:
         ]
 
     def next_deadline(self) -> float:
-        """When the first time-out is; infinite when nothing is in flight."""
+        """The earliest deadline of a request; infinite when nothing is in flight."""
         return min((request.deadline for requests in self._requests.values() for request in requests), default=math.inf)
 
 
 class InFlightRequest:
-    """All that is needed to finish a request; makes a response, a disconnection or a time-out of itself."""
+    """A request with what completes it; makes its own ``ClientResponse``."""
 
     __slots__ = ("correlation_id", "deadline", "future", "is_internal", "is_written", "request", "sent_at", "version")
 
@@ -145,17 +143,17 @@ class InFlightRequest:
         self.is_written = False
 
     def completed(self, body: Any, now: float) -> ClientResponse:
-        """The response of a request that was answered, or that needs no answer."""
+        """The response of a request that was answered, or that expects no response."""
         return answered(self.request, self.version, body, now - self.sent_at)
 
     def disconnected(self, now: float, error: KafkaError | None = None) -> ClientResponse:
-        """The response of a request whose connection went; ``error`` says why."""
+        """The response of a request whose connection was lost; ``error`` is the cause."""
         if error is None:
             error = DisconnectedError(f"node {self.request.node_id} disconnected before it answered")
         return ClientResponse(self.request, self.version, disconnected=True, error=error, latency=now - self.sent_at)
 
     def timed_out(self, now: float, address: str = "") -> ClientResponse:
-        """The response of a request that got no answer in its time; its connection goes with it."""
+        """The response of a request that timed out; the caller closes its connection."""
         where = f"node {self.request.node_id}" + (f" at {address}" if address else "")
         error = KafkaTimeoutError(f"{where} did not answer within {self.deadline - self.sent_at:.3f} s")
         return ClientResponse(

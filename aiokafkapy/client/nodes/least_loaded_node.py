@@ -1,11 +1,11 @@
-"""Which node to send a request to that any node can answer.
+"""The choice of a node for a request that any node can answer.
 
 Decides only; the caller connects or sends. Kafka's counterparts are ``NetworkClient.leastLoadedNode`` and
 ``LeastLoadedNode``.
 
-Rule, from a random offset so that clients spread: (1) a usable connection with nothing in flight, at once; (2) the
-usable connection with fewest in flight; (3) a node that is being connected to; (4) a node that may be connected to,
-least recently tried; (5) none.
+Rule, starting at a random offset so that clients spread: (1) the first usable connection with nothing in flight; (2)
+the usable connection with the fewest requests in flight; (3) a node that is being connected to; (4) of the nodes that
+may be connected to, the one least recently tried; (5) none.
 """
 
 from __future__ import annotations
@@ -19,21 +19,19 @@ __all__ = ["LeastLoadedNode", "NodeChooser", "choose_least_loaded_node"]
 
 
 class LeastLoadedNode(NamedTuple):
-    """The node, or None; ``has_ready_connection``: some node is connected, even if none of them can take a request
-    now.
-    """
+    """The node, or None; ``has_ready_connection``: a node is connected, even if it cannot take a request now."""
 
     node: Node | None
     has_ready_connection: bool
 
     @property
     def has_node_available_or_connection_ready(self) -> bool:
-        """False when there is nothing left to wait for but back-offs."""
+        """False when only back-offs are left to wait for."""
         return self.node is not None or self.has_ready_connection
 
 
 class NodeChooser(Protocol):
-    """The questions that the choice depends on; ``NodeReadiness`` answers them."""
+    """What the choice depends on; ``NodeReadiness`` implements it."""
 
     def can_send_request(self, node_id: int, now: float) -> bool:
         """True when a request may be written to the node now."""
@@ -55,7 +53,7 @@ class NodeChooser(Protocol):
 
 
 def choose_least_loaded_node(nodes: Sequence[Node], chooser: NodeChooser, now: float, offset: int) -> LeastLoadedNode:
-    """Choose by the module's rule; ``offset`` is where to begin in ``nodes``."""
+    """Choose by the module's rule, starting at ``offset`` in ``nodes``."""
     least_busy: Node | None = None
     fewest = 0
     preparing: Node | None = None

@@ -1,11 +1,11 @@
-"""Which nodes can take a request now: the questions about connections, throttling and requests in flight.
+"""Which nodes can take a request now, by connection state, throttling and requests in flight.
 
-Owns the per-node state that the answers depend on, but for the connections, which it only looks at. Pure: ``now`` is an
-argument, nothing here connects, writes or waits: the network client does. In Java these are methods of
+Owns the per-node state that this depends on, except for the connections, which it only reads. Pure: ``now`` is an
+argument, and nothing here connects, writes or waits; the network client does. In Java these are methods of
 ``NetworkClient`` itself.
 
-Rule: a node takes a request when it is READY, does not throttle us, its connection is writable (the last request is
-completely written), and fewer than ``max_in_flight_requests_per_connection`` wait for an answer.
+Rule: a node can take a request when it is READY, does not throttle us, its connection is writable (the last request is
+completely written), and fewer than ``max_in_flight_requests_per_connection`` requests await a response.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["NodeReadiness", "WritableConnection"]
 
 
 class WritableConnection(Protocol):
-    """A connection, as far as it matters here."""
+    """The part of a connection that matters here."""
 
     @property
     def is_writable(self) -> bool:
@@ -33,7 +33,7 @@ class WritableConnection(Protocol):
 
 
 class ConnectionSettings(Protocol):
-    """What of a configuration matters here."""
+    """The part of a configuration that matters here."""
 
     @property
     def reconnect_backoff(self) -> ExponentialBackoff:
@@ -41,11 +41,11 @@ class ConnectionSettings(Protocol):
 
     @property
     def connection_setup_timeout(self) -> ExponentialBackoff:
-        """Time-outs of setting a connection up."""
+        """Time-outs of connection set-up."""
 
     @property
     def max_in_flight_requests_per_connection(self) -> int:
-        """Requests to one broker that wait for an answer."""
+        """The most requests to one broker that may await a response."""
 
 
 class NodeReadiness:
@@ -86,15 +86,15 @@ class NodeReadiness:
         return self.states.last_attempt(node_id)
 
     def connection_delay(self, node: Node, now: float) -> float:
-        """Seconds until another attempt to connect can be of use; infinite while connected."""
+        """Seconds until another attempt to connect is worthwhile; infinite while connected."""
         return self.states.connection_delay(node.node_id, now)
 
     def throttle_delay(self, node_id: int, now: float) -> float:
-        """Seconds until the node, which throttled us, takes requests again; 0 when it does."""
+        """Seconds until the node takes requests again; 0 when it is not throttled."""
         return self.states.throttle_delay(node_id, now)
 
     def connection_failed(self, node: Node) -> bool:
-        """True when there is neither a connection to the node nor an attempt at one, but there was."""
+        """True when the last connection to the node, or the last attempt, has ended and there is no other."""
         state = self.states.get(node.node_id)
         return state is not None and state.is_disconnected
 
@@ -112,9 +112,9 @@ class NodeReadiness:
 
     @property
     def connected_nodes(self) -> frozenset[int]:
-        """Ids of the nodes that there is a connection to; bootstrap addresses have negative ids."""
+        """Ids of the nodes with a connection; bootstrap addresses have negative ids."""
         return frozenset(self.connections)
 
     def choose_node(self, nodes: Sequence[Node], now: float) -> LeastLoadedNode:
-        """The least loaded of ``nodes``; see the module of that name."""
+        """The least loaded of ``nodes``; see the module ``least_loaded_node``."""
         return choose_least_loaded_node(nodes, self, now, random.randrange(len(nodes)) if nodes else 0)

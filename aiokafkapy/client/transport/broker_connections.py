@@ -1,13 +1,13 @@
-"""The open connections and the attempts at new ones: one of either per node.
+"""The open connections and the attempts at new ones: one connection or attempt per node.
 
-Owns sockets and connect tasks, so that closing can wait for the last of them. Knows neither requests nor states; tells
-the network client. Kafka's counterpart is the part of ``Selector`` that keeps channels.
+Owns sockets and connect tasks, so that closing can wait for the last of them. Knows neither requests nor states; it
+reports to the network client. Kafka's counterpart is the part of ``Selector`` that keeps channels.
 
 Rules:
 
-- A connection counts from ``adopt`` until ``drop``; events after that are ignored.
-- Every socket ends in ``connection_lost`` and every task in its end; ``wait_closed`` returns after the last.
-- A connect task never raises for what a network can do; it tells ``on_connect_failed``.
+- A connection is current from ``adopt`` until ``drop``; its events after that are ignored.
+- Every socket reaches ``connection_lost`` and every task its end; ``wait_closed`` returns after the last of them.
+- A connect task never raises for a network error; it calls ``on_connect_failed``.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["BrokerConnections"]
 
 
 class BrokerConnections:
-    """Connections by node id (``current``), attempts, and everything that is not closed yet."""
+    """Connections by node id (``current``), attempts, and all sockets and tasks that have not ended yet."""
 
     def __init__(
         self,
@@ -68,10 +68,10 @@ class BrokerConnections:
         attempt.task.add_done_callback(partial(self._on_task_done, node.node_id, attempt))
 
     def adopt(self, connection: BrokerConnection) -> bool:
-        """A socket is connected: make it its node's connection, or drop it when its attempt was given up (False)."""
+        """Make a new connection its node's current one; if its attempt was given up, abort it and return False."""
         attempt = self._attempts.get(connection.node_id)
         if attempt is None or attempt.connection is not connection:
-            # Not one of ours to wait for: uvloop never calls connection_lost of what is aborted in connection_made.
+            # Not to be waited for: uvloop never calls connection_lost for what is aborted in connection_made.
             connection.abort()
             return False
         self._open.add(connection)
@@ -80,7 +80,7 @@ class BrokerConnections:
         return True
 
     def drop(self, node_id: int) -> BrokerConnection | None:
-        """Close the node's connection, which is returned, or give up the attempt at one."""
+        """Close the node's connection and return it, or give up the attempt at one."""
         attempt = self._attempts.pop(node_id, None)
         if attempt is not None and attempt.task is not None and not self._loop.is_closed():
             attempt.task.cancel()
@@ -91,14 +91,14 @@ class BrokerConnections:
 
     def idle_connections(self, now: float, max_idle: float) -> list[BrokerConnection]:
         """The connections that were not used for ``max_idle`` seconds."""
-        # The sum that the timer is armed for: by another one, rounded elsewhere, it would come too early.
+        # The same sum as the timer's: with another, rounded differently, the timer could fire just too early.
         return [connection for connection in self.current.values() if connection.last_active + max_idle <= now]
 
     def idle_since(self, busy: frozenset[int], now: float) -> float:
-        """When the connection that was not used for longest was used last; infinite without any.
+        """When the connection that has been idle for longest was last used; infinite if there is none.
 
-        Those of ``busy`` nodes are in use ``now``: their last answer arms no timer, so they are looked at again when
-        they could have become idle.
+        Connections of ``busy`` nodes count as used ``now``: their last response arms no timer, so they are checked
+        again when they could have become idle.
         """
         return min(
             (now if node_id in busy else connection.last_active for node_id, connection in self.current.items()),
@@ -106,12 +106,12 @@ class BrokerConnections:
         )
 
     def lost(self, connection: BrokerConnection) -> None:
-        """The connection's socket is closed."""
+        """Note that the connection's socket is closed."""
         self._open.discard(connection)
         self._closed_one.notify()
 
     async def wait_closed(self) -> None:
-        """Return when there is neither a task nor a socket left; all must have been dropped before."""
+        """Return when no task and no socket is left; all must have been dropped before."""
         while self._tasks or self._open:
             if self._tasks:
                 await asyncio.wait(tuple(self._tasks))
@@ -123,7 +123,8 @@ class BrokerConnections:
     def _on_task_done(self, node_id: int, attempt: _Attempt, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if task.cancelled():
-            # By somebody who cancels all tasks, maybe before it began. When we gave the attempt up, this does nothing.
+            # Cancelled by other code that cancels all tasks, maybe before it began. If we gave the attempt up, this
+            # does nothing.
             self._fail(node_id, attempt, KafkaConnectionError("the attempt to connect was cancelled"))
 
     # internals
@@ -149,7 +150,7 @@ class BrokerConnections:
 
 
 class _Attempt:
-    """One attempt to connect: its task, and the connection once a socket was made."""
+    """One attempt to connect: its task, and the connection once there is a socket."""
 
     __slots__ = ("connection", "task")
 

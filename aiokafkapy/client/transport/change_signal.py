@@ -1,8 +1,8 @@
-"""Lets coroutines wait until something about the client has changed, and look again.
+"""A condition variable: coroutines wait until the client's state has changed, then check it again.
 
-Owns the waiting futures. Knows nothing of what changed. Stands for ``Object.wait`` and ``notifyAll`` in Java's clients.
+Owns the waiting futures. Does not know what changed. Replaces ``Object.wait`` and ``notifyAll`` of Java's clients.
 
-Rule: ``notify`` wakes all who wait now, each once; a cancelled waiter leaves nothing behind.
+Rule: ``notify`` wakes all current waiters, each once; a cancelled waiter leaves nothing behind.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["ChangeSignal"]
 
 
 class ChangeSignal:
-    """Wakes every waiter at each ``notify``; costs next to nothing while nobody waits."""
+    """Wakes every waiter at each ``notify``, which is almost free without waiters."""
 
     __slots__ = ("_loop", "_waiters")
 
@@ -31,7 +31,7 @@ class ChangeSignal:
             self._waiters.discard(waiter)
 
     def notify(self) -> None:
-        """Wake whoever waits."""
+        """Wake all current waiters."""
         if self._waiters and not self._loop.is_closed():
             waiters, self._waiters = self._waiters, set()
             for waiter in waiters:

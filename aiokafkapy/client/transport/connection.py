@@ -1,4 +1,4 @@
-"""One connection to one broker: an asyncio protocol that cuts frames and says when it can be written to.
+"""One connection to one broker: an asyncio protocol that splits the stream into frames and tracks writability.
 
 Owns the transport and the frame decoder. Knows neither requests nor states: every event goes to its
 ``ConnectionOwner``, the network client. Replaces Java's ``KafkaChannel``, ``Selector``, ``NetworkSend`` and
@@ -7,10 +7,9 @@ Owns the transport and the frame decoder. Knows neither requests nor states: eve
 Rules:
 
 - Callbacks are a few lines and do not raise: errors that a peer can cause are caught here or in the owner.
-- ``is_writable`` is False from a write that the socket did not take at once until everything is written: the
-  high-water mark is zero, so that "writable" means "the last request is completely written". It also makes uvloop
+- The high-water mark is zero, so ``is_writable`` means "the last request is completely written". It also makes uvloop
   write at once.
-- Buffers given to ``write`` are not copied (but by asyncio before 3.12, which joins them) and must not change until
+- Buffers given to ``write`` are not copied (except by asyncio before 3.12, which joins them) and must not change until
   they are written.
 - ``connection_lost`` reaches the owner exactly once, also after ``abort``.
 """
@@ -27,31 +26,31 @@ from ..nodes.client_request import Buffer
 
 __all__ = ["MAX_RESPONSE_SIZE", "BrokerConnection", "ConnectionOwner"]
 
-# The limit of a broker by default (socket.request.max.bytes); no response of a sane broker is larger.
+# A broker's default limit (socket.request.max.bytes); no response of a sane broker is larger.
 MAX_RESPONSE_SIZE: Final = 100 * 1024 * 1024
 
 
 class ConnectionOwner(Protocol):
-    """Who is told of a connection's events. The methods must not raise."""
+    """Receives a connection's events. The methods must not raise."""
 
     def on_connection_made(self, connection: BrokerConnection) -> None:
         """The socket is connected."""
 
     def on_frames(self, connection: BrokerConnection, frames: list[bytes]) -> None:
-        """Whole frames came, in order."""
+        """Whole frames have arrived, in order."""
 
     def on_malformed_data(self, connection: BrokerConnection, error: MalformedFrameError) -> None:
-        """Bytes came that are no frame; the connection is of no more use."""
+        """The bytes received are not a frame; the connection must be closed."""
 
     def on_writable(self, connection: BrokerConnection) -> None:
-        """All that was written has left."""
+        """Everything handed to ``write`` has been written to the socket."""
 
     def on_connection_lost(self, connection: BrokerConnection, error: BaseException | None) -> None:
-        """The connection is closed, by whomever."""
+        """The connection is closed, by either side."""
 
 
 class BrokerConnection(asyncio.Protocol):
-    """The connection of one attempt; ``address`` is the peer's, for people."""
+    """The connection of one attempt; ``address`` is the peer's, for messages."""
 
     __slots__ = (
         "_decoder",
@@ -72,7 +71,7 @@ class BrokerConnection(asyncio.Protocol):
         self.address = address
         self.is_writable = False
         self.is_closed = False
-        # For idle close and for probing a connection that was silent.
+        # For closing and probing idle connections.
         self.last_used = now
         self.last_received = now
         self._owner = owner
@@ -83,11 +82,11 @@ class BrokerConnection(asyncio.Protocol):
 
     @property
     def last_active(self) -> float:
-        """When something was last written or received."""
+        """The loop time of the last write or receipt."""
         return max(self.last_used, self.last_received)
 
     def write(self, buffers: Sequence[Buffer]) -> None:
-        """Hand buffers to the transport, as one write; ``is_writable`` says afterwards whether they have all left."""
+        """Hand buffers to the transport as one write; ``is_writable`` is then True if all were written at once."""
         transport = self._transport
         if transport is None:
             return
@@ -95,30 +94,30 @@ class BrokerConnection(asyncio.Protocol):
             if len(buffers) == 1:
                 transport.write(buffers[0])
             elif self._is_encrypted:
-                # One TLS record holds 16 KiB: a record for each small buffer would cost more than joining them.
+                # A TLS record holds up to 16 KiB: one record per small buffer would cost more than joining them.
                 transport.write(b"".join(buffers))
             else:
                 transport.writelines(buffers)
         except Exception as error:
-            # Not bytes. How much of it has left is not known: only the end of the connection makes that good.
+            # A buffer is not bytes. How much was written is unknown, so the connection cannot be used any more.
             self._write_error = error
             self.abort()
 
     def abort(self) -> None:
-        """Close at once, dropping what is not written; ``connection_lost`` follows. Harmless when called again."""
+        """Close at once, dropping unwritten data; ``connection_lost`` follows. Idempotent."""
         self.is_writable = False
         if self._transport is not None and not self.is_closed:
             try:
                 self._transport.abort()
             except RuntimeError:
-                pass  # the loop is closed already: the socket goes with the transport
+                pass  # the loop is already closed: the socket is closed with the transport
 
     # asyncio callbacks
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._is_encrypted = transport.get_extra_info("sslcontext") is not None
-        # A TLS transport pauses at the limit, others above it.
+        # TLS transports pause at the high-water mark, others above it.
         self._transport.set_write_buffer_limits(high=1 if self._is_encrypted else 0, low=0)
         self.is_writable = True
         self._owner.on_connection_made(self)
@@ -141,7 +140,7 @@ class BrokerConnection(asyncio.Protocol):
             self._owner.on_writable(self)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        # Where every waiter of this connection is settled, once: nothing comes after it.
+        # The last callback: everything that waits for this connection is settled from here, once.
         self.is_closed = True
         self.is_writable = False
         self._owner.on_connection_lost(self, exc if self._write_error is None else self._write_error)

@@ -1,8 +1,8 @@
-"""The client's log lines about connections, limited in outages.
+"""The client's log lines about connections, rate-limited during outages.
 
-Owns which event a disconnection is, at which level, and how often it is shown. Decides nothing else.
+Owns which event a disconnection is, at which level, and how often it is logged.
 
-Rule: a broker that is down for an hour writes about ten lines a minute, with the number of those left out, and one
+Rule: a broker that is down for an hour causes about ten lines a minute, with the number of suppressed ones, and one
 when it is back.
 """
 
@@ -27,7 +27,7 @@ class ConnectionLog:
         self._limited = RateLimitedLogger(_logger)
 
     def ready(self, node_id: int, address: str) -> None:
-        """The node can be used. Told to operators only when they had been told of its failure."""
+        """The node can be used; at info level only if a failure of it was logged before."""
         outage = self._limited.settle(node_id)
         level = logging.DEBUG if outage is None else logging.INFO
         _logger.log(level, "connection.ready", {"node_id": node_id, "address": address, "suppressed": outage or 0})
@@ -50,7 +50,7 @@ class ConnectionLog:
         self._warn(node_id, now, "request.timed_out", address=address, api=api, seconds=round(seconds, 3))
 
     def refused_api_versions(self, node_id: int, error: BaseException, now: float) -> None:
-        """The broker did not tell its API versions."""
+        """The broker refused or failed the request for its API versions."""
         self._warn(node_id, now, "connection.api_versions", error=str(error))
 
     def refused_authentication(self, node_id: int, error: BaseException, now: float) -> None:

@@ -1,10 +1,10 @@
-"""One ``call_at`` handle, armed for the earliest deadline that anybody named.
+"""One ``call_at`` handle, armed for the earliest of many deadlines.
 
-Owns the handle. Knows nothing of what is due: its callback looks. Replaces the time-out of Java's ``poll(timeout)``.
+Owns the handle. Does not know what is due: its callback finds out. Replaces the time-out of Java's ``poll(timeout)``.
 
-Rules: arming for a later time than the armed one does nothing; a deadline that has become void is left alone, wakes
-its owner once and is then replaced, which is cheaper than a new handle for each request; after ``cancel`` nothing
-fires any more.
+Rules: arming for a later time than the armed one does nothing; a deadline that has become void is left armed, causes
+one spurious wake-up and is then replaced, which is cheaper than a new handle for each request; nothing fires after
+``cancel``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["DeadlineTimer"]
 
 
 class DeadlineTimer:
-    """Calls ``on_deadline(now)`` when the earliest armed deadline has come; the owner then arms for the next."""
+    """Calls ``on_deadline(now)`` at the earliest armed deadline; the owner then arms it for the next."""
 
     __slots__ = ("_handle", "_is_cancelled", "_loop", "_on_deadline", "deadline")
 
@@ -34,7 +34,7 @@ class DeadlineTimer:
             if self._handle is not None:
                 self._handle.cancel()
             self.deadline = deadline
-            # Where time stands still (freezegun) a timer for "now" would never fire.
+            # With a frozen clock (freezegun) a timer for "now" would never fire.
             is_due = deadline <= self._loop.time()
             self._handle = self._loop.call_soon(self._fire) if is_due else self._loop.call_at(deadline, self._fire)
 
@@ -49,7 +49,7 @@ class DeadlineTimer:
     # asyncio callbacks
 
     def _fire(self) -> None:
-        # A loop may call a little early, by its clock's resolution: what is due at the deadline is due now.
+        # A loop may call early by its clock's resolution: whatever is due at the deadline is due now.
         now = max(self._loop.time(), self.deadline)
         self._handle = None
         self.deadline = math.inf
