@@ -1,14 +1,13 @@
 """asyncio-native Kafka producer, embedded dev broker and Spark data source.
 
-What most programs need is here: ``KafkaProducer``, its configuration and records, and ``errors``. The dev broker is in
-``aiokafkapy.broker``, the edges are in ``aiokafkapy.integrations``, ``testing``, ``spark`` and ``cli``.
+This package exports what most programs need: ``KafkaProducer``, its configuration and records, and ``errors``. The dev
+broker is in ``aiokafkapy.broker``; ``aiokafkapy.integrations``, ``testing``, ``spark`` and ``cli`` build on both.
 
 Rules:
 
-- Importing this package imports neither pyspark, nor the broker, nor any extra. ``KafkaProducer`` comes without any
-  library but asyncio; pydantic and kio are imported with the first producer that is made.
-- It is the first of its modules to run, so it decides which form of the core is used (``_form``), before any of the
-  core is imported.
+- Importing this package imports neither pyspark, nor the broker, nor any extra. Importing ``KafkaProducer`` imports no
+  library but asyncio; pydantic and kio are imported when the first producer is created.
+- This module runs before every other one, so it selects the form of the core (``_form``) before any of it is imported.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ __all__ = [
 
 __version__ = "0.1.0"
 
-# Imported when first asked for: a program that only runs the dev broker needs no producer.
+# Imported on first access: a program that only runs the dev broker needs no producer.
 _HOMES = {
     "ConsumedRecord": "common",
     "DefaultPartitioner": "producer.intake.partitioners",
@@ -86,7 +85,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import the module that holds ``name`` the first time it is asked for."""
+    """Import the module that holds ``name`` on first access."""
     try:
         home = _HOMES[name]
     except KeyError:

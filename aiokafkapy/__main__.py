@@ -1,4 +1,4 @@
-"""`python -m aiokafkapy` is the command line."""
+"""``python -m aiokafkapy`` runs the command line."""
 
 from __future__ import annotations
 

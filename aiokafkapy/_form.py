@@ -1,13 +1,13 @@
 """Which form of the core runs: compiled, or the same modules interpreted.
 
 The hot modules are compiled where a compiler was at hand when the package was built; each also exists as plain Python.
-`AIOKAFKAPY_INTERPRETED=1` in the environment, read once at import, makes the process use the plain form of all of them:
-for debugging, for measuring, and so that both forms pass the same tests. It is all or nothing: compiled modules know
-each other's memory layout, so a mixture could not work.
+``AIOKAFKAPY_INTERPRETED=1`` in the environment, read once at import, makes the process use the plain form of all of
+them: for debugging, for measuring, and so that both forms pass the same tests. It is all or nothing: compiled modules
+know each other's memory layout, so a mixture could not work.
 
-Most modules have one source, a `.py` with a `.pxd` beside it; a kernel has two, a `.py` and a `.pyx` of the same name.
-`compiled` says which form runs. Nothing here knows what the modules do, and nothing else decides between the forms.
-Java has no counterpart.
+Most modules have one source, a ``.py`` with a ``.pxd`` beside it; a kernel has two, a ``.py`` and a ``.pyx`` of the
+same name. ``compiled`` says which form runs. Nothing here knows what the modules do, and nothing else decides between
+the forms. Java has no counterpart.
 """
 
 from __future__ import annotations
@@ -40,18 +40,18 @@ _PACKAGE: Final = __name__.rpartition(".")[0]
 
 
 class InterpretedFinder:
-    """Finds the `.py` of a module of this package where an extension module beside it would be taken first."""
+    """Finds the ``.py`` of a module of this package where an extension module beside it would be taken first."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """The spec of the plain form, or None to leave the module to the ordinary finders."""
+        """The spec of the interpreted form, or None to leave the module to the ordinary finders."""
         if path is None or not fullname.startswith(f"{_PACKAGE}."):
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None or spec.origin is None or not spec.origin.endswith(tuple(EXTENSION_SUFFIXES)):
             return None
-        # Neither is needed where the core is compiled, and importing them takes longer than this package does.
+        # Not needed where the core is compiled, and slower to import than this package.
         from importlib.util import spec_from_file_location
         from pathlib import Path
 
@@ -60,7 +60,7 @@ class InterpretedFinder:
 
 
 def install(environment: dict[str, str] | os._Environ[str]) -> bool:
-    """Make later imports take the plain form when the environment asks for it; True when it does."""
+    """Make later imports take the interpreted form if the environment asks for it; True if it does."""
     if environment.get(INTERPRETED_VARIABLE, "") in ("", "0"):
         return False
     if not any(isinstance(finder, InterpretedFinder) for finder in sys.meta_path):
@@ -78,21 +78,21 @@ compiled: Final[bool] = not install(os.environ) and _is_compiled("record", "buil
 """True when the core runs compiled, False when interpreted (asked for, or not compiled at all)."""
 
 
-# What a compiled module may say of a class, for an interpreter without Cython: nothing of it matters there.
+# No-op stand-ins for Cython's decorators, for the interpreted form.
 
 
 def freelist(_size: int) -> Callable[[type[T]], type[T]]:
-    """Stands for ``cython.freelist``."""
+    """In place of ``cython.freelist``."""
     return cclass
 
 
 def cclass(kind: type[T]) -> type[T]:
-    """Stands for ``cython.cclass``, ``cython.final`` and ``cython.no_gc``."""
+    """In place of ``cython.cclass``, ``cython.final`` and ``cython.no_gc``."""
     return kind
 
 
 def locals(**_types: object) -> Callable[[F], F]:  # noqa: A001  # the name is Cython's
-    """Stands for ``cython.locals``, of a function."""
+    """In place of ``cython.locals``, as a decorator."""
     return _as_it_is
 
 

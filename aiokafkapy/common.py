@@ -1,6 +1,6 @@
-"""The words every layer uses: nodes, topic-partitions, records read back, addresses, names of topics, back-off.
+"""Value types shared by all layers: nodes, topic-partitions, consumed records, addresses, topic names, back-off.
 
-Nothing here does I/O, reads a clock or knows a message of the protocol. Kafka's counterparts are
+Nothing here does I/O, reads a clock or knows a protocol message. Kafka's counterparts are
 ``org.apache.kafka.common.Node``, ``TopicPartition``, ``PartitionInfo``, ``internals.Topic`` and
 ``utils.ExponentialBackoff``.
 
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 NO_TIMESTAMP: Final = -1
-"""What the protocol writes for "no timestamp"."""
+"""The protocol's value for "no timestamp"."""
 NO_LEADER: Final = -1
 NO_LEADER_EPOCH: Final = -1
 DEFAULT_PORT: Final = 9092
@@ -41,7 +41,7 @@ DEFAULT_PORT: Final = 9092
 _MAX_TOPIC_NAME_LENGTH: Final = 249
 _TOPIC_NAME: Final = re.compile(rf"[a-zA-Z0-9._-]{{1,{_MAX_TOPIC_NAME_LENGTH}}}")
 _SHOWN_OF_A_NAME: Final = 40
-"""Characters: a message stays readable whatever the name is."""
+"""Characters of a topic name in an error message; the rest is cut."""
 
 Headers: TypeAlias = Sequence[tuple[str, bytes | None]]
 """Record headers, in order; keys may repeat and a value may be None (KIP-82)."""
@@ -87,7 +87,7 @@ class PartitionInfo(NamedTuple):
 
 
 class ConsumedRecord(NamedTuple):
-    """One record as it stands in a partition's log. ``timestamp_type`` is 0 for create time, 1 for log append time."""
+    """One record of a partition's log. ``timestamp_type`` is 0 for create time, 1 for log append time."""
 
     offset: int
     key: bytes | None
@@ -107,8 +107,8 @@ class ExponentialBackoff:
     """Delays that grow by ``multiplier`` from ``initial`` to ``maximum`` seconds, each spread by ± ``jitter``
     (KIP-580).
 
-    With ``initial`` 0 the first one is 0, and the next grow from a millisecond: Java's stay 0, and a cluster that is
-    away costs it a processor.
+    With ``initial`` 0 the first one is 0, and the next grow from a millisecond. Java's stay 0, which is a busy loop
+    while the cluster is unreachable.
     """
 
     __slots__ = ("initial", "jitter", "maximum", "multiplier")
@@ -132,9 +132,9 @@ class ExponentialBackoff:
 
 
 def check_topic_name(name: Any) -> None:
-    """Raise InvalidTopicError unless ``name`` is one that Kafka takes (``Topic.validate``).
+    """Raise InvalidTopicError unless ``name`` is a valid topic name (``Topic.validate``).
 
-    Called wherever a name comes in: what no broker takes must not reach a request, where it would fail other topics.
+    Called wherever a name comes in: an invalid one must not reach a request, where it would fail other topics.
     """
     if isinstance(name, str) and _TOPIC_NAME.fullmatch(name) and name not in (".", ".."):
         return
@@ -152,7 +152,7 @@ def check_topic_name(name: Any) -> None:
 def parse_addresses(addresses: str | Sequence[str]) -> list[tuple[str, int]]:
     """Split ``"host:9092,[::1]:9093"`` (or a sequence of such) into (host, port) pairs, in order, without duplicates.
 
-    A missing port is 9092. Raises ConfigurationError naming the part that cannot be read, or when nothing is left.
+    The default port is 9092. Raises ConfigurationError naming the invalid part, or if there is no address.
     """
     parts = [addresses] if isinstance(addresses, str) else list(addresses)
     found = [parse_address(piece) for part in parts for piece in part.split(",") if piece.strip()]
@@ -178,7 +178,7 @@ def parse_address(text: str) -> tuple[str, int]:
         raise ConfigurationError(problem)
     else:
         host, _, port_text = text.partition(":")
-    # Asked of the system, these would be errors of another kind (a NUL, an empty or long label), each time anew.
+    # The resolver would fail on these at every attempt, with other exceptions (a NUL, an empty or long label).
     labels = host.removesuffix(".").split(".")
     is_name = host.isprintable() and " " not in host and all(0 < len(label) < 64 for label in labels)
     if not is_name or (port_text and not (port_text.isascii() and port_text.isdigit())):

@@ -1,8 +1,8 @@
-"""State machines as tables: which state may follow which, and one place where a change is checked.
+"""State machines as tables: which state may follow which, checked in one place.
 
-Knows nothing of what the states mean. Each machine of the product (connection, batch, group, socket server) exports one
-``StateTable`` beside its enum, and changes its state only through ``transition``; the README's diagrams come from
-``diagram``. The form is h11's ``_state.py``: rules first, then tables, then pictures drawn from the tables.
+Knows nothing of what the states mean. Each state machine (connection, batch, group, socket server) exports one
+``StateTable`` beside its enum and changes its state only through ``transition``; the documented diagrams are generated
+by ``diagram``. The pattern is that of h11's ``_state.py``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class StateTable(Generic[S]):
         self.name = name
         self.initial = initial
         self.successors: dict[S, frozenset[S]] = {state: frozenset(after) for state, after in successors.items()}
-        # Looked through by identity: an enum's hash is a Python call, and batches change their state on the hot path.
+        # Searched by identity: hashing an enum member is a Python call, and batches change state on the hot path.
         self._allowed = [(state, tuple(after)) for state, after in self.successors.items()]
 
     def transition(self, old: S, new: S) -> S:

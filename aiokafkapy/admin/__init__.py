@@ -1,6 +1,6 @@
-"""Administration, as far as our programs need it: topics.
+"""Administration of topics, as far as our own programs need it.
 
-`TopicAdmin` is the door. Groups, quotas, ACLs and the rest are what Kafka's own tools are for.
+The entry point is ``TopicAdmin``. For groups, quotas, ACLs and the rest use Kafka's own tools.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""`TopicAdmin`: create, delete, list and describe topics, and add partitions.
+"""``TopicAdmin``: create, delete, list and describe topics, and add partitions.
 
-Owns these requests, who they go to (the controller, where there is one to be found), and trying again what may pass.
-Kafka's counterpart is `KafkaAdminClient`.
+Owns these requests, the node that they go to (the controller, if it is known), and their retries. Kafka's counterpart
+is ``KafkaAdminClient``.
 
 Rules:
-- one topic per call, and its error is raised as it is: TopicAlreadyExistsError, UnknownTopicOrPartitionError, …;
-- what may pass (the controller moves, a broker is starting) is tried again until the time is over;
-- a topic that `create` returned for, or got more partitions, has its leaders.
+
+- One topic per call; its error is raised as it is: TopicAlreadyExistsError, UnknownTopicOrPartitionError, …
+- Transient errors (the controller moves, a broker is starting) are retried until the time-out.
+- When ``create`` or ``create_partitions`` returns, every partition has a leader.
 """
 
 from __future__ import annotations
@@ -46,9 +47,9 @@ class TopicDescription(NamedTuple):
 
 
 class TopicAdmin:
-    """``async with TopicAdmin("host:9092") as admin: …``. Options are those of `ClientConfig`.
+    """``async with TopicAdmin("host:9092") as admin: …``. Options are those of ``ClientConfig``.
 
-    `timeout` is how many seconds a call goes on trying, when it is given none of its own.
+    ``timeout`` is the default time-out of each call, in seconds; a call raises KafkaTimeoutError when it expires.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class TopicAdmin:
             raise IllegalStateError("give either config or options, not both")
         self.config = config
         self.timeout = timeout
-        # Without topics of its own: what it asks for is the brokers and the controller.
+        # Requests no topics, only the brokers and the controller.
         self.metadata = Metadata(
             retry_backoff_ms=config.retry_backoff_ms,
             retry_backoff_max_ms=config.retry_backoff_max_ms,
@@ -93,7 +94,7 @@ class TopicAdmin:
             await client.close()
 
     async def ping(self, timeout: float | None = None) -> None:
-        """Return when a broker has answered; KafkaTimeoutError with the cause when none does."""
+        """Return once a broker has answered; raises KafkaTimeoutError with the cause if none does."""
         await self._retry(lambda: self._metadata_of([]), timeout)
 
     async def list_topics(self, timeout: float | None = None) -> list[TopicDescription]:
@@ -104,7 +105,7 @@ class TopicAdmin:
     async def describe_existing(
         self, names: Collection[str], timeout: float | None = None
     ) -> dict[str, TopicDescription]:
-        """Those of these topics that there are, by name, asked in one request; raises what else is wrong with one."""
+        """Those of these topics that exist, by name, from one request; raises any other error of a topic."""
 
         async def ask() -> dict[str, TopicDescription]:
             response = await self._metadata_of(list(names))
@@ -118,11 +119,11 @@ class TopicAdmin:
         return await self._retry(ask, timeout)
 
     async def describe(self, name: str, timeout: float | None = None) -> TopicDescription:
-        """One topic; UnknownTopicOrPartitionError when there is none of this name."""
+        """One topic; raises UnknownTopicOrPartitionError if it does not exist."""
         return await self._retry(lambda: self._describe(name), timeout, but_not=UnknownTopicOrPartitionError)
 
     async def configs(self, name: str, timeout: float | None = None) -> dict[str, str | None]:
-        """The options that were set for this topic itself, with Kafka's names."""
+        """The options set for this topic itself, by Kafka's names."""
 
         def build(version: int) -> Any:
             resource = {"resource_type": _TOPIC_RESOURCE, "resource_name": name, "configuration_keys": None}
@@ -150,7 +151,7 @@ class TopicAdmin:
         configs: Mapping[str, str] | None = None,
         timeout: float | None = None,
     ) -> TopicDescription:
-        """Make a topic and wait until it has its leaders; -1 leaves a number to the broker's default (Kafka 2.4)."""
+        """Create a topic and wait until it has its leaders; -1 means the broker's default (Kafka 2.4 or later)."""
 
         def build(version: int) -> Any:
             topic = {
@@ -165,8 +166,9 @@ class TopicAdmin:
         return await self._with_leaders(name, max(partitions, 1), timeout)
 
     async def create_partitions(self, name: str, total: int, *, timeout: float | None = None) -> TopicDescription:
-        """Make it `total` partitions (not so many more) and wait for their leaders; InvalidPartitionsError for
-        fewer."""
+        """Raise the number of partitions to ``total`` and wait for their leaders; InvalidPartitionsError if it is not
+        more than there are.
+        """
 
         def build(version: int) -> Any:
             topic = {"name": name, "count": total, "assignments": None}
@@ -176,7 +178,7 @@ class TopicAdmin:
         return await self._with_leaders(name, total, timeout)
 
     async def delete(self, name: str, *, timeout: float | None = None) -> None:
-        """Delete a topic with all that is in it; UnknownTopicOrPartitionError when there is none of this name."""
+        """Delete a topic with its records; raises UnknownTopicOrPartitionError if it does not exist."""
 
         def build(version: int) -> Any:
             return build_request(
@@ -211,7 +213,7 @@ class TopicAdmin:
         await self._retry(ask, timeout, but_not=UnknownTopicOrPartitionError)
 
     async def _metadata_of(self, names: Sequence[str] | None) -> Any:
-        """Metadata of these topics, or of all; none of them is made by it."""
+        """Metadata of these topics, or of all; never creates one."""
 
         def build(version: int) -> Any:
             topics = None if names is None else [{"name": name, "topic_id": None} for name in names]
@@ -227,7 +229,7 @@ class TopicAdmin:
         raise UnknownTopicOrPartitionError(f"{name}: there is no such topic", topic=name)
 
     async def _with_leaders(self, name: str, least: int, timeout: float | None) -> TopicDescription:
-        """The topic once it has as many partitions and all of them a leader; the news takes a moment to spread."""
+        """The topic once it has this many partitions, each with a leader; brokers learn of it with a delay."""
 
         async def ask() -> TopicDescription:
             found = await self._describe(name)
@@ -253,11 +255,11 @@ class TopicAdmin:
 
 
 class _NotSpreadError(UnknownTopicOrPartitionError):
-    """A broker does not know all of a topic yet."""
+    """A broker does not know all partitions and leaders of a topic yet."""
 
 
 def _nothing() -> None:
-    """The network client's wake-up: nobody here waits for it."""
+    """The network client's wake-up, which is not needed here."""
 
 
 def _check(answer: Any, name: str) -> None:

@@ -1,11 +1,10 @@
 """The immutable view of a cluster: nodes, topics, partitions and their leaders.
 
-Owns the look-ups. Knows neither how answers are read (``metadata_answer``) and merged (``metadata_cache``) nor when to
-ask for one (``metadata``), and no message of the protocol. Kafka's counterpart is
-``org.apache.kafka.common.Cluster``.
+Owns the look-ups. Knows neither how responses are read (``metadata_answer``) and merged (``metadata_cache``), nor when
+to request them (``metadata``), nor any protocol message. Kafka's counterpart is ``org.apache.kafka.common.Cluster``.
 
-Rules: a view never changes, so whoever holds one may use it across an ``await``; a look-up costs the same with one
-topic and with ten thousand; what only few callers need (partitions by node) is made when first asked for.
+Rules: a view never changes, so it may be used across an ``await``; a look-up costs the same with one topic and with ten
+thousand; what few callers need (partitions by node) is computed on first use.
 """
 
 from __future__ import annotations
@@ -50,8 +49,7 @@ class Cluster:
         is_bootstrap: bool = False,
     ) -> None:
         self._nodes_by_id = {node.node_id: node for node in nodes}
-        # Not copied: whoever makes a view hands its mapping over, and a copy for each leader hint would cost every
-        # topic.
+        # Not copied: the caller hands its mapping over. Copying it for each leader hint would be O(topics).
         self._topics: Mapping[str, TopicMetadata] = topics if topics is not None else {}
         self.nodes: tuple[Node, ...] = tuple(self._nodes_by_id.values())
         self.cluster_id = cluster_id
@@ -59,7 +57,7 @@ class Cluster:
         self.invalid_topics = invalid_topics
         self.unauthorized_topics = unauthorized_topics
         self.is_bootstrap = is_bootstrap
-        # Made when first asked for.
+        # Computed on first use.
         self._partitions_by_node: dict[int, tuple[PartitionInfo, ...]] | None = None
         self._topic_names: dict[UUID, str] | None = None
 
@@ -71,12 +69,12 @@ class Cluster:
 
     @property
     def topics(self) -> Mapping[str, TopicMetadata]:
-        """Every topic that has partitions here, by name; read-only."""
+        """Every topic with partitions in this view, by name; read-only."""
         return MappingProxyType(self._topics)
 
     @property
     def internal_topics(self) -> frozenset[str]:
-        """Topics that belong to Kafka itself. Walks over all topics."""
+        """Kafka's own topics. O(topics)."""
         return frozenset(name for name, topic in self._topics.items() if topic.is_internal)
 
     def topic(self, name: str) -> TopicMetadata | None:
@@ -108,7 +106,7 @@ class Cluster:
         return () if found is None else found.available
 
     def partitions_for_node(self, node_id: int) -> tuple[PartitionInfo, ...]:
-        """The partitions that this node leads. The first call on a view costs a walk over all partitions."""
+        """The partitions that this node leads. The first call on a view is O(partitions)."""
         if self._partitions_by_node is None:
             self._partitions_by_node = self._group_by_leader()
         return self._partitions_by_node.get(node_id, ())
@@ -122,7 +120,7 @@ class Cluster:
         return None if partition is None else self._nodes_by_id.get(partition.leader)
 
     def topic_id(self, topic: str) -> UUID | None:
-        """The topic's id, or None when the topic is not known or its broker has no ids (before Kafka 2.8)."""
+        """The topic's id, or None if the topic is not known or the broker has no topic ids (before Kafka 2.8)."""
         found = self._topics.get(topic)
         return None if found is None else found.topic_id
 
@@ -149,10 +147,11 @@ class Cluster:
 
 
 class TopicMetadata:
-    """One topic of a ``Cluster``: its id, and its partitions in order of their numbers, and those with a leader.
+    """One topic of a ``Cluster``: its id, its partitions in order of their numbers, and those with a leader.
 
-    Immutable. There may be ten thousand of them, so each is as few objects for the garbage collector as can be.
-    ``wire`` is the topic as it came in an answer of ``wire_version``, to know it again; empty when that is not to be.
+    Immutable. There may be ten thousand of them, so each has as few objects for the garbage collector as possible.
+    ``wire`` holds its bytes in a response of ``wire_version``, by which an unchanged topic is recognized; it is empty
+    for a topic that must be read again every time.
     """
 
     __slots__ = (
@@ -171,14 +170,14 @@ class TopicMetadata:
         self.is_internal = is_internal
         self.partitions = tuple(sorted(partitions, key=_number))
         available = tuple(partition for partition in self.partitions if partition.leader != NO_LEADER)
-        # The usual case shares one tuple: with ten thousand topics it counts.
+        # Usually all partitions have a leader, and one tuple serves for both: that saves memory with many topics.
         self.available = self.partitions if len(available) == len(self.partitions) else available
         self.leader_epochs = {partition.partition: partition.leader_epoch for partition in self.partitions}
         self.wire_version = -1
         self.wire = b""
 
     def remember(self, version: int, wire: bytes) -> None:
-        """Note the bytes that the topic was read from; before anybody else has it."""
+        """Set the bytes that the topic was read from; only before it is shared."""
         self.wire_version = version
         self.wire = wire
 
@@ -188,7 +187,7 @@ class TopicMetadata:
             found = self.partitions[number]
             if found.partition == number:
                 return found
-        for found in self.partitions:  # a number is missing, this one or one before it
+        for found in self.partitions:  # a partition number is missing, this one or one before it
             if found.partition == number:
                 return found
         return None

@@ -1,18 +1,18 @@
-"""What is known of the cluster, and when to ask again.
+"""What is known of the cluster, and when to update it.
 
 Owns the current ``Cluster``, the versions that waiters compare, leader epochs, topic ids, and the back-off of metadata
-requests. Knows no socket and no task: ``client.metadata_updater`` sends the requests, listeners wake whoever waits.
+requests. Knows no socket and no task: ``client.metadata_updater`` sends the requests, listeners wake the waiters.
 Kafka's counterpart is ``org.apache.kafka.clients.Metadata``; ``ProducerMetadata`` extends it with topics that expire.
 
 Rules:
 
-- ``update_version`` grows with every answer that was taken; waiters compare it. ``request_version`` grows with every
-  new topic, so an answer to an older request does not clear what was asked for since.
-- A failed update only moves the time of the last attempt; an answer without brokers is a failed update.
-- An older leader epoch never replaces a newer one, unless the topic's id says that the topic was made anew.
-- A topic that a broker may have closed its connection on is asked for apart, so that it delays no other; see
+- ``update_version`` grows with every accepted response; waiters compare it. ``request_version`` grows with every new
+  topic, so a response to an older request does not clear what was requested since.
+- A failed update only changes the time of the last attempt; a response without brokers is a failed update.
+- An older leader epoch never replaces a newer one, unless the topic's id shows that the topic was recreated.
+- A topic for which a broker may have closed the connection is requested separately, so that it delays no other; see
   ``topics_apart``.
-- Requests are never closer than the back-off, whatever the number of records, topics and callers, except for the first
+- Requests are at least the back-off apart, whatever the number of records, topics and callers, except for the first
   request for a new topic while the cluster answers.
 """
 
@@ -40,19 +40,19 @@ from .topics_apart import TopicsApart
 
 __all__ = ["Metadata", "MetadataRequestAndVersion"]
 
-# Answers that bring nothing new slow the next requests down, but not these first ones: a topic made shortly after its
+# Responses without news slow down the next requests, except for these first ones: a topic created shortly after its
 # first record should be found within one back-off.
 _EQUIVALENT_ANSWERS_AT_FULL_RATE: Final = 5
-# Last errors by address are for messages to people: the newest of them are enough.
+# Last errors by address are only for messages: the newest of them are enough.
 _MAX_REMEMBERED_ADDRESSES: Final = 32
-# A request that a broker closes its connection on costs everybody the connection: seldom, then.
+# A request on which a broker closes the connection fails everything else in flight on it: retry it seldom.
 _APART_BACKOFF_FACTOR: Final = 10
 
 
 class MetadataRequestAndVersion(NamedTuple):
-    """A metadata request to send, and what to give back to ``Metadata.update`` with the answer.
+    """A metadata request to send, and what to pass to ``Metadata.update`` with its response.
 
-    ``topics`` are in order; None asks for all.
+    ``topics`` are in order; None requests all.
     """
 
     topics: Sequence[str] | None
@@ -66,9 +66,9 @@ class MetadataRequestAndVersion(NamedTuple):
 
 
 class Metadata:
-    """The cluster as last seen, and whether and when to ask again. Not thread-safe: it belongs to one event loop.
+    """The cluster as last seen, and whether and when to update it. Not thread-safe: it belongs to one event loop.
 
-    This class asks for the topics given to ``add_topics``; a subclass asks for others by overriding
+    This class requests the topics given to ``add_topics``; a subclass requests others by overriding
     ``topics_to_request`` and ``retain_topic``.
     """
 
@@ -91,12 +91,12 @@ class Metadata:
         self.cluster: Cluster = self._cache.cluster
         self._bootstrap_addresses: tuple[tuple[str, int], ...] = ()
         self._bootstrap_nodes: tuple[Node, ...] = ()
-        # By topic and partition; a topic's dict may be its answer's, and is never changed.
+        # By topic and partition; a topic's dict may be shared with the response, and is never changed.
         self._leader_epochs: dict[str, dict[int, int]] = {}
         # What waiters compare.
         self.update_version = 0
         self.request_version = 0
-        # When to ask.
+        # When to send requests.
         self.need_full_update = False
         self.need_partial_update = False
         self.last_refresh = -math.inf
@@ -106,38 +106,38 @@ class Metadata:
         self._failed_attempts = 0
         self._equivalent_answers = 0
         self._asked_apart: Collection[str] = ()
-        # What went wrong.
+        # Failures.
         self.fatal_error: KafkaError | None = None
         self.last_failure: KafkaError | None = None
         self._topic_errors: dict[str, KafkaError] = {}
         self._address_errors: dict[str, BaseException] = {}
-        # Who is told.
+        # Listeners.
         self._listeners: list[Callable[[], None]] = []
         self.on_update_requested: Callable[[], None] | None = None
         self._topics: set[str] = set()
 
-    # which topics: a subclass decides otherwise
+    # topics: overridden by subclasses
 
     def retain_topic(self, topic: str, is_internal: bool, now: float) -> bool:
-        """True when the topic is still wanted; what is not is left out of the view."""
+        """True when the topic is still wanted; others are dropped from the view."""
         return True
 
     def retain_topics(self, topics: Mapping[str, TopicMetadata], now: float) -> dict[str, TopicMetadata]:
-        """Those of ``topics`` that are still wanted, as ``retain_topic`` says; a subclass may know a quicker way."""
+        """Those of ``topics`` for which ``retain_topic`` is True; a subclass may do it faster."""
         return {name: topic for name, topic in topics.items() if self.retain_topic(name, topic.is_internal, now)}
 
     def topics_to_request(self, partial: bool) -> Collection[str] | None:
-        """Names to ask for; None asks for every topic, nothing for the brokers only. ``partial``: only what is not
-        known yet.
+        """Names to request; None requests every topic, an empty collection only the brokers. ``partial``: only topics
+        that are not known yet.
         """
         if not partial:
             return self._topics
         return [topic for topic in self._topics if self.cluster.topic(topic) is None]
 
     def add_topics(self, topics: Iterable[str]) -> None:
-        """Also ask for these topics from now on; those that are new are asked for at once.
+        """Also request these topics from now on; new ones are requested at once.
 
-        Raises InvalidTopicError for a name that no broker takes; then none of them is asked for.
+        Raises InvalidTopicError for a name that no broker accepts; then none of them is added.
         """
         new = set(topics) - self._topics
         for topic in new:
@@ -146,17 +146,17 @@ class Metadata:
             self._topics |= new
             self.request_update_for_new_topics()
 
-    # asking for an update
+    # requesting an update
 
     @property
     def is_update_requested(self) -> bool:
-        """True when somebody asked for an update that has not come yet."""
+        """True when an update was requested and has not arrived yet."""
         return self.need_full_update or self.need_partial_update
 
     def request_update(self, reset_backoff: bool = False) -> int:
-        """Ask for all topics again as soon as the back-off allows; returns the update version to wait beyond.
+        """Request all topics again as soon as the back-off allows; returns the update version that it must exceed.
 
-        ``reset_backoff`` forgets that the last answers brought nothing new.
+        ``reset_backoff`` undoes the slow-down by responses without news.
         """
         self.need_full_update = True
         if reset_backoff and self._equivalent_answers:
@@ -165,36 +165,33 @@ class Metadata:
         return self._tell_request()
 
     def request_update_for_new_topics(self) -> int:
-        """Ask for the topics that are new, at once unless the cluster does not answer; returns as
-        ``request_update``.
-        """
+        """Request the new topics, at once unless the cluster is not answering; returns as ``request_update``."""
         self.need_partial_update = True
         self._equivalent_answers = 0
         self.request_version += 1
-        # Java always skips the wait here. In an outage that would be one request per new topic instead of one per
-        # back-off.
+        # Java always skips the back-off here: in an outage that is one request per new topic.
         if not self._failed_attempts:
             self._allowed_at = -math.inf
         return self._tell_request()
 
     def time_to_next_update(self, now: float) -> float:
-        """Seconds until the next request is due: 0 when it is; never before the back-off of the last one is over."""
+        """Seconds until the next request is due; never before the back-off since the last one is over."""
         to_expire = 0.0 if self.is_update_requested else self._expires_at - now
         return max(to_expire, self._allowed_at - now, 0.0)
 
     def is_update_due(self, now: float) -> bool:
-        """True when ``time_to_next_update`` is 0: cheaper, for it is asked before every request."""
+        """True when ``time_to_next_update`` is 0, but cheaper: it is checked before every request."""
         if not (self.need_full_update or self.need_partial_update) and now < self._expires_at:
             return False
         return self._allowed_at <= now
 
     def new_request(self, now: float) -> MetadataRequestAndVersion:
-        """The request to send now: a partial one when only new topics are wanted and the rest is young enough."""
+        """The request to send now: a partial one if only new topics are wanted and the rest is not stale."""
         is_partial = not self.need_full_update and self.last_successful_refresh + self._max_age > now
         topics = self.topics_to_request(is_partial)
         if self._apart and topics is not None:
             self._apart.settle(self._apart.names.difference(self.topics_to_request(True) or ()))
-            # After a failure first all others: does the cluster answer at all?
+            # After a failure, request all other topics first, to see whether the cluster answers at all.
             self._asked_apart = () if self._failed_attempts else self._apart.next_group(now)
             is_partial = is_partial or bool(self._asked_apart)
             topics = self._asked_apart or set(topics) - self._apart.names
@@ -202,13 +199,13 @@ class Metadata:
         return MetadataRequestAndVersion(wanted, self.allow_auto_topic_creation, self.request_version, is_partial)
 
     def read_answer(self, version: int, frame: bytes) -> MetadataAnswer:
-        """The answer in a frame, for ``update``; raises MalformedFrameError. May be called in any thread."""
+        """Decode a response frame for ``update``; raises MalformedFrameError. May be called in any thread."""
         return MetadataAnswer.read(version, frame, self._cache)
 
     # outcomes
 
     def update(self, request_version: int, response: Any, is_partial: bool, now: float) -> None:
-        """Take an answer, a ``MetadataAnswer`` or kio's message. Tells the listeners.
+        """Take a response, a ``MetadataAnswer`` or kio's message. Calls the listeners.
 
         ``request_version`` and ``is_partial`` are those of its request.
         """
@@ -227,7 +224,7 @@ class Metadata:
         self._handle_metadata_response(answer, is_partial, now)
         self._note_expiry()
         if self.need_partial_update or self._apart.next_at <= now:
-            # A topic came while this answer was on its way, or is asked for apart: it need not wait for the back-off.
+            # A topic was added while this request was in flight, or is requested separately: no need for the back-off.
             self._allowed_at = now
         else:
             slowed = max(0, self._equivalent_answers - _EQUIVALENT_ANSWERS_AT_FULL_RATE)
@@ -235,13 +232,15 @@ class Metadata:
         self._tell_listeners()
 
     def suspect_topics(self, request: MetadataRequestAndVersion, now: float) -> None:
-        """Note that the request was cut off, perhaps for a topic in it. Call it before ``failed_update``."""
+        """Note that a broker closed the connection on the request, perhaps because of a topic in it. Call it before
+        ``failed_update``.
+        """
         if not self._failed_attempts and request.topics is not None:
             self._apart.suspect(set(request.topics).intersection(self.topics_to_request(True) or ()), now)
             self._note_expiry()
 
     def failed_update(self, now: float, error: KafkaError | None = None) -> None:
-        """Note that a request failed: the next one waits for the back-off, which grows. Tells the listeners."""
+        """Note that a request failed: the next one waits for the back-off, which grows. Calls the listeners."""
         self.last_refresh = now
         self._allowed_at = now + self._backoff.delay(self._failed_attempts)
         self._failed_attempts += 1
@@ -251,17 +250,16 @@ class Metadata:
         self._tell_listeners()
 
     def set_fatal_error(self, error: KafkaError) -> None:
-        """Note an error that asking again does not cure, such as refused credentials; the next update clears it."""
+        """Set an error that retries cannot cure, such as refused credentials; the next update clears it."""
         self.fatal_error = self.last_failure = error
         self._tell_listeners()
 
     def update_partition_leaderships(
         self, leaders: Mapping[TopicPartition, tuple[int, int]], nodes: Sequence[Node]
     ) -> set[TopicPartition]:
-        """Take leader hints of a response, (leader id, leader epoch) by partition (KIP-951); returns those that were
-        news.
+        """Apply a response's leader hints, (leader id, leader epoch) by partition (KIP-951); returns those applied.
 
-        Left out are: partitions that are not known, hints not newer than what is known, leaders without an address.
+        Skipped are unknown partitions, hints not newer than the known leader, and leaders without an address.
         """
         addresses = {node.node_id: node for node in self.cluster.nodes} | {node.node_id: node for node in nodes}
         changed = []
@@ -285,13 +283,13 @@ class Metadata:
         self._bootstrap_addresses = tuple(addresses)
         self.need_full_update = True
         self.update_version += 1
-        # What another cluster, or a restored one, says of its epochs must count.
+        # Another cluster, or a restored one, counts its epochs anew.
         self._leader_epochs.clear()
         self._replace_cache(MetadataCache.bootstrap(self._bootstrap_addresses))
         self._bootstrap_nodes = self.cluster.nodes
 
     def rebootstrap(self) -> None:
-        """Forget the cluster and start again from the bootstrap addresses (KIP-899, KIP-1102)."""
+        """Forget the cluster and return to the bootstrap addresses (KIP-899, KIP-1102)."""
         self.bootstrap(self._bootstrap_addresses)
         self._tell_request()
         self._tell_listeners()
@@ -304,14 +302,14 @@ class Metadata:
     # look-ups
 
     def current_leader(self, topic_partition: TopicPartition) -> tuple[Node | None, int]:
-        """The partition's leader, None when it has none or is not known, and its epoch, -1 when there is none."""
+        """The partition's leader (None if there is none or it is not known) and leader epoch (-1 if unknown)."""
         partition = self.cluster.partition(topic_partition)
         if partition is None:
             return None, NO_LEADER_EPOCH
         return self.cluster.node_by_id(partition.leader), partition.leader_epoch
 
     def topic_error(self, topic: str) -> KafkaError | None:
-        """The error that the last answer gave for this topic, or None."""
+        """The error of this topic in the last response, or None."""
         return self._topic_errors.get(topic)
 
     def add_listener(self, listener: Callable[[], None]) -> None:
@@ -319,11 +317,11 @@ class Metadata:
         self._listeners.append(listener)
 
     def remove_listener(self, listener: Callable[[], None]) -> None:
-        """Do not call ``listener`` any more; unknown listeners are ignored."""
+        """Stop calling ``listener``; unknown listeners are ignored."""
         if listener in self._listeners:
             self._listeners.remove(listener)
 
-    # causes, for the messages of time-outs
+    # causes, for time-out messages
 
     def note_address_failure(self, address: str, error: BaseException) -> None:
         """Remember the last error of an address (``host:port``, or ``host:port (ip:port)``)."""
@@ -333,12 +331,12 @@ class Metadata:
             del self._address_errors[next(iter(self._address_errors))]
 
     def address_reached(self, address: str) -> None:
-        """Forget the errors of ``host:port``: a connection to it works."""
+        """Forget the errors of ``host:port``: a connection to it succeeded."""
         for known in [known for known in self._address_errors if known == address or known.startswith(f"{address} (")]:
             del self._address_errors[known]
 
     def describe_failure(self, topic: str | None = None) -> str:
-        """Why there is no metadata (of ``topic``): one line for people, with the last error of each address."""
+        """Why there is no metadata (of ``topic``), in one line with the last error of each address."""
         causes = []
         if topic is not None and topic in self._topic_errors:
             causes.append(str(self._topic_errors[topic]))
@@ -358,7 +356,7 @@ class Metadata:
     # internals
 
     def _note_expiry(self) -> None:
-        """Work out when it is time to ask again without having been told to."""
+        """Compute when the metadata is stale and must be updated unasked."""
         self._expires_at = min(self.last_successful_refresh + self._max_age, self._apart.next_at)
 
     def _describe_silence(self) -> str:
@@ -368,13 +366,13 @@ class Metadata:
         return f"no answer came yet from {asked}" if asked else "no broker has answered yet"
 
     def _handle_metadata_response(self, answer: MetadataAnswer, is_partial: bool, now: float) -> None:
-        """Decide what of the answer counts, then replace or merge.
+        """Select the part of the response that counts, then replace the view or merge into it.
 
-        With ten thousand topics each line here is either for a few of them, or one call for all.
+        For the sake of ten thousand topics, each line here concerns only a few of them or is one call for all.
         """
         is_another_cluster = self._cache.cluster_id is not None and answer.cluster_id != self._cache.cluster_id
         if is_another_cluster:
-            self._leader_epochs.clear()  # it answers at the same address
+            self._leader_epochs.clear()  # another cluster at the same address
         for name in [name for name in self._topic_errors if name in answer.topics or name in answer.errors]:
             del self._topic_errors[name]
         topics = self.retain_topics(answer.topics, now)
@@ -420,7 +418,7 @@ class Metadata:
             unauthorized.add(name)
 
     def _take_epochs(self, names: Collection[str], topics: dict[str, TopicMetadata], answer: MetadataAnswer) -> None:
-        """Look at the leader epochs of the topics with these ``names``, and replace those that are not all new."""
+        """Check the leader epochs of these topics, and keep newer partitions than the response's from the last view."""
         leader_epochs, newer_than = self._leader_epochs, answer.newer_than
         for name in names:
             topic = topics.get(name)
@@ -435,23 +433,22 @@ class Metadata:
                 topics[name] = self._newest(topic)
 
     def _newest(self, topic: TopicMetadata) -> TopicMetadata:
-        """The answer's view of a topic, but for partitions of which we have one of a newer leader epoch."""
+        """The response's topic, except for partitions that we know with a newer leader epoch."""
         name = topic.name
         previous = self._cache.topics.get(name)
-        # An id that was lost meanwhile, or has changed, says that older epochs are those of another topic
-        # (KAFKA-12257).
+        # If the id is new or another, the epochs that we know belong to an earlier topic (KAFKA-12257).
         if topic.topic_id is not None and (previous is None or previous.topic_id != topic.topic_id):
             self._leader_epochs.pop(name, None)
         epochs = dict(self._leader_epochs.get(name, {}))
         partitions = [self._newer(partition, epochs, previous) for partition in topic.partitions]
         if any(newer is not own for newer, own in zip(partitions, topic.partitions, strict=True)):
             topic = TopicMetadata(name, partitions, topic.topic_id, topic.is_internal)
-        # The topic's own dict where it serves: the next answer is known to be newer than that.
+        # Share the topic's own dict if possible: it lets the next response be compared as a whole.
         self._leader_epochs[name] = topic.leader_epochs if topic.leader_epochs == epochs else epochs
         return topic
 
     def _newer(self, partition: PartitionInfo, epochs: dict[int, int], previous: TopicMetadata | None) -> PartitionInfo:
-        """The answer's view of a partition, or the one we have when that is of a newer leader epoch."""
+        """The response's partition, or the one we have if that has a newer leader epoch."""
         if partition.leader_epoch < 0:
             epochs.pop(partition.partition, None)
             self._equivalent_answers = 0
@@ -459,7 +456,7 @@ class Metadata:
         seen = epochs.get(partition.partition, -1)
         if partition.leader_epoch < seen:
             known = None if previous is None else previous.partition(partition.partition)
-            # Known to be stale and nothing better at hand: the partition is there, its leader is not known.
+            # Stale, and nothing better is known: the partition exists, with an unknown leader.
             return known or partition._replace(leader=NO_LEADER, leader_epoch=NO_LEADER_EPOCH)
         if partition.leader_epoch > seen:
             epochs[partition.partition] = partition.leader_epoch
@@ -468,7 +465,7 @@ class Metadata:
 
     def _forget_dropped_topics(self, now: float) -> None:
         known = self._cache.topics
-        if len(self._leader_epochs) != len(known):  # else nothing was dropped, for all that is known has epochs
+        if len(self._leader_epochs) != len(known):  # else nothing was dropped: every known topic has epochs
             for name in [name for name in self._leader_epochs if name not in known]:
                 if not self.retain_topic(name, False, now):
                     del self._leader_epochs[name]

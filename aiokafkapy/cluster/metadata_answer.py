@@ -1,13 +1,13 @@
-"""``MetadataAnswer``: an answer as the cluster's own words, with the topics that are as they were told apart.
+"""``MetadataAnswer``: a Metadata response as ``TopicMetadata``, with changed topics told apart from unchanged ones.
 
-Owns the way from the protocol's message to ``TopicMetadata``. Which topics count, and which leader epochs, is
-``Metadata``'s to say, when it takes the answer. Kafka's counterpart is ``MetadataResponse``.
+Owns the conversion from the protocol's message. ``Metadata`` decides which topics and leader epochs of it count.
+Kafka's counterpart is ``MetadataResponse``.
 
 Rules:
 
-- ``read`` needs only a view that never changes, so it may run in a thread while the loop goes on.
-- A topic whose bytes are those of the known one *is* the known one: ten thousand topics of which three have a new
-  leader make three new objects, and the garbage collector has nothing to look at.
+- ``read`` depends only on an immutable view, so it may run in a thread beside the loop.
+- A topic whose bytes equal those of the known one becomes the very same object: with ten thousand topics of which three
+  have a new leader, three objects are created.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _FIRST_VERSION_WITH_RELIABLE_EPOCHS: Final = 9
 
 
 class MetadataAnswer:
-    """What one answer says. ``base`` is the view that it was compared with, and ``changed`` the names of the topics
-    that are not as they are there.
+    """One response. ``base`` is the view it was compared with, ``changed`` the names of the topics that
+    differ from it.
     """
 
     __slots__ = (
@@ -40,7 +40,7 @@ class MetadataAnswer:
     )  # fmt: skip
 
     def __init__(self, message: Any, base: MetadataCache | None = None, stale: Iterable[str] = ()) -> None:
-        """Of kio's message; those of its topics that are ``TopicMetadata`` already are taken as they are."""
+        """From kio's message; its topics may already be ``TopicMetadata``."""
         self.base = base
         self.throttle_time = getattr(message, "throttle_time", None)
         self.error_code: int = getattr(message, "error_code", 0)
@@ -51,13 +51,13 @@ class MetadataAnswer:
         self.errors: dict[str, int] = {}
         """Error codes of topics."""
         self.stale = set(stale)
-        """Topics of which a partition's error says that the broker itself does not know enough."""
+        """Topics with a partition error that shows the broker's own view to be stale."""
         self.newer_than: dict[str, dict[int, int] | None] = {}
-        """Topics of which every partition has a leader epoch not older than in ``base``, with the epochs there."""
+        """Topics whose leader epochs are all at least those in ``base``, with their epochs by partition."""
         self.changed: Collection[str] = self._take_topics(message, {} if base is None else base.topics)
 
     def _take_topics(self, message: Any, known: Mapping[str, TopicMetadata]) -> list[str]:
-        """Sort the answer's topics; returns the names of those that are not the ``known`` ones."""
+        """Sort the response's topics; returns the names of those that differ from the ``known`` ones."""
         changed = []
         for topic in message.topics:
             if not isinstance(topic, TopicMetadata):
@@ -77,18 +77,18 @@ class MetadataAnswer:
 
     @classmethod
     def of(cls, answer: Any) -> MetadataAnswer:
-        """``answer``, which may be kio's message as well."""
+        """``answer`` itself, or made from it if it is kio's message."""
         return answer if isinstance(answer, cls) else cls(answer)
 
     @classmethod
     def read(cls, version: int, frame: bytes, base: MetadataCache) -> MetadataAnswer:
-        """From an answer's frame, without its size; raises MalformedFrameError."""
+        """Decode a response frame, without its size; raises MalformedFrameError."""
         known, stale = base.topics, set[str]()
 
         def read_topic(read_message: FieldReader, cursor: Cursor) -> object:
             start = cursor.position
             topic = known.get(peek_topic_name(version, cursor) or "")
-            # What a topic's bytes are says where they end, so no longer topic begins with them.
+            # A topic's encoding is self-delimiting: no longer topic can begin with these bytes.
             if topic is not None and topic.wire_version == version and cursor.data.startswith(topic.wire, start):
                 cursor.advance(len(topic.wire))
                 return topic
@@ -96,7 +96,7 @@ class MetadataAnswer:
             if message.error_code or message.name is None:
                 return message
             found = _topic_metadata(message, version, stale)
-            # What has to be looked at every time must not be known again.
+            # A topic with errors must be read every time, so it must not be recognized.
             if found.name not in stale and _has_epochs(found):
                 found.remember(version, cursor.data[start : cursor.position])
             return found
@@ -129,7 +129,7 @@ def _topic_metadata(topic: Any, version: int, stale: set[str]) -> TopicMetadata:
 def _is_newer(topic: TopicMetadata, before: TopicMetadata | None) -> bool:
     if not _has_epochs(topic):
         return False
-    # Of a topic with another id, older epochs say nothing.
+    # Epochs of a topic with another id cannot be compared.
     if before is None or (topic.topic_id is not None and topic.topic_id != before.topic_id):
         return True
     told = topic.leader_epochs

@@ -1,8 +1,7 @@
-"""How an answer becomes the next view of the cluster: replace everything, or merge into what is there.
+"""How a response becomes the next view of the cluster: by replacing the view or merging into it.
 
-Owns the merge rules only. ``Metadata`` decides which topics and partitions of an answer count (expiry, leader epochs,
-topic ids) and passes the result here. Kafka's counterpart is ``MetadataCache``, which Kafka 4.x calls
-``MetadataSnapshot``.
+Owns the merge rules only. ``Metadata`` decides which topics and partitions of a response count (expiry, leader epochs,
+topic ids) and passes the result here. Kafka's counterpart is ``MetadataCache``, called ``MetadataSnapshot`` in 4.x.
 
 Rules: a cache never changes; a full update replaces it; a partial update replaces the nodes and the topics it names
 and keeps the other topics as long as they are retained; a leader hint (KIP-951) replaces single partitions.
@@ -21,7 +20,7 @@ __all__ = ["MetadataCache"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataCache:
-    """The parts of a ``Cluster`` that updates merge, and the ``cluster`` made of them."""
+    """The parts of a ``Cluster`` that are merged, and the ``cluster`` made of them."""
 
     nodes: Mapping[int, Node] = field(default_factory=dict)
     topics: Mapping[str, TopicMetadata] = field(default_factory=dict)
@@ -55,10 +54,10 @@ class MetadataCache:
     ) -> MetadataCache:
         """This cache after a partial ``update``.
 
-        The update's nodes replace all nodes, its topics replace theirs, beside those of this cache's that are ``kept``;
-        what was noted against a topic stays when ``is_kept(topic)``.
+        The update's nodes replace all nodes; its topics replace or join those of this cache that are ``kept``. A
+        topic's error stays if ``is_kept(topic)``.
         """
-        # Not one by one: each new topic beside ten thousand may be an update of its own.
+        # No Python loop over all topics: each new topic beside ten thousand may come in an update of its own.
         topics = dict(kept)
         topics.update(update.topics)
         return MetadataCache(

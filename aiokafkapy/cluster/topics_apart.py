@@ -1,15 +1,15 @@
-"""The topics to ask for apart from all others, since a metadata request for them was cut off.
+"""Topics that are requested separately because a broker closed the connection on a metadata request with them.
 
-A broker that closes its connection on a name would else keep every other topic of the same request from being found,
-for as long as somebody waits for the name. Owns which topics are suspected, in which groups they are asked for, and
-when next. Pure: ``now`` is an argument. Kafka's clients have no counterpart; they ask for all topics together.
+Otherwise, one name on which brokers close the connection would keep every other topic in the same request from being
+found, for as long as something waits for that name. Owns the suspected topics, the groups in which they are requested,
+and when. Pure: ``now`` is an argument. Kafka's clients have no counterpart; they request all topics together.
 
 Rules:
 
-- Only topics that no answer has named are suspected.
-- A group whose request was cut off is halved, down to single topics; a single one waits, longer each time: every
-  request for it costs all others the connection.
-- Nobody is judged: a topic that was only unlucky is found as soon as a broker answers, and then is a suspect no longer.
+- Only topics that no response has contained yet are suspected.
+- A group whose request failed is halved, down to single topics. A single topic is retried with growing back-off, since
+  every request for it costs the connection.
+- A topic in any response is no longer suspected, so one that merely shared a request is cleared by the first response.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["TopicsApart"]
 
 
 class TopicsApart:
-    """Groups of topics, each for a request of its own. False while there are none."""
+    """Groups of topics, each for a request of its own. Falsy while there are none."""
 
     __slots__ = ("_backoff", "_groups")
 
@@ -36,24 +36,24 @@ class TopicsApart:
 
     @property
     def names(self) -> set[str]:
-        """The suspects."""
+        """The suspected topics."""
         return {name for group in self._groups for name in group.topics}
 
     @property
     def next_at(self) -> float:
-        """When the next group may be asked for; infinite without any."""
+        """When the next group may be requested; infinite without any."""
         return min((group.retry_at for group in self._groups), default=math.inf)
 
     def attempts(self, name: str) -> int:
-        """How many requests for this topic alone were cut off."""
+        """How many requests for this topic alone ended in a closed connection."""
         return next((group.attempts for group in self._groups if name in group.topics), 0)
 
     def next_group(self, now: float) -> Collection[str]:
-        """The topics to ask for now, none when no group's time has come."""
+        """The topics to request now; empty if no group is due."""
         return next((group.topics for group in self._groups if group.retry_at <= now), ())
 
     def suspect(self, names: Collection[str], now: float) -> None:
-        """A request for these was cut off by a cluster that had answered the one before."""
+        """A broker closed the connection on a request for these, in a cluster that had answered the request before."""
         group = next((group for group in self._groups if names == group.topics), None)
         if group is None:
             group = _Group(set(names) - self.names)
@@ -69,7 +69,7 @@ class TopicsApart:
             self._groups.append(group)
 
     def settle(self, names: Iterable[str]) -> None:
-        """An answer named these, or they are not wanted any more: they are suspects no longer."""
+        """Stop suspecting these: a response contained them, or they are no longer wanted."""
         for group in self._groups:
             group.topics.difference_update(names)
         self._groups = [group for group in self._groups if group.topics]

@@ -1,7 +1,7 @@
-"""Reading partitions: what is where, and the records from there on. No groups: the caller assigns the partitions.
+"""Reads partitions without a consumer group: offset look-ups and records. The caller assigns the partitions.
 
-`PartitionReader` is the door. It is what the command line, the demo and the data source read with, and what a service
-uses that wants a partition's records without a consumer group.
+The entry point is ``PartitionReader``, which the command line, the demo and the data source use, and services that need
+a partition's records without a consumer group.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The options of a `PartitionReader`: a client's, and what Kafka's consumer has for fetching.
+"""The options of a ``PartitionReader``: those of every client, and the consumer's options for fetching.
 
-Owns names, defaults and checks. Kafka's counterpart is `ConsumerConfig`, without what concerns groups.
+Owns names, defaults and checks. Kafka's counterpart is ``ConsumerConfig``, without the options of groups.
 
 Rule: names and defaults are Kafka's, with dots as underscores.
 """
@@ -17,7 +17,7 @@ __all__ = ["ReaderConfig"]
 
 
 class ReaderConfig(ClientConfig):
-    """Immutable; checked when it is made, by `ConfigurationError`."""
+    """The options of a ``PartitionReader``; immutable. Raises ConfigurationError for an invalid option."""
 
     fetch_min_bytes: Annotated[
         int, Field(ge=0, description="Bytes that the broker waits for, unless fetch_max_wait_ms is over.")

@@ -1,12 +1,13 @@
-"""From the bytes of a Fetch answer to the records a reader may see.
+"""Decodes the bytes of a Fetch response into the records that a reader may see.
 
-Owns which records of the batches count: none before the position, no control records, and with read_committed none of
-an aborted transaction. Knows no connection, no clock and no metadata. Kafka's counterpart is `CompletedFetch`.
+Owns which records are visible: none before the position, no control records, and with read_committed none of an aborted
+transaction. Knows no connection, no clock and no metadata. Kafka's counterpart is ``CompletedFetch``.
 
 Rules:
-- batches are decoded as they are asked for, some at a time, so that a large answer does not hold the loop;
-- a batch that is damaged is reported with its place, after what stands before it was handed out;
-- the next position is behind the last whole batch, also when nothing of it was visible, so reading never stands still.
+
+- Batches are decoded on demand, some at a time, so that a large response does not block the loop.
+- A damaged batch is reported with its position, after the records before it were handed out.
+- The next position is after the last whole batch, even if nothing in it was visible, so reading always advances.
 """
 
 from __future__ import annotations
@@ -24,17 +25,17 @@ __all__ = ["AbortedTransaction", "CompletedFetch"]
 
 
 class AbortedTransaction(NamedTuple):
-    """A transaction that was aborted, as Fetch lists it: where it starts, and its producer."""
+    """An aborted transaction, as Fetch lists it: its first offset and its producer."""
 
     first_offset: int
     producer_id: int
 
 
 class CompletedFetch:
-    """The batches of one partition in one answer, from `position` on.
+    """The batches of one partition in one response, from ``position`` on.
 
-    `aborted` are the transactions to leave out, None when everything may be seen (read_uncommitted). `next_offset` is
-    where to read on after what `take` gave; `error` is what stopped the decoding before the end of the bytes.
+    ``aborted`` are the transactions to skip, None if everything is visible (read_uncommitted). ``next_offset`` is the
+    position after what ``take`` returned; ``error`` is the reason why decoding stopped before the end of the bytes.
     """
 
     __slots__ = (
@@ -73,8 +74,8 @@ class CompletedFetch:
         self._transactions = None if aborted is None else _AbortedTransactions(aborted)
 
     def take(self, enough: int, stop_at: int = OFFSET_MAX) -> list[ConsumedRecord]:
-        """The next records before `stop_at`: those of as many whole batches as it takes to have `enough`, or of all
-        that are left.
+        """The next records before ``stop_at``, from whole batches until there are at least ``enough`` or
+        none is left.
         """
         records: list[ConsumedRecord] = []
         self._read(
@@ -83,7 +84,7 @@ class CompletedFetch:
         return records
 
     def take_columns(self, columns: RecordColumns, enough_bytes: int, stop_at: int = OFFSET_MAX) -> None:
-        """As `take`, into `columns`, until these have so many bytes of keys, values and headers."""
+        """As ``take``, into ``columns``, until these have so many bytes of keys, values and headers."""
         self._read(
             lambda batch: batch.read_into(columns, self._position, stop_at),
             lambda: columns.data_bytes < enough_bytes,
@@ -93,7 +94,7 @@ class CompletedFetch:
     # internals
 
     def _read(self, read: Callable[[RecordBatch], None], wants_more: Callable[[], bool], stop_at: int) -> None:
-        """Give the next batches that may be seen to `read`, as long as more is wanted."""
+        """Pass the next visible batches to ``read``, as long as more is wanted."""
         try:
             while wants_more():
                 batch = next(self._batches, None) if self.next_offset < stop_at else None
@@ -117,12 +118,12 @@ class CompletedFetch:
         records = batch.records(*self.topic_partition)
         if batch.base_offset >= self._position and batch.last_offset < stop_at:
             return records
-        # The position may be inside the first batch, and the end inside the last: brokers hand out whole batches.
+        # Brokers return whole batches: the position may be inside the first, and the end inside the last.
         return [record for record in records if self._position <= record.offset < stop_at]
 
 
 class _AbortedTransactions:
-    """Follows which producers are inside an aborted transaction while the batches go by, in the log's order."""
+    """Tracks which producers are inside an aborted transaction while batches are read in the log's order."""
 
     __slots__ = ("_aborting", "_pending")
 
@@ -131,7 +132,7 @@ class _AbortedTransactions:
         self._aborting: set[int] = set()
 
     def shows(self, batch: RecordBatch) -> bool:
-        """Whether the batch's records may be seen; to be asked once for each batch, in order."""
+        """True when the batch's records are visible; call it once for each batch, in order."""
         while self._pending and self._pending[-1].first_offset <= batch.last_offset:
             self._aborting.add(self._pending.pop().producer_id)
         if batch.is_control:

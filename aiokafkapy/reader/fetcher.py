@@ -1,17 +1,18 @@
-"""What to fetch from which node, and what an answer means: the deciding half of a reader.
+"""The pure half of a reader: plans fetch requests and handles their responses.
 
-Owns positions, what was fetched and not yet handed out, and back-off per partition. Awaits nothing, reads no clock
-(`now` is an argument, loop time in seconds) and sends nothing: `PartitionReader` does. Kafka's counterparts are
-`AbstractFetch` and `SubscriptionState`.
+Owns positions, fetched data that was not handed out yet, and back-off per partition. Awaits nothing, reads no clock
+(``now`` is an argument, loop time in seconds) and sends nothing: ``PartitionReader`` does. Kafka's counterparts are
+``AbstractFetch`` and ``SubscriptionState``.
 
 Rules:
-- one request per node at a time, with all partitions that the node leads, and none while something from that node waits
-  to be handed out: what is held is bounded by `fetch_max_bytes` per node, a slow reader slows the fetching, and a
-  partition with records never waits for the long poll of one without (as Java since KAFKA-17439);
-- an answer counts only for a partition that is still assigned and still at the offset that was asked for;
-- an error that may pass backs that partition off and asks for metadata, with the leader hints of the answer taken at
-  once (KIP-951); any other is kept for the caller, once, and the partition rests until the caller has seen it;
-- topic ids are used when the cluster has one for every topic of the request, else the version is held below 13.
+
+- At most one request per node is in flight, with all partitions that the node leads, and none while data of that node
+  waits to be handed out. So memory is bounded by ``fetch_max_bytes`` per node, a slow reader slows down fetching, and a
+  partition with records never waits for the long poll of one without (as Java since KAFKA-17439).
+- A response counts only for partitions that are still assigned and still at the requested offset.
+- A retriable error backs the partition off and requests metadata; leader hints of the response apply at once (KIP-951).
+  Any other error is kept to be raised once to the caller, and the partition is not fetched until then.
+- Topic ids are used if the cluster has one for every topic of the request; otherwise the version is limited to 12.
 """
 
 from __future__ import annotations
@@ -37,15 +38,15 @@ __all__ = ["FetchPlan", "Fetcher", "PartitionRecords", "PartitionRows"]
 
 FIRST_VERSION_WITH_TOPIC_IDS: Final = 13
 ENOUGH_RECORDS: Final = 1_000
-"""Records decoded at once, in whole batches: a few milliseconds' work."""
+"""Records to decode at once, in whole batches: a few milliseconds of work."""
 ENOUGH_BYTES: Final = 4 * 1024 * 1024
-"""Bytes of records put into columns at once, in whole batches: a few milliseconds' work, if they are not compressed."""
+"""Bytes of records to put into columns at once, in whole batches: a few milliseconds of work, if not compressed."""
 _CONSUMER_REPLICA_ID: Final = -1
 _RESET_TO: Final[Mapping[str, int | None]] = {"earliest": EARLIEST, "latest": LATEST, "none": None}
 
 
 class PartitionRecords(NamedTuple):
-    """Records of one partition, in the log's order, and the end of what may be read there when they were fetched."""
+    """Records of one partition, in the log's order, and the partition's readable end when they were fetched."""
 
     topic_partition: TopicPartition
     records: list[ConsumedRecord]
@@ -53,7 +54,7 @@ class PartitionRecords(NamedTuple):
 
 
 class PartitionRows(NamedTuple):
-    """As `PartitionRecords`, in columns."""
+    """As ``PartitionRecords``, in columns."""
 
     topic_partition: TopicPartition
     columns: ReadRecords
@@ -62,8 +63,8 @@ class PartitionRows(NamedTuple):
 
 @dataclass(slots=True)
 class PartitionState:
-    """One assigned partition: where reading stands. `position` is None until the offset for `reset_to` is known;
-    nothing from `stop_at` on is read.
+    """One assigned partition. ``position`` is None until the offset for ``reset_to`` is known; ``stop_at`` is
+    exclusive.
     """
 
     position: int | None = None
@@ -78,13 +79,13 @@ class PartitionState:
 
     @property
     def is_finished(self) -> bool:
-        """True when nothing more of it is wanted."""
+        """True when the partition was read up to ``stop_at``."""
         return self.position is not None and self.position >= self.stop_at and not self.has_arrived
 
 
 @dataclass(frozen=True, slots=True)
 class FetchPlan:
-    """One request to one node: partitions with the offset and leader epoch asked for, and the topics' ids."""
+    """One request to one node: partitions with the requested offset and leader epoch, and the topics' ids."""
 
     node: Node
     partitions: Mapping[TopicPartition, tuple[int, int]]
@@ -93,12 +94,12 @@ class FetchPlan:
 
     @property
     def max_version(self) -> int | None:
-        """The highest version that may be spoken; None for no limit."""
+        """The highest version that may be used; None for no limit."""
         has_all_ids = all(topic_id is not None for topic_id in self.topic_ids.values())
         return None if has_all_ids else FIRST_VERSION_WITH_TOPIC_IDS - 1
 
     def build(self, version: int) -> Any:
-        """The request's body. No fetch session: every request names all that it wants."""
+        """The request's body. Fetch sessions are not used: every request lists all its partitions."""
         config = self.config
         topics: dict[str, list[dict[str, Any]]] = {}
         for tp, (offset, epoch) in self.partitions.items():
@@ -125,7 +126,7 @@ class FetchPlan:
         )
 
     def topic_of(self, answer: Any) -> str | None:
-        """The name of a topic of the answer, by name or by id; None when it was not asked for."""
+        """The name of a topic of the response, by name or by id; None if it was not requested."""
         topic_id = getattr(answer, "topic_id", None)
         if topic_id is None:
             return getattr(answer, "topic", None)
@@ -134,7 +135,7 @@ class FetchPlan:
 
 @dataclass(slots=True)
 class Fetcher:
-    """Positions of the assigned partitions, and what has arrived for them. Belongs to one event loop."""
+    """Positions of the assigned partitions and the data fetched for them. Belongs to one event loop."""
 
     config: ReaderConfig
     metadata: Metadata
@@ -142,10 +143,10 @@ class Fetcher:
     busy_nodes: set[int] = field(default_factory=set)
     arrived: deque[CompletedFetch] = field(default_factory=deque)
 
-    # what is read, and from where
+    # assignment and positions
 
     def assign(self, wanted: Iterable[TopicPartition]) -> None:
-        """Read these partitions and no others; those that were assigned before keep their positions."""
+        """Read these partitions and no others; those already assigned keep their positions."""
         start = _RESET_TO[self.config.auto_offset_reset]
         self.partitions = {
             TopicPartition(*tp): self.partitions.get(TopicPartition(*tp)) or PartitionState(reset_to=start)
@@ -154,7 +155,7 @@ class Fetcher:
         self.arrived = deque(one for one in self.arrived if one.topic_partition in self.partitions)
 
     def seek(self, topic_partition: TopicPartition, offset: int | None, reset_to: int | None = None) -> None:
-        """Read on at `offset`, or at the place of `reset_to` (EARLIEST, LATEST, a time) once that is known."""
+        """Continue at ``offset``, or at the offset of ``reset_to`` (EARLIEST, LATEST, a time) once it is known."""
         state = self.state(topic_partition)
         state.position, state.reset_to = offset, reset_to
         state.retry_at, state.attempts, state.error = 0.0, 0, None
@@ -169,7 +170,7 @@ class Fetcher:
         return state
 
     def partitions_to_reset(self, now: float) -> dict[TopicPartition, int]:
-        """Partitions whose position is to be looked up, with what to look up."""
+        """Partitions whose position must be looked up, with the time to look up."""
         return {
             tp: state.reset_to
             for tp, state in self.partitions.items()
@@ -177,7 +178,7 @@ class Fetcher:
         }
 
     def complete_reset(self, topic_partition: TopicPartition, reset_to: int, offset: int) -> None:
-        """The place was looked up. Of no effect when somebody has sought elsewhere meanwhile."""
+        """Set the position that was looked up; no effect after another ``seek`` in the meantime."""
         state = self.partitions.get(topic_partition)
         if state is not None and state.position is None and state.reset_to == reset_to:
             state.position = offset
@@ -186,13 +187,13 @@ class Fetcher:
     # requests
 
     def plans(self, now: float, is_ready: Callable[[Node], bool]) -> list[FetchPlan]:
-        """The requests to send now, to nodes that are ready for one; each counts as busy until `handle_response` or
-        `handle_failure`. A node that is not ready is asked for again by the next call, if it still leads.
+        """The requests to send now, to nodes for which ``is_ready`` is True. A node then counts as busy until
+        ``handle_response`` or ``handle_failure``.
         """
         by_node: dict[Node, dict[TopicPartition, tuple[int, int]]] = {}
         occupied = self.busy_nodes | {one.node_id for one in self.arrived}
         if occupied and all(node.node_id in occupied for node in self.metadata.cluster.nodes):
-            return []  # before each of what may be thousands of partitions is looked at, for each that is handed out
+            return []  # without a look at each of possibly thousands of partitions, each time data is handed out
         for tp, state in self.partitions.items():
             if state.position is None or not self._is_fetchable(state, now):
                 continue
@@ -214,14 +215,14 @@ class Fetcher:
         return plans
 
     def next_retry(self, now: float) -> float | None:
-        """Seconds until a partition that is backing off may be tried again; None when none is."""
+        """Seconds until the first partition that backs off may be tried again; None when none does."""
         waiting = [state.retry_at for state in self.partitions.values() if state.retry_at > now]
         return min(waiting) - now if waiting else None
 
-    # answers
+    # responses
 
     def handle_failure(self, plan: FetchPlan, error: KafkaError, now: float) -> None:
-        """The request came to nothing: its partitions are tried again, or it is an error for the caller."""
+        """The request failed: its partitions are retried, or the error is kept for the caller."""
         self._release(plan)
         self.metadata.request_update()
         for tp in plan.partitions:
@@ -233,7 +234,7 @@ class Fetcher:
                 state.error = error
 
     def handle_response(self, plan: FetchPlan, response: Any, now: float) -> None:
-        """Take an answer: keep what arrived, and note what went wrong where."""
+        """Keep the data of a response, and handle each partition's error."""
         self._release(plan)
         if getattr(response, "error_code", 0):
             self.handle_failure(plan, make(response.error_code), now)
@@ -254,10 +255,10 @@ class Fetcher:
             for tp in self.metadata.update_partition_leaderships(hints, nodes):
                 self.partitions[tp].retry_at = 0.0
 
-    # what is handed out
+    # handing out
 
     def take(self) -> PartitionRecords | None:
-        """The next records that arrived, decoded; None when there are none. Raises a partition's error, once."""
+        """The next fetched records, decoded; None when there are none. Raises a partition's error, once."""
         while self.arrived:
             completed = self.arrived[0]
             records = completed.take(ENOUGH_RECORDS, self._stop_of(completed))
@@ -268,7 +269,7 @@ class Fetcher:
         return None
 
     def take_columns(self, columns: RecordColumns) -> PartitionRows | None:
-        """As `take`, with the records in columns."""
+        """As ``take``, with the records in columns."""
         while self.arrived:
             completed = self.arrived[0]
             completed.take_columns(columns, ENOUGH_BYTES, self._stop_of(completed))

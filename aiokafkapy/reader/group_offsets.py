@@ -1,12 +1,13 @@
 """Committing offsets to a consumer group that has no members: FindCoordinator and OffsetCommit.
 
-Owns the requests, and trying again while the coordinator moves. Kafka's counterparts are `ConsumerCoordinator` for a
-consumer that assigns by hand, and `Admin.alterConsumerGroupOffsets`.
+Owns the requests and their retries while the coordinator moves. Kafka's counterparts are ``ConsumerCoordinator`` of a
+consumer with manual assignment, and ``Admin.alterConsumerGroupOffsets``.
 
 Rules:
-- a commit is by nobody (generation -1, no member id): a group that has members refuses it, with UnknownMemberIdError;
-- a group's coordinator is looked up once, and again after an error that says it has moved;
-- an error that may pass is tried again until the time is over, with back-off; any other is raised at once.
+
+- Commits are standalone (generation -1, no member id): a group with members refuses them with UnknownMemberIdError.
+- A group's coordinator is looked up once, and again after an error that says that it has moved.
+- Retriable errors are retried with back-off until the time-out; any other error is raised at once.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ _BROKERS_RETENTION: Final = -1
 
 
 class GroupOffsets:
-    """Commits for groups. Shares its owner's client, and keeps only the coordinator of each group."""
+    """Commits for groups. Uses its owner's client, and caches the coordinator of each group."""
 
     def __init__(self, client: NetworkClient, backoff: ExponentialBackoff) -> None:
         self._client = client
@@ -42,7 +43,8 @@ class GroupOffsets:
     async def commit(self, group: str, offsets: Mapping[TopicPartition, int], timeout: float) -> None:
         """Commit for each partition the offset to read next.
 
-        Raises KafkaTimeoutError with the last cause after `timeout` seconds, and at once what does not pass by itself.
+        Raises KafkaTimeoutError with the last cause after ``timeout`` seconds, and any error that is not retriable at
+        once.
         """
         await retry_until(
             lambda: self._commit(group, offsets),

@@ -1,11 +1,12 @@
-"""Which offset stands at the start, at the end, or at a time: ListOffsets, asked of each partition's leader.
+"""Looks up offsets by time, including the start and the end of a partition: ListOffsets to each partition's leader.
 
-Owns the requests, and trying again while leaders move. Kafka's counterpart is `OffsetFetcher`.
+Owns the requests and their retries while leaders move. Kafka's counterpart is ``OffsetFetcher``.
 
 Rules:
-- one request per leader, all at once, with all of its partitions; only the partitions that failed are asked for again;
-- an error that may pass is tried again until the time is over, with back-off; any other is raised at once;
-- with read_committed "the end" is the last stable offset.
+
+- One request per leader with all of its partitions, all in parallel; only the partitions that failed are retried.
+- Retriable errors are retried with back-off until the time-out; any other error is raised at once.
+- With read_committed, the end is the last stable offset.
 """
 
 from __future__ import annotations
@@ -36,8 +37,9 @@ _CONSUMER_REPLICA_ID: Final = -1
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """An offset found; `timestamp_ms` is that of its record when a time was asked for, else -1, and so is an epoch that
-    the broker did not say."""
+    """An offset found. ``timestamp_ms`` is that of its record if a time was looked up, else -1; the leader epoch is -1
+    if the broker did not return it.
+    """
 
     offset: int
     timestamp_ms: int = -1
@@ -45,7 +47,7 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class OffsetLookup:
-    """Asks leaders for offsets. Shares its owner's client and metadata, and keeps nothing between calls."""
+    """Looks up offsets. Uses its owner's client and metadata, and keeps no state between calls."""
 
     def __init__(
         self, client: NetworkClient, metadata: Metadata, backoff: ExponentialBackoff, *, read_committed: bool
@@ -54,15 +56,16 @@ class OffsetLookup:
         self._metadata = metadata
         self._backoff = backoff
         self._isolation_level = int(read_committed)
-        self._last_error: KafkaError | None = None  # for the message of a time-out
+        self._last_error: KafkaError | None = None  # for a time-out's message
 
     async def look_up(
         self, wanted: Mapping[TopicPartition, int], timeout: float
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
-        """The offset of each partition's time: EARLIEST, LATEST, MAX_TIMESTAMP, or milliseconds since the epoch, where
-        it is the first record not older, None when there is none.
+        """The offset of each partition's time: EARLIEST, LATEST, MAX_TIMESTAMP, or milliseconds since the epoch, which
+        finds the first record not older than that, None if there is none.
 
-        Raises KafkaTimeoutError with the last cause after `timeout` seconds, and at once what does not pass by itself.
+        Raises KafkaTimeoutError with the last cause after ``timeout`` seconds, and any error that is not retriable at
+        once.
         """
         self._metadata.add_topics({tp.topic for tp in wanted})
         found: dict[TopicPartition, OffsetAndTimestamp | None] = {}
@@ -90,7 +93,7 @@ class OffsetLookup:
     # internals
 
     def _ask_leaders(self, wanted: Mapping[TopicPartition, int]) -> list[asyncio.Future[ClientResponse]]:
-        """Send a request to each leader that is ready; the others are being connected to, or looked for."""
+        """Send a request to each leader that is ready; begin to connect to the others, or request metadata."""
         loop = asyncio.get_running_loop()
         by_leader: dict[Node, dict[TopicPartition, int]] = {}
         for tp, time in wanted.items():
@@ -120,7 +123,7 @@ class OffsetLookup:
         return ClientRequest(leader.node_id, ApiKey.LIST_OFFSETS, build, min_version=least)
 
     async def _wait(self, delay: float, *, has_asked: bool) -> None:
-        """Until it is worth asking again: after the back-off, or, when no leader was ready, as soon as one may be."""
+        """Wait before a retry: for the back-off, or, if no leader was ready, until one may be."""
         if has_asked:
             await asyncio.sleep(delay)
             return
@@ -137,7 +140,7 @@ class OffsetLookup:
         return [{"name": name, "partitions": partitions} for name, partitions in topics.items()]
 
     def _read(self, response: ClientResponse, found: dict[TopicPartition, OffsetAndTimestamp | None]) -> None:
-        """Note the offsets found; raises an error that does not pass by itself."""
+        """Record the offsets found; raises an error that is not retriable."""
         try:
             body = response.body_or_raise()
             for topic in body.topics:

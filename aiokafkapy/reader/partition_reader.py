@@ -1,14 +1,15 @@
-"""`PartitionReader`: assigned partitions, read in order, without a consumer group.
+"""``PartitionReader``: assigned partitions, read in order, without a consumer group.
 
-Owns the client, its requests, and waiting; what is asked of whom and what an answer means is
-`Fetcher`'s. Kafka's counterpart is `KafkaConsumer` with `assign` and `seek`.
+Owns the client, its requests, and waiting; ``Fetcher`` plans the requests and handles the responses. Kafka's
+counterpart is ``KafkaConsumer`` with ``assign`` and ``seek``.
 
 Rules:
-- where reading starts is said by `seek`, or by `auto_offset_reset`; nothing is committed by itself, and what
-  `commit_offsets` is told to commit is only for others to see;
-- the next request to a node is on its way while the caller works on what came, and no more than that is held;
-- waiting ends by its time, by cancellation (nothing is lost: what arrived is handed out by the next call), or by
-  `close`, which leaves no task and no socket behind.
+
+- Reading starts where ``seek`` says, or else ``auto_offset_reset``. Nothing is committed automatically, and committed
+  offsets are never read back: ``commit_offsets`` is for other tools to see.
+- The next request to a node is in flight while the caller processes the last response; no more than that is held.
+- Waiting ends by time-out, by cancellation (no data is lost: the next call returns it), or by ``close``, which leaves
+  no task and no socket behind.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ F = TypeVar("F")
 
 
 class PartitionReader:
-    """Reads partitions from any place on: ``async with PartitionReader("host:9092") as reader: …``.
+    """Reads partitions from any offset: ``async with PartitionReader("host:9092") as reader: …``.
 
-    Options are those of `ReaderConfig`, as keyword arguments or as `config`. Making one does no I/O. To be used by one
-    task at a time, on one event loop.
+    Options are those of ``ReaderConfig``, as keyword arguments or as ``config``. The constructor does no I/O. Use it
+    from one task at a time, on one event loop.
     """
 
     def __init__(
@@ -73,10 +74,10 @@ class PartitionReader:
         self._has_news = asyncio.Event()
         self._is_closed = False
 
-    # life
+    # start and close
 
     async def start(self) -> None:
-        """Get ready to talk; the first request connects. Raises ConfigurationError when that cannot work."""
+        """Create the client; the first request connects. Raises ConfigurationError for options that cannot work."""
         if self._is_closed:
             raise IllegalStateError("the reader is closed: make a new one")
         if self._client is not None:
@@ -92,7 +93,7 @@ class PartitionReader:
         self._group_offsets = GroupOffsets(self._client, self.config.retry_backoff)
 
     async def close(self) -> None:
-        """Drop what was not handed out and close the connections. May be called twice, and before `start`."""
+        """Drop fetched data and close the connections. Idempotent, and harmless before ``start``."""
         self._is_closed = True
         client, self._client = self._client, None
         if client is None:
@@ -111,14 +112,14 @@ class PartitionReader:
     ) -> None:
         await self.close()
 
-    # what there is
+    # partitions and offsets
 
     async def partitions_for(self, topic: str, timeout: float | None = None) -> tuple[PartitionInfo, ...]:
         """The topic's partitions in order of their numbers.
 
-        Raises InvalidTopicError for a name that no broker takes, what the cluster says of the topic when that does not
-        pass, and KafkaTimeoutError, or UnknownTopicOrPartitionError when the cluster says so to the end, after
-        `timeout` seconds (default_api_timeout_ms).
+        Raises InvalidTopicError for a name that no broker accepts, and the topic's error if it is not retriable. After
+        ``timeout`` seconds (default_api_timeout_ms) raises UnknownTopicOrPartitionError if the topic still does not
+        exist, else KafkaTimeoutError.
         """
         self._running()
         self.metadata.add_topics({topic})
@@ -144,7 +145,7 @@ class PartitionReader:
         self, times: Mapping[TopicPartition, int], timeout: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """Offsets by time: EARLIEST, LATEST, MAX_TIMESTAMP, or milliseconds since the epoch, which finds the first
-        record that is not older, or None. Errors and time-out as `OffsetLookup.look_up`.
+        record not older than that, or None. Errors and time-out as in ``OffsetLookup.look_up``.
         """
         self._running()
         assert self._lookup is not None
@@ -153,30 +154,31 @@ class PartitionReader:
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The first offset of each partition that is still in its log."""
+        """The first offset still in the log of each partition."""
         return await self._offsets(partitions, EARLIEST, timeout)
 
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], timeout: float | None = None
     ) -> dict[TopicPartition, int]:
-        """The offset behind the last record that may be read, of each partition."""
+        """The offset after the last readable record of each partition."""
         return await self._offsets(partitions, LATEST, timeout)
 
     async def commit_offsets(
         self, group: str, offsets: Mapping[TopicPartition, int], timeout: float | None = None
     ) -> None:
-        """Commit, for a consumer group without members, the offset of each partition that is to be read next, for
-        tools that watch a group's lag. Errors and time-out as `GroupOffsets.commit`.
+        """Commit the next offset to read of each partition for a consumer group without members, so that tools can
+        monitor its lag. Errors and time-out as in ``GroupOffsets.commit``.
         """
         self._running()
         assert self._group_offsets is not None
         await self._group_offsets.commit(group, offsets, self._timeout(timeout))
 
-    # where to read
+    # positions
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions and no others. New ones start where `auto_offset_reset` says, unless `seek` is called;
-        those assigned before go on where they are. Raises InvalidTopicError for a name that no broker takes."""
+        """Read these partitions and no others. New ones start where ``auto_offset_reset`` says, unless ``seek`` is
+        called; those assigned before go on where they are. Raises InvalidTopicError for a name that no broker takes.
+        """
         wanted = [TopicPartition(*tp) for tp in partitions]
         self.metadata.add_topics({tp.topic for tp in wanted})
         self._fetcher.assign(wanted)
@@ -188,54 +190,55 @@ class PartitionReader:
         return frozenset(self._fetcher.partitions)
 
     def seek(self, topic_partition: TopicPartition, offset: int) -> None:
-        """Read the partition on from this offset; no check is made until it is fetched."""
+        """Continue the partition at this offset, which is not checked before it is fetched."""
         if offset < 0:
             raise OffsetOutOfRangeError(f"{topic_partition}: an offset cannot be {offset}")
         self._fetcher.seek(topic_partition, offset)
         self._has_news.set()
 
     def seek_to_time(self, topic_partition: TopicPartition, time: int) -> None:
-        """Read the partition on from EARLIEST, LATEST, or the first record not older than `time`, in milliseconds
-        since the epoch (its end, when all are older). Looked up with the next fetch; a broker answers one request of a
-        connection after the other, so that may take as long as a fetch under way: `fetch_max_wait_ms`.
+        """Continue the partition at EARLIEST, LATEST, or the first record not older than ``time``, in milliseconds
+        since the epoch (its end, if all are older). Looked up by the next fetch call; a broker answers the requests of
+        a connection in order, so it may have to wait for a fetch in flight, up to ``fetch_max_wait_ms``.
         """
         self._fetcher.seek(topic_partition, None, time)
         self._has_news.set()
 
     def stop_at(self, topic_partition: TopicPartition, offset: int | None) -> None:
-        """Read the partition to before this offset and no further; None is without end."""
+        """Stop reading the partition before this offset; None removes the limit."""
         self._fetcher.state(topic_partition).stop_at = OFFSET_MAX if offset is None else offset
         self._has_news.set()
 
     @property
     def is_finished(self) -> bool:
-        """True when every assigned partition was read to where it stops, and handed out."""
+        """True when every assigned partition has a ``stop_at`` and all records before it were handed out."""
         states = self._fetcher.partitions.values()
         return bool(states) and all(state.is_finished for state in states)
 
     def position(self, topic_partition: TopicPartition) -> int | None:
-        """The offset to be read next; None while it is not looked up yet."""
+        """The offset to be read next; None until it is looked up."""
         return self._fetcher.state(topic_partition).position
 
     # reading
 
     async def fetch(self, max_wait: float = 1.0) -> list[ConsumedRecord]:
-        """The next records of one of the partitions, in order; an empty list when none came within `max_wait` seconds.
+        """The next records of one of the partitions, in order; an empty list when none came within ``max_wait``
+        seconds.
 
-        Raises, once for each, what does not pass by itself: a damaged batch, an offset out of range without a reset, no
-        authorization. A call after that goes on with the other partitions.
+        Raises each error that is not retriable once: a damaged batch, an offset out of range without a reset, missing
+        authorization. The next call continues with the other partitions.
         """
         found = await self.fetch_partition(max_wait)
         return [] if found is None else found.records
 
     async def fetch_partition(self, max_wait: float = 1.0) -> PartitionRecords | None:
-        """As `fetch`, with the partition and its end offset; None when nothing came."""
+        """As ``fetch``, with the partition and its end offset; None when nothing came."""
         return await self._fetch(self._fetcher.take, max_wait)
 
     async def fetch_arrow(self, max_wait: float = 1.0, *, with_headers: bool = False) -> Any:
-        """The next records of one of the partitions as a `pyarrow.RecordBatch`, without an object for each; None when
-        none came within ``max_wait`` seconds. Its columns are those of ``record.arrow_columns.schema``; errors are as
-        in `fetch`.
+        """The next records of one of the partitions as a ``pyarrow.RecordBatch``, without a Python object per record;
+        None if none came within ``max_wait`` seconds. Columns are those of ``record.arrow_columns.schema``; errors as
+        in ``fetch``.
         """
         columns = RecordColumns(with_headers)
         found = await self._fetch(partial(self._fetcher.take_columns, columns), max_wait)
@@ -245,7 +248,7 @@ class PartitionReader:
         client = self._running()
         loop = asyncio.get_running_loop()
         deadline = loop.time() + max_wait
-        # Handing out what is at hand must not keep the loop to itself.
+        # Let other tasks run even if data is always available.
         await asyncio.sleep(0)
         while True:
             self._has_news.clear()
@@ -260,8 +263,8 @@ class PartitionReader:
             self._running()
 
     async def __aiter__(self) -> AsyncIterator[ConsumedRecord]:
-        """Every record from the positions on, without end where there is no `stop_at`; those of one partition in
-        order.
+        """All records from the positions on, endless unless every partition has a ``stop_at``; in order per
+        partition.
         """
         while not self.is_finished:
             for record in await self.fetch():
@@ -283,7 +286,7 @@ class PartitionReader:
 
     def _on_reset_done(self, task: asyncio.Task[None]) -> None:
         self._reset_task = None
-        # An error that no rule covers is a bug of ours: the next call to read raises it.
+        # An unexpected error is a bug of ours: the next call raises it.
         if not task.cancelled():
             self._crash = task.exception()
         self._has_news.set()
