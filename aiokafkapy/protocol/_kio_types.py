@@ -1,9 +1,9 @@
-"""Imports kio's primitive types, also while a test has put a frozen clock in the place of ``datetime.datetime``.
+"""Imports kio's primitive types, even while a test has replaced ``datetime.datetime`` by a frozen clock.
 
-kio derives types from that class when it is imported. A stand-in with a metaclass of its own (freezegun's) makes that
-fail, so the first import of this package within ``freeze_time`` would. Java has no counterpart.
+kio derives types from that class at import. That fails for freezegun's replacement, which has a metaclass of its own,
+if this package is first imported within ``freeze_time``. Java has no counterpart.
 
-Rule: the stand-in is put back afterwards; without one nothing is touched.
+Rule: the replacement is put back afterwards; without one nothing is changed.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The APIs and versions that aiokafkapy speaks.
 
-Kafka's counterpart is ``org.apache.kafka.common.protocol.ApiKeys``. ``client_versions`` is what our clients ask for
-at most; what is spoken on a connection is the highest that the broker has too. The dev broker's own ranges stand
-with its handlers.
+Kafka's counterpart is ``org.apache.kafka.common.protocol.ApiKeys``. ``client_versions`` is the range of our clients; a
+connection uses the highest version in it that the broker supports. The dev broker's ranges are in its handlers.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class ApiKey(IntEnum):
     DESCRIBE_TOPIC_PARTITIONS = 75
 
 
-# Versions that exist in kio and are not stable in a released broker, or that we have no use for.
+# The highest versions to use, where kio has later ones that are unstable in released brokers or of no use to us.
 _HIGHEST_SPOKEN: Final[Mapping[ApiKey, int]] = {
     ApiKey.INIT_PRODUCER_ID: 5,  # 6 is two-phase commit, unstable (KIP-939)
     ApiKey.LIST_OFFSETS: 10,  # 11 is tiered storage's earliest pending upload (KIP-1023)
@@ -74,14 +73,14 @@ _HIGHEST_SPOKEN: Final[Mapping[ApiKey, int]] = {
 
 @cache
 def schema_versions(api_key: int) -> tuple[int, int]:
-    """The lowest and highest version that there are message classes for; raises KeyError for an unknown API."""
+    """The lowest and highest version with message classes; raises KeyError for an unknown API."""
     versions = schema_name_map[api_key_map[int(api_key)]]
     return min(versions), max(versions)
 
 
 @cache
 def client_versions(api_key: int) -> tuple[int, int]:
-    """The lowest and highest version that our clients speak; raises KeyError for an unknown API."""
+    """The lowest and highest version that our clients use; raises KeyError for an unknown API."""
     low, high = schema_versions(api_key)
     return low, min(high, _HIGHEST_SPOKEN.get(ApiKey(api_key), high))
 

@@ -1,9 +1,9 @@
-"""Requests and responses to frames and back: kio wrapped, once.
+"""Encodes and decodes whole request and response frames with kio; the only user of its serializers.
 
-Header rules, checked against all 292 request versions of the Java client: a request's header is version 2 when the
-request's version is flexible, else 1; a response's is 1 when flexible, else 0, but an ApiVersions response always
-has version 0, since the client must read it before it knows what the broker speaks. Everything that does not fit
-raises MalformedFrameError.
+Header rules, checked against all 292 request versions of the Java client: a request's header is version 2 if the
+request's version is flexible, else 1; a response's is 1 if flexible, else 0, except that an ApiVersions response always
+has version 0, since the client must read it before it knows the broker's versions. Invalid bytes raise
+MalformedFrameError.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def encode_request_header(api_key: int, version: int, correlation_id: int, clien
 
 @lru_cache(maxsize=1024)
 def unsigned_varint(number: int) -> bytes:
-    """A number as flexible versions write sizes and counts: base 128, low bits first."""
+    """An unsigned varint: base 128, low bits first; flexible versions use it for sizes and counts."""
     written = bytearray()
     while number > 0x7F:
         written.append(number & 0x7F | 0x80)
@@ -76,13 +76,13 @@ def unsigned_varint(number: int) -> bytes:
 
 
 def encode_request(body: Message, correlation_id: int, client_id: str | None) -> bytes:
-    """A whole request frame, its size in front."""
+    """A whole request frame, including its size."""
     encoded_id = None if client_id is None else client_id.encode()
     return _frame(encode_request_header(body.__api_key__, body.__version__, correlation_id, encoded_id), body)
 
 
 def encode_response(body: Message, correlation_id: int) -> bytes:
-    """A whole response frame, its size in front."""
+    """A whole response frame, including its size."""
     header = struct.pack(">i", correlation_id)
     return _frame(header + b"\0" if response_header_size(body.__api_key__, body.__version__) > 4 else header, body)
 
@@ -108,7 +108,7 @@ def decode_response(api_key: int, version: int, frame: bytes) -> tuple[int, Any]
 def read_response(
     api_key: int, version: int, frame: bytes, read_body: FieldReader, *, may_be_longer: bool = False
 ) -> tuple[int, Any]:
-    """As ``decode_response``, with a reader of the body that need not be kio's, and perhaps with bytes after it."""
+    """As ``decode_response``, with any reader of the body; ``may_be_longer`` permits bytes after it."""
     correlation_id = decode_correlation_id(frame)
     cursor = Cursor(frame, 4)
     if response_header_size(api_key, version) > 4:
@@ -120,7 +120,7 @@ def read_response(
 
 
 def decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:
-    """A request frame's header and where its body starts; raises KeyError when the API or version has no schema."""
+    """A request frame's header and the position of its body; raises KeyError if the API or version has no schema."""
     if len(frame) < _REQUEST_HEADER.size:
         raise MalformedFrameError(f"a request of {len(frame)} bytes has no header")
     api_key, version, correlation_id, size = _REQUEST_HEADER.unpack_from(frame)
@@ -136,7 +136,7 @@ def decode_request_header(frame: bytes) -> tuple[RequestHeader, int]:
 
 
 def decode_request_body(header: RequestHeader, frame: bytes, position: int) -> Any:
-    """The body that stands at ``position`` of a request frame.
+    """The body at ``position`` of a request frame.
 
     Bytes after it are ignored, as Java's broker does: librdkafka sends some after a Metadata request for all topics.
     """
@@ -154,7 +154,7 @@ def _has_flexible_header(api_key: int, version: int) -> bool:
     try:
         return is_flexible(api_key, version)
     except Exception:  # kio has several errors for "no such schema"
-        # An ApiVersions request of a version to come must still be answered (KIP-511), and its header is flexible.
+        # An ApiVersions request of a future version must still be answered (KIP-511); its header is flexible.
         return api_key == ApiKey.API_VERSIONS and version > 2
 
 

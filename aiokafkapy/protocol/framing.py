@@ -1,7 +1,7 @@
 """Cuts a byte stream into size-prefixed frames.
 
-Shared by the client and the dev broker. The declared size is checked before anything is kept for it, and memory
-grows only with bytes that have really arrived: a peer that declares 100 MB and sends ten bytes costs ten bytes.
+Shared by the client and the dev broker. The declared size is checked before anything is buffered, and memory grows only
+with the bytes that have arrived: a peer that declares 100 MB and sends ten bytes costs ten bytes.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ _SIZE_BYTES = 4
 
 
 class FrameDecoder:
-    """Feed it what the socket gives, in any fragmentation; it gives whole frames, without their size.
+    """Feed it the bytes of a stream, in any fragmentation; it returns whole frames, without their size.
 
-    After MalformedFrameError the stream is lost: close the connection.
+    After MalformedFrameError the stream cannot be resynchronized: close the connection.
     """
 
     __slots__ = ("_chunks", "_missing", "_prefix", "max_size")
@@ -29,7 +29,7 @@ class FrameDecoder:
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes held of a frame that is not whole yet."""
+        """Bytes buffered of an incomplete frame."""
         return len(self._prefix) + sum(map(len, self._chunks))
 
     def feed(self, data: bytes) -> list[bytes]:
@@ -43,7 +43,7 @@ class FrameDecoder:
                 position = self._continue_frame(data, position, frames)
                 continue
             if self._prefix:
-                # The size itself was torn: join what is there and read on in the joined bytes.
+                # The size itself was split: join the parts and continue in the joined bytes.
                 data = self._prefix + data[position:]
                 position, end, self._prefix = 0, len(data), b""
             if end - position < _SIZE_BYTES:
@@ -72,7 +72,7 @@ class FrameDecoder:
         for index in range(position, position + _SIZE_BYTES):
             size = size << 8 | data[index]
         if size >= 1 << 31:
-            size -= 1 << 32  # it is signed
+            size -= 1 << 32  # the size is a signed int32
         if not 0 <= size <= self.max_size:
             raise MalformedFrameError(f"frame of {size} bytes announced; the limit is {self.max_size}")
         return size

@@ -1,4 +1,4 @@
-"""Builds messages without caring for their version.
+"""Builds messages independently of their version.
 
 kio has one dataclass per message, version and nested struct. ``build_request(ApiKey.METADATA, version,
 topics=[{"name": "t"}])`` turns plain dicts and lists into the classes of that version: a field which the version

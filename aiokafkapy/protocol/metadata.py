@@ -1,11 +1,11 @@
-"""The Metadata request by hand, and its answer topic by topic.
+"""Encodes the Metadata request without kio, and reads the response topic by topic.
 
-A producer may ask for ten thousand topics: kio's objects for that request took the loop 30 ms. Of an answer only where
-a topic's name stands is known here: its fields are read as kio has them, but whoever reads says what becomes of each
-topic, so that ten thousand message objects need not be alive at once, nor made when the topics are known.
+A producer may request ten thousand topics; building kio's objects for that blocks the loop for 30 ms. The response is
+read by kio's schema, but a callback decides what to make of each topic, so that ten thousand message objects need not
+exist at once, nor at all for known topics. Of a topic's layout only the position of its name is known here.
 
-The versions: 0 has no way to ask for no topic, 4 may create topics, 8 asks for authorized operations, 9 is flexible, 10
-has topic ids.
+The versions: 0 cannot request no topics, 4 may create topics, 8 has authorized operations, 9 is flexible, 10 has topic
+ids.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FIRST_WITH_TOPIC_IDS: Final = 10
 _NO_TOPIC_ID: Final = bytes(16)
 _SIZE_OF_ERROR_CODE: Final = 2
 _LARGEST_SHORT: Final = 0x7E
-"""Bytes of the longest string whose compact length is one byte."""
+"""The longest string, in bytes, whose compact length fits into one byte."""
 
 
 def encode_metadata_request(
@@ -41,7 +41,7 @@ def encode_metadata_request(
     topics: Sequence[str] | None,
     allow_auto_topic_creation: bool,
 ) -> list[bytes]:
-    """The one piece of a whole request frame; ``topics`` None asks for every topic, none of them for brokers only."""
+    """A whole request frame, in one piece; ``topics`` None requests every topic, an empty one only the brokers."""
     flexible = version >= FIRST_FLEXIBLE
     header = encode_request_header(
         ApiKey.METADATA, version, correlation_id, None if client_id is None else client_id.encode()
@@ -68,15 +68,15 @@ def encode_metadata_request(
 
 
 def read_metadata_response(version: int, frame: bytes, read_topic: Callable[[FieldReader, Cursor], object]) -> Any:
-    """kio's message of an answer's frame (without its size), its ``topics`` what ``read_topic`` returned for each.
+    """kio's message from a response frame (without its size), with ``topics`` as returned by ``read_topic``.
 
-    ``read_topic`` gets the reader of kio's topic and the place to read at, and must leave that behind the topic. Raises
+    ``read_topic`` gets kio's reader of a topic and the cursor, which it must leave after the topic. Raises
     MalformedFrameError.
     """
     response = response_class(ApiKey.METADATA, version)
     read_message = _topic_reader(version)
     read = entity_reader_with(response, "topics", lambda cursor: read_topic(read_message, cursor))
-    # Bytes after it are ignored, as other clients do: librdkafka's mock cluster sends one.
+    # Trailing bytes are ignored, as in other clients: librdkafka's mock cluster sends one.
     return read_response(ApiKey.METADATA, version, frame, read, may_be_longer=True)[1]
 
 

@@ -1,14 +1,15 @@
-"""The Produce request and response, versions 3 to 13, by hand.
+"""Encodes the Produce request and decodes its response, versions 3 to 13, without kio.
 
 The one API on the hot path: kio's request copies every batch, some 0.6 ms for 1 MB, where a list of buffers copies
-nothing. A request is a scatter list whose batches are the builders' own buffers; a response becomes one flat list of
-partitions, with no object for a topic. Everything else of the protocol goes through `codec`.
+nothing. A request is a list of buffers in which the batches are the builders' own; a response becomes one flat list of
+partitions, without an object per topic. All other APIs go through ``codec`` or ``metadata``.
 
-Kafka counterparts: `ProduceRequest`, `ProduceResponse`; KIP-951 for the leader hints, KIP-467 for the record errors.
+Kafka counterparts: ``ProduceRequest``, ``ProduceResponse``; KIP-951 for the leader hints, KIP-467 for the record
+errors.
 
-The versions: 3 (transactional id) to 8 are the old encoding, 9 and later the flexible one; 5 has the log start
-offset, 8 the record errors, 10 the leader hints, 13 topic ids in the place of names. A response is checked byte by byte
-(MalformedFrameError, nothing else); unknown error codes and tagged fields are no error.
+The versions: 3 (transactional id) to 8 have the old encoding, 9 and later the flexible one; 5 adds the log start
+offset, 8 the record errors, 10 the leader hints, and 13 has topic ids instead of names. Every length in a response is
+checked (MalformedFrameError); unknown error codes and tagged fields are accepted.
 """
 
 from __future__ import annotations
@@ -62,26 +63,26 @@ _ACKS_AND_TIMEOUT: Final = Struct(">hi")
 _OLD_PARTITION: Final = Struct(">ihqq")
 _PARTITION: Final = Struct(">ihqqq")
 _NOTHING_TO_SAY: Final = b"\x01\x00\x00"
-"""How most partitions end: no record errors, no message, no tagged fields."""
+"""The end of most partitions: no record errors, no message, no tagged fields."""
 _PLAIN_PARTITION: Final = Struct(">ihqqq3s")
-"""Of the flexible versions, one that has nothing more to say."""
+"""The same in the flexible versions."""
 _pack_partition_head: Final = Struct(">IBB").pack
-"""Its number, and the size of its records as a varint of two bytes."""
+"""Partition number, and the size of its records as a varint of two bytes."""
 _LEADER: Final = Struct(">ii")
 _LONE_ANSWER: Final = Struct(">iBB16sBihqqq3sBiB")
-"""A whole response of the highest version for one partition that has nothing more to say; its varints are one byte."""
+"""A whole response of the highest version for one partition without errors or hints; its varints are one byte."""
 
 
-# Not tracked by the cyclic collector: a request may have a thousand, and nothing they hold refers back.
+# Not tracked by the cyclic garbage collector: a response may have a thousand, and none can be part of a cycle.
 @cython.no_gc
 @cython.final
 @cython.cclass
 class PartitionProduceResponse:
-    """What became of one partition's batch. The topic is a name before version 13, and an id from then on.
+    """The outcome of one partition's batch. The topic is a name before version 13, and an id from then on.
 
-    ``log_append_time_ms`` is -1 when the records keep their own timestamps. ``record_errors`` are index in the batch
-    and message of each record that is to blame (KIP-467); ``current_leader`` is node id and epoch of the leader, in
-    the answer of a broker that leads no longer but knows its successor (KIP-951).
+    ``log_append_time_ms`` is -1 if the records keep their own timestamps. ``record_errors`` are the index in the batch
+    and the message of each rejected record (KIP-467); ``current_leader`` is the node id and epoch of the new leader, if
+    a broker that no longer leads knows it (KIP-951).
     """
 
     __slots__ = (
@@ -130,7 +131,7 @@ def _plain_answer(
     topic: str | None, topic_id: UUID | None, partition: int, error_code: int, base_offset: int,
     log_append_time_ms: int, log_start_offset: int,
 ) -> PartitionProduceResponse:  # fmt: skip
-    """One that has nothing more to say, without the constructor, which is a Python call."""
+    """A partition without errors or hints, made without the constructor, which is a Python call."""
     answer = PartitionProduceResponse.__new__(PartitionProduceResponse)
     answer.topic = topic
     answer.topic_id = topic_id
@@ -145,7 +146,7 @@ def _plain_answer(
 
 
 class ProduceResponse(NamedTuple):
-    """A whole Produce response; `node_endpoints` are the addresses of the leaders it hints at."""
+    """A whole Produce response; ``node_endpoints`` are the addresses of the leaders in ``current_leader``."""
 
     correlation_id: int
     throttle_time_ms: int
@@ -162,10 +163,10 @@ def encode_produce_request(
     timeout_ms: int,
     topics: Sequence[tuple[str, UUID | None, Sequence[tuple[int, Sequence[Buffer]]]]],
 ) -> list[bytes | memoryview]:
-    """The pieces of a whole request frame, to be written one after the other; its size is in the first.
+    """The buffers of a whole request frame, in order; the first begins with the frame's size.
 
-    `topics` holds (name, id, partitions), each partition (index, buffers of its one batch). Version 13 writes the ids,
-    the others the names. Batches go into the list as they are, except for small buffers.
+    ``topics`` holds (name, id, partitions), each partition (index, buffers of its one batch). Version 13 writes the
+    ids, the others the names. Batches go into the list as they are, except for small buffers.
     """
     if not LOWEST_VERSION <= version <= HIGHEST_VERSION:
         raise ValueError(f"Produce version {version} is not between {LOWEST_VERSION} and {HIGHEST_VERSION}")
@@ -183,7 +184,7 @@ def encode_produce_request(
     _write_string(head, transactional_id, flexible)
     head += _ACKS_AND_TIMEOUT.pack(acks, timeout_ms)
     _write_count(head, len(topics), flexible)
-    pieces: list[Buffer] = [b""]  # the frame's size, when it is known
+    pieces: list[Buffer] = [b""]  # a place for the frame's size
     for name, topic_id, partitions in topics:
         if version < FIRST_WITH_TOPIC_IDS:
             _write_string(head, name, flexible)
@@ -209,7 +210,7 @@ def encode_produce_request(
 
 
 def _partition_head(partition: int, size: int, flexible: bool) -> bytes:
-    """Its number, and the size of its records: in one step for nearly all."""
+    """Partition number and size of its records; in one step for nearly all."""
     partition &= 0xFFFFFFFF
     if not flexible:
         return partition.to_bytes(4, "big") + size.to_bytes(4, "big")
@@ -220,7 +221,7 @@ def _partition_head(partition: int, size: int, flexible: bool) -> bytes:
 
 
 def _gathered(pieces: list[Buffer]) -> list[bytes | memoryview]:
-    """Join small pieces to few, for transports take few best; the first, which is empty, becomes the frame's size."""
+    """Join small pieces, since transports are faster with few; the empty first one becomes the frame's size."""
     gathered: list[bytes | memoryview] = []
     small: list[Buffer] = []
     total = 0
@@ -231,7 +232,7 @@ def _gathered(pieces: list[Buffer]) -> list[bytes | memoryview]:
             small.append(piece)
             continue
         gathered.append(b"".join(small))
-        # Transports take bytes best, and bytes do not change under them.
+        # Transports are fastest with bytes, and bytes cannot change while they are being written.
         gathered.append(bytes(piece) if isinstance(piece, bytearray) else piece)
         small = []
     gathered.append(b"".join(small))
@@ -248,14 +249,14 @@ def _encode_lone_request(
     partition: int,
     buffers: Sequence[Buffer],
 ) -> list[bytes | memoryview]:
-    """The request with one batch, as a lone awaited send makes it: a third of the time of the general way."""
+    """A request with one batch, the usual one of a lone awaited send, in a third of the time of the general code."""
     size = 0
     for buffer in buffers:
         size += len(buffer)
     encoded_id = b"" if client_id is None else client_id.encode()
     struct, struct_size = _lone_head(len(encoded_id))
     records_size = unsigned_varint(size + 1)
-    # The id's bytes are not asked of it: that is a Python call, and more than one.
+    # Not ``id.bytes``: that takes several Python calls.
     raw_topic_id = topic_id.int.to_bytes(16, "big")
     head = struct.pack(
         struct_size - 4 + len(records_size) + size + len(_LONE_TAIL),
@@ -272,7 +273,7 @@ def _encode_lone_request(
 
 @lru_cache(maxsize=16)
 def _lone_head(client_id_size: int) -> tuple[Struct, int]:
-    """What stands before the records in a whole request of the highest version for one partition, and its size.
+    """The layout, and its size, of all that precedes the records in a request of the highest version for one partition.
 
     Frame size, API key, version, correlation id, client id; no tags, no transactional id, acks, time-out, the one
     topic, its one partition.
@@ -282,7 +283,7 @@ def _lone_head(client_id_size: int) -> tuple[Struct, int]:
 
 
 def decode_produce_response(version: int, frame: bytes) -> ProduceResponse:
-    """Read a response frame (without its size) of a request of `version`; raises MalformedFrameError."""
+    """Read a response frame (without its size) of a request of ``version``; raises MalformedFrameError."""
     if version == HIGHEST_VERSION and len(frame) == _LONE_ANSWER.size:
         lone = _decode_lone_answer(frame)
         if lone is not None:
@@ -306,7 +307,7 @@ def decode_produce_response(version: int, frame: bytes) -> ProduceResponse:
 
 
 def _decode_lone_answer(frame: bytes) -> ProduceResponse | None:
-    """The answer to one batch which went well, as a lone awaited send gets it; None for any other of its length."""
+    """The response to one successful batch, the usual one of a lone awaited send; None if the frame is another one."""
     (
         correlation_id, header_tags, topics, topic_id, partitions, partition, error_code, base_offset,
         log_append_time_ms, log_start_offset, nothing_to_say, topic_tags, throttle_time_ms, tags,
@@ -316,13 +317,13 @@ def _decode_lone_answer(frame: bytes) -> ProduceResponse | None:
     answer = _plain_answer(
         None, _topic_id(topic_id), partition, error_code, base_offset, log_append_time_ms, log_start_offset
     )
-    # As the constructor, which is a Python call.
+    # Without the constructor, which is a Python call.
     return tuple.__new__(ProduceResponse, (correlation_id, throttle_time_ms, [answer], ()))
 
 
 @lru_cache(maxsize=1024)
 def _topic_id(raw: bytes) -> UUID:
-    """A UUID costs more to make than the rest of an answer to read."""
+    """The UUID of these bytes, cached: making one costs more than reading the rest of a response."""
     return UUID(bytes=raw)
 
 
@@ -347,7 +348,7 @@ def _read_topic(cursor: Cursor, version: int, partitions: list[PartitionProduceR
 def _read_plain_partitions(
     cursor: Cursor, count: int, topic: str | None, topic_id: UUID | None, partitions: list[PartitionProduceResponse]
 ) -> int:
-    """Read the partitions that have nothing more to say, up to the first that has; returns how many there were."""
+    """Read the partitions without errors or hints, up to the first that has some; returns how many there were."""
     start = cursor.position
     most = min(count, (cursor.end - start) // _PLAIN_PARTITION.size)
     found = 0
@@ -433,7 +434,7 @@ def _read_node(cursor: Cursor) -> Node:
 
 
 def _tags(cursor: Cursor) -> Iterator[tuple[int, int]]:
-    """The tagged fields that follow, as (tag, end of its value); what the loop's body does not read is stepped over."""
+    """The tagged fields that follow, as (tag, end of its value); a value that the caller does not read is skipped."""
     for _ in range(cursor.read_count(_read_varint(cursor))):
         tag = cursor.read_unsigned_varint()
         size = cursor.read_unsigned_varint()
@@ -460,7 +461,7 @@ def _read(cursor: Cursor, struct: Struct) -> tuple[int, ...]:
 
 def _read_varint(cursor: Cursor) -> int:
     position = cursor.position
-    if position < cursor.end and (byte := cursor.data[position]) < 0x80:  # as nearly all are
+    if position < cursor.end and (byte := cursor.data[position]) < 0x80:  # one byte, as nearly all are
         cursor.position = position + 1
         return byte
     return cursor.read_unsigned_varint()

@@ -1,15 +1,15 @@
 """Reads kio's message classes from untrusted bytes.
 
-The classes and the writers are kio's; the reader is ours because of what arrives from a socket. kio's native reader
-reserves memory for whatever array length the bytes claim, which ends the process on a hostile one, and it raises on
-an error code or a tagged field that came after it. Here
+The classes and the writers are kio's. Its native reader is not safe for bytes from a socket: it reserves memory for any
+array length in them, which ends the process for a hostile one, and it raises on error codes and tagged fields that are
+newer than itself. Here
 
-* every length is checked against the bytes that are left before anything is made of it;
-* an error code that kio does not know becomes a pseudo member of its ``ErrorCode`` that keeps the number;
-* a tagged field that kio does not know is skipped (KIP-482);
-* anything else that does not fit raises MalformedFrameError, and nothing else.
+- every length is checked against the remaining bytes before it is used;
+- an unknown error code becomes a pseudo member of kio's ``ErrorCode`` that keeps the number;
+- an unknown tagged field is skipped (KIP-482);
+- any other invalid bytes raise MalformedFrameError, and nothing else.
 
-A reader is put together once per class from the fields' metadata, then kept.
+A reader is built once per class from the fields' metadata, then cached.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ _FLOAT64 = struct.Struct(">d").unpack_from
 
 
 class Cursor:
-    """A place in a frame. Each ``read_*`` returns one value and moves on; raises MalformedFrameError past the end."""
+    """A position in a frame. Each ``read_*`` returns one value and moves on; raises MalformedFrameError
+    past the end.
+    """
 
     __slots__ = ("data", "end", "position")
 
@@ -70,7 +72,7 @@ class Cursor:
         self.end = len(data)
 
     def advance(self, size: int) -> int:
-        """Step over ``size`` bytes and return where they start."""
+        """Skip ``size`` bytes and return their position."""
         start = self.position
         if size < 0 or size > self.end - start:
             raise MalformedFrameError(f"{size} bytes claimed at offset {start}, {self.end - start} left in the frame")
@@ -102,8 +104,8 @@ class Cursor:
 
 
 class RequestCursor(Cursor):
-    """A place in a request's frame: Kafka's brokers read no string, in the flexible versions either, that is longer
-    than the int16 of the older ones can say.
+    """A position in a request's frame. As in Kafka's brokers, no string may be longer than an int16 can say, not even
+    in the flexible versions.
     """
 
     __slots__ = ()
@@ -130,7 +132,7 @@ def _unknown_error_code(code: int) -> ErrorCode:
 
 @cache
 def entity_reader(entity: type[Any]) -> FieldReader:
-    """A function that reads one ``entity`` at a Cursor."""
+    """A function that reads one ``entity`` from a Cursor."""
     flexible = bool(entity.__flexible__)
     names: list[str] = []
     readers: list[FieldReader] = []
@@ -152,9 +154,7 @@ def entity_reader(entity: type[Any]) -> FieldReader:
 
 
 def entity_reader_with(entity: Any, array: str, read_element: FieldReader) -> FieldReader:
-    """As ``entity_reader``, but each element of the field ``array``, which is no tagged one, is what ``read_element``
-    returns.
-    """
+    """As ``entity_reader``, but each element of the untagged field ``array`` is what ``read_element`` returns."""
     own_reader: Any = entity_reader(entity)
     _, fields, *rest = own_reader.args
     read = partial(_not_null, partial(_read_compact_array if entity.__flexible__ else _read_array, read_element))
@@ -201,7 +201,7 @@ def _field_reader(field: dataclasses.Field[Any], flexible: bool, optional: bool)
     if not kind.is_array:
         return inner
     read = partial(_read_compact_array if flexible else _read_array, inner)
-    # kio's types: `tuple[X, ...] | None` is an array that may be null, `tuple[X, ...]` one that may not.
+    # kio's types: ``tuple[X, ...] | None`` is an array that may be null, ``tuple[X, ...]`` one that may not.
     return partial(_not_null, read) if get_origin(field.type) is tuple else read
 
 

@@ -1,13 +1,14 @@
-"""Tables in: what `send_arrow` takes, checked and brought into the form of `columns`.
+"""Checks the tables given to ``send_arrow`` and converts them to the form of ``columns``.
 
-Owns all that is known of pyarrow: the types that a column may have, where the buffers are, and how a table is read a
-record batch at a time. It knows no Kafka but the names of a record's parts. Java has no counterpart; the columns are
+Owns the knowledge of pyarrow: the types that a column may have, where the buffers are, and how a table is read one
+record batch at a time. Of Kafka it knows only the names of a record's parts. Java has no counterpart; the columns are
 those of Spark's Kafka sink.
 
 Rules:
+
 - A table's columns and their types are checked before the first row is read.
-- What is common is taken from its buffers as it is; what is rare is cast, a window of rows at a time.
-- Nothing is kept of a batch but what its reader hands out, and pyarrow is imported when a table comes.
+- Common types are read from their buffers without a copy; rare ones are cast, a window of rows at a time.
+- Nothing of a batch is kept except what its reader returns. pyarrow is imported with the first table.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ __all__ = ["BatchReader", "ColumnNames", "RecordTable", "TableSchema", "open_tab
 
 
 class ColumnNames(NamedTuple):
-    """Which column is which part of a record; None for a part that is not to be looked for."""
+    """The column of each part of a record; None for a part that is not read."""
 
     value: str = "value"
     key: str | None = "key"
@@ -44,11 +45,11 @@ EXPECTED: Final = {
 """The types a part's column may have, for messages."""
 
 _UNITS: Final = {"s": (1000, 1), "ms": (1, 1), "us": (1, 1000), "ns": (1, 1_000_000)}
-"""A time stamp's unit → what makes milliseconds of it: multiply, divide."""
+"""Timestamp unit → (multiplier, divisor) that convert it to milliseconds."""
 
 
 class RecordTable(NamedTuple):
-    """A table as it is sent. ``row_count`` is None for a stream, whose reading may take its time."""
+    """A table to be sent. ``row_count`` is None for a stream, from which reading may block."""
 
     schema: Any
     batches: Iterator[Any]
@@ -56,7 +57,7 @@ class RecordTable(NamedTuple):
 
 
 def open_table(data: Any) -> RecordTable:
-    """What a pyarrow Table or RecordBatch has, or whatever speaks the Arrow PyCapsule interface.
+    """The batches of a pyarrow Table or RecordBatch, or of any object with the Arrow PyCapsule interface.
 
     Raises TypeError for anything else, and ModuleNotFoundError without pyarrow.
     """
@@ -81,9 +82,9 @@ def open_table(data: Any) -> RecordTable:
 
 
 class TableSchema:
-    """A table's columns, found and checked: each part's column number. Raises SerializationError for what is wrong.
+    """The column number of each part of a record. Raises SerializationError for a missing or wrong column.
 
-    A column whose name is the part's own may be missing; one of another name was asked for, and must be there.
+    A column with the part's default name may be missing; one that was named explicitly must exist.
     """
 
     def __init__(self, schema: Any, names: ColumnNames, topic: str | None) -> None:
@@ -122,12 +123,12 @@ class BatchReader:
         self._schema = schema
         self._header_parts: tuple[BytesColumn, BytesColumn, NumberColumn] | None = None
         if "headers" in self._arrays:
-            # What lies below the lists is the same for all windows.
+            # The arrays below the lists are shared by all windows.
             self._arrays["headers"] = headers = _plain_array(self._arrays["headers"])
             self._header_parts = None if _pyarrow().types.is_null(headers.type) else _header_parts(headers)
 
     def window(self, start: int, count: int) -> tuple[Columns, Sequence[str | None] | None]:
-        """Some rows, and the topics' names that their numbers stand for if there is a column of topics."""
+        """The columns of some rows, and the names behind the topic numbers if there is a topic column."""
         arrays = {part: array.slice(start, count) for part, array in self._arrays.items()}
         topics, names = None, None
         if "topic" in arrays:
@@ -157,7 +158,7 @@ def _taken(batches: list[Any]) -> Iterator[Any]:
 
 
 def pyarrow_for(user: str) -> Any:
-    """The module; raises ModuleNotFoundError that says what to install where it is not there."""
+    """The module pyarrow; raises ModuleNotFoundError that says what to install if it is missing."""
     try:
         import pyarrow
     except ModuleNotFoundError as error:
@@ -169,11 +170,11 @@ def _pyarrow() -> Any:
     return pyarrow_for("send_arrow()")
 
 
-# --- types ---
+# types
 
 
 def _plain_type(kind: Any) -> Any:
-    """A type without what is wrapped around it and makes no difference here: extensions, runs."""
+    """A type without wrappers that make no difference here: extension types and run-end encoding."""
     types = _pyarrow().types
     while True:
         if hasattr(kind, "storage_type"):
@@ -226,7 +227,7 @@ def _is_headers(kind: Any) -> bool:
 
 
 def _header_fields(entry: Any) -> tuple[int, int]:
-    """Where a header's name and value are in its struct; -1 where not. Spark takes the fields' names in any case."""
+    """The field numbers of name and value in a header's struct, -1 if missing. As in Spark, case does not matter."""
     names = [field.name for field in entry]
     lowered = [name.lower() for name in names]
     key, value = (
@@ -256,7 +257,7 @@ _CHECKS: Final = {
 }
 
 
-# --- arrays ---
+# arrays
 
 
 def _plain_array(array: Any) -> Any:
@@ -272,7 +273,7 @@ def _plain_array(array: Any) -> Any:
 
 
 def _decoded_runs(array: Any) -> Any:
-    """The place of each row's value, then these values: pyarrow decodes no runs of dictionaries, lists and structs."""
+    """A run-end encoded array, decoded by ``take``: pyarrow cannot decode runs of dictionaries, lists and structs."""
     import pyarrow as pa
     import pyarrow.compute
 
@@ -336,7 +337,7 @@ def _numbers_of(array: Any, width: int) -> NumberColumn:
 
 
 def _topics_of(array: Any) -> tuple[NumberColumn, Sequence[str | None]]:
-    """Topics as numbers, and what they stand for."""
+    """Topics as numbers, and the names behind the numbers."""
     pa = _pyarrow()
     array = _plain_array(array)
     if not pa.types.is_dictionary(array.type):
@@ -347,7 +348,7 @@ def _topics_of(array: Any) -> tuple[NumberColumn, Sequence[str | None]]:
 
 
 def _header_parts(lists: Any) -> tuple[BytesColumn, BytesColumn, NumberColumn]:
-    """Names and values of all headers, whatever row they belong to, and which of them are null."""
+    """Names and values of all headers of all rows, and which of them are null."""
     if _pyarrow().types.is_map(lists.type):
         names, values = lists.keys, lists.items
         return _bytes_of(names), _bytes_of(values), NumberColumn(len(names), 0, None, None, 0)

@@ -1,11 +1,12 @@
-"""Records that were read, as pyarrow record batches with the columns of Spark's Kafka connector.
+"""Converts consumed records to pyarrow record batches with the columns of Spark's Kafka connector.
 
-Owns the schema, and the way from the kernel's buffers to pyarrow, without a copy. It knows no batches and no
-connection. Java has no counterpart.
+Owns the schema and the zero-copy conversion from the kernel's buffers. It knows no batches and no connection. Java has
+no counterpart.
 
 Rules:
-- Names and types are exactly those of `spark-sql-kafka-0-10`: a job that reads them must see no difference.
-- pyarrow is wanted by whoever calls, and imported then.
+
+- Names and types are exactly those of ``spark-sql-kafka-0-10``, so that jobs see no difference.
+- pyarrow is imported by the first call.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ __all__ = ["record_batch", "schema"]
 
 @cache
 def schema(with_headers: bool = False) -> Any:
-    """The `pyarrow.Schema`: key, value, topic, partition, offset, timestamp, timestampType and, if asked for, headers.
+    """The ``pyarrow.Schema``: key, value, topic, partition, offset, timestamp, timestampType and, if asked for,
+    headers.
 
     Time stamps are microseconds in UTC; their type is 0 for create time, 1 for log append time. Headers are null for a
     record without any.
@@ -42,7 +44,7 @@ def schema(with_headers: bool = False) -> Any:
 
 
 def record_batch(read: ReadRecords, topic: str, partition: int) -> Any:
-    """The `pyarrow.RecordBatch` of records of one partition; it has headers when they were read."""
+    """The ``pyarrow.RecordBatch`` of records of one partition; it has headers when they were read."""
     pa = _pyarrow()
     count = read.row_count
     arrays = [

@@ -1,5 +1,5 @@
-# C interface of the kernel that reads rows out of columns, for record_appender. See arrow_rows.py for what the
-# names mean, and keep it in step.
+# C interface of the kernel that reads rows out of columns, for record_appender. The names are documented in
+# arrow_rows.py; keep the two in step.
 
 cimport cython
 from libc.stdint cimport int32_t, int64_t
@@ -83,7 +83,7 @@ cdef class ArrowRows:
     cdef TopicRoute *_routes
     cdef Py_ssize_t _topic_count
     cdef int32_t _only_lane
-    # Of a plan that is being made
+    # Of an incomplete plan
     cdef Py_ssize_t _stop
     cdef Py_ssize_t _lane_count
     cdef int64_t _most_sticky_bytes

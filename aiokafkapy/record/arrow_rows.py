@@ -1,13 +1,14 @@
-"""The kernel that reads rows out of columns, in plain Python: the twin of `arrow_rows.pyx`, byte for byte.
+"""The kernel that reads rows out of columns, in plain Python: the twin of ``arrow_rows.pyx``, byte for byte.
 
-Owns the way from a table's buffers into a `RecordBatchBuilder`: which lane a row goes to (murmur2 of its key, or its
-partition), the order of the rows by lane, and their encoding. It knows no pyarrow, no clock and no topic's name: rows,
-lanes and topics are numbers. Java has no counterpart.
+Owns the conversion of a table's buffers into records of a ``RecordBatchBuilder``: the lane of each row (by murmur2 of
+its key, or its partition), the order of the rows by lane, and their encoding. It knows no pyarrow, no clock and no
+topic names: rows, lanes and topics are numbers. Java has no counterpart.
 
 Rules:
-- Whatever is changed here is changed in `arrow_rows.pyx` too; tests/unit/record/test_arrow_rows.py compares them.
-- Within a lane rows keep their order. Lane 0 is for rows that cannot be sent anywhere; they are never encoded.
-- No offset, index or length of a buffer is believed before it has been checked against the bytes that are there.
+
+- Whatever is changed here is changed in ``arrow_rows.pyx`` too; tests/unit/record/test_arrow_rows.py compares them.
+- Within a lane rows keep their order. Lane 0 is for refused rows, which are never encoded.
+- No offset, index or length in a buffer is trusted before it has been checked against the buffer's size.
 """
 
 from __future__ import annotations
@@ -29,23 +30,22 @@ PLANNED_ROWS: Final = 8192
 """The most rows that should be planned together."""
 STEP_ROWS: Final = 512
 STEP_BYTES: Final = 64 * 1024
-"""The most rows, and bytes of keys but for the last, of one step of a plan: an event loop is not held for long."""
+"""The most rows, and bytes of keys (the last row's excluded), in one step of a plan, to bound the time on the loop."""
 SLICE_BYTES: Final = 32 * 1024
-"""The bytes of records to encode at a time, for the same reason."""
+"""The most bytes of records to encode at a time, for the same reason."""
 RECORD_COST: Final = 8
-"""About what a record has besides its value."""
+"""Estimate of a record's bytes besides its value."""
 
 INT64_MIN: Final = -(2**63)
 INT64_MAX: Final = 2**63 - 1
 
 
 class ArrowRows:
-    """The rows of some columns on their way into batches: `plan()` some of them, then `append_run()` until all are in.
+    """Encodes the rows of some columns into batches: ``plan()`` some rows, then ``append_run()`` until all are in.
 
-    A plan puts its rows into the order of their lanes; ``position`` is the place in this order of the next row to be
-    encoded, and the refused ones (lane 0) are skipped. ``now_ms`` is the time of rows that have none. ``encoded_bytes``
-    counts what was encoded by ``append_run``, ever; ``sticky_bytes``, by topic, about what a plan has for the sticky
-    partition.
+    A plan sorts its rows by lane; ``position`` is the position in this order of the next row to be encoded, and refused
+    rows (lane 0) are skipped. ``now_ms`` is the timestamp of rows that have none. ``encoded_bytes`` is the total that
+    ``append_run`` has encoded; ``sticky_bytes`` is an estimate, by topic, of a plan's bytes for the sticky partition.
     """
 
     __slots__ = (
@@ -75,7 +75,7 @@ class ArrowRows:
     )
 
     def __init__(self, columns: Columns, hashes_keys: bool) -> None:
-        # What reads a row out of each column; without a key a reader gives None.
+        # A reader for each column; that of a missing column returns None.
         self._value = _strings(columns.value, "value")
         self._key = None if columns.key is None else _strings(columns.key, "key")
         self._headers = None if columns.headers is None else _headers(columns.headers)
@@ -98,13 +98,14 @@ class ArrowRows:
         self._lane_ends: dict[int, int] = {}
         self._order: Sequence[int] = ()
 
-    # --- planning ---
+    # planning
 
     def plan(self, start: int, stop: int, routes: Sequence[Route], most_sticky_bytes: int) -> bool:
-        """Choose a lane for each of the rows from ``start`` on; False: not for all of them yet, ``plan_on()``.
+        """Choose a lane for each of the rows from ``start`` on; False if ``plan_on()`` must complete it.
 
-        ``routes`` has a route for each topic's number, or one for all rows. The plan ends early when a topic has got so
-        many bytes for its sticky partition: the next one may have another. ``planned`` tells how many rows it has.
+        ``routes`` has a route for each topic number, or one for all rows. The plan ends early when a topic has more
+        than ``most_sticky_bytes`` for its sticky partition, since the next plan may use another one. ``planned`` is the
+        number of rows in the plan.
         """
         self.start = start
         self.sticky_bytes = [0] * len(routes)
@@ -120,7 +121,7 @@ class ArrowRows:
         return True
 
     def plan_on(self) -> bool:
-        """The next step of a plan that was not done in one."""
+        """The next step of a plan; True when it is complete."""
         self._choose_lanes()
         if self.start + len(self._lanes) < self._stop:
             return False
@@ -128,7 +129,7 @@ class ArrowRows:
         return True
 
     def refusals(self) -> tuple[array[int], array[int]]:
-        """Of the refused rows, in order: the topic's number (or NULL_TOPIC), and the partition (-1 for none)."""
+        """The topic number (or NULL_TOPIC) and the partition (-1 for none) of each refused row, in order."""
         topics, partitions = array("i"), array("q")
         for row in (self.row_at(position) for position in range(self.refused)):
             topics.append(self.topic_of(row))
@@ -136,28 +137,30 @@ class ArrowRows:
         return topics, partitions
 
     def lanes(self) -> array[int] | None:
-        """The planned rows' lanes, row by row; None when they are all in one."""
+        """The lane of each planned row; None if all are in the same lane."""
         if len(set(self._lanes)) <= 1:
             return None
         most = max(self._lanes)
         return array("B" if most < 256 else "H" if most < 65536 else "i", self._lanes)
 
     def row_at(self, position: int) -> int:
-        """The row at a place of the order."""
+        """The row at a position of the order."""
         return self.start + self._order[position]
 
     def lane_at(self, position: int) -> int:
-        """The lane of the row at a place of the order."""
+        """The lane of the row at a position of the order."""
         return self._lanes[self._order[position]]
 
     def end_of_lane(self, position: int) -> int:
-        """The place of the first row of another lane behind ``position``."""
+        """The first position after ``position`` with a row of another lane."""
         return self._lane_ends[self.lane_at(position)]
 
-    # --- rows as objects, for those that cannot go the short way ---
+    # rows as objects, for the slow path
 
     def record(self, row: int) -> tuple[int, bytes | None, bytes | None, Headers | None]:
-        """A row as time stamp, key, value and headers. Raises SerializationError for one that is no record."""
+        """A row as timestamp, key, value and headers. Raises SerializationError for a row that is not a
+        valid record.
+        """
         timestamp_ms = self._timestamp_of(row)
         if timestamp_ms is None:
             raise SerializationError("its timestamp is out of range: expected milliseconds in 64 bits")
@@ -171,16 +174,17 @@ class ArrowRows:
         return NULL_TOPIC if topic is None else topic
 
     def partition_of(self, row: int) -> int | None:
-        """What a row says of its partition."""
+        """The value of a row's partition column, or None."""
         return None if self._partition is None else self._partition(row)
 
-    # --- encoding ---
+    # encoding
 
     def append_run(self, builder: RecordBatchBuilder, stop: int, most_bytes: int) -> int:
-        """Encode the rows from ``position`` to ``stop`` for as long as that goes on.
+        """Encode rows from ``position`` on, at most to ``stop``.
 
-        Returns 0 when it came there, or ``encoded_bytes`` to ``most_bytes``, when the builder is full, and before a row
-        that is no record, of which ``record()`` says why; else the memory that it needs over the builder's allowance.
+        Returns 0 at ``stop``, when ``encoded_bytes`` has reached ``most_bytes``, when the builder is full, or before a
+        row that is not a valid record (``record()`` raises the reason); else the capacity that the next row needs,
+        which is more than the builder's allowance.
         """
         start, order, is_plain = self.start, self._order, self._headers is None and self._timestamp is None
         try_append, now_ms = builder.try_append, self.now_ms
@@ -240,7 +244,7 @@ class ArrowRows:
         try:
             return self._key(row)
         except SerializationError:
-            return None  # it is told when the row is encoded
+            return None  # the error is raised when the row is encoded
 
     def _value_size_of(self, row: int) -> int:
         try:
@@ -261,7 +265,7 @@ class ArrowRows:
 
 
 def order_of(lanes: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
-    """Of rows with these lanes: the row at each place of their order, and the place of each row."""
+    """The row at each position of the order by lane, and the position of each row."""
     order = sorted(range(len(lanes)), key=lanes.__getitem__)
     places = array("i", bytes(4 * len(lanes)))
     for place, row in enumerate(order):
@@ -269,7 +273,7 @@ def order_of(lanes: Sequence[int]) -> tuple[Sequence[int], Sequence[int]]:
     return array("i", order), places
 
 
-# --- readers: row → what it has in a column; they raise ValueError when made, for buffers shorter than the column ---
+# readers: functions from a row to its value in a column; ValueError at creation for buffers shorter than the column
 
 
 def _numbers(column: NumberColumn) -> Callable[[int], int | None]:
@@ -283,7 +287,7 @@ def _numbers(column: NumberColumn) -> Callable[[int], int | None]:
 
 
 def _strings(column: BytesColumn, name: str) -> Callable[[int], bytes | None]:
-    """As ``_plain_strings``, for those with indices too. Readers raise SerializationError for what is not there."""
+    """As ``_plain_strings``, also with indices. Readers raise SerializationError for an index out of range."""
     read = _plain_strings(column, name)
     if column.indices is None:
         return read

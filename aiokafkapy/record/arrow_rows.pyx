@@ -1,16 +1,17 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The kernel that reads rows out of columns, compiled: the twin of `arrow_rows.py`, byte for byte.
+"""The kernel that reads rows out of columns, compiled: the twin of ``arrow_rows.py``, byte for byte.
 
-Owns the way from a table's buffers into a `RecordBatchBuilder`: which lane a row goes to (murmur2 of its key, or its
-partition), the order of the rows by lane, and their encoding. It knows no pyarrow, no clock and no topic's name: rows,
-lanes and topics are numbers. Java has no counterpart.
+Owns the conversion of a table's buffers into records of a ``RecordBatchBuilder``: the lane of each row (by murmur2 of
+its key, or its partition), the order of the rows by lane, and their encoding. It knows no pyarrow, no clock and no
+topic names: rows, lanes and topics are numbers. Java has no counterpart.
 
 Rules:
-- What each public name promises is said in the twin; whatever is changed here is changed there too.
-- Within a lane rows keep their order. Lane 0 is for rows that cannot be sent anywhere; they are never encoded.
-- No offset, index or length of a buffer is believed before it has been checked against the bytes that are there.
-- The loops over rows make no object and hold no GIL; it is taken to add a block to a batch, and kept for short runs,
-  where letting go of it costs more than the encoding.
+
+- The public names are documented in the twin; whatever is changed here is changed there too.
+- Within a lane rows keep their order. Lane 0 is for refused rows, which are never encoded.
+- No offset, index or length in a buffer is trusted before it has been checked against the buffer's size.
+- The loops over rows create no objects and release the GIL; it is acquired to add a block to a batch, and held for
+  short runs, where releasing it costs more than the encoding.
 """
 
 cimport cython
@@ -48,13 +49,13 @@ cdef enum:
 
 cdef enum:
     NULL_TOPIC = -1
-    # Of one step of a plan: about a millisecond of work for a loop's thread.
+    # Rows in one step of a plan: about a millisecond on the event loop.
     STEP_ROWS = 32768
     STEP_BYTES = 1048576
-    # Runs below are encoded with the GIL: letting go of it costs as much as some rows.
+    # Shorter runs are encoded with the GIL held: releasing it costs as much as some rows.
     LONG_RUN = 32
     RECORD_COST = 8
-    # Rows in the order of lanes are all over the table: memory is asked for so many rows before it is needed.
+    # Rows in the order of lanes are scattered over the table: prefetch so many rows ahead.
     ROWS_AHEAD = 8
 
 PLANNED_ROWS = 262144
@@ -67,7 +68,7 @@ cdef int64_t INT64_MIN = -0x7FFFFFFFFFFFFFFF - 1
 
 @cython.final
 cdef class ArrowRows:
-    """The rows of some columns on their way into batches: `plan()` some of them, then `append_run()` until all are in."""
+    """Encodes the rows of some columns into batches: ``plan()`` some rows, then ``append_run()`` until all are in."""
 
     def __cinit__(self, object columns, bint hashes_keys):
         self._held = []
@@ -113,10 +114,10 @@ cdef class ArrowRows:
         _free(&self._header_names)
         _free(&self._header_values)
 
-    # --- planning ---
+    # planning
 
     cpdef bint plan(self, Py_ssize_t start, Py_ssize_t stop, list routes, long long most_sticky_bytes) except -1:
-        """Choose a lane for each of the rows from ``start`` on; False: not for all of them yet, ``plan_on()``."""
+        """Choose a lane for each of the rows from ``start`` on; False if ``plan_on()`` must complete it."""
         cdef Py_ssize_t topic
         cdef Py_ssize_t lane_count = 1
         cdef Py_ssize_t topics = len(routes)
@@ -143,7 +144,7 @@ cdef class ArrowRows:
         return True
 
     cpdef bint plan_on(self) except -1:
-        """The next step of a plan that was not done in one."""
+        """The next step of a plan; True when it is complete."""
         cdef int32_t only_lane
         if self.start + self.planned < self._stop:
             with nogil:
@@ -168,12 +169,12 @@ cdef class ArrowRows:
 
     @property
     def sticky_bytes(self):
-        """About how many bytes the plan has for the sticky partition of each topic."""
+        """An estimate, by topic, of the plan's bytes for the sticky partition."""
         cdef Py_ssize_t topic
         return [self._routes[topic].sticky_bytes for topic in range(self._topic_count)]
 
     def refusals(self):
-        """Of the refused rows, in order: the topic's number (or NULL_TOPIC), and the partition (-1 for none)."""
+        """The topic number (or NULL_TOPIC) and the partition (-1 for none) of each refused row, in order."""
         cdef Py_ssize_t position, row
         cdef bytes topics = PyBytes_FromStringAndSize(NULL, self.refused * sizeof(int32_t))
         cdef bytes partitions = PyBytes_FromStringAndSize(NULL, self.refused * sizeof(int64_t))
@@ -190,7 +191,7 @@ cdef class ArrowRows:
         return array("i", topics), array("q", partitions)
 
     def lanes(self):
-        """The planned rows' lanes, row by row; None when they are all in one."""
+        """The lane of each planned row; None if all are in the same lane."""
         cdef Py_ssize_t index
         cdef int32_t most = 0
         cdef bytes packed
@@ -216,21 +217,21 @@ cdef class ArrowRows:
         return found
 
     cpdef Py_ssize_t row_at(self, Py_ssize_t position) noexcept:
-        """The row at a place of the order."""
+        """The row at a position of the order."""
         return self.start + (position if self._only_lane >= 0 else self._order[position])
 
     cpdef Py_ssize_t lane_at(self, Py_ssize_t position) noexcept:
-        """The lane of the row at a place of the order."""
+        """The lane of the row at a position of the order."""
         return self._only_lane if self._only_lane >= 0 else self._lanes[self._order[position]]
 
     cpdef Py_ssize_t end_of_lane(self, Py_ssize_t position) noexcept:
-        """The place of the first row of another lane behind ``position``."""
+        """The first position after ``position`` with a row of another lane."""
         return self.planned if self._only_lane >= 0 else self._lane_ends[self._lanes[self._order[position]]]
 
-    # --- rows as objects, for those that cannot go the short way ---
+    # rows as objects, for the slow path
 
     cpdef tuple record(self, Py_ssize_t row):
-        """A row as time stamp, key, value and headers. Raises SerializationError for one that is no record."""
+        """A row as timestamp, key, value and headers. Raises SerializationError for an invalid row."""
         cdef int64_t timestamp_ms
         if not self._timestamp_of(row, &timestamp_ms):
             raise SerializationError("its timestamp is out of range: expected milliseconds in 64 bits")
@@ -245,15 +246,15 @@ cdef class ArrowRows:
         return _NULL_TOPIC if is_null(&self._topics, row) else number_of(&self._topics, row)
 
     def partition_of(self, Py_ssize_t row):
-        """What a row says of its partition."""
+        """The value of a row's partition column, or None."""
         if not self._has_partition or is_null(&self._partition, row):
             return None
         return number_of(&self._partition, row)
 
-    # --- encoding ---
+    # encoding
 
     cpdef Py_ssize_t append_run(self, RecordBatchBuilder builder, Py_ssize_t stop, long long most_bytes) except -1:
-        """Encode the rows from ``position`` to ``stop`` for as long as that goes on."""
+        """Encode rows from ``position`` on, at most to ``stop``."""
         cdef Py_ssize_t needed, added
         if builder._is_closed:
             raise IllegalStateError("the batch is closed and takes no more records")
@@ -269,14 +270,14 @@ cdef class ArrowRows:
             if builder.capacity + added > builder.allowance:
                 return builder.capacity + added
             builder._open_block(added)
-            # The one that needed it, alone: its head fills what the block before has left.
+            # Encode the row that needed the block: its head fills the rest of the previous block.
             self._encode(builder, self.position + 1, most_bytes)
             builder._fill_block_before(needed)
 
     # internals
 
     cdef Strings _strings(self, object column) except *:
-        """The addresses of a column's buffers, which are held. Raises ValueError for buffers that are too short."""
+        """The addresses of a column's buffers, which are kept alive. Raises ValueError if they are too short."""
         cdef Strings strings
         cdef Py_ssize_t rows = column.offset + column.length
         cdef Py_ssize_t index
@@ -320,7 +321,7 @@ cdef class ArrowRows:
         return numbers
 
     cdef Numbers _list_offsets(self, object headers) except *:
-        """The offsets of a column of lists, one more than there are lists, with the bits that tell which are null."""
+        """The offsets of a column of lists, one more than there are lists, with its validity bits."""
         cdef Numbers numbers
         cdef Py_ssize_t rows = headers.offset + headers.length
         memset(&numbers, 0, sizeof(numbers))
@@ -374,7 +375,7 @@ cdef class ArrowRows:
         memset(self._lane_ends, 0, lanes * sizeof(int32_t))
 
     cdef void _choose_lanes(self) noexcept nogil:
-        """Write the lanes of the next rows, and count the rows of each. A plan that must end here has no more."""
+        """Write the lanes of the next rows, and count the rows of each; fewer rows if the plan must end here."""
         cdef Py_ssize_t row = self.start + self.planned
         cdef Py_ssize_t stop = min(self._stop, row + STEP_ROWS)
         cdef int64_t topic = 0
@@ -424,7 +425,7 @@ cdef class ArrowRows:
             self._lane_ends[index] = place
             place += count
         for index in range(self.planned):
-            # A lane's start moves up to its end.
+            # Each lane's start ends up as its end.
             self._order[self._lane_ends[self._lanes[index]]] = <int32_t>index
             self._lane_ends[self._lanes[index]] += 1
         return False
@@ -445,7 +446,7 @@ cdef class ArrowRows:
         return True
 
     cdef bint _size_headers(self, Py_ssize_t row, Py_ssize_t *first, Py_ssize_t *count, Py_ssize_t *size) noexcept nogil:
-        """Where a row's headers are, how many, and of how many bytes; False when they are none that could be sent."""
+        """Position, number and size in bytes of a row's headers; False if they are not valid."""
         cdef int64_t start, stop, entry
         cdef Piece piece
         first[0] = count[0] = size[0] = 0
@@ -479,7 +480,7 @@ cdef class ArrowRows:
         return out
 
     cdef Py_ssize_t _encode(self, RecordBatchBuilder builder, Py_ssize_t stop, int64_t most_bytes) noexcept nogil:
-        """Encode rows until one needs another block: its size. 0 at the end, -1 before a row that is no record."""
+        """Encode rows until one needs another block, and return its size; 0 at the end, -1 before an invalid row."""
         cdef Py_ssize_t row
         cdef Py_ssize_t found = 0
         cdef Piece key, value
@@ -489,7 +490,7 @@ cdef class ArrowRows:
         cdef Py_ssize_t header_count = 0
         cdef Py_ssize_t headers_size = 0
         cdef const unsigned char *ahead
-        # What changes with each row is put back at the end: a compiler cannot keep it in a register by itself.
+        # Fields that change with each row are kept in locals: the compiler cannot keep fields in registers.
         cdef Py_ssize_t position = self.position
         cdef int64_t encoded = 0
         cdef int64_t most = most_bytes - self.encoded_bytes
@@ -506,7 +507,7 @@ cdef class ArrowRows:
                 row = self.start + self._order[position]
                 if position + ROWS_AHEAD < self.planned:
                     ahead = address_of(&self._value, self.start + self._order[position + ROWS_AHEAD])
-                    # Here and not in the function: a compiler takes one that only does this for one that does nothing.
+                    # Inline: a compiler drops a function that only prefetches, as having no effect.
                     prefetch(ahead)
                     prefetch(ahead + 64)
                     prefetch(ahead + 128)
@@ -579,7 +580,7 @@ cdef class ArrowRows:
 
 
 def order_of(lanes):
-    """Of rows with these lanes: the row at each place of their order, and the place of each row."""
+    """The row at each position of the order by lane, and the position of each row."""
     cdef Py_ssize_t count = len(lanes)
     cdef Py_ssize_t index, place
     cdef bytes order = PyBytes_FromStringAndSize(NULL, count * sizeof(int32_t))
@@ -616,7 +617,7 @@ cdef inline int64_t number_of(const Numbers *column, Py_ssize_t row) noexcept no
 
 
 cdef inline bint get_string(const Strings *column, Py_ssize_t row, Piece *piece) noexcept nogil:
-    """The byte string of a row, or size -1 for null; False when it is not within its column's buffers."""
+    """The byte string of a row, or size -1 for null; False if it is out of its column's buffers."""
     cdef Py_ssize_t place
     cdef int64_t start, stop
     piece.data = NULL
@@ -652,7 +653,7 @@ cdef inline bint get_string(const Strings *column, Py_ssize_t row, Piece *piece)
 
 
 cdef inline const unsigned char *address_of(const Strings *column, Py_ssize_t row) noexcept nogil:
-    """Where the bytes of a row probably are, to ask for them early; NULL when that would take a look at them."""
+    """The probable address of a row's bytes, for prefetching; NULL if it cannot be computed without reading them."""
     cdef Py_ssize_t place = column.offset + row
     if column.has_indices:
         return NULL

@@ -1,17 +1,18 @@
-"""Record batches as they lie in requests, responses and logs: found, checked, decoded, and changed in place.
+"""Record batches in requests, responses and logs: found, validated, decoded, and changed in place.
 
-Owns the layout of a batch of message format 2 around its records. Knows nothing of how records are encoded (the kernel
-does) nor of codecs (`compression`), and never looks at a clock. Formats 0 and 1, which no broker of today writes, are
-refused by name.
+Owns the layout of a batch of message format 2, except for its records. Knows neither how records are encoded (the
+kernel does), nor codecs (``compression``), nor a clock. Formats 0 and 1, which no current broker writes, are refused
+with an error that names them.
 
-Kafka counterparts: `DefaultRecordBatch`, `MemoryRecords.batches`, `EndTransactionMarker`.
+Kafka counterparts: ``DefaultRecordBatch``, ``MemoryRecords.batches``, ``EndTransactionMarker``.
 
 Rules:
-- A batch is a view of the buffer it was found in; nothing is copied until its records are asked for.
-- The bytes are a stranger's: every length is checked before it is used. What is not a batch raises
-  CorruptMessageError, an older format UnsupportedForMessageFormatError.
-- The base offset and the leader epoch are outside the CRC, so a broker sets them without writing it anew; all other
-  changes write it anew.
+
+- A batch is a view of the buffer it was found in; nothing is copied until its records are decoded.
+- The bytes are untrusted: every length is checked before it is used. Invalid bytes raise CorruptMessageError, an older
+  format UnsupportedForMessageFormatError.
+- The base offset and the leader epoch are outside the CRC, so a broker can set them without recomputing it; all other
+  changes recompute it.
 """
 
 from __future__ import annotations
@@ -41,16 +42,16 @@ __all__ = [
 ]
 
 MAX_DECOMPRESSED_SIZE: Final = 128 * 1024 * 1024
-"""What a batch's records may have at most after decompression, unless the caller says otherwise."""
+"""The most bytes that a batch's records may have after decompression, by default."""
 
 MAX_CONTROL_SIZE: Final = 4 * 1024
-"""The same of a control batch, which has one record of a few bytes, and which no broker compresses."""
+"""The same for a control batch, which has one record of a few bytes, and which no broker compresses."""
 
 # base offset, length, leader epoch, magic, crc, attributes, last offset delta, base timestamp, max timestamp,
 # producer id, producer epoch, base sequence, record count
 _HEADER: Final = Struct(">qiibIhiqqqhii")
 _LOG_OVERHEAD: Final = 12
-"""Base offset and length, which the length does not count."""
+"""Size of base offset and length, which the length does not include."""
 _LENGTH_AT: Final = 8
 _LEADER_EPOCH_AT: Final = 12
 _MAGIC_AT: Final = 16
@@ -75,14 +76,14 @@ _make_consumed_record = partial(tuple.__new__, ConsumedRecord)
 
 
 class ControlType(IntEnum):
-    """What a control batch says; others exist inside Kafka and are none of a client's business."""
+    """The types of control batch that clients see; Kafka has others internally."""
 
     ABORT = 0
     COMMIT = 1
 
 
 class RecordBatch:
-    """The header of one batch, read, and a view of all its bytes. Nothing but the lengths has been checked yet."""
+    """The decoded header of one batch, and a view of all its bytes. Only the lengths have been checked."""
 
     base_offset: int
     leader_epoch: int
@@ -113,7 +114,9 @@ class RecordBatch:
     )
 
     def __init__(self, buffer: Buffer) -> None:
-        """Read the batch at the start of `buffer`, which may be longer; raises CorruptMessageError if it is shorter."""
+        """Read the batch at the start of ``buffer``, which may be longer; raises CorruptMessageError if it
+        is shorter.
+        """
         view = memoryview(buffer).cast("B")
         size = _size_at(view, 0)
         if size is None:
@@ -169,12 +172,12 @@ class RecordBatch:
 
     @property
     def next_offset(self) -> int:
-        """Where the next batch starts, or a reader goes on."""
+        """The offset after the last record, where a reader continues."""
         return self.base_offset + self.last_offset_delta + 1
 
     @property
     def last_sequence(self) -> int:
-        """Sequence number of the last record (numbers wrap around after 2³¹ - 1); -1 when the producer gave none."""
+        """Sequence number of the last record (numbers wrap around after 2³¹ - 1); -1 if the batch has none."""
         return -1 if self.base_sequence < 0 else (self.base_sequence + self.last_offset_delta) & 0x7FFFFFFF
 
     @property
@@ -189,25 +192,25 @@ class RecordBatch:
 
     @property
     def is_control(self) -> bool:
-        """True when the batch holds no users' records, but the end of a transaction."""
+        """True when the batch holds no user records but a control record, such as the end of a transaction."""
         return bool(self.attributes & _CONTROL)
 
     @property
     def has_append_time(self) -> bool:
-        """True when `max_timestamp` is the time at which the broker appended, which is then that of every record."""
+        """True when ``max_timestamp`` is the broker's append time, which is then the timestamp of every record."""
         return bool(self.attributes & _LOG_APPEND_TIME)
 
     @property
     def records_section(self) -> memoryview:
-        """The records as they lie there, perhaps compressed."""
+        """The bytes of the records, perhaps compressed."""
         return self.buffer[BATCH_HEADER_SIZE:]
 
     def records(
         self, topic: str = "", partition: int = -1, *, max_decompressed_size: int = MAX_DECOMPRESSED_SIZE
     ) -> list[ConsumedRecord]:
-        """Decode the records, which are checked as they are read; the CRC is not (see `validate`).
+        """Decode the records, which are checked as they are read; the CRC is not (see ``validate``).
 
-        Raises CorruptMessageError when they are not what the header says, or have more than `max_decompressed_size`
+        Raises CorruptMessageError when they are not what the header says, or have more than ``max_decompressed_size``
         bytes. The records of a control batch come as they are.
         """
         data = self._decompressed(max_decompressed_size)
@@ -224,7 +227,9 @@ class RecordBatch:
         *,
         max_decompressed_size: int = MAX_DECOMPRESSED_SIZE,
     ) -> None:
-        """As `records`, of those from `first_offset` to before `end_offset`, into `columns`; all of them or none."""
+        """As ``records``, of those from ``first_offset`` to before ``end_offset``, into ``columns``; all of them or
+        none.
+        """
         data = self._decompressed(max_decompressed_size)
         columns.append(
             data,
@@ -237,7 +242,7 @@ class RecordBatch:
         )
 
     def control_type(self) -> ControlType | None:
-        """What a control batch says of its transaction; None for what is no end of a transaction."""
+        """The type of a control batch that ends a transaction; None for any other batch."""
         if not self.is_control:
             return None
         records = self.records(max_decompressed_size=MAX_CONTROL_SIZE)
@@ -266,10 +271,10 @@ _CONTROL_TYPES: Final = frozenset(ControlType)
 
 
 def iter_batches(buffer: Buffer, *, allow_partial: bool = True) -> Iterator[RecordBatch]:
-    """The batches of a log's piece, in order, none of them validated.
+    """The batches of a part of a log, in order, not validated.
 
-    A last batch that is not all there is left out, as Fetch responses end with one; without `allow_partial` it raises
-    CorruptMessageError, as does whatever has an impossible length.
+    An incomplete last batch, as at the end of a Fetch response, is skipped; without ``allow_partial`` it raises
+    CorruptMessageError. So does any impossible length.
     """
     view = memoryview(buffer).cast("B")
     position = 0
@@ -284,13 +289,15 @@ def iter_batches(buffer: Buffer, *, allow_partial: bool = True) -> Iterator[Reco
 
 
 def assign_offset(buffer: bytearray | memoryview, base_offset: int, leader_epoch: int) -> None:
-    """Write the base offset and the leader's epoch into the batch at the start of `buffer`; the CRC stays right."""
+    """Write base offset and leader epoch into the batch at the start of ``buffer``; the CRC stays valid."""
     _INT64.pack_into(buffer, 0, base_offset)
     _INT32.pack_into(buffer, _LEADER_EPOCH_AT, leader_epoch)
 
 
 def set_append_time(buffer: bytearray | memoryview, timestamp_ms: int) -> None:
-    """Make `timestamp_ms` the append time of the batch that `buffer` is (topics of LogAppendTime), with a new CRC."""
+    """Make ``timestamp_ms`` the append time of the batch that ``buffer`` is (topics of LogAppendTime), with
+    a new CRC.
+    """
     attributes = _INT16.unpack_from(buffer, _CHECKED_FROM)[0] | _LOG_APPEND_TIME
     _INT16.pack_into(buffer, _CHECKED_FROM, attributes)
     _INT64.pack_into(buffer, _MAX_TIMESTAMP_AT, timestamp_ms)
@@ -316,7 +323,9 @@ def _write_crc(buffer: bytearray | memoryview) -> None:
 
 
 def _size_at(view: memoryview, position: int) -> int | None:
-    """Size of the batch at `position`; None when it is not all there. Raises for what cannot be a batch of format 2."""
+    """Size of the batch at ``position``; None when it is not all there. Raises for what cannot be a batch
+    of format 2.
+    """
     left = len(view) - position
     if left < _LOG_OVERHEAD:
         return None

@@ -1,6 +1,6 @@
-# C interface of the byte kernel, for the other compiled modules (producer_batch, record_appender, _arrow_kernel).
+# C interface of the byte kernel, for the other compiled modules (producer_batch, record_appender, arrow_rows).
 #
-# `cimport` RecordBatchBuilder to call `try_append` without a Python call and to read its counters as C fields.
+# ``cimport`` RecordBatchBuilder to call ``try_append`` without a Python call and to read its counters as C fields.
 # The fields are readonly for everybody but the kernel itself. Keep the Python twin, builder.py, in step.
 
 cimport cython
@@ -16,7 +16,7 @@ cdef class RecordBlock:
 
 @cython.final
 cdef class RecordBatchBuilder:
-    # First what each append touches: among thousands of builders every line of memory is one that no cache has.
+    # The fields of every append come first, on few cache lines: with thousands of builders each line is a cache miss.
     cdef unsigned char *_next
     cdef unsigned char *_stop
     cdef readonly Py_ssize_t size
@@ -68,7 +68,7 @@ cpdef int murmur2(object data) except? -1
 cdef int32_t hash_bytes(const unsigned char *data, Py_ssize_t length) noexcept nogil
 
 
-# How numbers of a record are read; no byte past `end` is looked at.
+# Reading the numbers of a record; no byte past ``end`` is read.
 
 cdef struct Reader:
     const unsigned char *data
@@ -100,7 +100,7 @@ cdef inline Reading try_zigzag(Reader *reader, int most_bytes, uint64_t *into) n
 cdef inline Reading try_varint(Reader *reader, int64_t *into) noexcept nogil:
     cdef uint64_t zigzag
     cdef Reading done = try_zigzag(reader, 5, &zigzag)
-    # Bits past the width are dropped, as Java drops them.
+    # Bits past the width are dropped, as in Java.
     zigzag = <uint32_t>zigzag
     into[0] = <int64_t>(zigzag >> 1) ^ -<int64_t>(zigzag & 1)
     return done
@@ -113,7 +113,7 @@ cdef inline Reading try_varlong(Reader *reader, int64_t *into) noexcept nogil:
     return done
 
 
-# How a record is written: for whoever has its parts as addresses and sizes, -1 for null.
+# Writing a record whose parts are given as addresses and sizes, -1 for null.
 
 cdef extern from *:
     """
@@ -143,7 +143,7 @@ cdef inline int64_t size_body(
     uint64_t timestamp_delta, uint64_t offset_delta, Py_ssize_t key_size, Py_ssize_t value_size,
     Py_ssize_t header_count, Py_ssize_t headers_size,
 ) noexcept nogil:
-    """Of a record without its own length; the deltas are zigzag."""
+    """The size of a record without its own length; the deltas are zigzag-encoded."""
     return (
         1 + varint_size(timestamp_delta) + varint_size(offset_delta)
         + size_field(key_size) + size_field(value_size)
@@ -174,9 +174,9 @@ cdef inline unsigned char *write_body(
     const unsigned char *key, Py_ssize_t key_size, const unsigned char *value, Py_ssize_t value_size,
     Py_ssize_t header_count,
 ) noexcept nogil:
-    """All of a record but its headers, which are to follow."""
+    """Write a record up to its headers."""
     out = write_varint(out, zigzag_of(body_size))
-    out[0] = 0  # attributes: none is in use
+    out[0] = 0  # attributes: unused
     out = write_varint(out + 1, timestamp_delta)
     out = write_varint(out, offset_delta)
     out = write_field(out, key, key_size)

@@ -1,15 +1,16 @@
-"""The byte kernel in plain Python: the twin of `builder.pyx`, byte for byte.
+"""The byte kernel in plain Python: the twin of ``builder.pyx``, byte for byte.
 
 Owns the innermost loops over bytes: encoding records into a batch, decoding a batch's records, murmur2. It knows no
 clock, no network and no topic; sizes and offsets are ints, timestamps are milliseconds since the epoch.
 
-Kafka counterparts: `MemoryRecordsBuilder`, `DefaultRecord`, `DefaultRecordBatch.writeHeader`, `Utils.murmur2`.
+Kafka counterparts: ``MemoryRecordsBuilder``, ``DefaultRecord``, ``DefaultRecordBatch.writeHeader``, ``Utils.murmur2``.
 
 Rules:
-- Whatever is changed here is changed in `builder.pyx` too; tests/unit/record/test_kernel.py compares their bytes.
-- Records are encoded once, as they come, into one buffer; nothing is encoded again when the batch is sealed.
-- A batch's header is a new `bytes` at each stamp, so what a transport still holds never changes under it.
-- A decoder believes no length and no count before it has checked it against the bytes that are there.
+
+- Whatever is changed here is changed in ``builder.pyx`` too; tests/unit/record/test_kernel.py compares their bytes.
+- Records are encoded once, when they are appended, into one buffer; sealing a batch encodes nothing again.
+- Each stamp makes a new ``bytes`` for the batch's header, so that a buffer that a transport still holds never changes.
+- A decoder trusts no length and no count before it has checked it against the remaining bytes.
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ RecordTuple: TypeAlias = tuple[
 """A decoded record, in the order of ConsumedRecord's fields."""
 
 MAX_RECORD_OVERHEAD: Final = 21
-"""Java's `DefaultRecord.MAX_RECORD_OVERHEAD`: length 5, attributes 1, timestamp delta 10, offset delta 5."""
+"""Java's ``DefaultRecord.MAX_RECORD_OVERHEAD``: length 5, attributes 1, timestamp delta 10, offset delta 5."""
 MAX_BATCH_SIZE: Final = 2**31 - 1
 """Sizes on the wire are signed 32-bit."""
 MIN_RECORD_SIZE: Final = 7
-"""A record of nothing: length, attributes, two deltas, key and value of null, no headers; a byte each."""
+"""The smallest record: length, attributes, two deltas, null key and value, no headers; a byte each."""
 
 TRANSACTIONAL: Final = 0x10
 MAGIC: Final = 2
@@ -64,9 +65,9 @@ UNKNOWN_LEADER_EPOCH: Final = -1
 NO_PRODUCER: Final = -1
 
 FIRST_STORAGE: Final = 511
-"""What a batch with a small record has, but for the byte that a bytearray adds."""
+"""The capacity of a batch with a small record, without the byte that a bytearray adds."""
 SMALL_STORAGE: Final = 2048
-"""Up to here it doubles, then it grows by a quarter."""
+"""Up to this size the storage doubles, then it grows by a quarter."""
 
 UNLIMITED: Final = 1 << 62
 """An allowance that no batch reaches."""
@@ -78,14 +79,14 @@ _CHECKED_HEADER: Final = Struct(">hiqqqhii")
 
 
 class RecordBatchBuilder:
-    """Encodes records into one batch (magic 2): append, then seal once, then stamp and put `buffers()` on the wire.
+    """Encodes records into one batch (magic 2): append, then seal once, then stamp and write ``buffers()``.
 
-    `limit` is the size in bytes, header included, past which no further record is taken; an empty builder takes any
-    record. `size` counts the bytes of the batch so far, `count` its records, `records_size` the bytes of its records
-    before compression; `capacity` is the memory really held, which is what counts against `buffer_memory`. It never
-    grows over `allowance`, which is unlimited unless it is set. `expected` is how many bytes of records should come, as
-    far as anybody knows. A builder is for one thread at a time, but what
-    `records_view()` and `buffers()` give may be read in any thread.
+    ``limit`` is the size in bytes, header included, past which no further record is taken; an empty builder takes any
+    record. ``size`` counts the bytes of the batch so far, ``count`` its records, ``records_size`` the bytes of its
+    records before compression; ``capacity`` is the memory actually held, which counts against ``buffer_memory``. It
+    never exceeds ``allowance``, by default unlimited. ``expected`` is an estimate of the bytes of records to come. A
+    builder is for one thread at a time, but the results of ``records_view()`` and ``buffers()`` may be read in any
+    thread.
     """
 
     __slots__ = (
@@ -114,7 +115,7 @@ class RecordBatchBuilder:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self.allowance = UNLIMITED
-        self.expected = 0  # bytes of records; a hint for the compiled form, a bytearray gives back what it does not use
+        self.expected = 0  # bytes of records; a hint for the compiled form only
         self.size = BATCH_HEADER_SIZE
         self.count = 0
         self.capacity = 0
@@ -122,9 +123,9 @@ class RecordBatchBuilder:
         self.max_timestamp = NO_TIMESTAMP
         self.compression = 0
         self.is_sealed = False
-        # the size up to which a record needs neither memory nor a look at the limit; none before the first record
+        # the size up to which a record needs neither memory nor a check of the limit; 0 before the first record
         self._room = 0
-        # what stamp() wrote last
+        # the last stamp
         self.producer_id = NO_PRODUCER
         self.producer_epoch = NO_PRODUCER
         self.base_sequence = NO_PRODUCER
@@ -139,14 +140,14 @@ class RecordBatchBuilder:
     def try_append(self, timestamp_ms: int, key: Buffer | None, value: Buffer | None, headers: Headers | None) -> int:
         """Encode a record and return its size in bytes; 0 when it does not fit and the batch is not empty.
 
-        When it fits, but not without more memory than `allowance`, the negative of the capacity that is needed.
-        Raises TypeError when key or value is no bytes-like object, and IllegalStateError once the records were viewed
-        or the batch sealed. Whatever is raised, the batch is as it was.
+        If it fits but needs more memory than ``allowance``, the negative of the capacity needed is returned. Raises
+        TypeError if key or value is not bytes-like, and IllegalStateError once the records were viewed or the batch
+        sealed. The batch is unchanged after an error.
         """
         count = self.count
         delta = timestamp_ms - self.base_timestamp
-        # What a record almost always is, without a call for each of its parts. `_room` is 0 where more must be looked
-        # at: a batch that is empty or closed, a record that needs more memory or is the first that does not fit.
+        # The common case, without a call for each part of the record. ``_room`` is 0 for the others: a batch that is
+        # empty or closed, a record that needs more memory or is the first that does not fit.
         if (
             0 <= delta < KEPT_VARINTS
             and count < KEPT_VARINTS
@@ -178,9 +179,10 @@ class RecordBatchBuilder:
         return self.size - BATCH_HEADER_SIZE if self._payload is None else self._records_size
 
     def append_run(self, timestamp_ms: int, values: Sequence[Buffer | None], start: int, stop: int) -> int:
-        """Encode `values[start:stop]`, without keys and headers, up to one for `try_append` to look at: its position.
+        """Encode ``values[start:stop]``, without keys and headers, up to the first that needs ``try_append``: its
+        position.
 
-        That one may fit, or not, or be no record: `try_append` tells.
+        That value may fit, or not, or be invalid.
         """
         position = start
         while position < stop and type(values[position]) in _PLAIN:
@@ -190,10 +192,10 @@ class RecordBatchBuilder:
         return position
 
     def records_view(self) -> memoryview:
-        """The records as encoded, in one piece (a copy, when they lie in several); no record can be appended after.
+        """The encoded records in one piece (a copy if they are in several blocks); no record can be appended after it.
 
         For the compressor, in this thread or another. Raises IllegalStateError once the batch is sealed with a
-        compressed payload, for the raw bytes are gone then.
+        compressed payload, since the raw bytes are freed then.
         """
         if self._payload is not None:
             raise IllegalStateError("the batch is compressed: its raw records are gone")
@@ -201,7 +203,7 @@ class RecordBatchBuilder:
         return memoryview(self._storage).toreadonly()
 
     def seal(self, compression: int, compressed_payload: Buffer | None = None) -> None:
-        """End appending, once; with a codec, `compressed_payload` replaces the raw records, which are freed."""
+        """End appending, once; with a codec, ``compressed_payload`` replaces the raw records, which are freed."""
         if self.is_sealed:
             raise IllegalStateError("the batch is sealed already")
         if (compression == 0) != (compressed_payload is None):
@@ -220,9 +222,9 @@ class RecordBatchBuilder:
         self._room = 0
 
     def stamp(self, producer_id: int, epoch: int, base_sequence: int, is_transactional: bool = False) -> None:
-        """Write the header for this producer id, epoch and sequence; the same values again give the same bytes.
+        """Write the header for this producer id, epoch and sequence.
 
-        May be called again with other values (KIP-360); buffers given out before keep the old header.
+        May be called again with other values (KIP-360); buffers handed out before keep the old header.
         """
         if not self.is_sealed:
             raise IllegalStateError("seal the batch before it is stamped")
@@ -253,9 +255,9 @@ class RecordBatchBuilder:
         self.is_transactional = is_transactional
 
     def buffers(self) -> tuple[Buffer, ...]:
-        """Header and records as they go on the wire, without a copy: two buffers or more, never to be changed.
+        """Header and records as written to the wire, without a copy: two buffers or more, which must not be changed.
 
-        Stamps the batch as nobody's when it was not. Raises IllegalStateError before the batch is sealed.
+        A batch without a stamp gets one without a producer id. Raises IllegalStateError before the batch is sealed.
         """
         if self._header is None:
             self.stamp(NO_PRODUCER, NO_PRODUCER, NO_PRODUCER)
@@ -274,7 +276,7 @@ class RecordBatchBuilder:
     # internals
 
     def _append_any(self, timestamp_ms: int, key: Buffer | None, value: Buffer | None, headers: Headers | None) -> int:
-        """``try_append`` of whatever record, into a batch in whatever state."""
+        """``try_append`` for any record and any state of the batch."""
         if self._is_closed:
             raise IllegalStateError("the batch is closed and takes no more records")
         count = self.count
@@ -301,27 +303,27 @@ class RecordBatchBuilder:
             self.max_timestamp = timestamp_ms
         self.count = count + 1
         self.size = size
-        # A bytearray ends with a byte that nobody sees. Where the largest timestamp is near, each is looked at.
+        # A bytearray ends with a hidden byte. Near the largest timestamp delta, each record is checked.
         if self.base_timestamp < 2**63 - KEPT_VARINTS:
             self._room = min(self.limit, BATCH_HEADER_SIZE + self.capacity - 1)
         return record_size
 
     def _next_capacity(self, needed: int) -> int:
-        """What the storage is to hold next: few steps, each of which is paid for, and little for nothing."""
+        """The next capacity of the storage: a trade-off between few reallocations and little unused memory."""
         wanted = max(FIRST_STORAGE, 2 * needed)
         if needed >= SMALL_STORAGE:
-            wanted = needed + needed // 4 if self.count else needed  # a large record is often alone
+            wanted = needed + needed // 4 if self.count else needed  # a large first record is often the only one
         return max(needed, min(wanted, self.limit - BATCH_HEADER_SIZE)) + 1
 
     def _grow(self, capacity: int, record: bytes) -> None:
-        """Add a record, and have the storage hold ``capacity`` bytes: by itself it would grow by an eighth, as counted
-        nowhere.
+        """Add a record and grow the storage to ``capacity`` bytes: by itself it would over-allocate by an eighth, which
+        nothing counts.
         """
         used = len(self._storage)
         storage = bytearray(capacity - 1)
         storage[:used] = self._storage
         storage[used : used + len(record)] = record
-        del storage[used + len(record) :]  # it keeps the memory as long as half of it is used
+        del storage[used + len(record) :]  # a bytearray keeps its memory as long as half of it is used
         self._storage = storage
         self.capacity = storage.__alloc__()
 
@@ -337,8 +339,8 @@ class RecordBatchBuilder:
 def record_size_upper_bound(key: Buffer | None, value: Buffer | None, headers: Headers | None) -> int:
     """The most bytes that a batch with only this record can have, its header included.
 
-    Java's `AbstractRecords.estimateSizeInBytesUpperBound`, but for a few bytes: what it compares with
-    `max.request.size` and `buffer.memory`.
+    To be compared with ``max.request.size`` and ``buffer.memory``; within a few bytes of Java's
+    ``AbstractRecords.estimateSizeInBytesUpperBound``.
     """
     size = BATCH_HEADER_SIZE + MAX_RECORD_OVERHEAD + 15
     if key is not None:
@@ -351,8 +353,8 @@ def record_size_upper_bound(key: Buffer | None, value: Buffer | None, headers: H
 
 
 def plain_sizes(values: list[Any]) -> tuple[array[int], int] | None:
-    """The sizes of values that are all bytes or None, -1 for None, and their sum; None when one is something else, or
-    too long for any batch.
+    """The sizes of values that are all bytes or None (-1), and their sum; None if a value is of another type or too
+    large for any batch.
     """
     if not _PLAIN.issuperset(map(type, values)):
         return None
@@ -370,7 +372,7 @@ _PLAIN: Final = frozenset((bytes, type(None)))
 
 
 def plain_headers(headers: Any) -> tuple[tuple[str, bytes | None], ...] | None:
-    """A list or tuple of headers as a tuple, when each is a tuple of ASCII str and bytes or None; else None."""
+    """A list or tuple of headers as a tuple, if each is a tuple of an ASCII str and bytes or None; else None."""
     if type(headers) is not tuple and type(headers) is not list:
         return None
     given = tuple(headers)
@@ -383,7 +385,7 @@ def plain_headers(headers: Any) -> tuple[tuple[str, bytes | None], ...] | None:
 
 
 def plain_number(number: Any) -> int:
-    """An int, and of no subclass, that is not negative and has room in 64 bits; -1 for anything else."""
+    """``number`` if it is exactly an int, not negative, and fits into 64 bits; else -1."""
     return number if type(number) is int and 0 <= number < 2**63 else -1
 
 
@@ -396,11 +398,11 @@ def decode_records(
     topic: str = "",
     partition: int = -1,
 ) -> list[RecordTuple]:
-    """Decode the `count` records of an uncompressed records section, which they must fill exactly.
+    """Decode the ``count`` records of an uncompressed records section, which they must fill exactly.
 
-    With `append_time` every record has this timestamp (a topic of LogAppendTime). Header names that are no UTF-8 are
-    decoded with replacement, as Java does. Raises CorruptMessageError for anything that is not so; never reads past
-    the end, and what it allocates is bounded by the bytes that are there.
+    With ``append_time`` every record has this timestamp (LogAppendTime). Header names that are not UTF-8 are decoded
+    with replacement, as in Java. Raises CorruptMessageError for invalid bytes; never reads past the end, and allocates
+    memory only in proportion to the bytes.
     """
     view = memoryview(data).cast("B")
     end = len(view)
@@ -425,7 +427,7 @@ def decode_records(
 
 
 def murmur2(data: Buffer) -> int:
-    """Kafka's 32-bit murmur2 hash, signed as Java's int (`Utils.murmur2`)."""
+    """Kafka's 32-bit murmur2 hash, signed as Java's int (``Utils.murmur2``)."""
     data = data if type(data) is bytes else memoryview(data).tobytes()
     length = len(data)
     hashed = 0x9747B28C ^ length
@@ -452,7 +454,7 @@ def _size_of(data: Buffer) -> int:
 def _decode_record(
     view: memoryview, position: int, end: int
 ) -> tuple[int, int, bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]:
-    position += 1  # attributes: none is in use
+    position += 1  # attributes: unused
     timestamp_delta, position = _read_varint(view, position, end, 10)
     offset_delta, position = _read_varint(view, position, end)
     key, position = _read_bytes(view, position, end)
@@ -473,7 +475,7 @@ def _decode_record(
 
 
 def _wrapped(number: int) -> int:
-    """As a signed 64-bit integer wraps around, in C and in Java."""
+    """``number`` wrapped around to a signed 64-bit integer, as in C and Java."""
     return (number + 2**63) % 2**64 - 2**63
 
 
@@ -500,6 +502,6 @@ def _read_varint(view: memoryview, position: int, end: int, most_bytes: int = 5)
         shift += 7
     else:
         raise CorruptMessageError(f"a number of a record is longer than {most_bytes} bytes")
-    # Bits past the width are dropped, as Java drops them.
+    # Bits past the width are dropped, as in Java.
     zigzag &= 0xFFFFFFFF if most_bytes == 5 else 0xFFFFFFFFFFFFFFFF
     return zigzag >> 1 ^ -(zigzag & 1), position

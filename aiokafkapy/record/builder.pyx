@@ -1,17 +1,18 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The byte kernel, compiled: the twin of `builder.py`, byte for byte.
+"""The byte kernel, compiled: the twin of ``builder.py``, byte for byte.
 
 Owns the innermost loops over bytes: encoding records into a batch, decoding a batch's records, murmur2. It knows no
 clock, no network and no topic; sizes and offsets are ints, timestamps are milliseconds since the epoch.
 
-Kafka counterparts: `MemoryRecordsBuilder`, `DefaultRecord`, `DefaultRecordBatch.writeHeader`, `Utils.murmur2`.
+Kafka counterparts: ``MemoryRecordsBuilder``, ``DefaultRecord``, ``DefaultRecordBatch.writeHeader``, ``Utils.murmur2``.
 
 Rules:
+
 - What each public name promises is said in the twin; whatever is changed here is changed there too.
 - A record is sized first and then written straight into malloc'd memory; between the two no Python code can run.
 - Memory is a row of blocks that never move and are never copied as the batch grows; the views on a block keep it
   alive. Freed blocks are kept for the next batch: fresh pages from the system cost more than the encoding.
-- A batch's header is a new `bytes` after each stamp, so what a transport still holds never changes under it.
+- A batch's header is a new ``bytes`` after each stamp, so what a transport still holds never changes under it.
 - A decoder believes no length and no count before it has checked it against the bytes that are there.
 """
 
@@ -52,16 +53,16 @@ cdef enum:
     MIN_RECORD_SIZE = 7
     TRANSACTIONAL = 0x10
     NO_PRODUCER = -1
-    # Blocks double what is held up to SMALL_STORAGE bytes, then add up to a quarter to it, so that a batch holds little
-    # more than it uses; their sizes are powers of two from the first to the largest; only those are kept when freed.
+    # New blocks double the capacity up to SMALL_STORAGE bytes, then add up to a quarter, so that a batch holds little
+    # more than it uses. Their sizes are powers of two from the first to the largest; only these are kept when freed.
     SMALL_STORAGE = 4096
     FIRST_BLOCK = 512
     LARGEST_BLOCK = 32768
     BLOCK_SIZES = 7
     KEPT_BYTES = 8 * 1024 * 1024
-    # The tail of a block is filled with the head of a record that does not fit, unless it is too long to move about.
+    # The tail of a block is filled with the head of the record that does not fit, unless it is too long to move.
     LONG_RECORD = 16384
-    # Records up to this size are put behind their header, for who writes them to a socket copies them anyway.
+    # Records up to this size are copied behind their header, since the transport would copy them anyway.
     JOINED = 2048
 
 cdef int64_t MAX_BATCH_SIZE = 0x7FFFFFFF
@@ -80,7 +81,7 @@ SQUARES[0] = ONE >> 8
 for _place in range(1, 32):
     SQUARES[_place] = product(SQUARES[_place - 1], SQUARES[_place - 1])
 
-# The library's function, from the first checksum on.
+# The library's function, set by the first checksum.
 cdef object _crc32c = None
 
 cdef object crc32c(object data, object crc=0):
@@ -91,8 +92,8 @@ cdef object crc32c(object data, object crc=0):
 
 cdef array.array NO_SIZES = array.array("i")
 
-# The tuple that `plain_headers` was last happy with, and its size in a record: who appends that very tuple need not
-# look at its parts again, for none of them can change. Let go of when it is in a batch.
+# The last tuple that ``plain_headers`` accepted, and its encoded size: appending this very tuple needs no further
+# checks, since it is immutable. Released when it is in a batch.
 cdef tuple checked_headers = None
 cdef Py_ssize_t checked_size = 0
 
@@ -104,7 +105,7 @@ cdef Py_ssize_t kept_bytes = 0
 @cython.final
 @cython.freelist(256)
 cdef class RecordBlock:
-    """Memory for some of a batch's records; gives read-only views of what is used, which keep it alive."""
+    """Memory for some of a batch's records; hands out read-only views of the used part, which keep it alive."""
 
     def __cinit__(self, Py_ssize_t allocated):
         global kept_bytes
@@ -138,7 +139,7 @@ cdef class RecordBlock:
 @cython.final
 @cython.no_gc
 cdef class RecordBatchBuilder:
-    """Encodes records into one batch (magic 2): append, then seal once, then stamp and put `buffers()` on the wire."""
+    """Encodes records into one batch (magic 2): append, then seal once, then stamp and write ``buffers()``."""
 
     def __cinit__(self, Py_ssize_t limit):
         self.limit = limit
@@ -179,7 +180,7 @@ cdef class RecordBatchBuilder:
         return self._append(timestamp_ms, key_data, key_size, value_data, value_size, headers)
 
     cpdef Py_ssize_t append_run(self, long long timestamp_ms, object values, Py_ssize_t start, Py_ssize_t stop) except -1:
-        """Encode values[start:stop], without keys and headers, up to one that `try_append` must look at: its position."""
+        """Encode values[start:stop], without keys and headers, to the first that needs ``try_append``: its position."""
         if self._is_closed or not self.count or type(values) is not list:
             return start
         cdef list items = values
@@ -219,7 +220,7 @@ cdef class RecordBatchBuilder:
         return position
 
     def records_view(self):
-        """The records as encoded, in one piece (a copy, when they lie in several); no record can be appended after."""
+        """The encoded records in one piece (a copy if in several blocks); no record can be appended after it."""
         if self._payload is not None:
             raise IllegalStateError("the batch is compressed: its raw records are gone")
         self._settle()
@@ -227,7 +228,7 @@ cdef class RecordBatchBuilder:
         return memoryview(self._block if len(self._blocks) == 1 else b"".join(self._blocks))
 
     cpdef seal(self, int compression, object compressed_payload=None):
-        """End appending, once; with a codec, `compressed_payload` replaces the raw records, which are freed."""
+        """End appending, once; with a codec, ``compressed_payload`` replaces the raw records, which are freed."""
         cdef Py_ssize_t payload_size
         if self.is_sealed:
             raise IllegalStateError("the batch is sealed already")
@@ -245,7 +246,7 @@ cdef class RecordBatchBuilder:
         else:
             self._settle()
         if self.size > BATCH_HEADER_SIZE + JOINED:
-            # Here, where they have just been written and are in the caches; the header's follows when it is known.
+            # Computed here, while the records are still in the CPU's caches; the header's part follows in ``stamp``.
             crc = 0
             for part in self._blocks if self._payload is None else (self._payload,):
                 crc = crc32c(part, crc)
@@ -255,7 +256,7 @@ cdef class RecordBatchBuilder:
         self.is_sealed = self._is_closed = True
 
     cpdef stamp(self, long long producer_id, int epoch, int base_sequence, bint is_transactional=False):
-        """Write the header for this producer id, epoch and sequence; the same values again give the same bytes."""
+        """Write the header for this producer id, epoch and sequence."""
         if not self.is_sealed:
             raise IllegalStateError("seal the batch before it is stamped")
         if (
@@ -275,7 +276,7 @@ cdef class RecordBatchBuilder:
         self._header = None
 
     cpdef tuple buffers(self):
-        """Header and records as they go on the wire, large ones without a copy; nobody's when it was not stamped."""
+        """Header and records as written to the wire, large ones without a copy; without a stamp, no producer id."""
         if not self.is_sealed:
             raise IllegalStateError("seal the batch before it is sent")
         if self.size <= BATCH_HEADER_SIZE + JOINED:
@@ -306,7 +307,7 @@ cdef class RecordBatchBuilder:
     # internals
 
     cdef void _write_header(self, unsigned char *out) noexcept:
-        """All but the checksum."""
+        """The header without the checksum."""
         write_big_endian(out, 0, 8)
         write_big_endian(out + 8, <uint64_t>(self.size - 12), 4)
         write_big_endian(out + 12, <uint64_t><int64_t>-1, 4)  # partition leader epoch: unknown to a producer
@@ -321,7 +322,7 @@ cdef class RecordBatchBuilder:
         write_big_endian(out + 57, <uint64_t>self.count, 4)
 
     cdef tuple _joined(self):
-        """What stands before the checksummed bytes, and these, in two pieces: the whole of a small batch."""
+        """A whole small batch in two pieces: the header up to the checksum, and the checksummed bytes."""
         cdef unsigned char header[BATCH_HEADER_SIZE]
         cdef bytes rest = PyBytes_FromStringAndSize(NULL, self.size - CRC_START)
         cdef unsigned char *out = <unsigned char *>PyBytes_AS_STRING(rest)
@@ -340,14 +341,14 @@ cdef class RecordBatchBuilder:
         return PyBytes_FromStringAndSize(<char *>header, CRC_START), rest
 
     cdef Py_ssize_t _append_buffers(self, long long timestamp_ms, object key, object value, object headers) except -1:
-        """As try_append, for a key or value of another type than bytes."""
+        """As ``try_append``, for a key or value that is not of type bytes."""
         cdef Py_buffer key_buffer
         cdef Py_buffer value_buffer
         cdef const unsigned char *key_data = NULL
         cdef const unsigned char *value_data = NULL
         cdef Py_ssize_t key_size = -1
         cdef Py_ssize_t value_size = -1
-        # What Python code these types may run is run before anything is sized.
+        # Any Python code of these types runs before sizes are computed.
         if headers is not None:
             headers = _plain_headers(headers)
         if key is not None:
@@ -427,21 +428,21 @@ cdef class RecordBatchBuilder:
         return record_size
 
     cdef Py_ssize_t _next_block_size(self, Py_ssize_t record_size, Py_ssize_t expected) noexcept:
-        """The size of the block to add for a record that the last one has no room for.
+        """The size of the block to add for a record that does not fit into the last one.
 
-        `expected` is how many bytes should come, this record included; not over 0 where nobody knows. Then small steps
-        would save nothing.
+        ``expected`` is how many bytes are to come, this record included; 0 or less if unknown. Then small steps would
+        save nothing.
         """
         cdef Py_ssize_t rest = self.limit - self.size
         cdef Py_ssize_t added = FIRST_BLOCK
         while added < LARGEST_BLOCK and (
             added * (2 if self.capacity < SMALL_STORAGE else 8) <= self.capacity
-            # Little past the limit, for that is never used; past what is known, more may come.
+            # Little past the limit, where nothing is ever used; past ``expected`` more may come.
             or (added < expected and 2 * added <= rest + rest // 8)
         ):
             added *= 2
         while added > FIRST_BLOCK and added // 2 >= rest:
-            added //= 2  # nothing past the limit will be asked for
+            added //= 2  # memory past the limit would never be used
         if added < record_size:
             if record_size > SMALL_STORAGE:
                 added = record_size
@@ -450,7 +451,7 @@ cdef class RecordBatchBuilder:
         return added
 
     cdef int _open_block(self, Py_ssize_t added) except -1:
-        """Add a block, which takes the whole next record, and make it the one that is written to."""
+        """Add a block with room for the whole next record, and make it the current one."""
         cdef RecordBlock block = RecordBlock(added)
         self._settle()
         self._blocks += (block,)
@@ -461,7 +462,7 @@ cdef class RecordBatchBuilder:
         return 0
 
     cdef void _fill_block_before(self, Py_ssize_t record_size) noexcept:
-        """Move the head of the record just written to a new block into what the block before has left."""
+        """Move the head of the record just written to a new block into the rest of the previous block."""
         if len(self._blocks) < 2 or record_size > LONG_RECORD:
             return
         cdef RecordBlock before = <RecordBlock>(<tuple>self._blocks)[len(self._blocks) - 2]
@@ -472,13 +473,13 @@ cdef class RecordBatchBuilder:
         self._next -= room
 
     cdef void _settle(self) noexcept:
-        """Tell the block that is written to how much of it is used."""
+        """Store the used size in the current block."""
         if self._next != NULL:
             self._block.used = self._next - self._block.data
 
 
 cdef inline int block_index(Py_ssize_t allocated) noexcept:
-    """Which list of freed blocks takes this size; -1 when none does."""
+    """The number of the free list for this size; -1 if there is none."""
     cdef int index
     for index in range(BLOCK_SIZES):
         if allocated == <Py_ssize_t>FIRST_BLOCK << index:
@@ -524,7 +525,7 @@ def plain_sizes(list values):
 
 
 cpdef tuple plain_headers(object headers):
-    """A list or tuple of headers as a tuple, when each is a tuple of ASCII str and bytes or None; else None."""
+    """A list or tuple of headers as a tuple, if each is a tuple of an ASCII str and bytes or None; else None."""
     global checked_headers, checked_size
     cdef object item, content
     cdef Py_ssize_t size = 0
@@ -542,7 +543,7 @@ cpdef tuple plain_headers(object headers):
 
 
 cpdef long long plain_number(object number) noexcept:
-    """An int, and of no subclass, that is not negative and has room in 64 bits; -1 for anything else."""
+    """``number`` if it is exactly an int, not negative, and fits into 64 bits; else -1."""
     cdef int overflow
     if not PyLong_CheckExact(number):
         return -1
@@ -558,7 +559,7 @@ def decode_records(
     object topic="",
     object partition=-1,
 ):
-    """Decode the `count` records of an uncompressed records section, which they must fill exactly."""
+    """Decode the ``count`` records of an uncompressed records section, which they must fill exactly."""
     cdef Py_buffer buffer
     cdef Reader reader
     cdef int64_t size, timestamp_delta, offset_delta
@@ -581,7 +582,7 @@ def decode_records(
                     f"a record says it has {size} bytes, {end - reader.position} are left in its batch"
                 )
             reader.end = reader.position + size
-            reader.position += 1  # attributes: none is in use
+            reader.position += 1  # attributes: unused
             timestamp_delta = read_varlong(&reader)
             offset_delta = read_varint(&reader)
             key = read_field(&reader)
@@ -612,7 +613,7 @@ def decode_records(
 
 
 cpdef int murmur2(object data) except? -1:
-    """Kafka's 32-bit murmur2 hash, signed as Java's int (`Utils.murmur2`)."""
+    """Kafka's 32-bit murmur2 hash, signed as Java's int (``Utils.murmur2``)."""
     cdef Py_buffer buffer
     if PyBytes_CheckExact(data):
         return hash_bytes(<const unsigned char *>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
@@ -663,7 +664,7 @@ cdef uint32_t combined_crc(uint32_t first, uint32_t second, Py_ssize_t second_si
 
 
 cdef uint32_t product(uint32_t a, uint32_t b) noexcept nogil:
-    """Of two polynomials, modulo CRC-32C's."""
+    """The product of two polynomials, modulo CRC-32C's."""
     cdef uint32_t found = 0, bit = ONE
     while bit:
         if a & bit:
@@ -674,7 +675,7 @@ cdef uint32_t product(uint32_t a, uint32_t b) noexcept nogil:
 
 
 cdef int _get_buffer(object data, Py_buffer *buffer) except -1:
-    """The bytes of `data` in one piece, of a copy when they are not; TypeError when it has none."""
+    """The bytes of ``data`` in one piece, copied if necessary; TypeError if it is not bytes-like."""
     try:
         PyObject_GetBuffer(data, buffer, PyBUF_SIMPLE)
     except BufferError:
@@ -683,7 +684,7 @@ cdef int _get_buffer(object data, Py_buffer *buffer) except -1:
 
 
 cdef tuple _plain_headers(object headers):
-    """Headers as a tuple of exact (str, bytes or None) tuples: what can be sized and written without running Python."""
+    """Headers as a tuple of exact (str, bytes or None) tuples, sized and written without running Python."""
     cdef tuple given
     cdef object item
     if headers is checked_headers:
@@ -729,7 +730,7 @@ cdef unsigned char *write_headers(unsigned char *out, tuple headers) except NULL
     cdef Py_ssize_t name_size
     cdef object item, content
     for item in headers:
-        # Sized before, so the UTF-8 is cached in the str: this neither fails nor allocates.
+        # The str was sized before, so its UTF-8 is cached: this neither fails nor allocates.
         name = PyUnicode_AsUTF8AndSize((<tuple>item)[0], &name_size)
         out = write_field(out, <const unsigned char *>name, name_size)
         content = (<tuple>item)[1]

@@ -1,11 +1,12 @@
-"""What a table's columns are to the kernel: buffers, and how to read a row out of them.
+"""A table's columns as the kernel reads them: buffers and their layout.
 
-Owns the words between `arrow`, which knows pyarrow, and the kernel, which knows memory: layouts are Arrow's, buffers
-are whatever has bytes. Nothing here reads a value. Java has no counterpart.
+Owns the types between ``arrow``, which knows pyarrow, and the kernel, which knows memory: layouts are Arrow's, buffers
+are any objects with the buffer protocol. Nothing here reads a value. Java has no counterpart.
 
 Rules:
-- ``offset`` is where a column that is a slice of a larger one begins in the buffers; it has ``length`` rows.
-- ``validity`` has a bit for each row of the buffers, 0 for null, the lowest bit first; None when there is no null.
+
+- A column is a slice of its buffers: ``length`` rows from ``offset`` on.
+- ``validity`` has a bit for each row of the buffers, 0 for null, the lowest bit first; None if there are no nulls.
 - A column holds its buffers, and the kernel holds the columns: they live until the rows are encoded.
 """
 
@@ -29,21 +30,21 @@ __all__ = [
 ]
 
 NULL_TOPIC = -1
-"""In the place of a topic's number: the row has no topic."""
+"""The topic number of a row without a topic."""
 
 
 class Layout(IntEnum):
-    """How byte strings lie in their buffers."""
+    """The memory layouts of byte strings."""
 
     NULLS = 0  # every row is null; there are no buffers
-    SMALL = 1  # 32-bit offsets into `data`, one more than rows: binary, string
+    SMALL = 1  # 32-bit offsets into ``data``, one more than rows: binary, string
     LARGE = 2  # the same with 64 bits: large_binary, large_string
-    FIXED = 3  # `width` bytes for each row, one after the other: fixed_size_binary
-    VIEWS = 4  # 16 bytes for each row, short strings within, long ones in `buffers`: binary_view, string_view
+    FIXED = 3  # ``width`` bytes for each row, one after the other: fixed_size_binary
+    VIEWS = 4  # 16 bytes for each row, short strings within, long ones in ``buffers``: binary_view, string_view
 
 
 class NumberColumn(NamedTuple):
-    """Signed integers of 4 or 8 bytes (``width``), as the machine has them."""
+    """Signed integers of 4 or 8 bytes (``width``), in native byte order."""
 
     length: int
     offset: int
@@ -53,7 +54,9 @@ class NumberColumn(NamedTuple):
 
 
 class BytesColumn(NamedTuple):
-    """Byte strings; with ``indices`` (of 4 bytes), row by row the number of a string here: a dictionary."""
+    """Byte strings. With ``indices`` (of 4 bytes) these are a dictionary's values, and each row is an index
+    into them.
+    """
 
     layout: Layout
     length: int
@@ -98,10 +101,10 @@ class Columns(NamedTuple):
 
 
 class Route(NamedTuple):
-    """Where the rows of one topic may go, as lanes: partition p is p + 1 lanes behind ``first_lane``.
+    """The lanes of one topic: that of partition p is ``first_lane`` + p + 1.
 
-    Rows without key and partition go to ``sticky_partition``; while that is -1 they are in ``first_lane`` itself, and
-    whoever appends them chooses. Without partitions the rows are refused.
+    Rows without key and partition go to ``sticky_partition``; while that is -1 they go to ``first_lane`` itself, and
+    their partition is chosen when they are appended. Rows of a topic without partitions are refused.
     """
 
     first_lane: int
@@ -110,7 +113,7 @@ class Route(NamedTuple):
 
 
 class ReadStrings(NamedTuple):
-    """Byte strings as they were read: SMALL ``offsets`` from 0 on, ``data``; ``validity`` is None without a null."""
+    """Byte strings of consumed records: SMALL ``offsets`` from 0 on, and ``data``; no nulls if ``validity`` is None."""
 
     validity: Any
     null_count: int
@@ -119,7 +122,7 @@ class ReadStrings(NamedTuple):
 
 
 class ReadHeaders(NamedTuple):
-    """Each row's headers as they were read, null for a row without any: 32-bit ``offsets`` into names and values."""
+    """Headers of consumed records, null for a record without any: 32-bit ``offsets`` into names and values."""
 
     validity: Any
     null_count: int
@@ -129,7 +132,7 @@ class ReadHeaders(NamedTuple):
 
 
 class ReadRecords(NamedTuple):
-    """Columns of records as they were read; time stamps are microseconds, their types 32-bit integers."""
+    """Columns of consumed records; timestamps are microseconds, their types 32-bit integers."""
 
     row_count: int
     offsets: Any

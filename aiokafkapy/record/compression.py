@@ -1,17 +1,18 @@
-"""The codecs of record batches, in the framing and with the levels that Java's client has.
+"""The codecs of record batches, with the framing and the levels of Java's client.
 
-Owns the framing (Kafka's snappy is xerial's, its lz4 the frame format with independent blocks), the levels, what each
-costs, and the bound on what is decompressed. Knows nothing of batches. The codecs themselves are cramjam's and, for
-gzip, zlib's (faster at the default level, and it stops where it is told).
+Owns the framing (Kafka's snappy is xerial's, its lz4 the frame format with independent blocks), the levels, their cost,
+and the bound on decompressed size. Knows nothing of batches. The codecs themselves are cramjam's and, for gzip, zlib's
+(faster at the default level, and it can bound its output).
 
-Kafka counterparts: `Compression`, `CompressionType`, `Lz4BlockOutputStream`, `SnappyOutputStream`.
+Kafka counterparts: ``Compression``, ``CompressionType``, ``Lz4BlockOutputStream``, ``SnappyOutputStream``.
 
 Rules:
-- Whatever comes from a peer is decompressed into at most `max_size` bytes; a length that a peer states is not believed
-  before it is checked against what the codec can make of the bytes that are there.
-- Only calls of the libraries that release the GIL are used for more than `quick_limit`, so that a thread that
-  compresses holds nobody up.
-- Bytes that are no such stream raise CorruptMessageError, and nothing else.
+
+- A peer's data is decompressed to at most ``max_size`` bytes; a declared length is not trusted before it is checked
+  against the codec's highest possible ratio.
+- For more than ``quick_limit`` bytes only library calls that release the GIL are used, so that a compressing thread
+  blocks no other.
+- Invalid bytes raise CorruptMessageError, and nothing else.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 XERIAL_HEADER: Final = XERIAL_MAGIC + b"\x00\x00\x00\x01\x00\x00\x00\x01"
 """Magic, version 1, compatible with version 1; then blocks, each after its size as a big-endian int."""
 XERIAL_BLOCK: Final = 1024 * 1024
-"""What snappy is given at a time. Java's client gives it 32 KiB; readers take any size, and each block is a call at
-whose end a thread waits for the GIL again."""
+"""Bytes per block. Java's client uses 32 KiB, readers accept any size; after each block a thread has to reacquire the
+GIL."""
 
 LZ4_HEADERS: Final = (
     (64 * 1024, bytes.fromhex("04224d18604082")),
@@ -45,10 +46,10 @@ LZ4_HEADERS: Final = (
 first is what Java writes, whatever the size of a batch; a larger one gives all of a batch to one call, as with snappy.
 """
 LZ4_IS_RAW: Final = 0x80000000
-"""The bit of a block's size that says that it is not compressed."""
+"""The bit of a block's size that marks it as not compressed."""
 LZ4_END: Final = bytes(4)
 LZ4_LOWEST: Final = 2
-"""Below this level the library takes the fast compressor."""
+"""Below this level the library uses the fast compressor."""
 LZ4_HIGHEST: Final = 9
 """What Java's levels from 10 on are, too. With the library's own 10 to 12 the call that lets go of the GIL makes more
 bytes, in three times the time; the other makes 1 % fewer of JSON, and takes 170 ms for a block of two random letters.
@@ -70,13 +71,13 @@ SNAPPY_MOST_EXPANSION: Final = 22
 GZIP_WINDOW: Final = 31
 """zlib's way to say: 32 KiB window, gzip header and trailer."""
 GZIP_DEFAULT: Final = 6
-"""What zlib takes level -1 for."""
+"""The level that zlib uses for -1."""
 GZIP_MOST_MEMBERS: Final = 100
-"""What is left of the input is copied at each; writers make one."""
+"""The remaining input is copied at each member; writers make one."""
 
 
 class Compression(IntEnum):
-    """The codecs, by the number that a batch's attributes hold; levels are those of `compression.<codec>.level`."""
+    """The codecs, by the number that a batch's attributes hold; levels are those of ``compression.<codec>.level``."""
 
     NONE = 0
     GZIP = 1
@@ -86,7 +87,7 @@ class Compression(IntEnum):
 
     @classmethod
     def for_name(cls, name: str) -> Compression:
-        """The codec of `compression.type`'s names: none, gzip, snappy, lz4, zstd; raises ConfigurationError."""
+        """The codec of ``compression.type``'s names: none, gzip, snappy, lz4, zstd; raises ConfigurationError."""
         try:
             return cls[name.upper()]
         except KeyError:
@@ -104,7 +105,7 @@ class Compression(IntEnum):
         return _DEFAULT_LEVELS.get(self)
 
     def check_level(self, level: int) -> int:
-        """Return `level` when Java's client would take it for this codec; raises ConfigurationError otherwise."""
+        """Return ``level`` when Java's client would take it for this codec; raises ConfigurationError otherwise."""
         levels = _LEVELS.get(self)
         if levels is None:
             raise ConfigurationError(f"{self.codec_name} has no compression levels")
@@ -132,10 +133,10 @@ waits for it each time (5 ms, by Python's default) and fights with it: some 70 �
 
 
 def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
-    """Compress a records section as Java's client would; `level` None is the codec's default, as in Java.
+    """Compress a records section as Java's client would; ``level`` None is the codec's default, as in Java.
 
-    Levels mean what they mean in Java, so lz4's default, 9, is the fast compressor, and the others are the slow, high
-    one (whose levels above 9 are its 9 here). Raises ConfigurationError for a level that the codec does not have.
+    Levels have the same meaning as in Java: lz4's default, 9, is the fast compressor, the others are the slow high one
+    (levels above 9 are its level 9 here). Raises ConfigurationError for a level that the codec does not have.
     """
     codec, chosen = _resolved(codec, level)
     if codec is Compression.ZSTD:
@@ -154,8 +155,8 @@ def inline_limit(codec: int, level: int | None = None) -> int:
     """The most bytes whose compression costs an event loop no more than handing them to a thread and back.
 
     That way takes some 20 to 40 µs, on a busy machine more, and 13 µs of the loop's own CPU. The limits are where 40 µs
-    are reached with JSON (`benchmarks/micro/codecs.py` prints it), or 1 KiB where a call alone takes that long: a lone
-    record is not worth a thread. `level` None is the codec's default.
+    are reached with JSON (``benchmarks/micro/codecs.py`` prints it), or 1 KiB where a call alone takes that long: a
+    lone record is not worth a thread. ``level`` None is the codec's default.
     """
     codec = Compression(codec)
     chosen = codec.default_level if level is None else level
@@ -170,18 +171,18 @@ def inline_limit(codec: int, level: int | None = None) -> int:
 
 @cache
 def quick_limit(codec: int, level: int | None = None) -> int:
-    """The most bytes that a busy event loop compresses at less cost than a thread that must wait for the GIL.
+    """The most bytes that a busy event loop compresses faster than a thread that has to wait for the GIL.
 
-    With JSON it takes 160 µs at most. `level` None is the codec's default.
+    With JSON it takes 160 µs at most. ``level`` None is the codec's default.
     """
     return QUICK * inline_limit(codec, level)
 
 
 def decompress(codec: int, data: Buffer, max_size: int) -> bytes | bytearray:
-    """Decompress a records section that has at most `max_size` bytes then.
+    """Decompress a records section to at most ``max_size`` bytes.
 
-    Raises CorruptMessageError when it would have more, when the bytes are no such stream, or when there is no such
-    codec. Never holds more than about `max_size` bytes and the input.
+    Raises CorruptMessageError if it would have more, if the bytes are invalid, or if there is no such codec. Never
+    holds more than about ``max_size`` bytes and the input.
     """
     try:
         codec = Compression(codec)
@@ -325,11 +326,13 @@ def _cramjam() -> ModuleType:
 
 
 def _decompress_growing(codec: Compression, data: Buffer, max_size: int) -> bytearray:
-    """Into a buffer that is tried larger and larger: the library stops at a buffer's end, and tells no size before."""
+    """Decompress into larger and larger buffers: the library does not tell the size before, and fails at a buffer's
+    end.
+    """
     module, expansion = (
         (_cramjam().lz4, LZ4_MOST_EXPANSION) if codec is Compression.LZ4 else (_cramjam().zstd, ZSTD_MOST_EXPANSION)
     )
-    # Bytes that are no such stream would otherwise have `max_size` reserved for them, however few they are.
+    # Otherwise ``max_size`` bytes would be allocated for invalid input, however short.
     max_size = min(max_size, max(FIRST_OUTPUT, len(data) * expansion))
     capacity = min(max_size, max(FIRST_OUTPUT, len(data) * OUTPUT_GROWTH))
     while True:
@@ -338,7 +341,7 @@ def _decompress_growing(codec: Compression, data: Buffer, max_size: int) -> byte
             del output[module.decompress_into(data, output) :]
             return output
         except _cramjam().DecompressionError:
-            # Too small a buffer and bad bytes look alike; the last, largest try tells.
+            # A buffer that is too small and invalid bytes give the same error; only the largest buffer tells.
             if capacity >= max_size:
                 raise
         output = bytearray()  # before the next one

@@ -1,7 +1,7 @@
-"""CRC-32C, of which everybody in the package asks here.
+"""CRC-32C for the whole package.
 
-Owns when the library `crc32c` is imported: with the first checksum, for its import reads the metadata of its own
-package, which takes as long as all of `record`. Kafka's counterpart is `Crc32C`.
+Imports the library ``crc32c`` with the first checksum, since its import reads its own package metadata, which takes as
+long as importing all of ``record``. Kafka's counterpart is ``Crc32C``.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ __all__ = ["crc32c", "library_crc32c"]
 
 
 def crc32c(data: Buffer, crc: int = 0) -> int:
-    """The checksum of `data`, or of what has the checksum `crc` and `data` after it."""
+    """The checksum of ``data``, continuing from ``crc``, the checksum of the bytes before it."""
     return library_crc32c()(data, crc)
 
 
 @cache
 def library_crc32c() -> Callable[[Buffer, int], int]:
-    """The library's function, for who keeps it."""
+    """The library's function, for callers that keep it."""
     from crc32c import crc32c
 
     return crc32c

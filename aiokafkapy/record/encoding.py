@@ -1,9 +1,9 @@
-"""How a record is encoded, part by part, in plain Python: what `builder.py` has beside its loops.
+"""Encodes a single record in plain Python: the part of ``builder.py`` outside its loops.
 
-Owns the varints of Kafka's records, those of small numbers made once, and the encoding of whatever record. Knows no
-batch. Kafka counterparts: `DefaultRecord.writeTo`, `ByteUtils.writeVarint`.
+Owns the varints of Kafka's records, precomputed for small numbers, and the encoding of any record. Knows no batch.
+Kafka counterparts: ``DefaultRecord.writeTo``, ``ByteUtils.writeVarint``.
 
-Rule: the compiled kernel has the same in `builder.pxd`, byte for byte.
+Rule: the compiled kernel has the same in ``builder.pxd``, byte for byte.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ BATCH_HEADER_SIZE: Final = 61
 def encode_body(
     timestamp_delta: int, offset_delta: int, key: Buffer | None, value: Buffer | None, headers: Headers | None
 ) -> bytes:
-    """A record without its length. Raises TypeError for what has no bytes."""
-    parts = [b"\0", varint(timestamp_delta), varint(offset_delta)]  # attributes first: none is in use
+    """A record without its length. Raises TypeError for a part that is not bytes-like."""
+    parts = [b"\0", varint(timestamp_delta), varint(offset_delta)]  # attributes first: unused
     for field in (key, value):
         if field is None:
             parts.append(NULL)
@@ -64,12 +64,12 @@ def _encode_headers(parts: list[bytes], headers: Headers) -> None:
 
 
 def varint(value: int) -> bytes:
-    """A number as records have it."""
+    """A number as a zigzag varint."""
     return VARINTS[value] if 0 <= value < KEPT_VARINTS else _encode_varint(value)
 
 
 def _encode_varint(value: int) -> bytes:
-    """Zigzag, then base 128, low bits first: Java's `ByteUtils.writeVarint` and `writeVarlong`."""
+    """Zigzag, then base 128, low bits first: Java's ``ByteUtils.writeVarint`` and ``writeVarlong``."""
     zigzag = value << 1 if value >= 0 else ~(value << 1)
     encoded = bytearray()
     while zigzag > 0x7F:
@@ -80,12 +80,12 @@ def _encode_varint(value: int) -> bytes:
 
 
 KEPT_VARINTS: Final = 4096
-"""Sizes, offsets and timestamps of a batch are mostly below: these are encoded once."""
+"""Most sizes, offsets and timestamp deltas are smaller: those are encoded only once."""
 VARINTS: Final = [_encode_varint(value) for value in range(KEPT_VARINTS)]
 NULL: Final = _encode_varint(-1)
 NO_HEADERS: Final = VARINTS[0]
 SHORT: Final = KEPT_VARINTS // 2 - 16
-"""Keys and values below: so the size of a record that has both is among the kept ones."""
+"""Sizes of keys and values below this, so that the size of a record with both is among the precomputed ones."""
 HEADS: Final = [b"\0" + varint for varint in VARINTS]
 """No attributes, and the timestamp's distance."""
 NO_KEY: Final = [NULL + varint for varint in VARINTS]

@@ -1,7 +1,7 @@
-"""Where a keyed record goes: Kafka's murmur2 hash of the key, over the number of partitions.
+"""The partition of a keyed record: Kafka's murmur2 hash of the key, modulo the number of partitions.
 
-Must agree with Java byte for byte, or the records of a key would be in one partition from one client and in another
-from the next. Kafka's counterparts: `Utils.murmur2`, `Utils.toPositive`, `BuiltInPartitioner.partitionForKey`.
+Must agree with Java exactly, or records of the same key from different clients would go to different partitions.
+Kafka's counterparts: ``Utils.murmur2``, ``Utils.toPositive``, ``BuiltInPartitioner.partitionForKey``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ __all__ = ["murmur2", "partition_for_key"]
 
 
 def partition_for_key(key: Buffer, partitions: int) -> int:
-    """The partition, from 0 to `partitions` - 1, that Java's default partitioner gives this key.
+    """The partition, from 0 to ``partitions`` - 1, that Java's default partitioner gives this key.
 
-    `partitions` counts all partitions of the topic, also those without a leader; it must be positive.
+    ``partitions`` counts all partitions of the topic, also those without a leader; it must be positive.
     """
     # The sign bit is masked, not negated: that is what Java's toPositive does.
     return (murmur2(key) & 0x7FFFFFFF) % partitions

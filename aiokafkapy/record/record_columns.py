@@ -1,13 +1,14 @@
-"""The kernel that reads batches into columns, in plain Python: the twin of `record_columns.pyx`, byte for byte.
+"""The kernel that reads batches into columns, in plain Python: the twin of ``record_columns.pyx``, byte for byte.
 
-Owns the way from the records of batches into buffers as Arrow lays them out. It knows no pyarrow, no connection and no
-topic's name. Java has no counterpart.
+Owns the conversion of record batches into buffers with Arrow's layout. It knows no pyarrow, no connection and no topic
+names. Java has no counterpart.
 
 Rules:
-- Whatever is changed here is changed in `record_columns.pyx` too; tests/unit/record/test_record_columns.py compares
+
+- Whatever is changed here is changed in ``record_columns.pyx`` too; tests/unit/record/test_record_columns.py compares
   them.
-- A batch is read as a whole or not at all: when its bytes are wrong, nothing of it stays.
-- The bytes are a stranger's: no length and no count is believed before it is checked against the bytes that are there.
+- A batch is read as a whole or not at all: if its bytes are invalid, nothing of it is kept.
+- The bytes are untrusted: no length and no count is used before it is checked against the remaining bytes.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ from .columns import ReadHeaders, ReadRecords, ReadStrings
 __all__ = ["OFFSET_MAX", "RecordColumns"]
 
 MOST_COLUMN_BYTES: Final = 2**31 - 1
-"""What the offsets of a column of strings can count."""
+"""The most bytes in a column of strings, by its 32-bit offsets."""
 OFFSET_MAX: Final = 2**63 - 1
 MICROSECONDS: Final = 1000
-"""In a millisecond."""
+"""Microseconds in a millisecond."""
 
 
 class RecordColumns:
-    """Gathers the records of many batches; `take` gives their columns and begins anew.
+    """Collects the records of many batches; ``take`` returns their columns and resets.
 
-    ``row_count`` and ``data_bytes`` (of keys, values and headers) say how much there is.
+    ``row_count`` and ``data_bytes`` (of keys, values and headers) are the current totals.
     """
 
     __slots__ = (
@@ -65,7 +66,7 @@ class RecordColumns:
         """Read the ``count`` records of an uncompressed records section, which they must fill exactly, but for those
         before ``first_offset`` and those from ``end_offset`` on; returns how many rows came.
 
-        Raises CorruptMessageError, and OverflowError when a column could have 2 GiB: `take` what is there first.
+        Raises CorruptMessageError, and OverflowError if a column could exceed 2 GiB: call ``take`` first then.
         """
         self._check_room(len(data))
         records = decode_records(data, count, base_offset, base_timestamp, append_time)
@@ -83,7 +84,7 @@ class RecordColumns:
         return len(records)
 
     def take(self) -> ReadRecords:
-        """The columns of all rows since the last time."""
+        """The columns of all rows since the last call."""
         headers = None
         if self._has_headers:
             headers = ReadHeaders(
@@ -106,14 +107,16 @@ class RecordColumns:
         self._timestamp_types = array("i")
         self._keys = _Strings()
         self._values = _Strings()
-        # A row without headers has a null for them, as in Spark's connector.
+        # The headers of a row without any are null, as in Spark's connector.
         self._headerless = _Validity()
         self._header_starts = array("i", [0])
         self._header_names = _Strings()
         self._header_values = _Strings()
 
     def _check_room(self, size: int) -> None:
-        """For a section of ``size`` bytes. A name's bytes that are no UTF-8 become three each."""
+        """Raise OverflowError unless a section of ``size`` bytes fits. Each invalid byte of a header name becomes
+        three.
+        """
         strings = max(len(self._keys.data), len(self._values.data), len(self._header_values.data))
         if max(strings + size, len(self._header_names.data) + 3 * size) > MOST_COLUMN_BYTES:
             raise OverflowError(f"{size} bytes of records do not fit into columns that have {self.data_bytes} bytes")
@@ -129,7 +132,7 @@ class RecordColumns:
 
 
 class _Validity:
-    """A bit for each row, the lowest first; 0 is null."""
+    """A validity bitmap: a bit for each row, the lowest first; 0 is null."""
 
     __slots__ = ("_bits", "count", "null_count")
 
@@ -152,7 +155,7 @@ class _Validity:
 
 
 class _Strings(_Validity):
-    """Byte strings one after the other, and where each begins."""
+    """Concatenated byte strings and their offsets."""
 
     __slots__ = ("_starts", "data")
 
@@ -171,5 +174,5 @@ class _Strings(_Validity):
 
 
 def _wrapped(number: int) -> int:
-    """As 64 bits hold it."""
+    """``number`` wrapped around to a signed 64-bit integer."""
     return (number + 2**63) % 2**64 - 2**63

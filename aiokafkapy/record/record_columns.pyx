@@ -1,15 +1,16 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True, initializedcheck=False
-"""The kernel that reads batches into columns, compiled: the twin of `record_columns.py`, byte for byte.
+"""The kernel that reads batches into columns, compiled: the twin of ``record_columns.py``, byte for byte.
 
 Owns the way from the records of batches into buffers as Arrow lays them out. It knows no pyarrow, no connection and no
 topic's name. Java has no counterpart.
 
 Rules:
+
 - What each public name promises is said in the twin; whatever is changed here is changed there too.
 - A batch is read as a whole or not at all: when its bytes are wrong, nothing of it stays.
 - The bytes are a stranger's: no length and no count is believed before it is checked against the bytes that are there.
 - The loop over records makes no object and holds no GIL, but for a header's name that is not ASCII. What is wrong with
-  bytes is said by `decode_records`, which reads them again.
+  bytes is said by ``decode_records``, which reads them again.
 """
 
 cimport cython
@@ -56,7 +57,7 @@ cdef struct Strings:
 
 @cython.final
 cdef class OwnedBuffer:
-    """Memory that was written and is only read from now on."""
+    """Memory that is read-only from now on."""
 
     cdef unsigned char *data
     cdef Py_ssize_t size
@@ -70,7 +71,7 @@ cdef class OwnedBuffer:
 
 @cython.final
 cdef class RecordColumns:
-    """Gathers the records of many batches; `take` gives their columns and begins anew."""
+    """Collects the records of many batches; ``take`` returns their columns and resets."""
 
     cdef readonly Py_ssize_t row_count
     cdef readonly long long data_bytes
@@ -110,7 +111,7 @@ cdef class RecordColumns:
         long long first_offset=0,
         long long end_offset=0x7FFFFFFFFFFFFFFF,
     ):
-        """Read the ``count`` records of an uncompressed records section, but for those out of these bounds."""
+        """Read the ``count`` records of an uncompressed records section, except for those out of these bounds."""
         cdef Py_buffer buffer
         cdef Reader reader
         cdef RecordColumns before = RecordColumns.__new__(RecordColumns)
@@ -134,14 +135,14 @@ cdef class RecordColumns:
                 self._take_back(before)
                 if done < 0:
                     raise MemoryError
-                decode_records(data, count, base_offset, base_timestamp, append_time)  # says what is wrong
+                decode_records(data, count, base_offset, base_timestamp, append_time)  # raises the exact error
                 raise CorruptMessageError("a batch's records are not what its header says")
         finally:
             PyBuffer_Release(&buffer)
         return self.row_count - row_count
 
     def take(self):
-        """The columns of all rows since the last time."""
+        """The columns of all rows since the last call."""
         headers = None
         if self._has_headers:
             headers = ReadHeaders(
@@ -174,7 +175,7 @@ cdef class RecordColumns:
             raise OverflowError(f"{size} bytes of records do not fit into columns that have {self.data_bytes} bytes")
 
     cdef void _note(self, RecordColumns into) noexcept:
-        """What there is, without the memory."""
+        """The sizes, without the memory."""
         into.row_count = self.row_count
         into.data_bytes = self.data_bytes
         _note_strings(&self._keys, &into._keys)
@@ -192,7 +193,7 @@ cdef class RecordColumns:
         self, Reader *reader, Py_ssize_t count, long long base_offset, long long base_timestamp,
         bint has_append_time, long long fixed_timestamp, long long first_offset, long long end_offset,
     ) noexcept nogil:
-        """1, or 0 for bytes that are no such records, or -1 without memory."""
+        """Returns 1, 0 for invalid bytes, or -1 when out of memory."""
         cdef Py_ssize_t end = reader.end
         cdef Py_ssize_t index
         cdef int64_t size, timestamp_delta, offset_delta, offset
@@ -211,7 +212,7 @@ cdef class RecordColumns:
             if try_varint(reader, &size) != READ_WHOLE or size < MIN_RECORD_SIZE - 1 or size > end - reader.position:
                 return 0
             reader.end = reader.position + size
-            reader.position += 1  # attributes: none is in use
+            reader.position += 1  # attributes: unused
             if try_varlong(reader, &timestamp_delta) != READ_WHOLE or try_varint(reader, &offset_delta) != READ_WHOLE:
                 return 0
             offset = <int64_t>(<uint64_t>base_offset + <uint64_t>offset_delta)
@@ -240,7 +241,7 @@ cdef class RecordColumns:
         return reader.position == end
 
     cdef int _read_field(self, Reader *reader, Strings *into) noexcept nogil:
-        """Read over it when there is nothing to put it into."""
+        """Skip it if there is no column for it."""
         cdef int64_t size
         if try_varint(reader, &size) != READ_WHOLE or size < -1 or size > reader.end - reader.position:
             return 0
@@ -296,7 +297,7 @@ cdef class RecordColumns:
         return _add(&self._header_names, <const unsigned char *>PyBytes_AS_STRING(encoded), PyBytes_GET_SIZE(encoded))
 
 
-# Memory that grows; these return False when there is none
+# Growing memory; these return False when out of memory
 
 
 cdef int _reserve(Memory *memory, Py_ssize_t more) noexcept nogil:
@@ -361,7 +362,7 @@ cdef inline int _add_bit(Strings *strings, bint is_there) noexcept nogil:
         strings.validity.data[strings.validity.size] = 0
         strings.validity.size += 1
     cdef unsigned char *last = strings.validity.data + strings.validity.size - 1
-    # What was taken back may have left its bits.
+    # Rows that were rolled back may have left their bits.
     last[0] &= <unsigned char>((1 << place) - 1)
     if is_there:
         last[0] |= <unsigned char>(1 << place)
@@ -372,9 +373,9 @@ cdef inline int _add_bit(Strings *strings, bint is_there) noexcept nogil:
 
 
 cdef object _owned(Memory *memory):
-    """The memory, which is its reader's from now on."""
+    """Hand the memory over to its reader."""
     cdef OwnedBuffer owned = OwnedBuffer.__new__(OwnedBuffer)
-    if not _reserve(memory, 1):  # also what is empty has an address, or Arrow takes it for a mistake
+    if not _reserve(memory, 1):  # an empty buffer needs an address too, or Arrow rejects it
         raise MemoryError
     owned.data, owned.size = memory.data, memory.size
     memory.data = NULL
