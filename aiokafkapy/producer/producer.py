@@ -84,7 +84,7 @@ class KafkaProducer(RecordSender[K, V]):
         self._interceptors = ProducerInterceptors(self._config.interceptors, log)
         super().__init__(_new_intake(self._config, self._interceptors, self._life))
 
-    # --- life ---
+    # life
 
     async def start(self) -> None:
         """Connect and learn the cluster; returns when a broker has answered.
@@ -155,7 +155,7 @@ class KafkaProducer(RecordSender[K, V]):
     ) -> None:
         await self.close()
 
-    # --- sending ---
+    # sending
 
     async def send(
         self,
@@ -266,7 +266,7 @@ class KafkaProducer(RecordSender[K, V]):
         deadline = math.inf if timeout is None else runtime.loop.time() + max(0.0, timeout)
         await runtime.flush(deadline)
 
-    # --- looking ---
+    # looking
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The topic's partitions and their leaders; waits for metadata up to ``max_block_ms``."""
@@ -345,7 +345,7 @@ class KafkaProducer(RecordSender[K, V]):
             except RuntimeError:
                 pass  # closed in this very moment
 
-    # --- internals ---
+    # internals
 
     def _forked(self) -> object:
         """This is the child of a fork: return what belongs to the parent, which must be neither touched nor freed."""

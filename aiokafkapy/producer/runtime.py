@@ -112,7 +112,7 @@ class ProducerRuntime:
         self.sender_task = loop.create_task(self.sender.run(), name="aiokafkapy-sender")
         self.sender_task.add_done_callback(_retrieve)
 
-    # --- waiting for metadata ---
+    # waiting for metadata
 
     async def wait_until_connected(self) -> None:
         """Return when the cluster is known; raises after ``max_block_ms`` with the cause, address by address."""
@@ -176,7 +176,7 @@ class ProducerRuntime:
         while self.metadata.need_full_update and await self._metadata_change(deadline):
             pass
 
-    # --- flush and close ---
+    # flush and close
 
     async def flush(self, deadline: float) -> None:
         """Wait until every record sent before this call has its outcome; raises FlushTimeoutError at ``deadline``."""
@@ -254,7 +254,7 @@ class ProducerRuntime:
         waiting = self.admission.waiting
         return text + (f" and {waiting} waiting to be accepted" if waiting else "")
 
-    # --- asyncio callbacks ---
+    # asyncio callbacks
 
     def _wakeup(self) -> None:
         # The network client is made before the Sender.
@@ -288,7 +288,7 @@ class ProducerRuntime:
             _logger.error("producer.crashed", records=records, waiting=self.admission.waiting, error=str(self.crash))
         self.abort(self._crash_error)
 
-    # --- internals ---
+    # internals
 
     def _fail_pending(self, make_error: Callable[[TopicPartition | str, int], KafkaError]) -> None:
         """Give every record an outcome now."""

@@ -53,19 +53,19 @@ class BatchQueues:
         self._batch_size = batch_size
         self.delivery_timeout = delivery_timeout
         self._topics: dict[str, TopicInfo] = {}
-        # The queues with batches by leader, as `_view` has it
+        # The queues with batches by leader, as ``_view`` has it
         self._active: dict[int, dict[PartitionQueue, None]] = {}
         self._view: Any = None
         self.next_expiry_time = _NEVER
         # The leaders for which older batches gather: a new batch of theirs is ready later, so it needs no look
         self.gathering: Set[int] = NOBODY
-        # Sticky partitions; `cluster` is the view that was seen last
+        # Sticky partitions; ``cluster`` is the view that was seen last
         self.cluster: Any = None
         self._is_adaptive = is_adaptive
         self._availability_timeout = availability_timeout
         self._node_latencies: dict[int, list[float]] = {}
 
-    # --- finding ---
+    # finding
 
     def topic(self, topic: str) -> TopicInfo:
         """What is known of a topic, made when first asked for."""
@@ -111,7 +111,7 @@ class BatchQueues:
         """How many batches wait, by partition, where there are any."""
         return {queue.topic_partition: len(queue.batches) for queue in self.with_batches()}
 
-    # --- sticky partitions ---
+    # sticky partitions
 
     def sticky_queue(self, info: TopicInfo, cluster: Any) -> PartitionQueue:
         """Where records without a partition go now; another one once a batch's worth of bytes went there (KIP-794)."""
@@ -144,7 +144,7 @@ class BatchQueues:
             if can_drain:
                 latency[1] = now
 
-    # --- coming and going ---
+    # coming and going
 
     def add_open(self, queue: PartitionQueue, batch: ProducerBatch) -> None:
         """Put a batch that takes records last."""

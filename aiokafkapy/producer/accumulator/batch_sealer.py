@@ -37,7 +37,7 @@ class BatchSealer:
         # Batches for threads to compress, and how many threads have or will have, these included
         self._waiting: list[ProducerBatch] = []
         self._compressing = 0
-        # Quick batches on their way out that were compressed here since the last `take`
+        # Quick batches on their way out that were compressed here since the last ``take``
         self._sealed_at_once = 0
 
     def seal(self, batch: ProducerBatch) -> None:

@@ -39,7 +39,7 @@ class PartitionQueue:
         # How many bytes of records the batch had that left last: what the next one is made for
         self.last_size = 0
         self.is_muted = False
-        # What `cluster`, the view looked at last, says of the partition
+        # What ``cluster``, the view looked at last, says of the partition
         self.cluster: Any = None
         self.leader = NO_LEADER
         self.leader_epoch = NO_LEADER_EPOCH

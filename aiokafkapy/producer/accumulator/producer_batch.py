@@ -151,7 +151,8 @@ class ProducerBatch:
         self._incomplete = incomplete
         self.produce_result = ProduceRequestResult(topic_partition)
         self.state = BATCH_STATES.initial
-        # What it holds. `wanted` is the memory without which the last record did not go in, 0 when the batch was full.
+        # What it holds. ``wanted`` is the memory without which the last record did not go in, 0 when the batch was
+        # full.
         self.is_writable = True
         self.record_count = 0
         self.limit = self.builder.limit
@@ -181,7 +182,7 @@ class ProducerBatch:
         self.is_in_doubt = False
         self.may_be_renumbered = True
 
-    # --- filling ---
+    # filling
 
     def try_append(self, timestamp_ms: int, key: Any, value: Any, headers: Headers | None) -> Delivery | None:
         """Encode one record (bytes-like or None) and return its delivery; None when the batch is full or closed, or
@@ -255,7 +256,7 @@ class ProducerBatch:
             self.produce_result.record_count = self.record_count
             self.state = _change(self.state, _CLOSED)
 
-    # --- sealing ---
+    # sealing
 
     def compress(self) -> None:
         """Compress the closed batch's records; may run in a thread. ``seal()`` then takes the outcome."""
@@ -320,7 +321,7 @@ class ProducerBatch:
         """The sealed batch's bytes for the transport, not copied."""
         return self.builder.buffers()
 
-    # --- attempts ---
+    # attempts
 
     def drained(self, now: float) -> None:
         """The batch goes into a request."""
@@ -361,7 +362,7 @@ class ProducerBatch:
         # The sum that the timer is set to: a difference may round to just below, and the timer would spin.
         return now >= self.created + delivery_timeout
 
-    # --- outcome ---
+    # outcome
 
     @property
     def is_done(self) -> bool:

@@ -114,7 +114,7 @@ class RecordAccumulator:
             compression=compression,
             compression_level=compression_level,
         )
-        # Called when memory came back while records wait for it: they are to be asked for with `appender.grant`
+        # Called when memory came back while records wait for it: they are to be asked for with ``appender.grant``
         self.on_room: Callable[[], object] = _nothing
 
     @property
@@ -126,7 +126,7 @@ class RecordAccumulator:
     def wakeup(self, wakeup: Callable[[], object]) -> None:
         self.appender.wakeup = wakeup
 
-    # --- ready and drain ---
+    # ready and drain
 
     def ready(self, cluster: Cluster, now: float, in_flight: Callable[[int], int]) -> ReadyCheckResult:
         """The nodes that can be sent something now; ``in_flight`` tells how many Produce requests a node has.
@@ -181,7 +181,7 @@ class RecordAccumulator:
         """A node that is ready could be drained to, or not (``partitioner_availability_timeout_ms``)."""
         self._queues.update_node_latency_stats(node_id, now, can_drain)
 
-    # --- compression in threads ---
+    # compression in threads
 
     def take_compressions(self) -> list[ProducerBatch]:
         """Closed batches to compress elsewhere: ``batch.compress()`` in a thread, then ``compressed(batch)`` here."""
@@ -195,7 +195,7 @@ class RecordAccumulator:
         self._tell_of_room()
         self.wakeup()
 
-    # --- what came back ---
+    # what came back
 
     def reenqueue(self, batch: ProducerBatch, now: float) -> None:
         """Queue a drained batch again, at its old place, to be sent after a back-off."""
@@ -247,7 +247,7 @@ class RecordAccumulator:
             self._pool.release(memory)
             self._tell_of_room()
 
-    # --- flush and end ---
+    # flush and end
 
     def begin_flush(self, on_settled: Callable[[], object]) -> Flush:
         """Make everything ready at once, and call ``on_settled`` when the batches of this moment have outcomes.
@@ -298,7 +298,7 @@ class RecordAccumulator:
         # see: without this a producer that is dropped with records on their way would stay in memory for ever.
         self.abandon()
 
-    # --- counters ---
+    # counters
 
     @property
     def accepted(self) -> int:
@@ -359,7 +359,7 @@ class RecordAccumulator:
         """How many batches wait to be sent, by partition, where there are any."""
         return self._queues.sizes()
 
-    # --- internals ---
+    # internals
 
     def _replace(self, batch: ProducerBatch, successors: Iterable[ProducerBatch]) -> None:
         manager = self._transaction_manager

@@ -108,7 +108,7 @@ class RecordAppender:
         self.accepted = 0
         self.is_closed = False
 
-    # --- one record ---
+    # one record
 
     def append(
         self,
@@ -172,7 +172,7 @@ class RecordAppender:
             self.wakeup()  # from now on everything is ready, so that memory comes back
         return None
 
-    # --- many records ---
+    # many records
 
     def append_many(
         self,
@@ -252,7 +252,7 @@ class RecordAppender:
         info.produced_bytes += produced_bytes
         return self._queues.sticky_queue(info, cluster).topic_partition.partition
 
-    # --- waiting records ---
+    # waiting records
 
     def grant(self, now: float) -> list[tuple[WaitingRecord, Delivery | Exception]]:
         """Append the waiting records that fit, oldest first, and return them, each with its delivery or its error.
@@ -307,7 +307,7 @@ class RecordAppender:
             partition=None if partition < 0 else partition,
         )
 
-    # --- end ---
+    # end
 
     def forget(self, batch: ProducerBatch) -> None:
         """``batch`` is done."""

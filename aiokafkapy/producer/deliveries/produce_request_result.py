@@ -105,7 +105,7 @@ class ProduceRequestResult:
         self._prune_at = FIRST_PRUNE
         self._counters: list[SettlementCounter] | None = None
 
-    # --- settling ---
+    # settling
 
     def succeed(self, base_offset: int, log_append_time_ms: int, teller: Teller | None = None) -> None:
         """The broker has the batch; -1 for an offset it did not tell, and for create time.
@@ -153,7 +153,7 @@ class ProduceRequestResult:
         self._waiting_indexes = self._callbacks = self._counters = None
         waiting().wake_all(waiters or [])
 
-    # --- reading ---
+    # reading
 
     @property
     def has_succeeded(self) -> bool:
@@ -202,7 +202,7 @@ class ProduceRequestResult:
         """The results that a moved batch's records went to, each once, in order."""
         return list({id(result): result for _, result, _ in self._moves or ()}.values())
 
-    # --- waiting ---
+    # waiting
 
     def add_waiter(self, index: int, waiter: Any) -> None:
         """Wake the task of ``waiter`` when record ``index`` has its outcome."""

@@ -72,7 +72,7 @@ class RowPlaces:
         self._kept_window = -1
         self._kept_order: tuple[Sequence[int], Sequence[int]] = ((), ())
 
-    # --- filling ---
+    # filling
 
     def begin_window(self, count: int, lanes: Sequence[int] | None) -> None:
         """The next ``count`` rows will be sent in the order of these lanes, or as they are."""
@@ -119,7 +119,7 @@ class RowPlaces:
                     looked_at = 0
                     await asyncio.sleep(0)
 
-    # --- looking; every row must have its outcome ---
+    # looking; every row must have its outcome
 
     def locate(self, row: int) -> tuple[ProduceRequestResult, int]:
         """The result of a row, and its index there."""
@@ -144,7 +144,7 @@ class RowPlaces:
                     if there.has_succeeded:
                         yield there, index_there, 1
 
-    # --- internals ---
+    # internals
 
     def _begin_run(self, result: ProduceRequestResult, first_index: int) -> None:
         self._last = result

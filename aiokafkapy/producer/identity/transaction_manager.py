@@ -7,16 +7,16 @@ the Sender tells it outcomes. Transactions will add their states to the table an
 
 Rules, KIP-98 and KIP-360:
 
-* A sequence is given at drain and belongs to those bytes: a retry carries the same one.
-* A gap can only be left by a batch that was given a sequence. An expired one that may be on a broker makes its
+- A sequence is given at drain and belongs to those bytes: a retry carries the same one.
+- A gap can only be left by a batch that was given a sequence. An expired one that may be on a broker makes its
   partition *unresolved*: nothing new is drained until the batches in flight have answered. Then either all is well, or
-* the epoch is bumped. Only the partition that asked is renumbered, and only once none of its batches is on the wire
+- the epoch is bumped. Only the partition that asked is renumbered, and only once none of its batches is on the wire
   and the first of them is not in doubt (a broker that has it would take it again under another number): a batch in
   doubt is sent again unchanged until a broker tells. The batches behind it cannot be on a broker without it, so only
   refused batches are renumbered. Java renumbers at once. Other partitions finish with the old epoch, and take the new
   one when they are empty.
-* A retried batch is sent only as the first of its partition's in-flight batches; that keeps order.
-* Until a partition has acknowledged something of this identity, one batch at a time is in flight there. A broker that
+- A retried batch is sent only as the first of its partition's in-flight batches; that keeps order.
+- Until a partition has acknowledged something of this identity, one batch at a time is in flight there. A broker that
   knows nothing of a producer takes any sequence: if the first batch were refused (by a broker that is not the leader
   yet) and the second taken, the first could never be written. Java sends five, and loses it.
 """
@@ -173,7 +173,7 @@ class TransactionManager:
         # The sequence that follows the last expired batch, per partition.
         self._unresolved: dict[TopicPartition, int] = {}
 
-    # --- identity ---
+    # identity
 
     @property
     def state(self) -> TransactionManagerState:
@@ -243,7 +243,7 @@ class TransactionManager:
         self._partitions_to_rewrite.clear()
         self._unresolved.clear()
 
-    # --- asked by the accumulator at drain ---
+    # asked by the accumulator at drain
 
     def should_stop_drain_batches_for_partition(self, topic_partition: TopicPartition, first: SequencedBatch) -> bool:
         """True when ``first``, the first batch of the partition, must not be drained now."""
@@ -284,7 +284,7 @@ class TransactionManager:
         """Follow ``batch``, which has its sequence, until it has an outcome."""
         self._entry(batch.topic_partition).add(batch)
 
-    # --- told by the Sender ---
+    # told by the Sender
 
     def remove_in_flight_batch(self, batch: SequencedBatch) -> None:
         """Forget ``batch``: it was split, or has an outcome."""
@@ -390,7 +390,7 @@ class TransactionManager:
             return True
         return for_code(code).retriable
 
-    # --- looked at ---
+    # looked at
 
     def has_in_flight_batches(self, topic_partition: TopicPartition) -> bool:
         """True when a batch of the partition has a sequence and no outcome yet, on the wire or waiting for a retry."""
@@ -415,7 +415,7 @@ class TransactionManager:
         """True when a partition waits to be renumbered."""
         return bool(self._partitions_to_rewrite)
 
-    # --- internals ---
+    # internals
 
     def _is_first_in_doubt(self, topic_partition: TopicPartition) -> bool:
         entry = self._partitions.get(topic_partition)

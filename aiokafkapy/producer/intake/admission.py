@@ -7,17 +7,17 @@ itself, in ``waitOnMetadata`` and in ``BufferPool.allocate``.
 
 Rules:
 
-* Nothing overtakes: while records of a topic wait here, every later record of that topic waits behind them. Records
+- Nothing overtakes: while records of a topic wait here, every later record of that topic waits behind them. Records
   for a partition that does not exist (yet) wait by themselves, so that they hold up no others.
-* A record for which there is no room moves on to the accumulator's line, first in, first out for all topics; the
+- A record for which there is no room moves on to the accumulator's line, first in, first out for all topics; the
   accumulator calls ``on_room`` when memory came back.
-* The partition is chosen once for each record, when its turn has come.
-* A record that was cancelled before it was accepted is never sent, and what waited behind it moves up.
-* A topic that we had no right to is asked for again before the next record for it is refused.
-* Every record is gone after ``max_block_ms``, with an error that names the cause. One timer serves all.
-* An error of a record, or of the user's partitioner for it, is raised where the record is awaited: the callers here are
+- The partition is chosen once for each record, when its turn has come.
+- A record that was cancelled before it was accepted is never sent, and what waited behind it moves up.
+- A topic that we had no right to is asked for again before the next record for it is refused.
+- Every record is gone after ``max_block_ms``, with an error that names the cause. One timer serves all.
+- An error of a record, or of the user's partitioner for it, is raised where the record is awaited: the callers here are
   the network's callbacks and the Sender, which must go on.
-* A large queue is let in by slices, so that the event loop is never held long.
+- A large queue is let in by slices, so that the event loop is never held long.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class Admission:
         self._timer: asyncio.TimerHandle | None = None
         self._pump_handle: asyncio.Handle | None = None
 
-    # --- entering and leaving ---
+    # entering and leaving
 
     def refresh(self, topic: str, now: float) -> TopicState:
         """The topic's state as of the newest metadata; the topic counts as used, and is asked for when it is new."""
@@ -146,7 +146,7 @@ class Admission:
         """The records that wait now."""
         return list(self._by_deadline)
 
-    # --- told by others ---
+    # told by others
 
     def on_metadata_update(self) -> None:
         """Metadata changed, failed, or cannot be had: let in, or refuse, the records that waited for it."""
@@ -210,7 +210,7 @@ class Admission:
         self._missing_partitions.clear()
         return len(refused)
 
-    # --- asyncio callbacks ---
+    # asyncio callbacks
 
     def _on_timer(self) -> None:
         self._timer = None
@@ -228,7 +228,7 @@ class Admission:
         for state in list(self._queues):
             self._pump(state, now)
 
-    # --- internals ---
+    # internals
 
     def _queue_for(self, record: PendingRecord, now: float) -> TopicState:
         state = self.refresh(record.topic, now)

@@ -5,13 +5,13 @@ refused. It knows no producer and no state. Kafka's counterpart is ``ProducerRec
 
 Rules:
 
-* A wrong argument raises at the call, for that record: TypeError for a type and ValueError for a range, each naming
+- A wrong argument raises at the call, for that record: TypeError for a type and ValueError for a range, each naming
   topic and argument; InvalidTopicError for a topic; SerializationError for a key, value or header.
-* A bool is no number. Everything else that has ``__index__`` is an int: NumPy's integers, for example.
-* An iterator of headers is read once; headers go on as a tuple of plain pairs, so that nothing runs a caller's code
+- A bool is no number. Everything else that has ``__index__`` is an int: NumPy's integers, for example.
+- An iterator of headers is read once; headers go on as a tuple of plain pairs, so that nothing runs a caller's code
   behind this module.
-* The ordinary types are looked at first: for them a check costs next to nothing.
-* An error does not show a key or a value: it may be secret.
+- The ordinary types are looked at first: for them a check costs next to nothing.
+- An error does not show a key or a value: it may be secret.
 """
 
 from __future__ import annotations

@@ -5,10 +5,10 @@ Kafka's counterparts are ``Partitioner`` and ``RoundRobinPartitioner``.
 
 Rules:
 
-* A record with a key goes to ``to_positive(murmur2(key)) % partitions``, bit for bit as in Java, whether its leader is
+- A record with a key goes to ``to_positive(murmur2(key)) % partitions``, bit for bit as in Java, whether its leader is
   there or not.
-* A partitioner is asked once for each record, in call order, with serialized bytes.
-* An error of a user's partitioner is the error of its record. One that no future can carry, or that would pass for a
+- A partitioner is asked once for each record, in call order, with serialized bytes.
+- An error of a user's partitioner is the error of its record. One that no future can carry, or that would pass for a
   cancellation of the caller, becomes the cause of a KafkaError.
 """
 

@@ -6,10 +6,10 @@ partition, the append. It knows no sockets, and not what becomes of a record. Ka
 
 Rules:
 
-* The fast path (topic known, nobody waiting, room) is one function: no task, lock, log line, exception or system call
+- The fast path (topic known, nobody waiting, room) is one function: no task, lock, log line, exception or system call
   per record. A record that cannot go that way is given back as a ``PendingRecord``, which ``Admission`` takes in the
   same step, so that calls keep their order.
-* One check tells whether the producer may be used: the loop it is bound to is the running one. A producer that is not
+- One check tells whether the producer may be used: the loop it is bound to is the running one. A producer that is not
   started, closed, crashed or forked is bound to none; which of these it is matters only for the error.
 """
 

@@ -6,9 +6,9 @@ no sockets and no clock. Kafka's counterparts are ``Sender.inFlightBatches`` and
 
 Rules:
 
-* A batch that is answered has its outcome, or is queued again, before the next is looked at; a bug harms only one.
-* Memory of a batch is given back when its request is over, not before: the transport may hold its bytes until then.
-* *In doubt* is a batch that was on the wire when its time was over, or one of whose attempts had no answer: its error
+- A batch that is answered has its outcome, or is queued again, before the next is looked at; a bug harms only one.
+- Memory of a batch is given back when its request is over, not before: the transport may hold its bytes until then.
+- *In doubt* is a batch that was on the wire when its time was over, or one of whose attempts had no answer: its error
   says ``outcome_unknown``, and its sequence counts as unresolved.
 
 Events: ``produce.retry`` (warning; topic, partition, error, attempts), ``produce.failed`` (error; topic, partition,

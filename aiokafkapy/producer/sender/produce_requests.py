@@ -6,9 +6,9 @@ means; bytes are the network client's. It reads the clock only when an answer co
 
 Rules:
 
-* One Produce request per node and round, with one batch of each ready partition.
-* An answer counts only for a partition that was in its request.
-* This runs once a request, and a lone awaited send pays for it alone: no mapping is made for one batch.
+- One Produce request per node and round, with one batch of each ready partition.
+- An answer counts only for a partition that was in its request.
+- This runs once a request, and a lone awaited send pays for it alone: no mapping is made for one batch.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ answers; bytes are the network client's. Kafka's counterpart has this name.
 
 Rules:
 
-* ``run_once(now)`` does all that can be done at ``now`` and returns the seconds until there is more to do by the clock;
+- ``run_once(now)`` does all that can be done at ``now`` and returns the seconds until there is more to do by the clock;
   any other event that gives it work calls ``wakeup``. So the task sleeps whenever there is nothing to do.
-* No bad answer ends the task. If it must end, by a bug or because it was cancelled, ``on_crash`` is told the cause, and
+- No bad answer ends the task. If it must end, by a bug or because it was cancelled, ``on_crash`` is told the cause, and
   fails all that is pending.
 
 Events: ``sender.crashed`` (error; error), ``producer_id.bumped`` (info; epoch).
@@ -82,7 +82,7 @@ class Sender:
         self._due = NEVER
         self._executor: Executor | None = None
 
-    # --- the task ---
+    # the task
 
     async def run(self) -> None:
         """The task's body: until ``stop()``. Being cancelled counts as a crash."""
@@ -138,7 +138,7 @@ class Sender:
             _logger.info("producer_id.bumped", epoch=manager.producer_id_and_epoch.epoch)
         return NEVER if self._producer_id_requests is None else self._producer_id_requests.maybe_send(now)
 
-    # --- Produce requests ---
+    # Produce requests
 
     def send_producer_data(self, now: float) -> float:
         """Send ready batches to ready nodes; expire batches that are too old. Returns as ``run_once``."""
@@ -149,7 +149,7 @@ class Sender:
         """The number of Produce requests by node; a node without any is left out."""
         return self._requests.in_flight
 
-    # --- compression in threads ---
+    # compression in threads
 
     def _start_compression(self, batch: ProducerBatch) -> None:
         if self._executor is None:
@@ -157,7 +157,7 @@ class Sender:
         future = self._loop.run_in_executor(self._executor, batch.compress)
         future.add_done_callback(partial(self._on_compressed, batch))
 
-    # --- asyncio callbacks ---
+    # asyncio callbacks
 
     def _on_compressed(self, batch: ProducerBatch, future: asyncio.Future[None]) -> None:
         error = None if future.cancelled() else future.exception()
@@ -174,7 +174,7 @@ class Sender:
             self._timer = self._loop.call_at(self._due, self._on_timer)
             self._timer_at = self._due
 
-    # --- internals ---
+    # internals
 
     async def _sleep(self, delay: float) -> None:
         """Until woken, or for ``delay`` seconds. A timer that is early is left alone: it sets itself again."""

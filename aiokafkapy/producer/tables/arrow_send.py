@@ -6,13 +6,13 @@ batches are given by ``RecordAppender.append_rows``. It knows no sockets. Java h
 
 Rules:
 
-* The table's columns are checked before its first row is sent, and its buffers are let go as they are encoded.
-* Within a partition rows keep their order. Between two slices others run, and may send.
-* A table takes half of ``buffer_memory`` and waits for its own records then, so that others find room beside it.
-* A row that finds no room, or that comes behind others which wait, goes the way of ``enqueue``, and the rows behind it
+- The table's columns are checked before its first row is sent, and its buffers are let go as they are encoded.
+- Within a partition rows keep their order. Between two slices others run, and may send.
+- A table takes half of ``buffer_memory`` and waits for its own records then, so that others find room beside it.
+- A row that finds no room, or that comes behind others which wait, goes the way of ``enqueue``, and the rows behind it
   wait with it. With interceptors, or a partitioner of the user's, all rows go this way, for these are shown every row.
-* A row that cannot be sent stops no other. When the producer is closed, no more rows are taken.
-* A partition that does not exist is asked for once in a call; its rows then fail at once.
+- A row that cannot be sent stops no other. When the producer is closed, no more rows are taken.
+- A partition that does not exist is asked for once in a call; its rows then fail at once.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ class ArrowSend:
         await self._places.settled()
         return TableMetadata(self._places, self._bytes)
 
-    # --- tables, batches, windows ---
+    # tables, batches, windows
 
     async def _send_batch(self, reader: BatchReader) -> None:
         start = 0
@@ -221,7 +221,7 @@ class ArrowSend:
                 await self._send_row(rows, row, topic, rows.partition_of(row))
             await self._yield_when_due()
 
-    # --- rows ---
+    # rows
 
     async def _send_some(self, rows: ArrowRows) -> None:
         """Append planned rows of one topic for as long as there is room, and time; else let the first one wait."""
@@ -312,7 +312,7 @@ class ArrowSend:
             self._unyielded = 0
             await asyncio.sleep(0)
 
-    # --- where rows may go ---
+    # where rows may go
 
     async def _route(self, topic: str | None) -> Route:
         """The lanes of a topic, whose metadata is waited for; none when it does not come."""
