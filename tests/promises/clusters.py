@@ -66,12 +66,15 @@ class Cluster(abc.ABC):
         """Make a topic of a new name, or of this one; returns its name."""
 
     @abc.abstractmethod
-    async def values(self, topic: str) -> dict[int, list[bytes]]:
-        """The values in the log by partition, read past the proxy."""
+    async def values(self, topic: str) -> dict[int, list[bytes | None]]:
+        """The values in the log by partition, read past the proxy; None is a tombstone."""
 
     async def log(self, topic: str, partition: int = 0) -> list[bytes]:
-        """The values in one partition's log."""
-        return (await self.values(topic))[partition]
+        """The values in one partition's log, which must have no tombstone."""
+        values = (await self.values(topic))[partition]
+        written = [value for value in values if value is not None]
+        assert len(written) == len(values), f"{topic}-{partition} has tombstones"
+        return written
 
     @abc.abstractmethod
     async def leader_of(self, topic: str, partition: int = 0) -> int:
@@ -106,16 +109,21 @@ class DevCluster(Cluster):
         self.broker.create_topic(name, partitions, config=config)
         return name
 
-    async def values(self, topic: str) -> dict[int, list[bytes]]:
-        found: dict[int, list[bytes]] = {}
-        for partition in self.broker.state.topics.get(topic).partitions:
+    async def values(self, topic: str) -> dict[int, list[bytes | None]]:
+        found: dict[int, list[bytes | None]] = {}
+        created = self.broker.state.topics.get(topic)
+        assert created is not None, topic
+        for partition in created.partitions:
             records = self.broker.records(topic, partition.index)
             assert [record.offset for record in records] == list(range(len(records)))
             found[partition.index] = [record.value for record in records]
         return found
 
     async def leader_of(self, topic: str, partition: int = 0) -> int:
-        return self.broker.state.topics.partition(topic, partition).leader
+        found = self.broker.state.topics.partition(topic, partition)
+        assert found is not None, f"{topic}-{partition}"
+        assert found.leader is not None, f"{topic}-{partition} has no leader"
+        return found.leader
 
     async def crash(self, node_id: int) -> None:
         self.broker.controls.stop_node(node_id)
@@ -144,7 +152,7 @@ class KafkaCluster(Cluster):
         await self.kafka.create_topic(name, partitions, config=config)
         return name
 
-    async def values(self, topic: str) -> dict[int, list[bytes]]:
+    async def values(self, topic: str) -> dict[int, list[bytes | None]]:
         logs = await read_back(self.direct_servers, topic)
         return {partition: [record.value for record in records] for partition, records in logs.items()}
 

@@ -55,7 +55,7 @@ def client_tasks() -> list[asyncio.Task[Any]]:
     return [
         task
         for task in asyncio.all_tasks()
-        if _OURS.search(_file_of(task)) and not task.get_coro().__qualname__.startswith("KafkaProducer.")
+        if _OURS.search(_file_of(task)) and not _name_of(task).startswith("KafkaProducer.")
     ]
 
 
@@ -116,16 +116,16 @@ def callbacks(limit: float = 0.010) -> Iterator[CallbackLog]:
     log = CallbackLog()
     original = events.Handle._run
 
-    def run(handle: Any) -> Any:
+    def run(self: events.Handle) -> None:
         started = time.thread_time()
         try:
-            return original(handle)
+            original(self)
         finally:
             took = time.thread_time() - started
             log.all += 1
-            if took > limit or is_ours(handle):
+            if took > limit or is_ours(self):
                 log.ours += 1
-                what = describe(handle)
+                what = describe(self)
                 if took > limit:
                     log.over.append((took, what))
                 if took > log.longest:
@@ -182,6 +182,11 @@ def is_ours(handle: Any) -> bool:
         return bool(_OURS.search(_file_of(owner)))
     code = getattr(getattr(callback, "__func__", callback), "__code__", None)
     return code is not None and bool(_OURS.search(code.co_filename))
+
+
+def _name_of(task: asyncio.Task[Any]) -> str:
+    name: str = getattr(task.get_coro(), "__qualname__", "")
+    return name
 
 
 def _file_of(task: asyncio.Task[Any]) -> str:

@@ -306,7 +306,8 @@ async def test_the_senders_end_fails_what_is_pending_at_once_and_what_comes_late
         sender_task().cancel()
     else:
         runtime: Any = producer._life.runtime
-        monkeypatch.setattr(runtime.sender, "run_once", lambda now: {}["a bug"])
+        nothing: dict[str, float] = {}
+        monkeypatch.setattr(runtime.sender, "run_once", lambda now: nothing["a bug"])
         runtime.sender.wakeup()
     # At once, and not with the records' twenty seconds.
     results = await asyncio.wait_for(asyncio.gather(*tasks, unknown, looking, flush, return_exceptions=True), 15)

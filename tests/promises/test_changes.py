@@ -117,7 +117,7 @@ async def test_a_bootstrap_name_that_resolves_elsewhere_leads_to_the_new_brokers
     topic = await cluster.create_topic()
     (port,) = cluster.net.ports
     resolver[NAME] = "127.0.0.1"
-    options = {"delivery_timeout_ms": 20_000, "request_timeout_ms": 10_000}
+    options: dict[str, Any] = {"delivery_timeout_ms": 20_000, "request_timeout_ms": 10_000}
     async with KafkaProducer(f"{NAME}:{port}", **QUICK, **options) as producer:
         for value in numbered(0, 3):
             await producer.send(topic, value)

@@ -109,7 +109,7 @@ async def test_flipped_bytes_end_in_an_outcome_for_each_record(
     topic = await cluster.create_topic(partitions=3)
     flipped = 0
 
-    def flip(_: Request, frame: bytes) -> bytes:
+    def flip(request: Request, frame: bytes) -> bytes:
         nonlocal flipped
         flipped += 1
         altered = bytearray(frame)

@@ -112,7 +112,6 @@ def unhindered() -> Iterator[CallbackLog]:
 def never_holds_the_loop(measured: Callable[..., Awaitable[CallbackLog]]) -> Callable[..., Awaitable[None]]:
     """A test of what a round returns: it fails when in each of several rounds a callback was longer than the limit."""
 
-    @pytest.mark.timeout(SECONDS * ROUNDS)
     @functools.wraps(measured)
     async def test(**arguments: Any) -> None:
         longest = []
@@ -124,7 +123,8 @@ def never_holds_the_loop(measured: Callable[..., Awaitable[CallbackLog]]) -> Cal
             longest.append(f"{log.longest * 1000:.1f} ms: {log.longest_is}")
         pytest.fail("the loop was held in every round, longest for " + ", ".join(longest))
 
-    return test
+    timed: Callable[..., Awaitable[None]] = pytest.mark.timeout(SECONDS * ROUNDS)(test)
+    return timed
 
 
 async def started(producer: KafkaProducer[Any, Any], topic: str) -> None:

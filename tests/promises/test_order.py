@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -24,7 +24,7 @@ def numbered(count: int, size: int = 0) -> list[bytes]:
     return [(b"%d " % n).ljust(size, b".") for n in range(count)]
 
 
-def assert_in_order(logs: dict[int, list[bytes]], values: Sequence[bytes], partitions: int) -> None:
+def assert_in_order(logs: Mapping[int, Sequence[bytes | None]], values: Sequence[bytes], partitions: int) -> None:
     """Every partition has each `partitions`-th value, once, in order."""
     for partition in range(partitions):
         assert logs[partition] == list(values[partition::partitions])
@@ -180,7 +180,7 @@ async def test_without_idempotence_one_in_flight_keeps_order_over_retries(cluste
 
 
 def _refusal(error: type[errors.KafkaError]) -> Any:
-    return Answer(forward=False, replace=lambda request, _: request.produce_error(error.code))
+    return Answer(forward=False, replace=lambda request, _: request.produce_error(error))
 
 
 @pytest.mark.parametrize("codec", ["none", "gzip", "lz4", "zstd", "snappy"])
