@@ -15,6 +15,7 @@ import contextlib
 import importlib
 import random
 from collections.abc import Iterator
+from functools import partial
 from types import ModuleType
 from typing import Any, Final
 from unittest.mock import patch
@@ -97,7 +98,7 @@ class Responses(Target):
         try:
             if api_key == ApiKey.PRODUCE and version >= 3:
                 decode_produce_response(version, frame)
-            body = (
+            body: Any = (
                 decode_api_versions_response(version, frame)
                 if api_key == ApiKey.API_VERSIONS
                 else decode_response(api_key, version, frame)[1]
@@ -151,10 +152,7 @@ class Client(Target):
         under_test.loop.turns = 12  # thousands of inputs
         await under_test.connected(1)
         broker = cluster[1]
-        requests = [
-            ClientRequest(1, api_key, lambda version, api_key=api_key: build_request(api_key, version), max_version=0)
-            for api_key in self._APIS
-        ]
+        requests = [ClientRequest(1, api_key, partial(build_request, api_key), max_version=0) for api_key in self._APIS]
         futures = [under_test.client.send(each, under_test.now) for each in requests]
         await under_test.loop.settle()
         (transport,) = {each.transport for each in broker.pending}
@@ -306,9 +304,8 @@ class Calls(Target):
         self._runner.run(played(data))
 
 
-TARGETS: Final[dict[str, type[Target]]] = {
-    target.name: target for target in (Frames, Responses, Client, Batches, Codecs, Requests, Calls, *SASL_TARGETS)
-}
+_ALL: Final[tuple[type[Target], ...]] = (Frames, Responses, Client, Batches, Codecs, Requests, Calls, *SASL_TARGETS)
+TARGETS: Final[dict[str, type[Target]]] = {target.name: target for target in _ALL}
 _VERSIONS: Final = frozenset(EVERY_VERSION)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from aiokafkapy.record.builder import RecordBatchBuilder
 from aiokafkapy.record.compression import Compression, compress
 
-LEVELS = {
+LEVELS: dict[Compression, list[int | None]] = {
     Compression.NONE: [None],
     Compression.GZIP: [None, 1, 9],
     Compression.SNAPPY: [None],
