@@ -34,9 +34,9 @@ def test_the_first_member_leads_and_gets_its_generation_at_once(groups: Groups) 
     assert (joined.error_code, joined.generation_id, joined.protocol_name) == (0, 1, "range")
     assert joined.leader == joined.member_id
     assert [(each.member_id, each.metadata) for each in joined.members] == [(joined.member_id, b"meta")]
-    assert groups.group.state is GroupState.COMPLETING_REBALANCE
+    before = groups.group.state
     assert groups.sync(joined, {joined.member_id: b"all"})[0].assignment == b"all"
-    assert groups.group.state is GroupState.STABLE
+    assert (before, groups.group.state) == (GroupState.COMPLETING_REBALANCE, GroupState.STABLE)
 
 
 def test_from_version_4_on_a_member_gets_its_id_first(groups: Groups) -> None:

@@ -14,6 +14,12 @@ class FakeConnection:
     info = ConnectionInfo("a:1", "L", "a", 1)
     is_closed = False
 
+    def send(self, response: Response) -> None:
+        raise AssertionError
+
+    def close(self) -> None:
+        raise AssertionError
+
 
 class FakeProcessor:
     """Keeps the requests that were refused, and sends them when called back."""

@@ -25,8 +25,7 @@ async def test_a_parked_request_is_answered_when_its_future_resolves() -> None:
 
         node.controls.on_request(ApiKey.METADATA, park)
         request = node.handle(encode_request(build_request(ApiKey.METADATA, 13), 7, "me")[4:])
-        assert request.parked is future
-        assert not node.responses
+        assert (request.parked, node.responses) == (future, [])
         future.set_result(contexts[0].respond(cluster_id="later"))
         await asyncio.sleep(0)
         assert decode_response(ApiKey.METADATA, 13, node.responses[0].buffer[4:])[1].cluster_id == "later"
