@@ -41,12 +41,13 @@ class Setting:
     def __init__(self, is_asked: bool = True) -> None:
         self.nodes = NodeReadiness(ClientConfig(bootstrap_servers="one:1"), {})
         self.nodes.states.connecting(Node(1, "one", 1), 0.0)
-        self.pipeline: Any = Pipeline()
+        self.pipeline = Pipeline()
+        pipeline: Any = self.pipeline
         self.connection: Any = Connection()
         self.ended: list[object] = []
         self.handshake = ApiVersionsHandshake(
             self.nodes,
-            self.pipeline,
+            pipeline,
             ConnectionLog(),
             request_timeout=30.0,
             is_asked=is_asked,

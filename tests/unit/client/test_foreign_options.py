@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import aiokafka
 import pytest
@@ -73,6 +74,7 @@ def test_the_options_of_librdkafka_have_advice() -> None:
     ],
 )
 def test_the_error_says_what_to_write(name: str, words: str) -> None:
+    options: dict[str, Any] = {name: 1}
     with pytest.raises(ConfigurationError) as caught:
-        ProducerConfig(bootstrap_servers="h:1", **{name: 1})
+        ProducerConfig(bootstrap_servers="h:1", **options)
     assert str(caught.value) == words

@@ -264,7 +264,8 @@ class TestRebootstrap:
         situation.maybe_update()
         situation.clock.advance(9.9)
         situation.maybe_update()
-        assert not situation.metadata.cluster.is_bootstrap
+        before = situation.metadata.cluster
+        assert not before.is_bootstrap
         situation.clock.advance(0.2)
         situation.maybe_update()
         assert situation.metadata.cluster.is_bootstrap

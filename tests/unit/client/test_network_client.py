@@ -75,7 +75,8 @@ class TestStart:
         cluster[2].answers.discard(ApiKey.METADATA)
         under_test = make_client(bootstrap="two:2")
         await under_test.loop.advance(4.9)
-        assert under_test.metadata.cluster.is_bootstrap
+        before = under_test.metadata.cluster
+        assert before.is_bootstrap
         cluster[2].answers.add(ApiKey.METADATA)
         await under_test.loop.advance(0.4)
         assert not under_test.metadata.cluster.is_bootstrap
@@ -205,14 +206,14 @@ class TestResponses:
         self, make_client: MakeClient, cluster: FakeCluster
     ) -> None:
         under_test = await make_client().connected(1)
-        order: list[int] = []
+        done: list[asyncio.Future[ClientResponse]] = []
         futures = [send(under_test) for _ in range(3)]
-        for number, future in enumerate(futures):
-            future.add_done_callback(lambda _, number=number: order.append(number))
+        for future in futures:
+            future.add_done_callback(done.append)
         await under_test.loop.advance(0.5)
         cluster[1].transports[-1].receive(b"".join(request.frame() for request in cluster[1].pending))
         await under_test.loop.settle()
-        assert order == [0, 1, 2]
+        assert done == futures
         response = futures[0].result()
         assert response.error is None
         assert not response.disconnected
@@ -325,8 +326,9 @@ class TestHostileBytes:
         cluster[1].transports[-1].receive(data)
         for future in futures:
             assert future.result().disconnected
-            assert isinstance(future.result().error, DisconnectedError)
-            assert isinstance(future.result().error.__cause__, cause)
+            error = future.result().error
+            assert isinstance(error, DisconnectedError)
+            assert isinstance(error.__cause__, cause)
         assert state_of(under_test, 1) is ConnectionState.DISCONNECTED
         cluster[2].pending[0].respond()
         assert (await other).error is None
@@ -687,11 +689,13 @@ class TestRebootstrap:
         under_test = await make_client(bootstrap="seed:9,one:1", topics=["t"]).connected(1, 2, 3)
         other = FakeCluster((11, "seed", 9))
         other.topics["t"] = {0: 11}
+        transports = [transport for broker in cluster.brokers.values() for transport in broker.transports]
         cluster.brokers = other.brokers
-        for broker in [*cluster.brokers.values()]:
+        for broker in cluster.brokers.values():
             broker.cluster = other
-        for connection in list(under_test.client.nodes.connections.values()):
-            connection._transport.lose()  # type: ignore[union-attr]
+        for transport in transports:
+            transport.lose()
+        assert not under_test.client.nodes.connections
         await under_test.loop.advance(3)
         assert [node.node_id for node in under_test.metadata.cluster.nodes] == [11]
         leader = under_test.metadata.cluster.partitions_for_topic("t")[0].leader
@@ -709,7 +713,8 @@ class TestRebootstrap:
         under_test = await make_client(topics=["t"], metadata_recovery_rebootstrap_trigger_ms=20_000).connected(1)
         cluster.go_down()
         await under_test.loop.advance(19)
-        assert not under_test.metadata.cluster.is_bootstrap
+        before = under_test.metadata.cluster
+        assert not before.is_bootstrap
         await under_test.loop.advance(3)
         assert under_test.metadata.cluster.is_bootstrap
         cluster.come_back()

@@ -17,7 +17,9 @@ from aiokafkapy.client.nodes.client_request import ClientRequest, ClientResponse
 from aiokafkapy.cluster import metadata as cluster_metadata
 from aiokafkapy.errors import SerializationError
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.codec import encode_request
 from aiokafkapy.protocol.messages import build_request
+from aiokafkapy.protocol.metadata import encode_metadata_request
 from tests.unit.client.fakes import ClientUnderTest, FakeBroker, FakeCluster
 
 
@@ -27,19 +29,20 @@ class Encoders:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.broken: set[int] = set()
         self.failures = 0
-        encode_request = request_pipeline.encode_request
-        encode_metadata_request = cluster_metadata.encode_metadata_request
+        monkeypatch.setattr(request_pipeline, "encode_request", self.encode)
+        monkeypatch.setattr(cluster_metadata, "encode_metadata_request", self.encode_metadata)
 
-        def encode(body: Any, *args: Any) -> bytes:
-            self.check(body.__api_key__)
-            return encode_request(body, *args)
+    def encode(self, body: Any, *args: Any) -> bytes:
+        self.check(body.__api_key__)
+        return encode_request(body, *args)
 
-        def encode_metadata(*args: Any) -> list[bytes]:
-            self.check(ApiKey.METADATA)
-            return encode_metadata_request(*args)
+    def encode_metadata(self, *args: Any) -> list[bytes]:
+        self.check(ApiKey.METADATA)
+        return encode_metadata_request(*args)
 
-        monkeypatch.setattr(request_pipeline, "encode_request", encode)
-        monkeypatch.setattr(cluster_metadata, "encode_metadata_request", encode_metadata)
+    def whole_frame(self, version: int, correlation_id: int, client_id: str) -> list[bytes]:
+        """What a caller's own `encode` makes."""
+        return [self.encode(build_request(ApiKey.LIST_GROUPS, version), correlation_id, client_id)]
 
     def check(self, api_key: int) -> None:
         if api_key in self.broken:
@@ -205,10 +208,6 @@ def list_groups(node_id: int, **options: Any) -> ClientRequest:
     return ClientRequest(node_id, ApiKey.LIST_GROUPS, lambda v: build_request(ApiKey.LIST_GROUPS, v), **options)
 
 
-def whole_frame(version: int, correlation_id: int, client_id: str) -> list[bytes]:
-    return [request_pipeline.encode_request(build_request(ApiKey.LIST_GROUPS, version), correlation_id, client_id)]
-
-
 class TestAnEncoderThatFails:
     """State by state: the request fails alone, the state is as before, and the next request goes."""
 
@@ -234,7 +233,7 @@ class TestAnEncoderThatFails:
         before = state_of(under_test)
         options: dict[str, Any] = {"expects_response": form != "acks 0"}
         if form == "encode":
-            options["encode"] = whole_frame
+            options["encode"] = encoders.whole_frame
         # Of a connection that was silent, the probe in front of the request is what cannot be encoded.
         encoders.broken = {ApiKey.API_VERSIONS if form == "probe" else ApiKey.LIST_GROUPS}
         future = client.send(list_groups(1, **options), now)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ from aiokafkapy.client.nodes.client_request import ClientRequest, ClientResponse
 from aiokafkapy.common import Node
 from aiokafkapy.errors import DisconnectedError, KafkaTimeoutError, NotControllerError
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.messages import build_request
 from tests.unit.client.fakes import FakeLoop
 
 NODE = Node(1, "::1", 1)
@@ -45,9 +47,9 @@ async def client() -> Client:
 
 
 def ask(client: Client, node: Node | None = None, timeout: float = 60.0, **options: Any) -> asyncio.Task[Any]:
-    why = lambda: "the cause"  # noqa: E731
+    build = partial(build_request, ApiKey.METADATA)
     return asyncio.ensure_future(
-        send_and_receive(client, ApiKey.METADATA, lambda version: None, node, timeout, lambda: 0.0, why, options)
+        send_and_receive(client, ApiKey.METADATA, build, node, timeout, lambda: 0.0, lambda: "the cause", options)
     )
 
 

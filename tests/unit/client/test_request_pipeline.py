@@ -32,7 +32,8 @@ class Connection:
 
 class Setting:
     def __init__(self) -> None:
-        self.loop: Any = FakeLoop()
+        self.loop = FakeLoop()
+        loop: Any = self.loop
         self.in_flight = InFlightRequests(5)
         self.versions = ApiVersions()
         self.versions.update(1, NodeApiVersions.assumed())
@@ -43,8 +44,8 @@ class Setting:
             self.versions,
             client_id="me",
             request_timeout=30.0,
-            loop=self.loop,
-            timer=DeadlineTimer(self.loop, lambda now: None),
+            loop=loop,
+            timer=DeadlineTimer(loop, lambda now: None),
             log=ConnectionLog(),
             on_completed=self._count,
         )
@@ -56,9 +57,9 @@ class Setting:
         request = ClientRequest(
             1, ApiKey.LIST_GROUPS, lambda version: build_request(ApiKey.LIST_GROUPS, version), **options
         )
-        future = self.loop.create_future()
+        future: asyncio.Future[ClientResponse] = self.loop.create_future()
         self.pipeline.write(self.connection, request, 4, self.loop.time(), request.timeout, future)
-        return future  # type: ignore[no-any-return]
+        return future
 
 
 @pytest.fixture

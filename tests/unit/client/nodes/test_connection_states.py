@@ -182,13 +182,11 @@ class TestAddresses:
 
     def test_all_are_tried_in_turn_then_the_name_is_resolved_again(self) -> None:
         state = NodeConnectionState("h", 1)
-        assert state.needs_resolution
-        assert state.next_address() is None
+        assert (state.needs_resolution, state.next_address()) == (True, None)
         state.set_addresses([self.FIRST, self.SECOND])
-        assert not state.needs_resolution
-        assert [state.next_address(), state.next_address()] == [self.FIRST, self.SECOND]
-        assert state.needs_resolution
-        assert state.next_address() is None
+        assert (state.needs_resolution, state.next_address()) == (False, self.FIRST)
+        assert (state.needs_resolution, state.next_address()) == (False, self.SECOND)
+        assert (state.needs_resolution, state.next_address()) == (True, None)
 
     def test_a_failed_attempt_goes_on_where_it_was(self, states: ClusterConnectionStates, clock: VirtualClock) -> None:
         state = states.connecting(NODE, clock.time())

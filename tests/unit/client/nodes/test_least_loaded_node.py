@@ -70,12 +70,12 @@ def test_then_the_one_tried_longest_ago(offset: int) -> None:
 
 def test_else_none() -> None:
     choice = choose(Situation())
-    assert choice == (None, False)
     assert not choice.has_node_available_or_connection_ready
+    assert choice == (None, False)
     assert choose_least_loaded_node([], Situation(), 0.0, 0).node is None
 
 
 def test_a_connection_that_is_full_is_still_a_ready_one() -> None:
     choice = choose(Situation(full={1}))
-    assert choice == (None, True)
     assert choice.has_node_available_or_connection_ready
+    assert choice == (None, True)

@@ -21,12 +21,16 @@ class Connection:
 
 
 @pytest.fixture
-def readiness() -> NodeReadiness:
+def connections() -> dict[int, Connection]:
+    return {1: Connection()}
+
+
+@pytest.fixture
+def readiness(connections: dict[int, Connection]) -> NodeReadiness:
     """Node 1 is READY and has nothing in flight."""
-    made: NodeReadiness = NodeReadiness(ClientConfig(bootstrap_servers="one:1"), {})
+    made = NodeReadiness(ClientConfig(bootstrap_servers="one:1"), connections)
     made.states.connecting(NODE, 10.0)
     made.states.ready(1)
-    made.connections[1] = Connection()
     return made
 
 
@@ -41,10 +45,10 @@ def test_a_ready_node_takes_a_request(readiness: NodeReadiness) -> None:
     assert readiness.choose_node([NODE], 10.0) == (NODE, True)
 
 
-def test_each_condition_alone_says_no(readiness: NodeReadiness) -> None:
-    readiness.connections[1].is_writable = False
+def test_each_condition_alone_says_no(readiness: NodeReadiness, connections: dict[int, Connection]) -> None:
+    connections[1].is_writable = False
     assert not readiness.can_send_request(1, 10.0)
-    readiness.connections[1].is_writable = True
+    connections[1].is_writable = True
 
     readiness.states.throttle(1, 11.0)
     assert not readiness.can_send_request(1, 10.0)
@@ -59,8 +63,10 @@ def test_each_condition_alone_says_no(readiness: NodeReadiness) -> None:
     assert readiness.in_flight_count(1) == readiness.in_flight_count() == 1
 
 
-def test_a_node_that_is_gone_may_be_connected_to_after_its_back_off(readiness: NodeReadiness) -> None:
-    del readiness.connections[1]
+def test_a_node_that_is_gone_may_be_connected_to_after_its_back_off(
+    readiness: NodeReadiness, connections: dict[int, Connection]
+) -> None:
+    del connections[1]
     readiness.states.disconnected(1, 12.0)
     assert not readiness.can_send_request(1, 12.0)
     assert readiness.connection_failed(NODE)

@@ -49,6 +49,8 @@ async def test_infinity_arms_nothing(loop: FakeLoop, timer: DeadlineTimer) -> No
 
 
 async def test_it_can_be_armed_again_when_it_fires(loop: FakeLoop, fired: list[float]) -> None:
+    timer: DeadlineTimer
+
     def again(now: float) -> None:
         fired.append(now)
         if len(fired) < 3:
