@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from aiokafkapy.client.nodes.client_request import ClientRequest, ClientResponse
@@ -26,7 +26,7 @@ from aiokafkapy.testing.clock import VirtualClock
 NODES = [Node(1, "one", 9092), Node(2, "two", 9092)]
 
 
-def cluster_of(leaders: dict[str, Sequence[int]]) -> Cluster:
+def cluster_of(leaders: Mapping[str, Sequence[int]]) -> Cluster:
     """A cluster of two nodes; for each topic the leader of each partition."""
     topics = {
         name: TopicMetadata(name, [PartitionInfo(name, number, leader, 1) for number, leader in enumerate(of_topic)])

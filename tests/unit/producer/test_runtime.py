@@ -101,7 +101,8 @@ async def test_being_cancelled_while_closing_closes_at_once(runtime: ProducerRun
 
 async def test_the_sender_s_death_fails_everything_with_its_cause(runtime: ProducerRuntime) -> None:
     delivery = append(runtime)
-    runtime.sender.run_once = lambda now: {}["bug"]  # type: ignore[method-assign]
+    nothing: dict[str, float] = {}
+    runtime.sender.run_once = lambda now: nothing["bug"]  # type: ignore[method-assign]
     runtime.sender.wakeup()
     await asyncio.wait([runtime.sender_task])
     error = delivery.exception()

@@ -73,9 +73,9 @@ def test_a_running_life_whose_sender_died_is_crashed_until_it_is_closed() -> Non
     life.become(S.STARTING)
     life.runtime = Runtime()
     life.become(S.RUNNING)
-    assert life.state is S.RUNNING
+    before = life.state
     life.runtime.crash = SenderCrashedError("died")
-    assert life.state is S.CRASHED
+    assert (before, life.state) == (S.RUNNING, S.CRASHED)
     assert life.is_open
     assert str(life.why_unusable()) == "died"
     life.become(S.CLOSING)

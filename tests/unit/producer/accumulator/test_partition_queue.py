@@ -18,6 +18,14 @@ def batch_at(order: int) -> ProducerBatch:
     return ProducerBatch(T0, RecordBatchBuilder(1000), 0.0, order=order)
 
 
+def queue_of(*batches: ProducerBatch) -> PartitionQueue:
+    """The last one is open."""
+    queue = PartitionQueue(T0)
+    queue.batches.extend(batches)
+    queue.open_batch = batches[-1]
+    return queue
+
+
 def orders(queue: PartitionQueue) -> list[int]:
     return [batch.order for batch in queue.batches]
 
@@ -31,27 +39,20 @@ def test_whatever_comes_back_in_whatever_order_finds_its_place(sequence: list[in
 
 
 def test_taking_the_open_batch_closes_the_queue_to_it() -> None:
-    queue = PartitionQueue(T0)
     first, second = batch_at(0), batch_at(1)
-    queue.batches.extend([first, second])
-    queue.open_batch = second
-    assert queue.pop_first() is first
-    assert queue.open_batch is second
-    assert queue.pop_first() is second
-    assert queue.open_batch is None
+    queue = queue_of(first, second)
+    assert (queue.pop_first(), queue.open_batch) == (first, second)
+    assert (queue.pop_first(), queue.open_batch) == (second, None)
     assert queue.batches == []
 
 
 def test_a_batch_can_be_taken_from_anywhere() -> None:
-    queue = PartitionQueue(T0)
     batches = [batch_at(order) for order in range(3)]
-    queue.batches.extend(batches)
-    queue.open_batch = batches[2]
+    queue = queue_of(*batches)
     assert queue.remove(batches[1])
     assert not queue.remove(batches[1])
     assert queue.remove(batches[2])
-    assert queue.open_batch is None
-    assert orders(queue) == [0]
+    assert (queue.open_batch, orders(queue)) == (None, [0])
 
 
 class TestLeader:

@@ -53,10 +53,10 @@ class TestFilling:
         assert batch.record_count == count > 2
         assert batch.wanted == 0
         assert batch.size <= 200
-        assert not batch.is_full  # a smaller one would still fit
+        before = batch.is_full  # a smaller one would still fit
         batch.close()
         batch.close()
-        assert batch.is_full
+        assert (before, batch.is_full) == (False, True)
         assert batch.try_append(1, None, b"", None) is None
         assert batch.record_count == count
         assert batch.produce_result.record_count == count
@@ -159,11 +159,9 @@ class TestSealing:
     def test_a_retry_sends_the_same_bytes_and_an_epoch_bump_others(self) -> None:
         batch, _ = batch_of(b"a", b"b")
         batch.seal()
-        assert not batch.has_sequence
-        assert batch.base_sequence == NO_SEQUENCE
+        assert (batch.has_sequence, batch.base_sequence) == (False, NO_SEQUENCE)
         batch.set_producer_state(7, 1, 40)
-        assert batch.has_sequence
-        assert batch.last_sequence == 41
+        assert (batch.has_sequence, batch.last_sequence) == (True, 41)
         first = wire_bytes(batch)
         held = batch.buffers()
         batch.drained(11.0)
@@ -182,11 +180,9 @@ class TestAttempts:
     def test_a_retry_waits_for_its_back_off(self) -> None:
         batch, _ = batch_of(b"a")
         batch.seal()
-        assert not batch.has_been_sent
-        assert not batch.is_backing_off(10.0)
+        assert (batch.has_been_sent, batch.is_backing_off(10.0)) == (False, False)
         batch.drained(11.0)
-        assert batch.has_been_sent
-        assert batch.drained_at == 11.0
+        assert (batch.has_been_sent, batch.drained_at) == (True, 11.0)
         batch.reenqueued(12.0, 0.5)
         assert (batch.attempts, batch.in_retry, batch.last_attempt, batch.retry_at) == (1, True, 12.0, 12.5)
         assert batch.is_backing_off(12.49)

@@ -133,7 +133,12 @@ class TestReady:
         for partition in range(50):
             harness.append_ok(partition=partition)
         asked: list[int] = []
-        harness.accumulator.ready(harness.cluster, harness.now, lambda node_id: asked.append(node_id) or 1)
+
+        def in_flight(node_id: int) -> int:
+            asked.append(node_id)
+            return 1
+
+        harness.accumulator.ready(harness.cluster, harness.now, in_flight)
         assert asked == [1]
 
     def test_topics_without_a_leader_are_told_and_hold_up_no_other(self) -> None:

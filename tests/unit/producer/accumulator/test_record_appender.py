@@ -205,7 +205,7 @@ class TestAppendMany:
 
     def test_a_bad_record_stops_it_and_what_came_before_is_accepted(self) -> None:
         harness = Harness()
-        values = [b"a", b"b", "text", b"c"]
+        values: list[Any] = [b"a", b"b", "text", b"c"]
         deliveries = DeliveryList(values, None, 1)
         with pytest.raises(TypeError):
             harness.accumulator.appender.append_many(deliveries, "t", 0, 1, values, harness.now, harness.cluster)

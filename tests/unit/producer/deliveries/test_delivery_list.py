@@ -89,4 +89,5 @@ async def test_it_is_awaited_for_all_and_raises_for_none() -> None:
 def test_an_empty_one_is_done() -> None:
     listed = DeliveryList([])
     assert listed.done()
-    assert listed.results() == list(listed) == []
+    assert listed.results() == []
+    assert list(listed) == []

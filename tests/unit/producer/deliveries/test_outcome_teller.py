@@ -52,7 +52,8 @@ def test_an_error_counts_for_several_results() -> None:
 
 
 def test_many_are_told_by_slices_in_order_and_nobody_before_them() -> None:
-    loop, told = FakeLoop(), []
+    loop = FakeLoop()
+    told: list[int] = []
     teller = teller_on(loop)
     teller.tell_later(map(told.append, range(2 * SLICE)))
     teller.tell_later(map(told.append, range(2 * SLICE, 2 * SLICE + 10)), COST_OF_ERROR)
@@ -77,7 +78,8 @@ def test_a_job_of_no_steps_is_a_job_that_is_done() -> None:
 
 
 async def test_told_all_returns_when_every_job_is_done() -> None:
-    teller, told = OutcomeTeller(asyncio.get_running_loop()), []
+    teller = OutcomeTeller(asyncio.get_running_loop())
+    told: list[int] = []
     await teller.told_all()
     teller.tell_later(map(told.append, range(3 * SLICE)))
     waiters = [asyncio.create_task(teller.told_all()) for _ in range(2)]

@@ -47,7 +47,8 @@ def create_task(request: pytest.FixtureRequest) -> Any:
 
 
 async def test_a_task_goes_on_when_it_is_woken_in_its_own_context(create_task: Any) -> None:
-    waiter, told = new_waiter(asyncio.get_running_loop()), []
+    waiter = new_waiter(asyncio.get_running_loop())
+    told: list[str] = []
     token = NAME.set("somebody")
     task = create_task(_await(waiter, told))
     NAME.reset(token)
@@ -61,13 +62,15 @@ async def test_a_task_goes_on_when_it_is_woken_in_its_own_context(create_task: A
 
 
 async def test_who_was_woken_before_it_waits_goes_on_at_once(create_task: Any) -> None:
-    waiter, told = new_waiter(asyncio.get_running_loop()), []
+    waiter = new_waiter(asyncio.get_running_loop())
+    told: list[str] = []
     wake(waiter)
     assert await create_task(_await(waiter, told)) == "went on"
 
 
 async def test_it_is_woken_once(create_task: Any) -> None:
-    waiter, told = new_waiter(asyncio.get_running_loop()), []
+    waiter = new_waiter(asyncio.get_running_loop())
+    told: list[str] = []
     task = create_task(_await(waiter, told))
     await turns()
     for _ in range(3):
@@ -78,7 +81,8 @@ async def test_it_is_woken_once(create_task: Any) -> None:
 
 
 async def test_a_cancelled_task_leaves_at_once_with_its_message(create_task: Any) -> None:
-    waiter, told = new_waiter(asyncio.get_running_loop()), []
+    waiter = new_waiter(asyncio.get_running_loop())
+    told: list[str] = []
     task = create_task(_await(waiter, told))
     await turns()
     assert task.cancel("enough")
@@ -91,7 +95,8 @@ async def test_a_cancelled_task_leaves_at_once_with_its_message(create_task: Any
 
 
 async def test_a_task_that_is_cancelled_before_its_first_step_never_waits(create_task: Any) -> None:
-    waiter, told = new_waiter(asyncio.get_running_loop()), []
+    waiter = new_waiter(asyncio.get_running_loop())
+    told: list[str] = []
     task = create_task(_await(waiter, told))
     task.cancel()
     await turns()
@@ -112,7 +117,8 @@ async def test_a_task_that_cancels_itself_and_then_waits_leaves_at_once(create_t
 
 
 async def test_a_task_woken_and_cancelled_in_one_turn_is_cancelled(create_task: Any) -> None:
-    waiter, told = new_waiter(asyncio.get_running_loop()), []
+    waiter = new_waiter(asyncio.get_running_loop())
+    told: list[str] = []
     task = create_task(_await(waiter, told))
     await turns()
     wake(waiter)
@@ -135,7 +141,8 @@ async def test_a_time_limit_ends_the_wait(create_task: Any) -> None:
 
 def test_waking_on_a_closed_loop_does_nothing() -> None:
     loop = asyncio.new_event_loop()
-    waiter, told = new_waiter(loop), []
+    waiter = new_waiter(loop)
+    told: list[str] = []
     coroutine = _await(waiter, told)
     task = loop.create_task(coroutine)
     loop.run_until_complete(turns())

@@ -329,8 +329,7 @@ class TestEpochBump:
         manager.handle_init_producer_id(7, 0)
         for each in (batch, other):
             assert (each.producer_id, each.producer_epoch, each.base_sequence) == (7, 0, 0)
-        assert not manager.needs_attention
-        assert not manager.should_stop_drain_batches_for_partition(A, batch)
+        assert (manager.needs_attention, manager.should_stop_drain_batches_for_partition(A, batch)) == (False, False)
 
     def test_an_id_that_comes_while_the_cluster_changes_is_given_up_too(self) -> None:
         """Nobody can tell which of both clusters gave it."""
@@ -451,13 +450,13 @@ class TestProducerId:
         assert manager.time_to_init_producer_id(0.0) is None
         error = CoordinatorLoadInProgressError()
         assert manager.handle_init_producer_id_failed(error, 10.0) == pytest.approx(0.1)
-        assert manager.last_error is error
+        failed_with = manager.last_error
         assert manager.time_to_init_producer_id(10.04) == pytest.approx(0.06)
         manager.handle_init_producer_id_sent()
         assert manager.handle_init_producer_id_failed(error, 11.0) == pytest.approx(0.2)
         manager.handle_init_producer_id_sent()
         manager.handle_init_producer_id(1, 0)
-        assert manager.last_error is None
+        assert (failed_with, manager.last_error) == (error, None)
         assert manager.state is TransactionManagerState.READY
         assert not manager.is_transactional
 

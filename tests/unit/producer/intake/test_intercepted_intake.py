@@ -92,7 +92,8 @@ async def test_without_a_runtime_no_interceptor_sees_a_record() -> None:
     interceptor = Interceptor()
     with pytest.raises(ProducerNotStartedError):
         intercepted(interceptor).accept("orders", b"1", None, None, None, None)
-    assert interceptor.seen == interceptor.outcomes == []
+    assert interceptor.seen == []
+    assert interceptor.outcomes == []
 
 
 async def test_interceptors_are_shown_no_record_that_they_would_not_be_told_of() -> None:

@@ -79,7 +79,12 @@ class TestUsersChoice:
 
     def test_it_is_given_bytes_and_originals(self) -> None:
         calls: list[Any] = []
-        partitioner = CallablePartitioner(lambda *arguments: calls.append(arguments) or 0)
+
+        def choose_first(*arguments: Any) -> int:
+            calls.append(arguments)
+            return 0
+
+        partitioner = CallablePartitioner(choose_first)
         cluster = cluster_of({"t": [1]})
         partitioner.partition("t", b"k", b"v", "k", "v", cluster)
         assert calls == [("t", b"k", b"v", "k", "v", cluster)]

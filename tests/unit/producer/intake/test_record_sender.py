@@ -202,5 +202,6 @@ async def test_an_enqueue_can_be_a_task_and_does_nothing_before_it_runs() -> Non
 
 
 def test_an_enqueue_that_nobody_awaits_is_warned_of() -> None:
+    call = KafkaProducer(bootstrap_servers="host:1").enqueue("topic", b"value")
     with pytest.warns(RuntimeWarning, match="enqueue' was never awaited"):
-        KafkaProducer(bootstrap_servers="host:1").enqueue("topic", b"value")
+        del call

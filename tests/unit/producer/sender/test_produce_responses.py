@@ -40,6 +40,7 @@ class Batch:
     base_sequence = 5
     has_sequence = True
     sequence_has_been_reset = False
+    may_be_renumbered = True
 
     def __init__(self, record_count: int = 10, attempts: int = 0, created: float = 0.0, is_done: bool = False) -> None:
         self.record_count = record_count
@@ -50,6 +51,10 @@ class Batch:
 
     def has_reached_delivery_timeout(self, delivery_timeout: float, now: float) -> bool:
         return now - self.created >= delivery_timeout
+
+    def set_producer_state(
+        self, producer_id: int, producer_epoch: int, base_sequence: int, is_transactional: bool
+    ) -> None: ...
 
     def reset_producer_state(self, producer_id: int, producer_epoch: int, base_sequence: int) -> None: ...
 

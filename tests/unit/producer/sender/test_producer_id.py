@@ -32,7 +32,8 @@ def test_it_is_asked_for_before_there_is_a_record(harness: SenderHarness) -> Non
     (request,) = harness.take()
     assert request.api_key == ApiKey.INIT_PRODUCER_ID
     assert request.build is not None
-    assert request.build(4).transactional_id is None
+    built: Any = request.build(4)
+    assert built.transactional_id is None
     harness.run()
     assert harness.take() == []
     harness.append()
