@@ -180,7 +180,7 @@ def _with_address(api_key: int, version: int) -> Any:
     place = {"node_id": 5, "broker_id": 5, "host": "broker", "port": 9092}
     if api_key == ApiKey.FIND_COORDINATOR:
         nowhere = {"key": "lost", "node_id": -1, "host": "", "port": -1, "error_code": 15}
-        fields = {"coordinators": [place | {"key": "g"}, nowhere]} if version >= 4 else place
+        fields: dict[str, Any] = {"coordinators": [place | {"key": "g"}, nowhere]} if version >= 4 else place
         fields.pop("broker_id", None)
         for each in fields.get("coordinators", ()):
             each.pop("broker_id", None)
@@ -426,10 +426,11 @@ async def test_a_writer_meets_a_full_pipe_in_the_end(
 ) -> None:
     client = await connect(plain)
     await client.echoed(b"x")
+    target: Any = server.writers[0].transport
     if reason == "stalled":
         plain.stall()
     else:
-        server.writers[0].transport.pause_reading()
+        target.pause_reading()
         server.answer = lambda _: b""
     frame = plain_request(1, bytes(64 * 1024))
     for _ in range(1_000):  # more than the system's buffers take
@@ -442,7 +443,7 @@ async def test_a_writer_meets_a_full_pipe_in_the_end(
     if reason == "stalled":
         plain.resume()
     else:
-        server.writers[0].transport.resume_reading()
+        target.resume_reading()
     await asyncio.wait_for(drained, DEADLINE)
     await plain.seen(999, 1_001, timeout=DEADLINE)
 

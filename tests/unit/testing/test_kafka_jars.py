@@ -1,3 +1,4 @@
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -34,12 +35,12 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
                 Path(argument).with_name("kafka_2.13-4.1.0.jar").touch()
         return subprocess.CompletedProcess(command, 0, "", "")
 
-    monkeypatch.setattr(kafka_jars.subprocess, "run", run)
+    monkeypatch.setattr(subprocess, "run", run)
     return seen
 
 
 def _no_maven(monkeypatch: pytest.MonkeyPatch, ivy: Path | None = None) -> None:
-    monkeypatch.setattr(kafka_jars.shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
     monkeypatch.setattr(kafka_jars, "_ivy_jar", lambda: ivy)
 
 
@@ -53,7 +54,7 @@ def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch
 
 
 def test_jars_are_fetched_once(monkeypatch: pytest.MonkeyPatch, commands: list[list[str]]) -> None:
-    monkeypatch.setattr(kafka_jars.shutil, "which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
     path = fetch_jars()
     assert (path / "kafka_2.13-4.1.0.jar").exists()
     assert fetch_jars() == path
@@ -81,7 +82,7 @@ def test_dependencies_may_be_left_out_and_a_jar_added(
     if tool == "ivy":
         _no_maven(monkeypatch, Path("ivy.jar"))
     else:
-        monkeypatch.setattr(kafka_jars.shutil, "which", lambda name: f"/bin/{name}")
+        monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
     artifacts = [Artifact("org.apache.kafka", "kafka_2.13", "4.1.0")]
     path = gather_jars("one", artifacts, "one", with_dependencies=False, finish=finish)
     assert sorted(entry.name for entry in path.iterdir()) == ["added.jar", "kafka_2.13-4.1.0.jar"]
@@ -89,9 +90,9 @@ def test_dependencies_may_be_left_out_and_a_jar_added(
 
 
 def test_a_failed_fetch_says_why_and_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kafka_jars.shutil, "which", lambda name: f"/bin/{name}")
+    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
     failed = subprocess.CompletedProcess([], 1, "", "[ERROR] no such artifact")
-    monkeypatch.setattr(kafka_jars.subprocess, "run", lambda *_, **__: failed)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: failed)
     with pytest.raises(KafkaUnavailableError, match=r"(?s)mvn ended with 1.*no such artifact"):
         fetch_jars()
     assert [entry.name for entry in cache_directory().iterdir()] == ["kafka-4.1.0.lock"]
@@ -127,8 +128,6 @@ def test_jars_in_the_cache_need_neither_maven_nor_ivy(monkeypatch: pytest.Monkey
 )
 def test_the_version_of_java_is_read(monkeypatch: pytest.MonkeyPatch, said: str, version: int | None) -> None:
     monkeypatch.undo()
-    monkeypatch.setattr(kafka_jars.shutil, "which", lambda name: "/bin/java")
-    monkeypatch.setattr(
-        kafka_jars.subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, stdout="", stderr=said)
-    )
+    monkeypatch.setattr(shutil, "which", lambda name: "/bin/java")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, stdout="", stderr=said))
     assert kafka_jars.java_version.__wrapped__() == version

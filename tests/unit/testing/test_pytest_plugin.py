@@ -61,13 +61,13 @@ def test_without_pytest_asyncio_it_says_what_to_install(pytester: pytest.Pyteste
         importlib.util.find_spec = lambda name, *rest: None if name == "pytest_asyncio" else find_spec(name, *rest)
         """
     )
-    pytester.makepyfile(
+    script = pytester.makepyfile(
         run="""
         import sys
         import without, pytest
         sys.exit(pytest.main(["-p", "no:asyncio", "-p", "no:randomly"]))
         """
     )
-    result = pytester.runpython("run.py")
+    result = pytester.runpython(script)
     result.stdout.fnmatch_lines(["*kafka_broker and kafka_producer need pytest-asyncio: pip install pytest-asyncio*"])
     result.stdout.fnmatch_lines(["*1 passed*"])
