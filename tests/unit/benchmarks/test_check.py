@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+import aiokafkapy
 from benchmarks.micro import check as module
 from benchmarks.micro.check import Comparison, check, compare, confirm, machine_key, record, wait_for_quiet
 from benchmarks.micro.null_sink import Measured
@@ -46,7 +47,8 @@ class TestComparison:
 
 class TestConfirm:
     def test_what_looks_well_is_not_measured_again(self) -> None:
-        assert confirm({"a": figure(100.0)}, {"a": figure(110.0)}, pytest.fail)[0].change == pytest.approx(1.1)
+        (comparison,) = confirm({"a": figure(100.0)}, {"a": figure(110.0)}, lambda labels: pytest.fail(str(labels)))
+        assert comparison.change == pytest.approx(1.1)
 
     def test_what_looks_bad_once_is_forgiven(self) -> None:
         again = Measurements({"a": figure(130.0)}, {"a": figure(104.0)})
@@ -117,7 +119,7 @@ class TestCommand:
         self.ratio = 100.0
         monkeypatch.setattr(module, "measure_form", lambda form, **options: {"a": figure(self.ratio)})
         monkeypatch.setattr(module, "wait_for_quiet", lambda: True)
-        monkeypatch.setattr(module.aiokafkapy, "compiled", True)
+        monkeypatch.setattr(aiokafkapy, "compiled", True)
 
     def test_fails_when_a_figure_got_worse_and_says_which(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
