@@ -27,6 +27,7 @@ from aiokafkapy.protocol.codec import encode_response
 from aiokafkapy.protocol.messages import build_response
 from aiokafkapy.protocol.produce import (
     SMALL_BUFFER,
+    Buffer,
     PartitionProduceResponse,
     ProduceResponse,
     decode_produce_response,
@@ -117,7 +118,7 @@ class TestRequests:
         body = schema.ProduceRequest(
             transactional_id=transactional_id,
             acks=acks,
-            timeout=i32Timedelta(datetime.timedelta(milliseconds=timeout_ms)),
+            timeout=i32Timedelta.parse(datetime.timedelta(milliseconds=timeout_ms)),
             topic_data=tuple(
                 schema.TopicProduceData(
                     **({"topic_id": identity} if version >= 13 else {"name": name}),
@@ -135,8 +136,8 @@ class TestRequests:
         assert frame[4:] == target.getvalue()
 
     def test_pass_large_buffers_on_without_a_copy_and_join_the_small(self) -> None:
-        large = [bytes(SMALL_BUFFER + 1), memoryview(bytes(100_000))]
-        buffers = [bytes(61), large[0], bytes(10), large[1]]
+        large: list[Buffer] = [bytes(SMALL_BUFFER + 1), memoryview(bytes(100_000))]
+        buffers: list[Buffer] = [bytes(61), large[0], bytes(10), large[1]]
         pieces = encode_produce_request(9, 1, "c", None, -1, 1000, [("t", None, [(0, buffers), (1, [bytes(100)])])])
         assert len(pieces) == 5
         assert pieces[1] is large[0]
@@ -243,7 +244,7 @@ class TestResponses:
         header_class = schema.ProduceResponse.__header_schema__
         body = schema.ProduceResponse(
             responses=tuple(self._topic(schema, version, topic) for topic in topics),
-            throttle_time=i32Timedelta(datetime.timedelta(milliseconds=throttle_ms)),
+            throttle_time=i32Timedelta.parse(datetime.timedelta(milliseconds=throttle_ms)),
             **(
                 {"node_endpoints": tuple(schema.NodeEndpoint(**node._asdict()) for node in nodes)}
                 if version >= 10
