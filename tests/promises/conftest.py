@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from .clusters import Cluster, open_dev, open_kafka
+from .clusters import Cluster, DevCluster, open_dev, open_kafka
 
 HERE = Path(__file__).parent
 SECONDS = 90
@@ -50,7 +50,7 @@ async def cluster3(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
 
 
 @pytest.fixture
-async def dev_cluster() -> AsyncIterator[Cluster]:
+async def dev_cluster() -> AsyncIterator[DevCluster]:
     """One node of the dev broker, for what cannot be provoked, or need not be tried twice, on Apache Kafka."""
     async with open_dev(1) as found:
         yield found

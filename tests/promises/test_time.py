@@ -12,7 +12,7 @@ import pytest
 from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.protocol.api import ApiKey
 
-from .clusters import Cluster
+from .clusters import Cluster, DevCluster
 from .observing import (
     assert_accounts_balance,
     assert_nothing_is_left,
@@ -214,12 +214,12 @@ def _cut(cluster: Cluster) -> Any:
     cluster.net.cut()
 
 
-async def test_a_partition_without_a_leader_keeps_no_record_longer_than_its_time(dev_cluster: Cluster) -> None:
+async def test_a_partition_without_a_leader_keeps_no_record_longer_than_its_time(dev_cluster: DevCluster) -> None:
     """Dev broker only: Apache Kafka leaves no partition leaderless at a test's word."""
     topic = await dev_cluster.create_topic(partitions=2)
     async with dev_cluster.producer(**QUICK) as producer:
         await producer.send(topic, b"", partition=0)
-        dev_cluster.broker.controls.set_leader(topic, 0, None)  # type: ignore[attr-defined]
+        dev_cluster.broker.controls.set_leader(topic, 0, None)
         watch = Stopwatch()
         with pytest.raises(errors.DeliveryTimeoutError, match=r"(?i)leader"):
             await producer.send(topic, b"", partition=0)

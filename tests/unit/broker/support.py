@@ -1,4 +1,4 @@
-"""Shared by the broker's tests: batches as a producer makes them, and a scheduler without time."""
+"""Shared by the broker's tests: batches as a producer makes them, topics and logs, and a scheduler without time."""
 
 from __future__ import annotations
 
@@ -6,11 +6,25 @@ import heapq
 import itertools
 from collections.abc import Callable, Sequence
 
+from aiokafkapy.broker.storage.log import PartitionLog
+from aiokafkapy.broker.storage.topics import Topic, TopicRegistry
 from aiokafkapy.record.builder import RecordBatchBuilder
 from aiokafkapy.record.compression import Compression, compress
 from aiokafkapy.testing.clock import VirtualClock
 
-__all__ = ["VirtualScheduler", "make_batch"]
+__all__ = ["VirtualScheduler", "log_of", "make_batch", "topic_of"]
+
+
+def topic_of(topics: TopicRegistry, name: str = "t") -> Topic:
+    """A topic that is there."""
+    topic = topics.get(name)
+    assert topic is not None, name
+    return topic
+
+
+def log_of(topics: TopicRegistry, name: str = "t", partition: int = 0) -> PartitionLog:
+    """The log of a partition that is there."""
+    return topic_of(topics, name).partitions[partition].log
 
 
 def make_batch(

@@ -10,6 +10,7 @@ import pytest
 from aiokafkapy.protocol.api import ApiKey
 
 from ..socketless import SocketlessNode, codes, socketless_node
+from ..support import topic_of
 
 
 def create(node: SocketlessNode, *topics: dict[str, Any], version: int = 7, **fields: Any) -> list[Any]:
@@ -41,7 +42,7 @@ async def test_topics_are_created_each_by_itself(version: int) -> None:
             assert (results[0].num_partitions, results[0].replication_factor) == (2, 2)
             assert {entry.name: entry.value for entry in results[0].configs}["retention.ms"] == "5"
         if version >= 7:
-            assert results[0].topic_id == node.state.topics.get("a").topic_id  # type: ignore[union-attr]
+            assert results[0].topic_id == topic_of(node.state.topics, "a").topic_id
 
 
 async def test_a_topic_twice_in_a_request_or_in_the_cluster_is_refused() -> None:
@@ -62,7 +63,7 @@ async def test_replicas_may_be_assigned_by_hand() -> None:
         by_hand = {"num_partitions": -1, "replication_factor": -1}
         assignments = [{"partition_index": 0, "broker_ids": [3, 1]}, {"partition_index": 1, "broker_ids": [2, 3]}]
         assert codes(create(node, {"name": "t", **by_hand, "assignments": assignments})) == [0]
-        assert [p.replicas for p in node.state.topics.get("t").partitions] == [(3, 1), (2, 3)]  # type: ignore[union-attr]
+        assert [p.replicas for p in topic_of(node.state.topics).partitions] == [(3, 1), (2, 3)]
         assert codes(create(node, {"name": "u", "assignments": assignments})) == [42]
         assert codes(create(node, {"name": "u", **by_hand, "assignments": assignments[:1] * 2})) == [37]
 
@@ -79,7 +80,7 @@ async def test_topics_are_deleted_each_by_itself(version: int) -> None:
 async def test_topics_are_deleted_by_id_and_not_at_all_where_that_is_off() -> None:
     async with socketless_node() as node:
         node.broker.create_topic("t")
-        topic_id = node.state.topics.get("t").topic_id  # type: ignore[union-attr]
+        topic_id = topic_of(node.state.topics).topic_id
         wanted = [{"name": None, "topic_id": topic_id}, {"name": None, "topic_id": uuid4()}]
         results = node.call(ApiKey.DELETE_TOPICS, 6, topics=wanted, timeout=1000).responses
         assert [(result.name, result.error_code) for result in results] == [("t", 0), (None, 100)]
@@ -99,8 +100,7 @@ async def test_partitions_are_added_and_never_taken_away(version: int) -> None:
             return codes(node.call(ApiKey.CREATE_PARTITIONS, version, topics=topics, timeout=1000, **fields).results)[0]
 
         assert [grow(1), grow(2), grow(5, validate_only=True)] == [37, 37, 0]
-        topic = node.state.topics.get("t")
-        assert topic is not None
+        topic = topic_of(node.state.topics)
         assert len(topic.partitions) == 2
         assert grow(5) == 0
         assert [partition.index for partition in topic.partitions] == [0, 1, 2, 3, 4]
@@ -124,8 +124,7 @@ async def test_a_request_adds_ten_thousand_partitions_at_most() -> None:
         assert create(a=-1, b=-1) == {44}
         assert create(a=2**31 - 1, b=-5) == {44}
         assert grow(10_003) == 44
-        topic = node.state.topics.get("t")
-        assert topic is not None
+        topic = topic_of(node.state.topics)
         assert len(topic.partitions) == 2
         assert "a" not in node.state.topics
         assert create(a=4, b=-5) == {0, 37}

@@ -10,7 +10,7 @@ import pytest
 from aiokafkapy.errors import UnknownServerError
 from aiokafkapy.protocol.api import ApiKey
 
-from ..support import make_batch
+from ..support import log_of, make_batch, topic_of
 from .harness import Harness, OpenHarness
 from .partition_requests import base_offsets, fetch, fetched, place, produce
 
@@ -26,7 +26,7 @@ async def test_fetch_in_every_version(harness: Harness, version: int) -> None:
     assert partition.aborted_transactions is None
     assert getattr(body, "session_id", 0) == 0
     if version >= 13:
-        assert body.responses[0].topic_id == harness.topics.get("t").topic_id  # type: ignore[union-attr]
+        assert body.responses[0].topic_id == topic_of(harness.topics).topic_id
     else:
         assert body.responses[0].topic == "t"
 
@@ -55,7 +55,7 @@ async def test_fetch_error_response_in_every_version(harness: Harness, version: 
 
 async def test_an_offset_out_of_range_is_said_at_once(harness: Harness) -> None:
     produce(harness, make_batch([b"a"] * 4))
-    harness.topics.partition("t", 0).log.delete_records(2)  # type: ignore[union-attr]
+    log_of(harness.topics).delete_records(2)
     for offset in (1, 5):
         assert fetched(fetch(harness, offset, max_wait=60_000))[0].error_code == 1
 

@@ -8,7 +8,7 @@ import pytest
 
 from aiokafkapy.protocol.api import ApiKey
 
-from ..support import make_batch
+from ..support import log_of, make_batch
 from .harness import Harness
 from .partition_requests import produce
 
@@ -25,7 +25,7 @@ def list_offset(
 @pytest.mark.parametrize("version", range(1, 11))
 async def test_list_offsets_in_every_version(harness: Harness, version: int) -> None:
     produce(harness, make_batch([b"a", b"b"], timestamps=[100, 200]))
-    harness.topics.partition("t", 0).log.delete_records(1)  # type: ignore[union-attr]
+    log_of(harness.topics).delete_records(1)
     found = {time: list_offset(harness, time, version=version) for time in (-1, -2, 150, 201)}
     assert {time: (each.error_code, each.offset, each.timestamp) for time, each in found.items()} == {
         -1: (0, 2, -1),

@@ -9,6 +9,7 @@ import pytest
 from aiokafkapy.protocol.api import ApiKey
 
 from ..socketless import codes, socketless_node
+from ..support import topic_of
 
 
 async def test_metadata_names_unknown_topics_without_making_them_when_told_so() -> None:
@@ -47,7 +48,7 @@ async def test_metadata_refuses_invalid_names_also_where_no_topic_is_made(name: 
 async def test_metadata_finds_topics_by_id_from_version_12() -> None:
     async with socketless_node() as node:
         node.broker.create_topic("t")
-        topic_id = node.state.topics.get("t").topic_id  # type: ignore[union-attr]
+        topic_id = topic_of(node.state.topics).topic_id
         body = node.call(ApiKey.METADATA, 12, topics=[{"name": None, "topic_id": topic_id}])
         assert (body.topics[0].name, body.topics[0].error_code) == ("t", 0)
         unknown = uuid4()

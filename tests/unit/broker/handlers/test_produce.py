@@ -9,7 +9,7 @@ from aiokafkapy.errors import NotLeaderOrFollowerError, UnknownServerError
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.compression import Compression
 
-from ..support import make_batch
+from ..support import log_of, make_batch
 from .harness import Harness
 from .partition_requests import place, produce
 
@@ -22,7 +22,7 @@ async def test_produce_in_every_version(harness: Harness, version: int) -> None:
         (0, 2, None),
     ]
     assert getattr(answers[1], "log_start_offset", 0) == 0
-    assert harness.topics.partition("t", 0).log.end_offset == 4  # type: ignore[union-attr]
+    assert log_of(harness.topics).end_offset == 4
 
 
 @pytest.mark.parametrize("version", range(3, 14))
@@ -70,7 +70,7 @@ async def test_acks_0_is_not_answered_and_an_error_closes_the_connection(harness
 
 async def test_other_acks_are_refused(harness: Harness) -> None:
     assert [each.error_code for each in produce(harness, make_batch(), make_batch(), acks=2)] == [21, 21]
-    assert harness.topics.partition("t", 0).log.end_offset == 0  # type: ignore[union-attr]
+    assert log_of(harness.topics).end_offset == 0
 
 
 async def test_acks_all_asks_for_enough_replicas_and_acks_1_does_not(harness: Harness) -> None:
@@ -111,7 +111,7 @@ async def test_refused_records_are_named(harness: Harness, version: int) -> None
 async def test_log_append_time_is_told(harness: Harness) -> None:
     harness.topics.alter_config("t", {"message.timestamp.type": "LogAppendTime"})
     (answer,) = produce(harness, make_batch())
-    (record,) = harness.topics.partition("t", 0).log.records()  # type: ignore[union-attr]
+    (record,) = log_of(harness.topics).records()
     assert round(answer.log_append_time.timestamp() * 1000) == record.timestamp_ms
 
 

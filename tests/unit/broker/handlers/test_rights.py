@@ -12,7 +12,7 @@ from aiokafkapy.broker.security.acls import AclBinding, Operation, PatternType, 
 from aiokafkapy.broker.security.authorizer import Authorizer
 from aiokafkapy.protocol.api import ApiKey
 
-from ..support import make_batch
+from ..support import make_batch, topic_of
 from .harness import Harness
 
 TOPIC, GROUP, CLUSTER, TX = 29, 30, 31, 53
@@ -215,7 +215,7 @@ async def test_all_topics_are_those_that_may_be_seen(guarded: Harness) -> None:
 
 
 async def test_a_forbidden_topic_gives_no_id_for_its_name_and_no_name_for_its_id(guarded: Harness) -> None:
-    topic_id = guarded.topics.get("t").topic_id  # type: ignore[union-attr]
+    topic_id = topic_of(guarded.topics).topic_id
     (by_name,) = guarded.call(ApiKey.METADATA, 12, topics=[{"name": "t"}]).topics
     assert (by_name.error_code, by_name.name, by_name.topic_id, by_name.partitions) == (TOPIC, "t", None, ())
     (by_id,) = guarded.call(ApiKey.METADATA, 12, topics=[{"name": None, "topic_id": topic_id}]).topics

@@ -18,6 +18,11 @@ def entry(number: int, node_id: int = 1, deadline: float = 100.0, written: bool 
     return made
 
 
+def number_of(found: InFlightRequest | None) -> int:
+    assert found is not None
+    return found.correlation_id
+
+
 @pytest.fixture
 def in_flight() -> InFlightRequests:
     return InFlightRequests(3)
@@ -26,10 +31,10 @@ def in_flight() -> InFlightRequests:
 def test_answers_take_the_oldest_and_acks_0_the_newest(in_flight: InFlightRequests) -> None:
     for number in range(3):
         in_flight.add(entry(number))
-    assert in_flight.oldest(1).correlation_id == 0  # type: ignore[union-attr]
-    assert in_flight.complete_next(1).correlation_id == 0  # type: ignore[union-attr]
-    assert in_flight.last_sent(1).correlation_id == 2  # type: ignore[union-attr]
-    assert in_flight.complete_last_sent(1).correlation_id == 2  # type: ignore[union-attr]
+    assert number_of(in_flight.oldest(1)) == 0
+    assert number_of(in_flight.complete_next(1)) == 0
+    assert number_of(in_flight.last_sent(1)) == 2
+    assert number_of(in_flight.complete_last_sent(1)) == 2
     assert in_flight.count(1) == 1
 
 
@@ -48,7 +53,7 @@ def test_more_can_be_sent_when_the_newest_is_written_and_there_is_room(in_flight
     assert in_flight.can_send_more(1)
     in_flight.add(entry(0, written=False))
     assert not in_flight.can_send_more(1)
-    assert in_flight.mark_written(1).correlation_id == 0  # type: ignore[union-attr]
+    assert number_of(in_flight.mark_written(1)) == 0
     assert in_flight.can_send_more(1)
     in_flight.add(entry(1))
     in_flight.add(entry(2))

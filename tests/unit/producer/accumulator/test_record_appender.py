@@ -18,6 +18,7 @@ from aiokafkapy.errors import (
 )
 from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
 from aiokafkapy.producer.deliveries.delivery_list import DeliveryList
+from aiokafkapy.producer.records import RecordMetadata
 from aiokafkapy.record.compression import Compression
 
 from ..accumulator_harness import KIB, Harness, Waiters, full_harness, values_of
@@ -175,12 +176,12 @@ class TestAppendMany:
             harness.complete(batch, 10_000 * number)
         assert harness.accumulator.delivered == len(values)
         assert harness.pool.held == 0
-        outcomes = deliveries.results()
-        sizes = [(item.serialized_key_size, item.serialized_value_size) for item in outcomes]  # type: ignore[union-attr]
+        outcomes = [outcome for outcome in deliveries.results() if isinstance(outcome, RecordMetadata)]
+        sizes = [(item.serialized_key_size, item.serialized_value_size) for item in outcomes]
         assert sizes == [(-1, len(value)) for value in values]
         by_place: dict[tuple[int, int], bytes] = {}
         for outcome, value in zip(outcomes, values, strict=True):
-            by_place[outcome.partition, outcome.offset] = value  # type: ignore[union-attr]
+            by_place[outcome.partition, outcome.offset] = value
         assert len(by_place) == len(values)
 
     def test_order_holds_within_a_partition(self) -> None:

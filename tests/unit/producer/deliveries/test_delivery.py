@@ -422,7 +422,9 @@ async def _await(delivery: Delivery) -> RecordMetadata:
 
 
 async def _briefly(delivery: Delivery) -> None:
-    asyncio.get_running_loop().call_soon(asyncio.current_task().cancel)  # type: ignore[union-attr]
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().call_soon(task.cancel)
     await delivery
 
 

@@ -15,6 +15,7 @@ from aiokafkapy.errors import (
     RecordTooLargeError,
     TopicAuthorizationFailedError,
 )
+from aiokafkapy.producer.deliveries.delivery import Delivery
 
 from ..sender_fakes import SenderHarness, answer_of, batches_of
 
@@ -22,9 +23,9 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 OUT_OF_ORDER = OutOfOrderSequenceNumberError.code or 0
 
 
-def fill(harness: SenderHarness, count: int) -> list[object]:
+def fill(harness: SenderHarness, count: int) -> list[Delivery]:
     """Batches of one record each, in as many requests."""
-    deliveries = []
+    deliveries: list[Delivery] = []
     for number in range(count):
         deliveries.append(harness.append(b"%d" % number * 60))
         harness.run()
@@ -73,7 +74,7 @@ class TestRetries:
             (request,) = harness.take()
             assert batches_of(request)[0].base_sequence == sequence
             harness.answer(request, base_offset=sequence)
-        assert [delivery.result().offset for delivery in deliveries] == [1, 2, 3, 4, 5]  # type: ignore[attr-defined]
+        assert [delivery.result().offset for delivery in deliveries] == [1, 2, 3, 4, 5]
         assert harness.manager is not None
         assert harness.manager.producer_id_and_epoch.epoch == 0
 
@@ -116,7 +117,7 @@ class TestFirstBatch:
         assert [batches_of(request)[0].base_sequence for request in requests] == [1, 2, 3, 4, 5]
         for offset, request in enumerate(requests, 1):
             harness.answer(request, base_offset=offset)
-        assert [delivery.result().offset for delivery in deliveries] == [0, 1, 2, 3, 4, 5]  # type: ignore[attr-defined]
+        assert [delivery.result().offset for delivery in deliveries] == [0, 1, 2, 3, 4, 5]
 
     def test_the_first_after_an_epoch_bump_goes_alone_too(self) -> None:
         harness = SenderHarness(batch_size=100)
@@ -169,8 +170,8 @@ class TestEpochBump:
         (request,) = harness.take()
         assert (batches_of(request)[0].producer_epoch, batches_of(request)[0].base_sequence) == (1, 0)
         harness.answer(request, base_offset=0)
-        assert behind.result().offset == 0  # type: ignore[attr-defined]
-        assert refused.exception() is not None  # type: ignore[attr-defined]
+        assert behind.result().offset == 0
+        assert refused.exception() is not None
 
 
 class TestSplit:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from aiokafkapy.client.nodes.client_request import ClientRequest
 from aiokafkapy.cluster.cluster import Cluster, TopicMetadata
 from aiokafkapy.common import Node, PartitionInfo, TopicPartition
 from aiokafkapy.errors import (
@@ -237,7 +238,12 @@ class TestTask:
         crashes: list[BaseException] = []
         _, sender = self.sender(crashes)
         runs: list[float] = []
-        sender.run_once = lambda now: runs.append(now) or float("inf")  # type: ignore[method-assign, func-returns-value]
+
+        def run_once(now: float) -> float:
+            runs.append(now)
+            return float("inf")
+
+        sender.run_once = run_once  # type: ignore[method-assign]
         task = asyncio.create_task(sender.run())
         for _ in range(5):
             await asyncio.sleep(0)
@@ -296,7 +302,12 @@ class TestTask:
         task = asyncio.create_task(sender.run())
         sent = asyncio.Event()
         send = harness.client.post
-        harness.client.post = lambda request, now: (send(request, now), sent.set())  # type: ignore
+
+        def post(request: ClientRequest, now: float) -> None:
+            send(request, now)
+            sent.set()
+
+        harness.client.post = post  # type: ignore[method-assign]
         await asyncio.wait_for(sent.wait(), 10)
         (request,) = harness.take()
         assert request.api_key == ApiKey.PRODUCE
