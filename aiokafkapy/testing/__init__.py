@@ -1,12 +1,11 @@
-"""What our users' tests need, and what ours use.
+"""Test tools for applications, which our own tests use too.
 
-`DevBroker` itself lives in `aiokafkapy.broker`; here are the things around it: a real Apache Kafka of one or three
-nodes, throw-away certificates, a proxy that breaks connections and requests on command, and a clock that a test moves
-by hand. The pytest plugin
-(`aiokafkapy.testing.pytest_plugin`) is installed through its entry point.
+A real Apache Kafka of one or several nodes, throw-away certificates, a proxy that breaks connections and requests on
+command, a virtual clock, and the pytest plugin (``aiokafkapy.testing.pytest_plugin``), installed through its entry
+point. ``DevBroker`` itself is in ``aiokafkapy.broker``.
 
-Rule: importing this package imports none of its modules: pytest loads the plugin in every run of every user, so names
-are looked up when first used.
+Rule: importing this package imports none of its modules, since pytest loads the plugin in every run of every user;
+names are imported on first access.
 """
 
 from __future__ import annotations
@@ -54,7 +53,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> object:
-    """Import the module that holds `name` the first time it is asked for."""
+    """Import the module that holds ``name`` on first access."""
     try:
         home = _HOMES[name]
     except KeyError:

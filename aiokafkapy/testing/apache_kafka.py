@@ -4,16 +4,16 @@
         await kafka.create_topic("flights", partitions=6, replication_factor=3)
         kafka.kill(await kafka.leader_of("flights", 0))      # kill -9
         ...
-        await kafka.restore()                                # whoever is down comes back, at the same address
+        await kafka.restore()                                # every node that is down, at its old address
 
 Nodes run in KRaft's combined mode (controller and broker in one process) from jars that are fetched once
-(`kafka_jars`), with their logs on a tmpfs where there is one. Needs Java 17 on the path: see `ApacheKafka.available()`.
-`python -m aiokafkapy.testing.apache_kafka` only fetches the jars. Listeners with TLS and SASL, users and ACLs are what
-`kafka_security` has.
+(``kafka_jars``), with their logs on a tmpfs if there is one. Needs Java 17 on the path: see
+``ApacheKafka.available()``. ``python -m aiokafkapy.testing.apache_kafka`` only fetches the jars. Listeners with TLS and
+SASL, users and ACLs are configured by ``kafka_security``.
 
-Rules: the object belongs to no event loop: it may be entered by `with` in one place (a session fixture) and its
-coroutines awaited in any loop, since whatever takes time runs in a worker thread. Nothing outlives the owner, even one
-killed with -9: a `Watchdog` ends the nodes and removes their files. A node keeps its ports for life.
+Rules: the object belongs to no event loop: it may be entered by ``with`` in one place (a session fixture) and its
+coroutines awaited in any loop, since everything slow runs in a worker thread. Nothing outlives the owner, even one
+killed with -9: a ``Watchdog`` ends the nodes and removes their files. A node keeps its ports over restarts.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ START_TIMEOUT = 120.0
 STOP_TIMEOUT = 30.0
 ADMIN_TIMEOUT = 30.0
 
-# What each listener is added to, wherever it is from.
+# Properties that list all listeners, to which each listener is added.
 _LISTS = ("listeners", "advertised.listeners", "listener.security.protocol.map")
 
 
 @dataclass(slots=True)
 class _Node:
-    """One node: what stays the same over its restarts, and the process while there is one."""
+    """One node: what its restarts keep, and the process while it runs."""
 
     node_id: int
     port: int
@@ -90,10 +90,10 @@ class _Node:
 
 
 class ApacheKafka:
-    """A cluster of real Kafka nodes, numbered from 1, on this machine; enter it with `with` or `async with`.
+    """A cluster of real Kafka nodes, numbered from 1, on this machine; enter it with ``with`` or ``async with``.
 
-    `config` is added to every node's server.properties. `version` is any that Maven Central has from 3.9 on. `security`
-    adds listeners, which `bootstrap_servers_of` has the addresses of; PLAINTEXT stays for whoever tests.
+    ``config`` is added to every node's server.properties. ``version`` is any release from 3.9 on in Maven Central.
+    ``security`` adds listeners, whose addresses ``bootstrap_servers_of`` returns; PLAINTEXT stays available to tests.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class ApacheKafka:
 
     @staticmethod
     def available(version: str = DEFAULT_VERSION) -> bool:
-        """Whether a real Kafka can be run here, as far as can be told without fetching anything."""
+        """True if a real Kafka can probably be run here; fetches nothing."""
         return unavailable_reason(version) is None
 
     @staticmethod
@@ -131,11 +131,11 @@ class ApacheKafka:
 
     @property
     def bootstrap_servers(self) -> str:
-        """The addresses of all nodes, running or not, as a client's option takes them."""
+        """The addresses of all nodes, running or not, for the client option of this name."""
         return ",".join(f"{LOOPBACK}:{node.port}" for node in self._nodes.values())
 
     def bootstrap_servers_of(self, listener: str) -> str:
-        """The addresses of one of `security`'s listeners on all nodes, as they are advertised."""
+        """The advertised addresses of one of ``security``'s listeners on all nodes."""
         if self.security is None or listener not in self.security.listeners:
             known = ", ".join(self.security.listeners) if self.security else "none: see `security`"
             raise ValueError(f"there is no listener {listener!r}; there are {known}")
@@ -157,13 +157,13 @@ class ApacheKafka:
         return self._nodes[node_id].address
 
     def log_directory(self, node_id: int, topic: str, partition: int = 0) -> Path:
-        """Where a node keeps the segments of a partition, for `kafka.tools.DumpLogSegments`."""
+        """The directory of a partition's segments on a node, for ``kafka.tools.DumpLogSegments``."""
         return self._nodes[node_id].data / f"{topic}-{partition}"
 
     def __enter__(self) -> Self:
-        """Start all nodes and return when each knows all of them; blocks. Leaves nothing behind when it fails."""
+        """Start all nodes and return when each knows all of them; blocks. Cleans up when it fails."""
         self.tools = KafkaTools(self.version)
-        shared_memory = Path("/dev/shm")  # a tmpfs, where the system has one
+        shared_memory = Path("/dev/shm")  # a tmpfs on Linux
         parent = shared_memory if os.access(shared_memory, os.W_OK) else None
         self._directory = Path(tempfile.mkdtemp(prefix="aiokafkapy-kafka-", dir=parent))
         self._watchdog = Watchdog(str(self._directory))
@@ -176,7 +176,7 @@ class ApacheKafka:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        """Kill all nodes at once and remove their files: nobody reads them any more."""
+        """Kill all nodes at once and remove their files."""
         for node_id in self.running:
             self.kill(node_id)
         if self._watchdog is not None:
@@ -184,7 +184,7 @@ class ApacheKafka:
         self._nodes.clear()
 
     async def __aenter__(self) -> Self:
-        """As `with`, without holding the loop."""
+        """As ``with``, without blocking the loop."""
         starting = asyncio.ensure_future(asyncio.to_thread(self.__enter__))
         try:
             await asyncio.shield(starting)
@@ -197,7 +197,7 @@ class ApacheKafka:
         return self
 
     async def __aexit__(self, *exception: object) -> None:
-        """As `with`, without holding the loop."""
+        """As ``with``, without blocking the loop."""
         await asyncio.to_thread(self.__exit__)
 
     def kill(self, node_id: int) -> None:
@@ -205,7 +205,7 @@ class ApacheKafka:
         self._end(self._nodes[node_id], signal.SIGKILL, STOP_TIMEOUT)
 
     async def stop(self, node_id: int) -> None:
-        """Shut a node down in order: it moves its leaders away first. Killed when that takes over half a minute."""
+        """Controlled shutdown: the node moves its leaders away first. It is killed after half a minute."""
         await asyncio.to_thread(self._end, self._nodes[node_id], signal.SIGTERM, STOP_TIMEOUT)
 
     async def start(self, node_id: int) -> None:
@@ -213,7 +213,7 @@ class ApacheKafka:
         await asyncio.to_thread(self._start, [self._nodes[node_id]])
 
     async def restart(self, node_id: int) -> None:
-        """`stop`, then `start`."""
+        """``stop``, then ``start``."""
         await self.stop(node_id)
         await self.start(node_id)
 
@@ -222,21 +222,21 @@ class ApacheKafka:
         await asyncio.to_thread(self.restore_blocking)
 
     def restore_blocking(self) -> None:
-        """`restore` for fixtures that have no event loop."""
+        """``restore`` for fixtures that have no event loop."""
         self._start(self._nodes.values())
 
     def pause(self, node_id: int) -> None:
-        """SIGSTOP: the node keeps its connections and answers nothing, until `resume`. Returns when it stands still."""
+        """SIGSTOP: the node keeps its connections but answers nothing until ``resume``. Returns when it has stopped."""
         process = self._nodes[node_id].process
         if process is not None and process.poll() is None:
             stop_process(process.pid)
 
     def resume(self, node_id: int) -> None:
-        """SIGCONT after `pause`."""
+        """SIGCONT after ``pause``."""
         self._signal(self._nodes[node_id], signal.SIGCONT)
 
     async def add_node(self) -> int:
-        """Add a broker to the running cluster, which holds no partitions yet, and return its id."""
+        """Add a broker without partitions to the running cluster; returns its id."""
         node = self._new_node(max(self._nodes) + 1, controller=False)
         self._nodes[node.node_id] = node
         await asyncio.to_thread(self._start, [node])
@@ -254,11 +254,11 @@ class ApacheKafka:
         await asyncio.to_thread(self.admin.create_topic, name, partitions, replicas, config or {}, ADMIN_TIMEOUT)
 
     async def delete_topic(self, name: str) -> None:
-        """Delete a topic; returns when no node knows it any more."""
+        """Delete a topic; returns when no node knows it."""
         await asyncio.to_thread(self.admin.delete_topic, name, ADMIN_TIMEOUT)
 
     async def add_partitions(self, name: str, total: int) -> None:
-        """Grow a topic to `total` partitions; returns when every node knows their leaders."""
+        """Grow a topic to ``total`` partitions; returns when every node knows their leaders."""
         await asyncio.to_thread(self.admin.add_partitions, name, total, ADMIN_TIMEOUT)
 
     async def partitions_of(self, name: str) -> dict[int, PartitionState]:
@@ -273,40 +273,40 @@ class ApacheKafka:
         """Make the first replica of each partition (None: of all) its leader; returns those that got another leader.
 
         Returns when every node knows the new leaders, after at most half a minute. Raises
-        PreferredLeaderNotAvailableError for a partition whose first replica is down or not in sync; others may have
-        got their leader then. This is what brings leaders home to a node that was down.
+        PreferredLeaderNotAvailableError for a partition whose first replica is down or not in sync; the leaders of
+        others may have changed then. Use it to return leaders to a node that was down.
         """
         return await asyncio.to_thread(self.admin.elect_leaders, name, partitions, ADMIN_TIMEOUT)
 
     async def reassign(self, name: str, replicas: Mapping[int, Sequence[int]]) -> None:
-        """Put the replicas of each partition named on these nodes, the preferred leader first: `{0: [3, 1]}`.
+        """Put the replicas of each partition named on these nodes, the preferred leader first: ``{0: [3, 1]}``.
 
-        Returns when every node knows them and all are in sync. A leader that is among them goes on leading: see
-        `elect_leaders`. Raises InvalidReplicaAssignmentError for nodes that do not exist, and KafkaTimeoutError after
-        half a minute, for instance when one of them is down; the move goes on then, when it can.
+        Returns when every node knows them and all are in sync. A leader that is among them stays the leader: see
+        ``elect_leaders``. Raises InvalidReplicaAssignmentError for nodes that do not exist, and KafkaTimeoutError after
+        half a minute, for instance if one of them is down; the reassignment is not cancelled then.
         """
         await asyncio.to_thread(self.admin.reassign, name, replicas, ADMIN_TIMEOUT)
 
     async def add_acls(self, *acls: Acl) -> None:
-        """Add rules of who may do what; returns when every running node goes by them. Needs an authorizer."""
+        """Add ACLs; returns when every running node applies them. Needs an authorizer."""
         await asyncio.to_thread(add_acls, self.admin, self._running_addresses(), acls, ADMIN_TIMEOUT)
 
     async def remove_acls(self, *acls: Acl) -> None:
-        """Remove such rules; returns when no running node goes by them any more."""
+        """Remove ACLs; returns when no running node applies them."""
         await asyncio.to_thread(remove_acls, self.admin, self._running_addresses(), acls, ADMIN_TIMEOUT)
 
     async def reload_certificates(self) -> None:
-        """Make every running node read its certificates again; returns when all show them. Connections go on.
+        """Make every running node reload its certificates; returns when all present them. Connections stay open.
 
-        Kafka takes a new certificate only for the subject and the names of the old one: KafkaTimeoutError after half a
-        minute for another.
+        Kafka accepts only certificates with the subject and the names of the old one; any other is a KafkaTimeoutError
+        after half a minute.
         """
         await asyncio.to_thread(self._reload_certificates)
 
     async def tool(
         self, class_name: str, *arguments: object, stdin: bytes = b"", timeout: float = 120.0, check: bool = True
     ) -> str:
-        """Run one of Kafka's Java tools to its end and return its standard output: see `KafkaTools.run`."""
+        """Run one of Kafka's Java tools to its end and return its standard output: see ``KafkaTools.run``."""
         return await self.tools.run(class_name, *arguments, stdin=stdin, timeout=timeout, check=check)
 
     async def console_consumer(
@@ -318,7 +318,7 @@ class ApacheKafka:
         properties: Mapping[str, object] | None = None,
         arguments: Sequence[object] = (),
     ) -> list[str]:
-        """What Kafka's own console consumer prints of a topic: see `KafkaTools.console_consumer`."""
+        """The output of Kafka's own console consumer for a topic: see ``KafkaTools.console_consumer``."""
         return await self.tools.console_consumer(
             self.bootstrap_servers,
             topic,
@@ -369,7 +369,7 @@ class ApacheKafka:
         return _Node(node_id, take(), take() if controller else None, {name: take() for name in listeners}, directory)
 
     def _start(self, nodes: Iterable[_Node]) -> None:
-        """Start those of `nodes` that are down; blocks until all running nodes see one another."""
+        """Start those of ``nodes`` that are down; blocks until all running nodes see one another."""
         starting = [node for node in nodes if not node.is_running]
         self._format([node for node in starting if not node.data.exists()])
         for node in starting:
@@ -390,7 +390,7 @@ class ApacheKafka:
             node.properties.write_text("".join(f"{name}={_escaped(value)}\n" for name, value in settings.items()))
             command = self.tools.command("kafka.tools.StorageTool", *options)
             with node.console.open("ab") as console:
-                # Java takes the letters of its arguments for what the locale says: users may have names beyond ASCII.
+                # Java decodes its arguments by the locale, and user names may be non-ASCII.
                 environment = os.environ | {"LC_ALL": "C.UTF-8"}
                 formatters.append(
                     subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=console, stderr=console)
@@ -403,7 +403,7 @@ class ApacheKafka:
         level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=info"
         command = ["java", *self._jvm_options, level, "-cp", self.tools.classpath, "kafka.Kafka", str(node.properties)]
         with node.console.open("ab") as console:
-            # A session of its own: Ctrl-C is for the test, which then ends the nodes.
+            # A session of its own: Ctrl-C must reach only the test, which then ends the nodes.
             node.process = subprocess.Popen(
                 command,
                 cwd=node.directory,
@@ -416,7 +416,7 @@ class ApacheKafka:
             self._watchdog.guard(node.process.pid)
 
     def _wait_until_ready(self, deadline: float) -> None:
-        """Until every running node names every running node; a node that dies meanwhile is an error at once."""
+        """Wait until every running node lists every running node; raises at once if a node dies."""
         expected = [node for node in self._nodes.values() if node.process is not None]
 
         def all_see_all() -> bool:
@@ -451,7 +451,7 @@ class ApacheKafka:
 
 
 def _server_properties(node: _Node, voters: str, voter_count: int) -> dict[str, Any]:
-    """A small node's configuration: quick to start, quick to fail over, frugal with memory and files."""
+    """The configuration of a small node: fast start, fast fail-over, little memory, few files."""
     replicas = min(3, voter_count)
     listeners = f"PLAINTEXT://{LOOPBACK}:{node.port}"
     return {
@@ -480,7 +480,7 @@ def _server_properties(node: _Node, voters: str, voter_count: int) -> dict[str, 
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": 1,
         "group.initial.rebalance.delay.ms": 0,
-        # A killed node is noticed within seconds; still enough for a stalled two-core machine.
+        # A killed node is detected within seconds, but a stalled two-core machine is tolerated.
         "broker.session.timeout.ms": 5000,
         "broker.heartbeat.interval.ms": 500,
         "controller.quorum.election.timeout.ms": 1000,
@@ -489,7 +489,7 @@ def _server_properties(node: _Node, voters: str, voter_count: int) -> dict[str, 
 
 
 def _escaped(value: object) -> str:
-    """A value as Java's properties have it: ASCII, and a backslash begins an escape."""
+    """A value escaped for a Java properties file: ASCII, with backslash escapes."""
     text = str(value).replace("\\", "\\\\").encode("utf-16-be", "surrogatepass")
     units = (int.from_bytes(text[at : at + 2]) for at in range(0, len(text), 2))
     return "".join(chr(unit) if 32 <= unit < 127 else f"\\u{unit:04x}" for unit in units)

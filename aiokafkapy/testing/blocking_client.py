@@ -1,8 +1,8 @@
-"""One request, one answer, over a blocking socket: what a test asks a broker without our client being involved.
+"""Requests over a blocking socket, so that tests can query a broker independently of our client.
 
-A producer is tested against what the cluster itself says, so readiness, topics and leaders are asked for here in the
-plainest way there is. Nothing is retried but by `Admin.wait_until`; nothing is kept open. Blocks: call it from a thread
-when there is an event loop to keep going.
+Readiness, topics and leaders are queried here in the simplest way, so that the producer is tested against the cluster's
+own answers. Only ``Admin.wait_until`` retries, and no connection is kept open. Blocks: call it from a worker thread if
+there is an event loop.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Admin", "PartitionState", "exchange"]
 
 Address = tuple[str, int]
 
-# Versions that brokers 2.4 to 4.x all speak.
+# Versions that all brokers from 2.4 to 4.x support.
 _VERSIONS = {
     ApiKey.METADATA: 9,
     ApiKey.CREATE_TOPICS: 5,
@@ -39,11 +39,11 @@ _POLL_INTERVAL = 0.05
 _PREFERRED = 0
 """ElectLeaders' number for the election of preferred leaders."""
 _PATIENCE = 5.0
-"""Seconds for one broker to answer what the controller decides at once: one that is silent is passed over."""
+"""Seconds before a broker that does not answer is skipped; the controller itself answers such requests at once."""
 
 
 class PartitionState(NamedTuple):
-    """What one broker says of one partition; leader -1 is none."""
+    """One partition in one broker's metadata; leader -1 means none."""
 
     leader: int
     replicas: tuple[int, ...]
@@ -51,9 +51,9 @@ class PartitionState(NamedTuple):
 
 
 def exchange(address: Address, api_key: ApiKey, patience: float, **fields: Any) -> Any:
-    """Connect, send one request, and return the body of its response; OSError when the broker cannot be talked to.
+    """Connect, send one request, and return the body of its response; OSError for any failure of the connection.
 
-    `patience` is the time-out in seconds; the request's own fields, one of which may be `timeout`, come after it.
+    ``patience`` is the time-out in seconds, not called ``timeout`` because ``fields`` may have one of that name.
     """
     version = _VERSIONS[api_key]
     request = encode_request(build_request(api_key, version, **fields), 1, "aiokafkapy-testing")
@@ -65,18 +65,18 @@ def exchange(address: Address, api_key: ApiKey, patience: float, **fields: Any) 
 
 
 class Admin:
-    """Topics and leaders of a cluster, asked of the addresses given by a callable each time."""
+    """Topics and leaders of a cluster, requested from the addresses that a callable returns each time."""
 
     def __init__(self, addresses: Callable[[], Sequence[Address]]) -> None:
         self._addresses = addresses
 
     def brokers(self, address: Address, timeout: float = 5.0) -> set[int]:
-        """Ids of the brokers that the one at `address` says are up; empty while it knows no controller."""
+        """Ids of the live brokers in the metadata of the one at ``address``; empty while it knows no controller."""
         body = exchange(address, ApiKey.METADATA, timeout, topics=())
         return {int(broker.node_id) for broker in body.brokers} if int(body.controller_id) >= 0 else set()
 
     def partitions(self, topic: str, address: Address | None = None, timeout: float = 5.0) -> dict[int, PartitionState]:
-        """The topic's partitions as the broker at `address`, or the first that answers, sees them; {} if unknown."""
+        """The topic's partitions as the broker at ``address``, or the first that answers, sees them; {} if unknown."""
         request = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
         if address is None:
             body = self.ask_any(ApiKey.METADATA, timeout, **request)
@@ -110,13 +110,13 @@ class Admin:
         self._wait_for_leaders(name, partitions, timeout)
 
     def delete_topic(self, name: str, timeout: float) -> None:
-        """Delete a topic and return when no broker knows it any more."""
+        """Delete a topic and return when no broker knows it."""
         answer = self.ask_any(ApiKey.DELETE_TOPICS, timeout, topic_names=[name], timeout=int(timeout * 1000))
         _raise_for(answer.responses[0], name)
         self._wait_until_all_know(name, lambda known: not known, timeout, f"topic {name} is still known")
 
     def add_partitions(self, name: str, total: int, timeout: float) -> None:
-        """Grow a topic to `total` partitions and return when every broker knows a leader for each."""
+        """Grow a topic to ``total`` partitions and return when every broker knows a leader for each."""
         request = {"name": name, "count": total, "assignments": None}
         answer = self.ask_any(ApiKey.CREATE_PARTITIONS, timeout, topics=[request], timeout=int(timeout * 1000))
         _raise_for(answer.results[0], name)
@@ -167,7 +167,7 @@ class Admin:
 
         def have_moved(known: Mapping[int, PartitionState]) -> bool:
             for partition, node_ids in replicas.items():
-                # While one is under way, the old replicas are named too.
+                # During a reassignment the old replicas are listed too.
                 state = known.get(partition)
                 if state is None or state.replicas != tuple(node_ids):
                     return False
@@ -179,7 +179,7 @@ class Admin:
         self._wait_until_all_know(name, have_moved, timeout, what)
 
     def ask_any(self, api_key: ApiKey, patience: float, **fields: Any) -> Any:
-        """The answer of the first broker that gives one: in KRaft any of them passes the request to the controller."""
+        """The response of the first broker that answers: in KRaft all of them forward requests to the controller."""
         failures = []
         for address in self._addresses():
             try:
@@ -189,7 +189,9 @@ class Admin:
         raise OSError(f"no broker answered {api_key.name}: {'; '.join(failures) or 'none is running'}")
 
     def wait_until(self, holds: Callable[[], bool], timeout: float, what: str) -> None:
-        """Ask again until `holds()`; brokers that do not answer count as not holding. KafkaTimeoutError after that."""
+        """Ask again until ``holds()``; brokers that do not answer count as not holding. KafkaTimeoutError
+        after that.
+        """
         deadline = time.monotonic() + timeout
         while True:
             last: object = ""
@@ -212,7 +214,7 @@ class Admin:
     def _wait_until_all_know(
         self, name: str, holds: Callable[[Mapping[int, PartitionState]], bool], timeout: float, what: str
     ) -> None:
-        """`wait_until` something holds of a topic's partitions, as every broker knows them."""
+        """``wait_until`` something holds of a topic's partitions, as every broker knows them."""
         self.wait_until(
             lambda: all(holds(self.partitions(name, address)) for address in self._addresses()), timeout, what
         )

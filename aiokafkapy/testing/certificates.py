@@ -1,14 +1,14 @@
-"""Throw-away certificates for tests of TLS: a CA, servers, clients, and those that must be refused.
+"""Throw-away certificates for TLS tests: a CA, servers, clients, and invalid ones.
 
     certificates = TestCertificates(tmp_path)
     async with KafkaProducer(servers, **certificates.client_options()) as producer: ...
 
-Owns which certificates there are, the PEM files that hold them, and how clients are told of them. Knows nothing of
-brokers or of handshakes. The certificates are trustme's, and cryptography's where trustme stops. Kafka's counterpart is
-``TestSslUtils``, in its own tests.
+Owns the certificates, their PEM files, and the options by which clients and listeners use them. Knows nothing of
+brokers or handshakes. The certificates are made by trustme, or by cryptography where trustme cannot. Kafka's
+counterpart is ``TestSslUtils``, in its own tests.
 
-Rules: a file has key and chain together, the key in PKCS #8, which Kafka's brokers want, and is readable by its owner
-only. A file is replaced at once as a whole (`renew`), never written into. Needs ``pip install 'aiokafkapy[testing]'``.
+Rules: a file has key and chain together, the key in PKCS #8, which Kafka's brokers require, and is readable by its
+owner only. Files are replaced atomically (``renew``), never modified. Needs ``pip install 'aiokafkapy[testing]'``.
 """
 
 from __future__ import annotations
@@ -38,20 +38,20 @@ __all__ = ["TestCertificates"]
 KeyKind = Literal["EC", "RSA"]
 
 LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "::1")
-# A certificate must have a name, and who reads a client's looks at its distinguished name only.
+# trustme requires a name, but of a client's certificate only the distinguished name is read.
 _CLIENT_NAME: Final = "client.invalid"
 _DAY: Final = datetime.timedelta(days=1)
 
 
 class TestCertificates:
-    """A CA with a server's and a client's certificate, and any others asked for, as PEM files in one directory.
+    """A CA with a server's and a client's certificate, and more on request, as PEM files in one directory.
 
-    ``directory`` is made where there is none; left out, it is a temporary one that is removed by `close`, at the end of
-    a ``with`` block, or with the object. ``names`` are those of the server: host names, ``*.example.com``, addresses.
+    ``directory`` is created if necessary; by default it is a temporary one, removed by ``close``, at the end of a
+    ``with`` block, or with the object. ``names`` are those of the server: host names, ``*.example.com``, addresses.
     ``client`` is the distinguished name of the client, which is its principal on a broker: ``User:CN=client``.
     """
 
-    __test__: ClassVar = False  # pytest would take it for a class of tests
+    __test__: ClassVar = False  # pytest would collect it as a test class
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class TestCertificates:
         temporary = directory is None
         self.directory = Path(tempfile.mkdtemp(prefix="aiokafkapy-certificates-") if directory is None else directory)
         self.directory.mkdir(parents=True, exist_ok=True)
-        # Also when nobody closes it: with the object, or with the process.
+        # Without ``close`` it is removed with the object, or when the process ends.
         self._remove = weakref.finalize(self, shutil.rmtree, self.directory, ignore_errors=True) if temporary else None
         self._authorities = {False: trustme.CA(), True: trustme.CA()}
         self._issued: dict[Path, _Order] = {}
@@ -71,9 +71,9 @@ class TestCertificates:
         self.ca_file = self._write("ca.pem", self._authorities[False].cert_pem.bytes())
         """The CA's certificate."""
         self.other_ca_file = self._write("other-ca.pem", self._authorities[True].cert_pem.bytes())
-        """The certificate of another CA, for what must not be trusted."""
+        """The certificate of another CA, which must not be trusted."""
         self.crl_file = self.directory / "crl.pem"
-        """The CA's list of revoked certificates, empty until `revoke` adds to it."""
+        """The CA's list of revoked certificates, empty until ``revoke`` adds to it."""
         self._write_revocations()
         self.server_file = self.server(*names)
         """Key and chain of the server."""
@@ -105,7 +105,7 @@ class TestCertificates:
         A file of that name is replaced. ``password`` encrypts the key.
         """
         names = names or LOOPBACK_NAMES
-        # A broker takes a renewed certificate only when its subject is the old one's (KIP-226).
+        # Brokers accept a renewed certificate only with the same subject (KIP-226).
         order = _Order(names, f"CN={names[0]}", expired, by_other_ca, key, password)
         return self._issue(file, order)
 
@@ -119,17 +119,17 @@ class TestCertificates:
         key: KeyKind = "EC",
         password: str | None = None,
     ) -> Path:
-        """Issue a certificate for a client, ``"CN=alice,OU=Data,O=Example,C=DE"``; returns the file, as `server`."""
+        """Issue a certificate for a client, ``"CN=alice,OU=Data,O=Example,C=DE"``; returns the file, as ``server``."""
         order = _Order((_CLIENT_NAME,), distinguished_name, expired, by_other_ca, key, password)
         return self._issue(file, order)
 
     def renew(self, file: str | os.PathLike[str], *, expired: bool = False) -> Path:
-        """Put a new certificate with a new key into a file made here, for the same names, in one step."""
+        """Atomically replace a file of this object with a new key and certificate for the same names."""
         path = Path(file)
         return self._issue(path.name, self._issued[path]._replace(expired=expired))
 
     def revoke(self, *files: str | os.PathLike[str]) -> Path:
-        """Revoke the certificates that are in these files now; returns the CA's list, `crl_file`, with them in it."""
+        """Revoke the certificates currently in these files; returns the updated revocation list, ``crl_file``."""
         for file in files:
             certificate = x509.load_pem_x509_certificate(Path(file).read_bytes())
             entry = x509.RevokedCertificateBuilder().serial_number(certificate.serial_number)
@@ -139,9 +139,9 @@ class TestCertificates:
         return self.crl_file
 
     def client_options(self, client: str | os.PathLike[str] | None = None, **options: Any) -> dict[str, Any]:
-        """The options of a client that trusts the CA, by our own names; ``options`` come on top.
+        """The options of a client that trusts the CA, by our own names; ``options`` take precedence.
 
-        ``client`` is the file of its certificate, such as `client_file`; left out, it shows none.
+        ``client`` is the file of its certificate, such as ``client_file``; by default it presents none.
         """
         made: dict[str, Any] = {"security_protocol": "SSL", "ssl_truststore_location": str(self.ca_file)}
         if client is not None:
@@ -151,7 +151,7 @@ class TestCertificates:
         return made | options
 
     def inline_client_options(self, client: str | os.PathLike[str] | None = None, **options: Any) -> dict[str, Any]:
-        """`client_options` with the PEM text itself instead of paths."""
+        """``client_options`` with the PEM text itself instead of paths."""
         made = self.client_options(client)
         del made["ssl_truststore_location"]
         made["ssl_truststore_certificates"] = self.ca_file.read_text()
@@ -161,16 +161,16 @@ class TestCertificates:
         return made | options
 
     def client_properties(self, client: str | os.PathLike[str] | None = None) -> dict[str, str]:
-        """The options of a client as Kafka's Java clients have them."""
+        """The options of a client by the names of Kafka's Java clients."""
         return _dotted(self.client_options(client)) | self._store_types(client is not None)
 
     def server_options(self, server: str | os.PathLike[str] | None = None, **options: Any) -> dict[str, Any]:
-        """The options of a listener that shows `server_file` or another, and trusts the CA's clients."""
+        """The options of a listener that presents ``server_file`` or another, and trusts the CA's clients."""
         path = self.server_file if server is None else Path(server)
         return self.client_options(path) | options
 
     def server_properties(self, server: str | os.PathLike[str] | None = None) -> dict[str, str]:
-        """The options of a listener as Kafka's brokers have them, without the prefix of a listener."""
+        """The options of a listener by the names of Kafka's brokers, without the listener's prefix."""
         properties = _dotted(self.server_options(server)) | self._store_types(True)
         del properties["security.protocol"]
         return properties
@@ -183,7 +183,7 @@ class TestCertificates:
         return path
 
     def _write(self, name: str, content: bytes) -> Path:
-        """A file comes into being as a whole: who reads meanwhile sees the old one or the new one."""
+        """Write a file atomically: readers see the old one or the new one."""
         number, scratch = tempfile.mkstemp(dir=self.directory, prefix=f".{name}-")
         with os.fdopen(number, "wb") as file:
             file.write(content)
@@ -198,7 +198,7 @@ class TestCertificates:
 
 
 class _Order(NamedTuple):
-    """What a certificate was asked for with, so that it can be asked for again."""
+    """The arguments of a certificate, kept to renew it."""
 
     names: Sequence[str]
     subject: str
@@ -228,7 +228,7 @@ def _certificate(authority: trustme.CA, order: _Order) -> bytes:
 
 
 def _with_subject(authority: trustme.CA, pem: bytes, distinguished_name: str) -> bytes:
-    """The certificate with any subject: trustme has three fields of it only."""
+    """The certificate with any subject: trustme supports only three of its fields."""
     made = x509.load_pem_x509_certificate(pem)
     builder = x509.CertificateBuilder(
         issuer_name=made.issuer,

@@ -1,9 +1,9 @@
-"""A clock that stands still until a test moves it.
+"""A virtual clock, which only a test advances.
 
-The deciding half of everything in this package takes `now` as an argument; a test passes `clock.time()` and moves the
-clock with `advance`, so that hours pass in no time and no test ever sleeps. Kafka's counterpart is `MockTime`.
+The pure half of this package takes ``now`` as an argument; tests pass ``clock.time()`` and move the clock with
+``advance``, so that no test sleeps. Kafka's counterpart is ``MockTime``.
 
-Rules: time never goes back; equal calls give equal answers; nothing here reads a real clock.
+Rules: time never goes back; nothing here reads a real clock.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import math
 
 __all__ = ["VirtualClock"]
 
-# Not zero, so that a test notices code which takes "never" for "at time zero".
+# Not zero, to expose code that confuses "never" with time zero.
 DEFAULT_START = 1_000.0
 
 
 class VirtualClock:
     """Seconds as a float, like the time of an event loop.
 
-    Also callable, so that it can stand wherever a `Callable[[], float]` such as `loop.time` is expected.
+    Also callable, so that it can stand wherever a ``Callable[[], float]`` such as ``loop.time`` is expected.
     """
 
     __slots__ = ("_now",)
@@ -39,14 +39,14 @@ class VirtualClock:
         return int(self._now * 1000)
 
     def advance(self, seconds: float) -> float:
-        """Let `seconds` pass and return the new time; ValueError when they are negative or not finite."""
+        """Advance by ``seconds`` and return the new time; ValueError if they are negative or not finite."""
         if not math.isfinite(seconds) or seconds < 0:
             raise ValueError(f"a clock advances by finite seconds >= 0, not by {seconds}")
         self._now += seconds
         return self._now
 
     def advance_to(self, when: float) -> float:
-        """Let the time become `when` and return it; ValueError when that is in the past."""
+        """Advance to ``when`` and return it; ValueError if that is in the past."""
         if not math.isfinite(when) or when < self._now:
             raise ValueError(f"the time is {self._now}: it cannot become {when}")
         self._now = when

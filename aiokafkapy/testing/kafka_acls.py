@@ -1,7 +1,7 @@
-"""Who may do what on a real Kafka: ACLs added and removed, and waited for until each broker goes by them.
+"""ACLs of a real Kafka: adds and removes them, and waits until each broker applies the change.
 
-Owns the numbers that the protocol has for resources, operations and the rest. Knows nothing of how a broker came to be.
-Kafka's counterpart is ``AclBinding`` with its ``ResourcePattern`` and ``AccessControlEntry``.
+Owns the protocol's numbers of resource types, operations, pattern types and permissions. Knows nothing of how brokers
+are started. Kafka's counterpart is ``AclBinding`` with its ``ResourcePattern`` and ``AccessControlEntry``.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ _PATIENCE: Final = 5.0
 
 @dataclass(frozen=True)
 class Acl:
-    """One rule: ``Acl("User:alice", "WRITE", topic="flights")``; the resource is one of the last four.
+    """One ACL: ``Acl("User:alice", "WRITE", topic="flights")``; the resource is one of the last four.
 
-    ``"*"`` is any name; ``prefixed`` makes a name stand for all that begin with it. ``deny`` forbids, whatever allows.
+    ``"*"`` is any name; ``prefixed`` makes a name match all that begin with it. ``deny`` overrides any other ACL.
     """
 
     principal: str
@@ -65,7 +65,7 @@ class Acl:
             raise ValueError(f"{self}: write one of topic, group, transactional_id and cluster")
 
     def message(self) -> dict[str, Any]:
-        """The rule as CreateAcls has it."""
+        """The ACL as an entry of CreateAcls."""
         ((kind, name),) = self._named().items()
         return {
             "resource_type": _RESOURCES[kind],
@@ -78,7 +78,7 @@ class Acl:
         }
 
     def filter(self) -> dict[str, Any]:
-        """The rule as DeleteAcls and DescribeAcls ask for it."""
+        """The ACL as a filter of DeleteAcls and DescribeAcls."""
         message = self.message()
         return {
             "resource_type_filter": message["resource_type"],
@@ -102,7 +102,7 @@ class Acl:
 
 
 def add_acls(admin: Admin, addresses: Sequence[Address], acls: Sequence[Acl], timeout: float) -> None:
-    """Add rules and return when every broker at `addresses` goes by them."""
+    """Add ACLs and return when every broker at ``addresses`` applies them."""
     answer = admin.ask_any(ApiKey.CREATE_ACLS, _PATIENCE, creations=[acl.message() for acl in acls])
     for result in answer.results:
         _raise_for(result)
@@ -110,7 +110,7 @@ def add_acls(admin: Admin, addresses: Sequence[Address], acls: Sequence[Acl], ti
 
 
 def remove_acls(admin: Admin, addresses: Sequence[Address], acls: Sequence[Acl], timeout: float) -> None:
-    """Remove rules and return when no broker at `addresses` goes by them; one that is not there is no error."""
+    """Remove ACLs and return when no broker at ``addresses`` applies them; a missing one is no error."""
     answer = admin.ask_any(ApiKey.DELETE_ACLS, _PATIENCE, filters=[acl.filter() for acl in acls])
     for result in answer.filter_results:
         _raise_for(result)
@@ -118,7 +118,7 @@ def remove_acls(admin: Admin, addresses: Sequence[Address], acls: Sequence[Acl],
 
 
 def _wait(admin: Admin, addresses: Sequence[Address], acls: Sequence[Acl], timeout: float, present: bool) -> None:
-    """A broker says of itself which rules it goes by, and hears of new ones a moment after the controller."""
+    """Wait for each broker by itself: brokers learn of new ACLs a moment after the controller."""
 
     def are_known() -> bool:
         return all(_has(address, acl) == present for address in addresses for acl in acls)

@@ -1,11 +1,12 @@
-"""Apache Kafka's jars, fetched once into a cache: what `ApacheKafka` runs. `gather_jars` fetches others the same way.
+"""Apache Kafka's jars, fetched once into a cache: what ``ApacheKafka`` runs. ``gather_jars`` fetches others the same
+way.
 
-Owns where the jars are and how they get there: Maven where it is installed, else the Ivy that PySpark ships. Both read
-their own settings, so a mirror configured for them is used here too. Knows nothing of brokers.
+Owns where the jars are and how they are fetched: with Maven if it is installed, else with the Ivy that PySpark ships.
+Both read their own settings, so a mirror configured for them is used here too. Knows nothing of brokers.
 
-Rules: a directory in the cache is complete or absent: jars are gathered in a directory beside it and that is
-renamed, under a file lock, so any number of test runs may ask at once. Nothing is fetched when the directory is there.
-The cache is `AIOKAFKAPY_CACHE`, or `aiokafkapy` in `XDG_CACHE_HOME`, or `~/.cache/aiokafkapy`.
+Rules: a directory in the cache is complete or absent. Jars are fetched into a directory beside it, which is then
+renamed under a file lock, so test runs may do it in parallel. Nothing is fetched if the directory exists. The cache is
+``AIOKAFKAPY_CACHE``, or ``aiokafkapy`` in ``XDG_CACHE_HOME``, or ``~/.cache/aiokafkapy``.
 """
 
 from __future__ import annotations
@@ -34,13 +35,13 @@ __all__ = [
 
 DEFAULT_VERSION = "4.1.0"
 
-# Kafka 4 needs Java 17 (KIP-1013); 3.9 would be content with 11, but one rule is easier to remember.
+# Kafka 4 needs Java 17 (KIP-1013); 3.9 would run on 11, but one rule is simpler.
 MINIMUM_JAVA = 17
 FETCH_TIMEOUT = 900.0
 
 
 class Artifact(NamedTuple):
-    """What Maven's repositories know a jar by."""
+    """The Maven coordinates of a jar."""
 
     group: str
     name: str
@@ -60,7 +61,7 @@ def cache_directory() -> Path:
 
 
 def unavailable_reason(version: str = DEFAULT_VERSION) -> str | None:
-    """Why a Kafka of this version cannot be run here, or None when nothing is known to be missing."""
+    """Why this version of Kafka cannot be run here, or None if nothing is known to be missing."""
     java = java_version()
     if java is None:
         return "there is no `java` on the path"
@@ -73,7 +74,7 @@ def unavailable_reason(version: str = DEFAULT_VERSION) -> str | None:
 
 @functools.cache
 def java_version() -> int | None:
-    """The major version of the `java` on the path, or None where there is none that runs."""
+    """The major version of the ``java`` on the path, or None where there is none that runs."""
     java = shutil.which("java")
     if java is None:
         return None
@@ -86,7 +87,7 @@ def java_version() -> int | None:
 
 
 def fetch_jars(version: str = DEFAULT_VERSION) -> Path:
-    """The directory with the jars of `version`, fetched when it is not there yet; blocks meanwhile.
+    """The directory with the jars of ``version``, fetched when it is not there yet; blocks meanwhile.
 
     Raises KafkaUnavailableError when they cannot be had.
     """
@@ -96,7 +97,7 @@ def fetch_jars(version: str = DEFAULT_VERSION) -> Path:
     artifacts = [
         Artifact("org.apache.kafka", "kafka_2.13", version),
         Artifact("org.apache.kafka", "kafka-tools", version),
-        # Kafka's published dependencies hold no logging back end: without one a node that dies is silent.
+        # Kafka's published dependencies have no logging back end: without one a node that dies logs nothing.
         Artifact("org.slf4j", "slf4j-simple", "1.7.36"),
     ]
     return gather_jars(path.name, artifacts, f"Apache Kafka {version}")
@@ -110,10 +111,10 @@ def gather_jars(
     with_dependencies: bool = True,
     finish: Callable[[Path], None] | None = None,
 ) -> Path:
-    """The directory of this name in the cache, with the jars of `artifacts`; fetched when it is not there yet.
+    """The directory of this name in the cache, with the jars of ``artifacts``; fetched when it is not there yet.
 
-    `finish` may add to them before the directory is used. Raises KafkaUnavailableError, which says `title`, when they
-    cannot be had.
+    ``finish`` may add to them before the directory is used. Raises KafkaUnavailableError, which says ``title``, when
+    they cannot be had.
     """
     path = cache_directory() / directory
     if path.is_dir():
@@ -141,7 +142,7 @@ def _jars_path(version: str) -> Path:
 
 
 def _maven(artifacts: Sequence[Artifact], with_dependencies: bool, scratch: Path, target: Path) -> list[str]:
-    # Left out here, dependencies are not even looked for: one of them may be published nowhere.
+    # Excluded here, a dependency is not even resolved: some are published nowhere.
     none = "<exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion>"
     excluded = "" if with_dependencies else f"<exclusions>{none}</exclusions>"
     dependencies = "".join(
@@ -187,7 +188,7 @@ def _run(command: list[str], title: str) -> None:
 
 
 def _ivy_jar() -> Path | None:
-    """The Ivy that an installed PySpark ships."""
+    """The Ivy jar of an installed PySpark, or None."""
     pyspark = importlib.util.find_spec("pyspark")
     if pyspark is None or pyspark.origin is None:
         return None
@@ -196,7 +197,7 @@ def _ivy_jar() -> Path | None:
 
 @contextlib.contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """Held by one process at a time, given up when the process ends however it ends."""
+    """Hold a lock between processes; it is released when its process ends, however that ends."""
     try:
         import fcntl
     except ImportError:  # no such lock on Windows: two fetches at once do the work twice, and the rename decides

@@ -1,4 +1,4 @@
-"""How a real Kafka is secured for tests: listeners with TLS and SASL, users, who may do what.
+"""The security configuration of a real Kafka for tests: listeners with TLS and SASL, users, authorization.
 
     security = KafkaSecurity({"SSL": Listener("SSL"), "MTLS": Listener("SSL", client_auth="required"),
                               "SASL_SSL": Listener("SASL_SSL", mechanisms=["PLAIN", "SCRAM-SHA-512"])},
@@ -7,12 +7,13 @@
         producer = KafkaProducer(kafka.bootstrap_servers_of("SASL_SSL"),
                                  **security.client_options("SASL_SSL", user="alice"))
 
-Owns what goes into server.properties, the users that a node's log directory is formatted with, and the options that let
-a client in. Knows nothing of processes. Kafka's counterparts are ``BrokerSecurityConfigs``, ``SslConfigs`` and
-``SaslConfigs``; secrets are test secrets and stand in plain files.
+Owns the security part of server.properties, the users with which a node's log directory is formatted, and the options
+of clients. Knows nothing of processes. Kafka's counterparts are ``BrokerSecurityConfigs``, ``SslConfigs`` and
+``SaslConfigs``; all secrets are test secrets, in plain files.
 
-Rules: settings that a broker would die of, or pass over in silence, are a ValueError at once. The listener PLAINTEXT is
-always there: brokers use it among themselves, `ApacheKafka` itself for topics, and its ANONYMOUS is a super user.
+Rules: settings with which a broker would not start, or which it would silently ignore, are a ValueError at once. The
+listener PLAINTEXT always exists: it is used between brokers and by ``ApacheKafka`` itself, and its ANONYMOUS principal
+is a super user.
 """
 
 from __future__ import annotations
@@ -54,19 +55,19 @@ _BROKER_RESOURCE: Final = 4
 _SET: Final = 0
 _PATIENCE: Final = 10.0
 _BROKER: Final = "broker"
-"""Who a broker is to its own OAUTHBEARER module, which wants a name."""
+"""The name of a broker's own principal, which its OAUTHBEARER login module requires."""
 
 
 @dataclass(frozen=True)
 class Listener:
     """One listener of every broker.
 
-    ``protocol`` is SSL, SASL_PLAINTEXT, SASL_SSL or PLAINTEXT. ``mechanisms`` are those of SASL, the three that need
-    ``users`` unless said. ``client_auth`` is Kafka's ``ssl.client.auth``. ``host`` is what the listener is advertised
-    as; it listens on the loopback address whatever that is. ``server_file`` is a certificate other than
-    ``TestCertificates.server_file``. ``max_reauth_ms`` is ``connections.max.reauth.ms``, 0 for sessions without end;
-    below 1,200 clients that renew a session at 85 % of its life come too soon, since brokers take it once a second.
-    ``config`` is anything else by Kafka's names, for this listener alone.
+    ``protocol`` is SSL, SASL_PLAINTEXT, SASL_SSL or PLAINTEXT. ``mechanisms`` are those of SASL, by default the three
+    that need ``users``. ``client_auth`` is Kafka's ``ssl.client.auth``. ``host`` is the advertised host; the listener
+    is always on the loopback address. ``server_file`` is a certificate other than ``TestCertificates.server_file``.
+    ``max_reauth_ms`` is ``connections.max.reauth.ms``, 0 for sessions without expiry; below 1,200 clients that
+    re-authenticate at 85 % of a session's life are refused, since brokers allow it only once a second. ``config`` has
+    other options of this listener, by Kafka's names.
     """
 
     protocol: str
@@ -102,12 +103,12 @@ class Listener:
 
     @property
     def has_tls(self) -> bool:
-        """Whether it speaks TLS."""
+        """True for SSL and SASL_SSL."""
         return has_tls(self.protocol)
 
     @property
     def has_sasl(self) -> bool:
-        """Whether it wants SASL."""
+        """True for SASL_PLAINTEXT and SASL_SSL."""
         return has_sasl(self.protocol)
 
 
@@ -126,17 +127,17 @@ class KerberosSettings:
 
     @property
     def service_name(self) -> str:
-        """The first part of the principal, which clients have as ``sasl_kerberos_service_name``."""
+        """The first part of the principal, the clients' ``sasl_kerberos_service_name``."""
         return self.principal.partition("/")[0]
 
 
 class KafkaSecurity:
-    """The listeners of a cluster beside PLAINTEXT, who may log in there, and who may do what; see the module.
+    """The listeners of a cluster besides PLAINTEXT, its users, and its authorization; see the module.
 
-    ``listeners`` are by name; a name that is a protocol may stand alone: ``["SSL", "SASL_SSL"]``. ``users`` have their
-    passwords by name, for PLAIN and SCRAM alike. ``authorizer`` makes ACLs count, with nothing allowed to anybody but
-    ``super_users`` (``User:admin``) until `ApacheKafka.add_acls` says so. OAUTHBEARER takes unsecured tokens
-    (`unsecured_token`) unless a listener's ``config`` says otherwise.
+    ``listeners`` maps names to listeners, or is a list of protocols: ``["SSL", "SASL_SSL"]``. ``users`` maps names to
+    passwords, for PLAIN and SCRAM alike. ``authorizer`` enables ACLs: then only ``super_users`` (``User:admin``) may do
+    anything until ``ApacheKafka.add_acls``. OAUTHBEARER accepts unsecured tokens (``unsecured_token``) unless a
+    listener's ``config`` says otherwise.
     """
 
     def __init__(
@@ -167,10 +168,10 @@ class KafkaSecurity:
         mechanism: str | None = None,
         certificate: str | os.PathLike[str] | None = None,
     ) -> dict[str, Any]:
-        """Our own client's options for a listener, but for its address.
+        """The options of our client for a listener, without its address.
 
-        ``user`` is one of ``users`` and ``mechanism`` the listener's first unless said; ``certificate`` is a client's
-        file. OAUTHBEARER and GSSAPI want something of the client's own beside these.
+        ``user`` is one of ``users``; ``mechanism`` is by default the listener's first; ``certificate`` is a client's
+        file. OAUTHBEARER and GSSAPI need further options.
         """
         chosen = self.listeners[listener]
         options: dict[str, Any] = {}
@@ -193,7 +194,7 @@ class KafkaSecurity:
         mechanism: str | None = None,
         certificate: str | os.PathLike[str] | None = None,
     ) -> dict[str, str]:
-        """`client_options` as Kafka's Java clients and tools have them."""
+        """``client_options`` by the names of Kafka's Java clients and tools."""
         options = self.client_options(listener, user=user, mechanism=mechanism, certificate=certificate)
         name, password = options.pop("sasl_username", None), options.pop("sasl_password", None)
         properties = {option.replace("_", "."): str(value) for option, value in options.items()}
@@ -207,14 +208,14 @@ class KafkaSecurity:
 
     @staticmethod
     def unsecured_token(subject: str, *, lifetime: float = 3600.0, **claims: Any) -> str:
-        """A JWT without a signature, as Kafka's validator for tests takes it: ``subject`` is the principal's name."""
+        """An unsigned JWT, which Kafka's unsecured validator accepts; ``subject`` is the principal's name."""
         now = time.time()
         payload = {"sub": subject, "iat": now, "exp": now + lifetime} | claims
         parts = ({"alg": "none"}, payload)
         packed = (base64.urlsafe_b64encode(json.dumps(part).encode()).rstrip(b"=").decode() for part in parts)
         return ".".join(packed) + "."
 
-    # what `ApacheKafka` asks for
+    # for ``ApacheKafka``
 
     def server_properties(self, ports: Mapping[str, int], bind: str) -> dict[str, str]:
         """A broker's properties for these listeners; the three that list all of them have only these."""
@@ -229,7 +230,7 @@ class KafkaSecurity:
         }
         if self.authorizer:
             properties["authorizer.class.name"] = _AUTHORIZER
-            # Brokers and controllers are anonymous among themselves here.
+            # Brokers and controllers connect to each other as ANONYMOUS here.
             properties["super.users"] = ";".join(dict.fromkeys((_ANONYMOUS, *self.super_users)))
         for name, listener in self.listeners.items():
             prefix = f"listener.name.{name.lower()}."
@@ -238,7 +239,7 @@ class KafkaSecurity:
         return properties
 
     def format_options(self) -> list[str]:
-        """What ``kafka-storage format`` is told beside, so that users are there when the first broker starts."""
+        """Options of ``kafka-storage format`` that create the SCRAM users before the first broker starts."""
         wanted = {mechanism for listener in self.listeners.values() for mechanism in listener.mechanisms}
         options = []
         for mechanism in sorted(wanted & set(_SCRAM)):
@@ -247,7 +248,7 @@ class KafkaSecurity:
         return options
 
     def jvm_options(self) -> list[str]:
-        """What a broker's JVM is told beside."""
+        """Further options of a broker's JVM."""
         return [] if self.gssapi is None else [f"-Djava.security.krb5.conf={os.fspath(self.gssapi.krb5_conf)}"]
 
     # internals
@@ -322,9 +323,9 @@ class KafkaSecurity:
 
 
 def reload_certificates(security: KafkaSecurity, node_id: int, address: Address) -> None:
-    """Tell a running broker to read the stores of all listeners with TLS again (KIP-226); blocks.
+    """Make a running broker reload the key stores and trust stores of all TLS listeners (KIP-226); blocks.
 
-    To write the paths that it has already is how a broker is told to look at the files. It answers before it has.
+    A broker reloads the files when their unchanged paths are set again. It answers before it has done so.
     """
     properties = security.server_properties(dict.fromkeys(security.listeners, 0), "")
     stores = ("ssl.keystore.location", "ssl.truststore.location")
@@ -341,12 +342,12 @@ def reload_certificates(security: KafkaSecurity, node_id: int, address: Address)
 
 
 def shows_certificate(security: KafkaSecurity, listener: str, address: Address) -> bool:
-    """Whether the listener at this address shows the certificate that is in its file now; blocks."""
+    """True if the listener at this address presents the certificate that is in its file now; blocks."""
     file = security.listeners[listener].server_file
     if file is None and security.certificates is not None:
         file = security.certificates.server_file
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it may be expired, or of any CA
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # it may be expired, or from any CA
     with socket.create_connection(address, _PATIENCE) as connection, context.wrap_socket(connection) as tls:
         shown = tls.getpeercert(binary_form=True)
     return shown is not None and ssl.DER_cert_to_PEM_cert(shown).strip() in Path(file or "").read_text()

@@ -1,7 +1,7 @@
 """Kafka's own Java command-line tools, run from the fetched jars against any broker, real or ours.
 
-They are the judges of what we put on the wire: the console consumer, `ProducerPerformance`, `DumpLogSegments`. This
-module knows how to run one to its end, not what it does. Kafka's counterpart is `bin/kafka-run-class.sh`.
+They check independently what we write to the wire: the console consumer, ``ProducerPerformance``, ``DumpLogSegments``.
+This module runs a tool to its end and knows nothing of what it does. Kafka's counterpart is ``bin/kafka-run-class.sh``.
 
 Rule: a tool ends with its caller, whether that returns, is cancelled or is killed with -9.
 """
@@ -18,7 +18,7 @@ from .watchdog import Watchdog
 
 __all__ = ["QUICK_JVM", "KafkaToolError", "KafkaTools"]
 
-# A test's JVM is short-lived: quick to start matters more than the last of its speed.
+# A test's JVM is short-lived: start-up time matters more than peak speed.
 QUICK_JVM = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto", "-Djava.awt.headless=true")
 
 
@@ -45,8 +45,8 @@ class KafkaTools:
     ) -> str:
         """Run a tool to its end and return its standard output.
 
-        `class_name` is what Kafka's scripts run, such as `org.apache.kafka.tools.ProducerPerformance`. Raises
-        KafkaToolError for an exit status other than 0, unless `check` is false, and after `timeout` seconds.
+        ``class_name`` is what Kafka's scripts run, such as ``org.apache.kafka.tools.ProducerPerformance``. Raises
+        KafkaToolError for an exit status other than 0, unless ``check`` is false, and after ``timeout`` seconds.
         """
         pipe = subprocess.PIPE
         with contextlib.closing(Watchdog()) as watchdog:
@@ -76,10 +76,10 @@ class KafkaTools:
         properties: Mapping[str, object] | None = None,
         arguments: Sequence[object] = (),
     ) -> list[str]:
-        """What Kafka's own console consumer prints of a topic from its beginning, one string per line.
+        """The lines that Kafka's own console consumer prints for a topic from its beginning.
 
-        It ends after `max_messages`, or when nothing has come for `timeout_ms`. `properties` are its formatter's, such
-        as {"print.key": True, "print.headers": True, "key.separator": "|"}.
+        It ends after ``max_messages``, or when nothing has come for ``timeout_ms``. ``properties`` are its formatter's,
+        such as {"print.key": True, "print.headers": True, "key.separator": "|"}.
         """
         options: list[object] = ["--bootstrap-server", bootstrap_servers, "--topic", topic, "--from-beginning"]
         options += ["--timeout-ms", timeout_ms]
@@ -102,7 +102,7 @@ def _communicate(process: subprocess.Popen[bytes], stdin: bytes, timeout: float)
 
 
 def _reap(process: subprocess.Popen[bytes]) -> None:
-    """Make sure a process has ended, so that a thread in `communicate` comes back, and is no zombie."""
+    """End a process and reap it, so that a thread in ``communicate`` returns."""
     if process.poll() is None:
         process.kill()
     process.wait()

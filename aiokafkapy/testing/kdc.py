@@ -6,11 +6,10 @@
         with kdc.in_environment(tickets):                            # this process is alice
             ...
 
-Needs the programs of Debian's packages krb5-kdc, krb5-admin-server and krb5-user: see `Kdc.unavailable_reason()`.
+Needs the programs of Debian's packages krb5-kdc, krb5-admin-server and krb5-user: see ``Kdc.unavailable_reason()``.
 
-Rules: nothing of the machine's own Kerberos is read or changed, since every program is told of other files. Nothing
-outlives the owner: a `Watchdog` ends the KDC and removes its files. An environment is the whole process's: use one KDC
-at a time.
+Rules: the machine's own Kerberos configuration is neither read nor changed. Nothing outlives the owner: a ``Watchdog``
+ends the KDC and removes its files. The environment belongs to the whole process: use one KDC at a time.
 """
 
 from __future__ import annotations
@@ -34,17 +33,17 @@ __all__ = ["Kdc", "KdcError"]
 REALM: Final = "TEST.AIOKAFKAPY"
 START_TIMEOUT: Final = 30.0
 STOP_TIMEOUT: Final = 10.0
-# Debian has them where an ordinary user's path does not lead.
+# Debian installs them outside an ordinary user's PATH.
 _PATH: Final = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
 _PROGRAMS: Final = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
 
 
 class KdcError(RuntimeError):
-    """One of Kerberos' programs failed; the message has what it said."""
+    """One of Kerberos's programs failed; the message has its output."""
 
 
 class Kdc:
-    """A KDC of the realm TEST.AIOKAFKAPY; enter it with `with`."""
+    """A KDC of the realm TEST.AIOKAFKAPY; enter it with ``with``."""
 
     def __init__(self) -> None:
         self.realm = REALM
@@ -89,12 +88,12 @@ class Kdc:
 
     @property
     def configuration(self) -> Path:
-        """The krb5.conf that leads here, for KRB5_CONFIG and for Java's `java.security.krb5.conf`."""
+        """The krb5.conf of this KDC, for KRB5_CONFIG and for Java's ``java.security.krb5.conf``."""
         return self._directory / "krb5.conf"
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What a program needs in its environment to use this KDC, with no tickets yet."""
+        """The environment variables to use this KDC, without tickets."""
         return {"KRB5_CONFIG": str(self.configuration), "KRB5CCNAME": f"FILE:{self._directory / 'no-tickets'}"}
 
     def add_principal(self, name: str) -> Path:
@@ -107,14 +106,14 @@ class Kdc:
         return keytab
 
     def tickets_of(self, name: str, keytab: Path, lifetime: str = "1h") -> Mapping[str, str]:
-        """The environment with fresh tickets of a principal, by `kinit`."""
+        """The environment with fresh tickets of a principal, by ``kinit``."""
         cache = f"FILE:{self._directory / (name.replace('/', '-') + '.tickets')}"
         self._run("kinit", "-k", "-t", str(keytab), "-l", lifetime, "-c", cache, f"{name}@{self.realm}")
         return {**self.environment, "KRB5CCNAME": cache}
 
     @contextlib.contextmanager
     def in_environment(self, variables: Mapping[str, str]) -> Iterator[None]:
-        """Have these variables in this process's environment, where the Kerberos library looks."""
+        """Set these variables in this process's environment, where the Kerberos library reads them."""
         before = {name: os.environ.get(name) for name in variables}
         os.environ.update(variables)
         try:

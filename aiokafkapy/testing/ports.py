@@ -1,8 +1,8 @@
 """Ports for servers that go away and come back at the same address.
 
-Port 0 gives one from the range the system also takes the ports of outgoing connections from. While such a server is
-down its port may be taken by anybody, and a client that keeps connecting to it can, once in some ten thousand tries, be
-given that very port and be connected to itself. Ports below that range have neither trouble.
+Port 0 selects one from the ephemeral range, which outgoing connections use too. While such a server is down, another
+socket may take its port, and a client that keeps connecting to it can, once in some ten thousand attempts, get that
+very port as its own and connect to itself. Ports below that range have neither problem.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PORTS = range(20_000, 32_000)
 
 
 def free_port(taken: Collection[int | None] = ()) -> int:
-    """A port of the loopback address that nobody listens on and that is not in `taken`; OSError when none is left."""
+    """A free port of the loopback address that is not in ``taken``; OSError if there is none."""
     for port in random.sample(_PORTS, len(_PORTS)):
         if port not in taken:
             with contextlib.suppress(OSError), socket.socket() as probe:

@@ -1,6 +1,6 @@
-"""Child processes that stand still for a while, as a machine does that swaps, or a virtual one that is being moved.
+"""Stops child processes by SIGSTOP, to simulate a machine that swaps or a virtual machine that is being migrated.
 
-Owns the waiting until one really does. Knows nothing of what it runs. Java has no counterpart.
+Owns the wait until a process has really stopped. Knows nothing of what it runs. Java has no counterpart.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ _POLL_INTERVAL: Final = 0.001
 
 
 def stop_process(pid: int, timeout: float = 10.0) -> None:
-    """SIGSTOP to a child process; returns when it stands still: until the signal has reached each thread, the others go
-    on, and on a busy machine that is time enough for an answer.
+    """Send SIGSTOP to a child process and return when all its threads have stopped.
 
-    Harmless when it has ended. Raises TimeoutError after ``timeout`` seconds.
+    Until the signal has reached every thread the others go on, on a busy machine long enough to answer a request.
+    Harmless if the process has ended. Raises TimeoutError after ``timeout`` seconds.
     """
     try:
         os.kill(pid, signal.SIGSTOP)
         deadline = time.monotonic() + timeout
-        # The parent is told when the last thread has stopped; WNOWAIT leaves that to whoever else asks.
+        # The parent is notified when the last thread has stopped; WNOWAIT leaves the status for other waiters.
         while os.waitid(os.P_PID, pid, os.WSTOPPED | os.WNOWAIT | os.WNOHANG) is None:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"process {pid} has not stopped within {timeout:g} s of SIGSTOP")

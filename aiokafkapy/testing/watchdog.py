@@ -1,8 +1,8 @@
-"""Child processes and a directory that outlive their owner by no more than a moment, however the owner ends.
+"""Ends child processes and removes a directory when their owner ends, however it ends.
 
-A watchdog is a small process of its own that reads from a pipe whose other end only the owner holds. When the owner
-closes it, crashes or is killed with -9, the pipe ends, and the watchdog kills what it was told of and removes the
-directory. Linux's PR_SET_PDEATHSIG would kill when the *thread* that started the child ends, which is no use to code
+A watchdog is a small process that reads from a pipe whose other end only the owner holds. When the owner closes it,
+crashes or is killed with -9, the pipe ends, and the watchdog kills the registered process groups and removes the
+directory. Linux's PR_SET_PDEATHSIG would kill a child when the *thread* that started it ends, which is wrong for code
 that starts children from worker threads.
 
 Rule: this file is also the watchdog's program, run by path, so it imports the standard library only.
@@ -23,7 +23,7 @@ __all__ = ["Watchdog"]
 
 
 class Watchdog:
-    """Guards any number of process groups, and a directory if given; `close()` does what our death would do."""
+    """Guards process groups, and a directory if given; ``close()`` cleans up as the owner's death would."""
 
     def __init__(self, directory: str = "") -> None:
         # A session of its own: Ctrl-C in a terminal must reach the owner, not the watchdog.
@@ -38,11 +38,11 @@ class Watchdog:
         self._pipe: IO[bytes] = self._process.stdin
 
     def guard(self, process_group: int) -> None:
-        """Kill this group when the owner is gone."""
+        """Kill this process group when the owner ends."""
         self._say(f"+{process_group}")
 
     def release(self, process_group: int) -> None:
-        """Forget a group that has ended: its number may come to mean somebody else."""
+        """Forget a group that has ended: its id may be reused."""
         self._say(f"-{process_group}")
 
     def close(self, timeout: float = 30.0) -> None:
@@ -57,7 +57,7 @@ class Watchdog:
 
 
 def main(directory: str) -> None:
-    """The watchdog's program: take orders from standard input until it ends, then clean up."""
+    """The watchdog's program: read commands from standard input until it ends, then clean up."""
     groups: set[int] = set()
     for line in sys.stdin:
         if line[0] == "+":
@@ -67,13 +67,13 @@ def main(directory: str) -> None:
     for group in groups:
         with contextlib.suppress(OSError):
             os.killpg(group, signal.SIGKILL)
-    _wait_until_gone(groups)  # one that is still dying might write into the directory
+    _wait_until_gone(groups)  # a dying process might still write into the directory
     if directory:
         shutil.rmtree(directory, ignore_errors=True)
 
 
 def _wait_until_gone(groups: set[int], timeout: float = 2.0) -> None:
-    """Bounded, because where nobody reaps orphans they stay as zombies."""
+    """Wait for the groups to end; bounded, since orphans that nothing reaps stay as zombies."""
     deadline = time.monotonic() + timeout
     for group in groups:
         with contextlib.suppress(OSError):

@@ -1,13 +1,14 @@
-"""A TCP proxy in front of a Kafka cluster that understands its frames and breaks them, and connections, on command.
+"""A TCP proxy in front of a Kafka cluster that decodes its frames and injects faults into them and into connections.
 
     async with FaultProxy("localhost:9092") as proxy:
         client = KafkaProducer(proxy.bootstrap_servers)
-        proxy.stall(node_id=1)                        # connected, and silent
-        proxy.drop_next(ApiKey.PRODUCE, times=2)      # written, and nobody was told
+        proxy.stall(node_id=1)                        # connected, but no answers
+        proxy.drop_next(ApiKey.PRODUCE, times=2)      # appended, but never answered
         proxy.resume()
 
-`proxy.py` has the verbs, `rules.py` what they say of requests, `requests.py` the words for both, `links.py` one
-client's connection and the one made for it, `gates.py` the ports, and `addresses.py` the addresses in answers.
+``proxy.py`` has the fault verbs, ``rules.py`` the armed request faults, ``requests.py`` the request and answer types,
+``links.py`` the pair of connections per client connection, ``gates.py`` the ports, and ``addresses.py`` the addresses
+in responses.
 """
 
 from .proxy import FaultProxy

@@ -1,8 +1,8 @@
-"""The brokers' addresses in answers: finds them, and puts others in their place.
+"""Rewrites the brokers' addresses in responses.
 
-Works on decoded messages, in every version that there is a schema for; an answer that cannot be decoded stays as it is.
-An answer in which nothing changes keeps its bytes. What a client may ask for is limited to those versions too, for the
-APIs that carry addresses: else a broker newer than the schemas would lead its clients past the proxy.
+Works on decoded messages, in every version with a schema; a response that cannot be decoded, or in which nothing
+changes, keeps its bytes. For APIs that carry addresses, the version ranges in ApiVersions responses are limited to
+those with a schema: otherwise clients of a broker newer than the schemas would bypass the proxy.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LISTS: Final[Mapping[int, str]] = {
 
 
 def rewrite_addresses(api_key: int, version: int, frame: bytes, rename: Rename) -> bytes:
-    """An answer's bytes, its size in front, with the addresses that `rename` gives; `frame` is without its size."""
+    """A response with the addresses that ``rename`` returns, including its size; ``frame`` is without its size."""
     if not _has_addresses(api_key, version):
         return _sized(frame)
     try:
@@ -65,7 +65,7 @@ def _renamed(body: Any, name: str, rename: Rename) -> Any:
 
 def _moved(places: Any, rename: Rename) -> Iterator[Any]:
     for place in places:
-        if not place.host or place.port <= 0:  # "there is none"
+        if not place.host or place.port <= 0:  # the protocol's "none"
             yield place
             continue
         node_id = place.broker_id if hasattr(place, "broker_id") else place.node_id

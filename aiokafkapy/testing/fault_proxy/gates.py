@@ -1,8 +1,8 @@
-"""The ports of a `FaultProxy`: one `Gate` for each real address.
+"""The ports of a ``FaultProxy``: one ``Gate`` for each real address.
 
-A gate's port stays the same for the proxy's life. Listening, and ceasing to listen, is synchronous: a reader on the
-socket and no task, so that closing it between two turns of the loop leaves nothing behind; a connection is a `Link`
-that is registered in the very call that accepts it.
+A gate keeps its port for the proxy's life. It starts and stops to listen synchronously, with a reader on the socket
+instead of a task, so that closing it leaves nothing behind; a connection is a ``Link``, which is registered in the call
+that accepts it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ T = TypeVar("T")
 
 
 class PerNode(Generic[T]):
-    """A setting for all nodes, and others for some."""
+    """A setting for all nodes, with exceptions for single nodes."""
 
     def __init__(self, value: T) -> None:
         self._value = value
         self._by_node: dict[int, T] = {}
 
     def set(self, value: T, node_id: int | None) -> None:
-        """For one node; None: for all, also for those that had another."""
+        """Set it for one node, or with None for all, which removes the exceptions."""
         if node_id is None:
             self._value = value
             self._by_node.clear()
@@ -42,12 +42,12 @@ class PerNode(Generic[T]):
             self._by_node[node_id] = value
 
     def of(self, node_id: int | None) -> T:
-        """What holds for a node, or for one that is not known yet."""
+        """The setting of a node; ``node_id`` None is a node that is not known yet."""
         return self._value if node_id is None else self._by_node.get(node_id, self._value)
 
 
 class Traffic(Protocol):
-    """What gates and links need of the proxy."""
+    """The part of the proxy that gates and links use."""
 
     modes: PerNode[Mode]
     rates: PerNode[float | None]
@@ -65,7 +65,7 @@ class Traffic(Protocol):
 
 
 class Gate:
-    """A real address, the port where clients find it, and the links between."""
+    """A real address, the port where clients reach it, and the links between the two."""
 
     def __init__(self, traffic: Traffic, target: tuple[str, int], port: int) -> None:
         self.target = target
@@ -78,7 +78,7 @@ class Gate:
 
     @property
     def node_id(self) -> int | None:
-        """The broker that was last said to be here; None: nobody has named one."""
+        """The broker last advertised at this address; None before any response has named one."""
         return self._node_id
 
     @node_id.setter
@@ -89,16 +89,16 @@ class Gate:
 
     @property
     def mode(self) -> Mode:
-        """See `Mode`."""
+        """See ``Mode``."""
         return self._traffic.modes.of(self._node_id)
 
     @property
     def bytes_per_second(self) -> float | None:
-        """What may go out, each way, on each link; None: anything."""
+        """The limit in each direction of each link; None is unlimited."""
         return self._traffic.rates.of(self._node_id)
 
     def apply(self) -> None:
-        """Do what is set for this node now."""
+        """Apply the node's current settings."""
         if self._traffic.refusals.of(self._node_id):
             self.refuse()
         else:
@@ -107,7 +107,7 @@ class Gate:
             link.apply_mode()
 
     def listen(self) -> None:
-        """Accept connections, unless we do. OSError when somebody else has taken the port."""
+        """Start to accept connections; idempotent. OSError if the port has been taken by another process."""
         if self._listener is not None:
             return
         listener = socket.socket()
@@ -123,7 +123,7 @@ class Gate:
         asyncio.get_running_loop().add_reader(listener, self._on_acceptable)
 
     def refuse(self) -> None:
-        """Close the port; what waits in the kernel's backlog is reset."""
+        """Close the port; connections in the kernel's backlog are reset."""
         if self._listener is not None:
             asyncio.get_running_loop().remove_reader(self._listener)
             self._listener.close()
@@ -132,15 +132,15 @@ class Gate:
     # for the links
 
     def decide(self, request: Request) -> Answer:
-        """What becomes of a request."""
+        """The ``Answer`` to a request."""
         return self._traffic.decide(request)
 
     def answer_received(self, request: Request | None, frame: bytes) -> bytes:
-        """What a client gets of a broker's answer."""
+        """The bytes that a client gets of a broker's response."""
         return self._traffic.answer_received(request, frame)
 
     def answer_sent(self) -> None:
-        """An answer has gone out, or what was put in its place."""
+        """A response, or its replacement, was sent to a client."""
         self._traffic.answer_sent()
 
     def link_ended(self, link: Link) -> None:
@@ -156,7 +156,7 @@ class Gate:
                 return
             try:
                 connection, _ = self._listener.accept()
-            except OSError:  # nobody is there any more, or there is no room for more: the loop asks again
+            except OSError:  # the client has gone, or there are too many files: the loop calls again
                 return
             connection.setblocking(False)
             with contextlib.suppress(OSError):

@@ -1,13 +1,12 @@
-"""One client's connection through a `FaultProxy`, and the one made for it to the broker.
+"""One client's connection through a ``FaultProxy``, and the one made for it to the broker.
 
-Each side (`_End`) has a queue of what goes out there. What comes in on one side is cut into frames, asked about
-(`Switchboard`), and queued at the other: an answer's place is taken when its request comes, so that answers keep the
-order of requests whatever becomes of each. `pump` writes from the head of a queue as far as it may; whoever changes
-something that a queue may wait for (an answer comes, a hold is released, a stall ends, a timer is due, the socket has
-room) calls it.
+Each side (``_End``) has an output queue. Input is split into frames, decided on by the ``Switchboard``, and queued at
+the other side. A response's place in the queue is taken when its request arrives, so that responses keep the order of
+the requests. ``pump`` writes from the head of a queue; it is called whenever something that the queue may wait for has
+changed (a response came, a hold was released, a stall ended, a timer is due, the socket is writable).
 
-Rules: no task but the one that connects; a full queue stops reading at the other side; while a link is stalled nothing
-of it is decided; a cut link decides, reads and writes nothing more.
+Rules: the only task is the one that connects; a full queue stops reading at the other side; a stalled link decides
+nothing; a cut link decides, reads and writes nothing more.
 """
 
 from __future__ import annotations
@@ -29,25 +28,25 @@ from .requests import Answer, Hold, Request
 __all__ = ["MAX_FRAME", "Link", "Mode", "Switchboard"]
 
 MAX_FRAME = 200 * 1024 * 1024
-"""Bytes; a frame that claims to be longer, or shorter than nothing, ends its link."""
+"""Bytes; a frame with a larger or negative size ends its link."""
 
-# SO_LINGER with time zero: closing sends RST, and the other end learns at once, by an error.
+# SO_LINGER with time zero: closing sends RST, so the peer gets an error at once.
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 
-# Bytes in a queue above which nothing more is read for it.
+# Bytes in a queue above which reading for it pauses.
 _HIGH_WATER = 1 << 20
 
-# Bytes given to a socket at a time, so that a stall comes in the middle of a large frame too.
+# Bytes written to a socket at a time, so that a stall can begin in the middle of a large frame.
 _CHUNK = 1 << 17
 
-# With a limited bandwidth, so many times a second a piece is let through.
+# With limited bandwidth, how many times a second bytes are let through.
 _PIECES_PER_SECOND = 50
 
 _SIZE = struct.Struct(">i")
 
 
 class Mode(enum.Enum):
-    """What a node's connections do."""
+    """The modes of a node's connections."""
 
     PASS = "pass"
     STALL = "stall"  # read and write nothing
@@ -55,7 +54,7 @@ class Mode(enum.Enum):
 
 
 class Switchboard(Protocol):
-    """What a link needs of the gate it came through."""
+    """The part of its gate that a link uses."""
 
     target: tuple[str, int]
 
@@ -78,7 +77,7 @@ class Switchboard(Protocol):
 
 
 class _Then(enum.Enum):
-    """What follows when a piece has gone out."""
+    """What happens after a piece was written."""
 
     NOTHING = "nothing"
     ANSWERED = "answered"
@@ -90,9 +89,9 @@ class _Then(enum.Enum):
 
 @dataclass(slots=True, eq=False)
 class _Piece:
-    """Something that goes out, in its place."""
+    """An entry of an output queue."""
 
-    data: bytes | memoryview | None  # None: an answer that is not there yet
+    data: bytes | memoryview | None  # None: a response that has not arrived yet
     then: _Then = _Then.NOTHING
     due: float = 0.0  # loop time
     hold: Hold | None = None
@@ -103,12 +102,12 @@ class _Piece:
 
     @property
     def waits(self) -> bool:
-        """For an answer, or to be released."""
+        """True while it waits for a response or for its release."""
         return self.data is None or (self.hold is not None and not self.hold.is_released)
 
 
 class Link:
-    """Made with a client's socket that was just accepted, and owns it from then on."""
+    """A pair of connections; owns the client's socket, which was just accepted."""
 
     def __init__(self, board: Switchboard, number: int, connection: socket.socket) -> None:
         self.board = board
@@ -117,7 +116,7 @@ class Link:
         self.broker = _End(self)
         self.is_cut = False
         self.is_silent = False  # half-open for good
-        self._is_deaf = False  # will be silent when what is on its way has gone out
+        self._is_deaf = False  # becomes silent once everything queued is written
         self._has_hole = False
         self._awaited: deque[tuple[_Piece, Request, Answer]] = deque()
         self._loop = asyncio.get_running_loop()
@@ -126,16 +125,16 @@ class Link:
         self._is_accepted = False
         self._is_dialing = False
         self._opening = self._loop.create_task(self._open())
-        # Not in the task: one that is cancelled before its first step does nothing at all.
+        # Not in the task, which may be cancelled before its first step.
         self._opening.add_done_callback(self._on_opened)
 
     @property
     def mode(self) -> Mode:
-        """What is done on this link."""
+        """The link's current mode."""
         return Mode.SWALLOW if self.is_silent else self.board.mode
 
     def cut(self, *, reset: bool) -> None:
-        """End both connections, by RST or in order."""
+        """End both connections, by RST or an orderly close."""
         self.is_cut = True
         if self._is_dialing and not self.broker.is_made:
             self._opening.cancel()
@@ -143,7 +142,7 @@ class Link:
         self.broker.close(reset=reset)
 
     def apply_mode(self) -> None:
-        """Read and write, or do not, as `mode` says now."""
+        """Resume or stop reading and writing, according to ``mode``."""
         if self.mode is Mode.SWALLOW:
             self._has_hole |= self.client.drop() | self.broker.drop()
         for end in (self.client, self.broker):
@@ -152,7 +151,7 @@ class Link:
             end.update_reading()
 
     def heal(self) -> None:
-        """Nothing is swallowed any more: what has lost bytes is of no use and is cut."""
+        """Stop swallowing; a link that has lost bytes cannot be used any more and is cut."""
         if self._has_hole or self.is_silent:
             self.cut(reset=True)
 
@@ -167,7 +166,7 @@ class Link:
         return self.broker if end is self.client else self.client
 
     def received(self, end: _End, data: bytes) -> None:
-        """Bytes came in."""
+        """Handle received bytes."""
         if self.is_cut or self.peer(end).is_lost:
             return
         if self.mode is Mode.SWALLOW:
@@ -181,7 +180,7 @@ class Link:
             self.look_at_frames(end)
 
     def look_at_frames(self, end: _End) -> None:
-        """Decide on what came in, unless the link is stalled; each frame may change that for the next."""
+        """Decide on the received frames, unless the link is stalled; each decision may stall it for the next."""
         while end.frames and self.mode is Mode.PASS and not self.is_cut:
             frame = end.frames.popleft()
             if end is self.broker:
@@ -190,7 +189,7 @@ class Link:
                 self._on_request(frame)
 
     def follow(self, then: _Then) -> None:
-        """A piece has gone out."""
+        """Do what has to happen after a piece was written."""
         if then is _Then.CUT:
             self.cut(reset=False)
         elif then is _Then.SWALLOW:
@@ -200,11 +199,11 @@ class Link:
             self.board.answer_sent()
 
     def end_lost(self, end: _End, error: Exception | None) -> None:
-        """One side has gone: what is on its way goes out, then the other side ends."""
+        """One side is closed: write what is queued for the other, then close it too."""
         self._awaited.clear()
         other = self.peer(end)
         if not other.is_made and not other.queue:
-            self.cut(reset=False)  # there is nothing to connect for
+            self.cut(reset=False)  # no need to connect any more
         other.finish(_Then.CLOSE if error is None else _Then.RESET)
         self._maybe_done()
 
@@ -226,8 +225,8 @@ class Link:
     # internals
 
     async def _open(self) -> None:
-        # The first step is not cancelled by us: it takes a turn or two, and uvloop says `connection_made` of a
-        # transport whose `connection_lost` never comes if it is. The second may take for ever.
+        # The first step is never cancelled: it takes a turn or two of the loop, and if it is cancelled, uvloop calls
+        # ``connection_made`` but never ``connection_lost``. The second may take for ever.
         if not self.is_cut:
             await self._loop.connect_accepted_socket(lambda: self.client, self._connection)
             self._is_accepted = True
@@ -259,7 +258,7 @@ class Link:
             else:
                 self._fill(piece, request, answer, b"")
         if answer.forward:
-            # With acks=0 there is no answer that something could follow.
+            # With acks=0 there is no response after which it could happen.
             follows = _Then.NOTHING if expects_answer or then is _Then.ANSWERED else then
             self.broker.put(_Piece(_SIZE.pack(len(request.frame)) + request.frame, follows))
         elif not expects_answer:
@@ -275,7 +274,7 @@ class Link:
         self.client.pump()
 
     def _fill(self, piece: _Piece, request: Request, answer: Answer, data: bytes) -> None:
-        """Give an answer its bytes."""
+        """Fill in a response's bytes."""
         if answer.replace is not None:
             data = answer.replace(request, data)
         piece.data = b"" if answer.lose else data
@@ -284,17 +283,17 @@ class Link:
 
 
 class _End(asyncio.Protocol):
-    """One side of a link, and the queue of what goes out there."""
+    """One side of a link, with its output queue."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
         self._transport: asyncio.Transport | None = None
         self.is_made = False
         self.is_lost = False
-        # What came in; frames stay here while the link is stalled
+        # Input; frames stay here while the link is stalled
         self.decoder = FrameDecoder(MAX_FRAME)
         self.frames: deque[bytes] = deque()
-        # What goes out
+        # Output
         self.queue: deque[_Piece] = deque()
         self._queued_bytes = 0
         self._is_full = False
@@ -303,27 +302,27 @@ class _End(asyncio.Protocol):
 
     @property
     def is_closed(self) -> bool:
-        """Never connected, or connected no more."""
+        """True when it was never connected, or is closed."""
         return self._transport is None
 
     @property
     def is_congested(self) -> bool:
-        """Whether nothing more should be read for this side."""
+        """True when reading for this side should pause."""
         return self._is_full or self._queued_bytes > _HIGH_WATER
 
     def put(self, piece: _Piece) -> None:
-        """Send this after all that is in the queue."""
+        """Append a piece to the queue."""
         self.queue.append(piece)
         self.queued(piece)
         self.pump()
 
     def queued(self, piece: _Piece) -> None:
-        """A piece of the queue has got its bytes."""
+        """A piece in the queue now has its bytes."""
         self._queued_bytes += piece.size
         self._link.peer(self).update_reading()
 
     def finish(self, then: _Then) -> None:
-        """Nothing more will come for this side: end it after what can still go out."""
+        """Nothing more will be queued for this side: close it after what can still be written."""
         if self._link.is_cut:
             self.close(reset=False)
             return
@@ -337,7 +336,7 @@ class _End(asyncio.Protocol):
         self.put(_Piece(b"", then))
 
     def drop(self) -> bool:
-        """Forget the frames that would be passed on; whether there were any."""
+        """Drop all queued output and undecided input; True if there was any."""
         was_any = bool(self.queue or self.frames)
         self.queue.clear()
         self.frames.clear()
@@ -345,7 +344,7 @@ class _End(asyncio.Protocol):
         return was_any
 
     def pump(self) -> None:
-        """Write what may go out now."""
+        """Write from the head of the queue what may be written now."""
         loop = asyncio.get_running_loop()
         while self.queue and self._may_write:
             piece = self.queue[0]
@@ -376,7 +375,7 @@ class _End(asyncio.Protocol):
             self._transport.resume_reading()
 
     def close(self, *, reset: bool) -> None:
-        """End this side, at once or after what is written has gone out."""
+        """Close this side, at once (``reset``) or after the transport's buffer is written."""
         self._stop()
         if self._transport is None:
             return
@@ -390,7 +389,7 @@ class _End(asyncio.Protocol):
             self._transport.close()
 
     def abandon(self) -> None:
-        """Connecting was given up: nobody may say that this side is lost."""
+        """Connecting was given up: ``end_lost`` must not be called for this side."""
         self._stop()
         self._transport = None
         self.is_lost = True
@@ -399,11 +398,11 @@ class _End(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.is_made = True
-        self._transport = cast(asyncio.Transport, transport)  # uvloop's is one in all but its bases
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's does not inherit from it
         if self._link.is_cut:
             self.close(reset=True)
             return
-        # Again in the next turn: uvloop begins to read after this call, whatever was said in it.
+        # Again in the next turn: uvloop starts reading after this call, even if it was paused in it.
         self.update_reading()
         asyncio.get_running_loop().call_soon(self.update_reading)
         self.pump()
@@ -456,7 +455,7 @@ class _End(asyncio.Protocol):
         self.pump()
 
     def _stop(self) -> None:
-        """Nothing goes out any more."""
+        """Drop the queue and stop writing."""
         self.queue.clear()
         self._queued_bytes = 0
         if self._timer is not None:

@@ -1,7 +1,7 @@
-"""What a `FaultProxy` shows of a request, and the words for what becomes of it.
+"""The requests that a ``FaultProxy`` has seen, and the ``Answer`` that decides what happens to one.
 
-Knows the bytes of one request and nothing of connections. A frame is given without its size; the bytes that a client
-gets, which a test may replace by any others, have it in front.
+Knows the bytes of one request and nothing of connections. Request frames are without their size; the bytes sent to a
+client, which a test may replace by any others, include it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from aiokafkapy.record.batch import RecordBatch
 __all__ = ["Answer", "Hold", "Replace", "Request", "SentBatch"]
 
 NO_HEADER = RequestHeader(-1, -1, -1, None)
-"""The header of a frame that has none: bytes that are no Kafka request are passed on all the same."""
+"""The header of a frame that is not a Kafka request; such frames are passed on all the same."""
 
 
 class SentBatch(NamedTuple):
@@ -49,9 +49,9 @@ class SentBatch(NamedTuple):
 class Request:
     """A request that a client sent, read whole.
 
-    A function that decides on it may set `frame` (the request without its size): that is what the broker gets.
-    `node_id` is None on a connection to a bootstrap address of which no broker has been named yet; `at` is in seconds
-    of `time.monotonic()`; `connection` counts the proxy's connections from 1.
+    A function that decides on it may set ``frame`` (the request without its size), which the broker then gets.
+    ``node_id`` is None on a connection to a bootstrap address whose broker is not known yet; ``at`` is in seconds of
+    ``time.monotonic()``; ``connection`` counts the proxy's connections from 1.
     """
 
     node_id: int | None
@@ -64,7 +64,7 @@ class Request:
 
     @classmethod
     def read(cls, node_id: int | None, frame: bytes, connection: int) -> Self:
-        """A request from its frame; what has no header of Kafka's gets -1 for all that is in it."""
+        """A request from its frame; without a valid header all header fields are -1."""
         try:
             header, body_at = decode_request_header(frame)
         except MalformedFrameError:
@@ -78,19 +78,19 @@ class Request:
 
     @property
     def version(self) -> int:
-        """The version of the API that the request, and so its answer, is written in."""
+        """The API version of the request and of its response."""
         return self.header.api_version
 
     @property
     def correlation_id(self) -> int:
-        """What the answer must begin with."""
+        """The correlation id, with which the response must begin."""
         return self.header.correlation_id
 
     @property
     def body(self) -> Any:
-        """The decoded body. Raises when there is no schema for it, or the bytes do not fit it (MalformedFrameError).
+        """The decoded body. Raises if there is no schema for it, and MalformedFrameError for invalid bytes.
 
-        The proxy forgets the bytes of requests that are long gone (see `FaultProxy`), and the body with them.
+        The proxy drops the bytes of old requests (see ``FaultProxy``), and the body with them.
         """
         if self._body is None:
             self._body = decode_request_body(self.header, self.frame, self.body_at)
@@ -112,7 +112,7 @@ class Request:
         if self.api_key != ApiKey.PRODUCE or self.version < LOWEST_VERSION:
             return True
         try:
-            # By hand, for the body may be large: the transactional id, then acks.
+            # Decoded by hand, since the body may be large: the transactional id, then acks.
             cursor = Cursor(self.frame, self.body_at)
             is_flexible = self.version >= FIRST_FLEXIBLE
             size = cursor.read_unsigned_varint() - 1 if is_flexible else _int16(cursor)
@@ -122,13 +122,13 @@ class Request:
             return True
 
     def respond(self, **fields: Any) -> bytes:
-        """The bytes of an answer in this request's API and version; a field that the version lacks is dropped."""
+        """A response of this request's API and version; a field that the version lacks is dropped."""
         return encode_response(build_response(self.api_key, self.version, **fields), self.correlation_id)
 
     def produce_error(self, error: type[KafkaError] | int, **fields: Any) -> bytes:
-        """The bytes of an answer to this Produce request: an error, a class or a code, for each of its partitions.
+        """A response to this Produce request with an error, a class or a code, for each of its partitions.
 
-        `fields` are more of what a partition's answer has: `error_message="..."`, `record_errors=[...]`.
+        ``fields`` are further fields of a partition's response: ``error_message="..."``, ``record_errors=[...]``.
         """
         said = {"error_code": error_code(error), "base_offset": -1, "log_start_offset": -1} | fields
         topics = []
@@ -139,17 +139,17 @@ class Request:
         return self.respond(responses=topics)
 
     def decode(self, answer: bytes) -> Any:
-        """The body of an answer to this request, from its bytes with the size in front. MalformedFrameError."""
+        """The body of a response to this request, from its bytes including the size. MalformedFrameError."""
         return decode_response(self.api_key, self.version, answer[4:])[1]
 
     def forget(self) -> None:
-        """Let go of the bytes."""
+        """Drop the bytes."""
         self.frame = b""
         self._body = None
 
 
 class Hold:
-    """Answers that wait until `release`."""
+    """Holds responses back until ``release``."""
 
     __slots__ = ("_is_released", "_waiting")
 
@@ -159,18 +159,18 @@ class Hold:
 
     @property
     def is_released(self) -> bool:
-        """Whether nothing waits, nor will."""
+        """True after ``release``."""
         return self._is_released
 
     def release(self) -> None:
-        """Let them go, and those to come."""
+        """Release the held responses, and hold no more."""
         self._is_released = True
         waiting, self._waiting = self._waiting, []
         for wake in waiting:
             wake()
 
     def when_released(self, wake: Callable[[], None]) -> None:
-        """Call `wake` then."""
+        """Call ``wake`` at the release."""
         self._waiting.append(wake)
 
 
@@ -179,11 +179,12 @@ Replace: TypeAlias = Callable[[Request, bytes], bytes]
 
 @dataclass(slots=True, frozen=True)
 class Answer:
-    """What becomes of a request, when it is not simply passed on.
+    """What happens to a request that is not simply passed on.
 
-    `forward`: the broker gets it. `replace`: makes what the client gets (any bytes, a frame's size included) of the
-    broker's answer, or of nothing. `delay`: the client gets it so many seconds later. `hold`: it waits for that.
-    `lose`: the client gets nothing. `cut`: then the connection ends; `swallow`: then nothing moves on it any more.
+    ``forward``: the broker gets it. ``replace``: makes the bytes for the client (any bytes, including a frame's size)
+    from the broker's response, if there is one. ``delay``: the client gets them so many seconds later. ``hold``: they
+    wait for its release. ``lose``: the client gets nothing. ``cut``: the connection ends after it; ``swallow``: the
+    connection is half-open after it.
     """
 
     forward: bool = True

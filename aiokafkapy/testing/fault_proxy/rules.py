@@ -1,10 +1,10 @@
-"""What a `FaultProxy` was told of requests: functions that decide, faults in store, delays.
+"""The request faults of a ``FaultProxy``: functions that decide, armed faults, delays.
 
 Knows API keys and node ids, nothing of connections. Every entry is for one API or for all (None), and for one node or
 for all (None).
 
-Rules: a function decides first; where it says nothing the oldest fault that fits is used, once per request; a delay
-applies to whatever is answered.
+Rules: a function decides first; if it returns None the oldest fault that matches is used, once per request; delays
+apply to all responses.
 """
 
 from __future__ import annotations
@@ -25,46 +25,46 @@ _Key: TypeAlias = tuple[int | None, int | None]
 
 @dataclass(slots=True, eq=False)
 class Fault:
-    """What becomes of requests that are still to come."""
+    """An ``Answer`` armed for future requests."""
 
     api_key: int | None
     node_id: int | None
     decide: OnRequest
-    remaining: int | None = 1  # None: until it is cleared
+    remaining: int | None = 1  # None: until cleared
     hold: Hold | None = None
 
     def __post_init__(self) -> None:
         checked_times(self.remaining)
 
     def fits(self, request: Request) -> bool:
-        """Whether this one is for that request."""
+        """True if the fault applies to the request."""
         if self.hold is not None and self.hold.is_released:
             return False
         return self.api_key in (None, request.api_key) and self.node_id in (None, request.node_id)
 
 
 class Rules:
-    """All that holds now."""
+    """All current rules."""
 
     def __init__(self) -> None:
         self._functions: dict[_Key, OnRequest] = {}
         self._faults: list[Fault] = []
         self._delays: dict[_Key, float] = {}
-        self._holds: list[tuple[int | None, Hold]] = []  # also of faults that are used up: their answers may wait
+        self._holds: list[tuple[int | None, Hold]] = []  # also of used-up faults, whose responses may still be held
 
     def set_function(self, api_key: int | None, node_id: int | None, function: OnRequest | None) -> None:
-        """Let a function decide; None: none does."""
+        """Let a function decide; None removes it."""
         if function is None:
             self._functions.pop((api_key, node_id), None)
         else:
             self._functions[api_key, node_id] = function
 
     def set_delay(self, api_key: int | None, node_id: int | None, seconds: float) -> None:
-        """Hold answers back for so long."""
+        """Delay responses by ``seconds``."""
         self._delays[api_key, node_id] = seconds
 
     def arm(self, fault: Fault) -> None:
-        """Have a fault in store."""
+        """Arm a fault for the next requests that match."""
         self._faults = [each for each in self._faults if each.hold is None or not each.hold.is_released]
         self._holds = [(of, hold) for of, hold in self._holds if not hold.is_released]
         self._faults.append(fault)
@@ -72,7 +72,7 @@ class Rules:
             self._holds.append((fault.api_key, fault.hold))
 
     def clear(self, api_key: int | None) -> None:
-        """Forget what was said of an API, or (None) everything; what is held is let go."""
+        """Remove the rules of an API, or (None) all; held responses are released."""
 
         def stays(of: int | None) -> bool:
             return api_key is not None and of != api_key
@@ -86,7 +86,7 @@ class Rules:
             hold.release()
 
     def decide(self, request: Request) -> Answer | None:
-        """What becomes of a request; uses a fault up."""
+        """The ``Answer`` to a request, None to pass it on; counts down the fault used."""
         for key in _keys(request):
             function = self._functions.get(key)
             answer = None if function is None else function(request)
@@ -102,7 +102,7 @@ class Rules:
         return None
 
     def delay(self, request: Request) -> float:
-        """Seconds the answer is held back; the most exact word counts."""
+        """Seconds by which the response is delayed; the most specific rule counts."""
         for key in _keys(request) if self._delays else ():
             if key in self._delays:
                 return self._delays[key]
@@ -110,6 +110,6 @@ class Rules:
 
 
 def _keys(request: Request) -> Iterable[_Key]:
-    """From the most exact to the least; once each, also where the node is not known."""
+    """The keys that apply to a request, from the most to the least specific, without duplicates."""
     api_key, node_id = request.api_key, request.node_id
     return dict.fromkeys([(api_key, node_id), (api_key, None), (None, node_id), (None, None)])
