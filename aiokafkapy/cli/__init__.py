@@ -1,14 +1,14 @@
-"""The command line: `aiokafkapy broker | produce | read | topics | perf | demo`.
+"""The command line: ``aiokafkapy broker | produce | read | topics | perf | demo``.
 
-One file per command, each with its options and its work; `app` puts them together, `running` runs a command's
-coroutine (uvloop, signals, errors as one line), `options` has what several commands take, `sources` and `feeding` read
-what `produce` is given.
+One file per command, with its options and its work; ``app`` assembles them, ``running`` runs a command's coroutine
+(uvloop, signals, errors as one line), ``options`` has the shared options, ``sources`` and ``feeding`` read the input of
+``produce``.
 
 Rules, for every command:
 - results go to stdout, everything else (progress, advice, errors) to stderr;
-- an error is one line that says what to do; exit code 1 when the work failed, 2 when the command was wrong, 130 when it
-  was interrupted; never a traceback for what a user or a broker can cause;
-- the producer, the broker and the demo are imported by the command that needs them, so `--help` is quick.
+- an error is one line that says what to do, and never a traceback, if a user or a broker can cause it; the exit code is
+  1 if the work failed, 2 if the command line was wrong, 130 if it was interrupted;
+- the producer, the broker and the demo are imported by the command that needs them, so ``--help`` is quick.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """The console script: run the command of `sys.argv` and exit with its code."""
+    """The console script: run the command of ``sys.argv`` and exit with its code."""
     try:
         import rich  # noqa: F401
         import typer  # noqa: F401

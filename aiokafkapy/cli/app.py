@@ -1,7 +1,7 @@
-"""The program's commands, put together.
+"""The program: all commands assembled.
 
-Owns the names of the commands, the options before them (`--version`, `--log-level`, `--log-format`) and the text above
-the list; each command's options are in its own file.
+Owns the names of the commands, the global options (``--version``, ``--log-level``, ``--log-format``) and the help text;
+each command's options are in its own file.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""`aiokafkapy broker`: the dev broker as a program of its own, for clients in any language.
+"""``aiokafkapy broker``: the dev broker as a program of its own, for clients in any language.
 
-Owns the options and what is printed; `DevBroker` is the broker. Bootstrap servers go to stdout as the first line,
-alone, when the broker is ready, so that a script can read them; what to do next, and what clients need for TLS and
-SASL, goes to stderr, without any password.
+Owns the options and the output; ``DevBroker`` is the broker. When the broker is ready, its bootstrap servers are the
+only line on stdout, for scripts; further instructions, and what clients need for TLS and SASL, go to stderr, without
+passwords.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def broker(
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where the broker listens and how, as the options say it."""
+    """The broker's listeners, from the options."""
 
     host: str
     given_port: int | None
@@ -142,12 +142,12 @@ class _Places:
 
     @property
     def protocol(self) -> str:
-        """What clients speak, without --listener."""
+        """The security protocol of clients, without --listener."""
         transport = "SSL" if self.has_tls else "PLAINTEXT"
         return f"SASL_{transport}" if self.has_users else transport
 
     def listeners(self) -> dict[str, str | Listener]:
-        """For `DevBroker`."""
+        """The listeners as ``DevBroker`` takes them."""
         from ..broker import Listener
 
         if self.given_listeners:
@@ -204,7 +204,7 @@ def _parse_topic(entry: str) -> tuple[str, int]:
 
 
 def _as_option(text: str) -> int | float | bool | str:
-    """An option's text as the type it looks like; the broker checks that it is the right one."""
+    """An option's text converted to the type that it looks like; the broker checks the type."""
     if text.lower() in ("true", "false"):
         return text.lower() == "true"
     for kind in (int, float):

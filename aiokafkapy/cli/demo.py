@@ -1,6 +1,6 @@
-"""`aiokafkapy demo`: real data through HTTP and through the producer, read back and checked, and through Spark.
+"""``aiokafkapy demo``: real data through HTTP and through the producer, read back and checked, and through Spark.
 
-Owns the options; everything else is in `aiokafkapy.demo`.
+Owns the options; everything else is in ``aiokafkapy.demo``.
 """
 
 from __future__ import annotations

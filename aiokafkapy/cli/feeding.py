@@ -1,12 +1,10 @@
-"""Brings what is read from files and pipes to the event loop, in blocks.
+"""Brings items read from files and pipes to the event loop, in blocks.
 
-Owns the crossing: a regular file is read on the loop, a block at a time, since it never waits for anybody; anything
-else (a pipe, a terminal) is read in a thread, since its next line may come in an hour. Knows nothing of what the
-items are.
+A regular file is read on the loop, a block at a time, since reading it never blocks for long; anything else (a pipe, a
+terminal) is read in a thread, since its next line may take an hour. Knows nothing of what the items are.
 
-Rules: an item that is there is handed on at once, however long the next one takes; no more than `MAX_WAITING` items
-wait, then the thread stops reading, and the pipe's writer waits as it should; ending does not wait for a read that is
-blocked.
+Rules: an item is handed on at once, however long the next one takes; with ``MAX_WAITING`` items in the queue the thread
+stops reading, which is the back-pressure to the pipe's writer; ending does not wait for a blocked read.
 """
 
 from __future__ import annotations
@@ -29,12 +27,12 @@ MAX_WAITING: Final = 5_000
 
 
 def is_regular_file(stream: BinaryIO) -> bool:
-    """True when reading never waits for somebody else to write."""
+    """True when reading never waits for a writer."""
     return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
 
 
 async def feed(items: Iterator[T], *, in_thread: bool) -> AsyncGenerator[list[T], None]:
-    """The items in blocks of at least one. What `items` raises is raised here, after what came before it."""
+    """The items in blocks of at least one. An exception of ``items`` is raised here, after the items before it."""
     if not in_thread:
         for block in _blocks(items):
             yield block
@@ -71,7 +69,7 @@ class _Crossing(Generic[T]):
         self._items = items
         self._loop = loop
         self._has_news = asyncio.Event()
-        # Shared with the thread; to be touched with the condition held.
+        # Shared with the thread; only accessed with the condition held.
         self._condition = threading.Condition()
         self._waiting: deque[T] = deque()
         self._is_told = False
@@ -82,7 +80,7 @@ class _Crossing(Generic[T]):
         threading.Thread(target=self._read, name="aiokafkapy-input", daemon=True).start()
 
     async def next_block(self) -> list[T]:
-        """All that has come since the last call, waiting for something; empty at the end."""
+        """All items since the last call; waits for at least one, and is empty at the end."""
         while True:
             with self._condition:
                 block = list(self._waiting)
@@ -97,7 +95,7 @@ class _Crossing(Generic[T]):
             await self._has_news.wait()
 
     def close(self) -> None:
-        """Nobody waits for more: the thread ends with its current read."""
+        """End the thread after its current read."""
         with self._condition:
             self._is_closed = True
             self._condition.notify()
@@ -115,7 +113,7 @@ class _Crossing(Generic[T]):
                         return
                     self._waiting.append(item)
                     self._tell()
-        except Exception as caught:  # the thread's root: it goes to whoever waits for the items
+        except Exception as caught:  # the thread's root: raised to the consumer of the items
             error = caught
         with self._condition:
             self._error = error

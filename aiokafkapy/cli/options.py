@@ -1,6 +1,6 @@
-"""What several commands take: servers, `--config`, and how times and offsets are written.
+"""The options that several commands share: servers, ``--config``, times and offsets.
 
-Owns the words of the shared options, so that every command says the same; knows no command and does no I/O.
+Owns their names and help texts, so that they are the same in every command; knows no command and does no I/O.
 """
 
 from __future__ import annotations
@@ -53,21 +53,23 @@ DEFAULT_TIMEOUT: Final = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A place in a partition's log: one of an offset, a time, the start, the end, or so many records before the end."""
+    """A position in a partition: an offset, a time, the start, the end, or a number of records before the end."""
 
     kind: str
     number: int = 0
 
 
 def client_options(servers: str, entries: Sequence[str] | None) -> dict[str, Any]:
-    """The properties of a client: `--config` as given, and the servers; exits with code 2 for what is no KEY=VALUE."""
+    """The properties of a client: ``--config`` as given, and the servers; exits with code 2 for what is no
+    KEY=VALUE.
+    """
     properties: dict[str, Any] = dict(parse_pairs(entries, "--config"))
     properties.setdefault("bootstrap.servers", servers)
     return properties
 
 
 def parse_pairs(entries: Sequence[str] | None, option: str) -> Mapping[str, str]:
-    """NAME=VALUE entries of an option as a mapping; the last of a name counts."""
+    """NAME=VALUE entries of an option as a mapping; the last one of each name counts."""
     pairs = {}
     for entry in entries or ():
         name, equals, value = entry.partition("=")
@@ -78,7 +80,7 @@ def parse_pairs(entries: Sequence[str] | None, option: str) -> Mapping[str, str]
 
 
 def parse_timestamp(text: str) -> int:
-    """Milliseconds since the epoch of `@1700000000000`, or of an ISO 8601 date or time (UTC when it names no zone).
+    """Milliseconds since the epoch of ``@1700000000000``, or of an ISO 8601 date or time (UTC when it names no zone).
 
     Raises ValueError.
     """
@@ -91,7 +93,7 @@ def parse_timestamp(text: str) -> int:
 
 
 def parse_position(text: str, option: str) -> Position:
-    """Read `earliest`, `latest`, an offset, `-N` (the last N), or a time; exits with code 2 for anything else."""
+    """Read ``earliest``, ``latest``, an offset, ``-N`` (the last N), or a time; exits with code 2 for anything else."""
     word = text.strip().lower()
     if word in ("earliest", "beginning", "start"):
         return Position("earliest")

@@ -1,13 +1,14 @@
-"""`aiokafkapy perf`: how fast records go in, as Kafka's own `kafka-producer-perf-test` measures it.
+"""``aiokafkapy perf``: measures produce throughput and latency, as Kafka's ``kafka-producer-perf-test`` does.
 
-Owns the options, the load and the figures. Kafka's counterpart is `org.apache.kafka.tools.ProducerPerformance`.
+Owns the options, the load and the figures. Kafka's counterpart is ``org.apache.kafka.tools.ProducerPerformance``.
 
 Rules:
-- the load is what a program would do: `send_nowait` while there is room, `enqueue` when there is none; with `--tasks`
-  so many tasks that each await their `send`, as a web service does;
-- latency is from the call to the acknowledgement. Of many records every n-th is timed, so that the clock does not cost
-  more than the sending (Kafka's tool does the same); the output says how many were;
-- a record that fails is counted and makes the exit code 1.
+
+- The load is that of a typical program: ``send_nowait`` while there is room, else ``enqueue``; or with ``--tasks`` that
+  many tasks, each awaiting its ``send``, as in a web service.
+- Latency is from the call to the acknowledgement. Only every n-th of many records is timed, so that reading the clock
+  does not cost more than sending (Kafka's tool does the same); the output has their number.
+- A failed record is counted and makes the exit code 1.
 """
 
 from __future__ import annotations
@@ -34,16 +35,16 @@ if TYPE_CHECKING:
 __all__ = ["Figures", "Pace", "perf", "percentile"]
 
 MAX_TIMED = 50_000
-"""Records whose latency is taken, at most; evenly spread."""
+"""The most records that are timed; evenly spread."""
 BLOCK = 256
-"""Records between two looks at the clock, the pace and Ctrl-C."""
+"""Records between checks of the clock, the pace and Ctrl-C."""
 DISTINCT_VALUES = 64
 """Different values sent in turn, so that a codec does not see one value repeated."""
 
 
 @dataclass(slots=True)
 class Figures:
-    """What was measured. Latencies are seconds, of the records that were timed."""
+    """The results. Latencies are seconds, of the records that were timed."""
 
     record_size: int
     sent: int = 0
@@ -54,7 +55,7 @@ class Figures:
     first_error: str | None = None
 
     def note(self, begun: float, delivery: Any) -> None:
-        """A timed record has its outcome; called by its awaitable."""
+        """Record the latency of a timed record; its delivery's done callback."""
         self.latencies.append(time.perf_counter() - begun)
 
     def note_error(self, error: BaseException) -> None:
@@ -84,7 +85,7 @@ _PERCENTILES = {"p50_ms": 0.5, "p95_ms": 0.95, "p99_ms": 0.99, "p99_9_ms": 0.999
 
 @dataclass(slots=True)
 class Pace:
-    """Keeps to so many records a second; 0 or less is as fast as it goes."""
+    """Limits the records per second; 0 or less is unlimited."""
 
     rate: float
     begun: float
@@ -95,7 +96,7 @@ class Pace:
 
 
 def percentile(ordered: list[float], share: float) -> float:
-    """The value that `share` of the ascending values do not exceed; there must be one."""
+    """The value that ``share`` (0 to 1) of the ascending values do not exceed; there must be at least one value."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * share))]
 
 
@@ -133,7 +134,7 @@ def perf(
                 await producer.flush()
             figures.seconds = time.perf_counter() - begun
             after = producer.statistics()
-            # The producer's own books: every record counts, not only those that were timed.
+            # From the producer's metrics, which count every record, not only the timed ones.
             figures.delivered = after.delivered - before.delivered
             figures.failed += after.failed - before.failed
         _print(figures, as_json=as_json)

@@ -1,6 +1,6 @@
-"""`aiokafkapy pipeline`: the demo's Spark job alone, on any master and any cluster.
+"""``aiokafkapy pipeline``: the demo's Spark job alone, on any master and any cluster.
 
-Owns the options; everything else is in `aiokafkapy.demo`.
+Owns the options; everything else is in ``aiokafkapy.demo``.
 """
 
 from __future__ import annotations

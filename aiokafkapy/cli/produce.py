@@ -1,12 +1,13 @@
-"""`aiokafkapy produce`: lines, CSV or JSON lines, from files or stdin, to a topic.
+"""``aiokafkapy produce``: lines, CSV or JSON lines, from files or stdin, to a topic.
 
-Owns the options, the sending and the summary; `sources` says what becomes of a line, the producer does the rest.
+Owns the options, the sending and the summary; ``sources`` turns lines into records.
 
 Rules:
-- records are sent in the order of the input; stdin is a live stream, so a line goes out when it comes;
-- a line that cannot be sent goes, with the reason, to the file of `--failed`, or is named on stderr, and the rest
-  goes on;
-- what the summary counts as sent was acknowledged by the broker. Exit code 1 when a line failed.
+
+- Records are sent in the order of the input, and lines of stdin as soon as they arrive.
+- A line that cannot be sent is written with the reason to the file of ``--failed``, or reported on stderr, and the
+  others are still sent.
+- The summary counts records as sent once the broker has acknowledged them. The exit code is 1 if a line failed.
 """
 
 from __future__ import annotations
@@ -47,15 +48,15 @@ if TYPE_CHECKING:
 __all__ = ["Outcome", "produce"]
 
 MAX_UNCONFIRMED = 20_000
-"""Records whose answer is not looked at yet; the producer's buffer_memory bounds their bytes."""
+"""The most records whose delivery was not checked yet; the producer's buffer_memory bounds their bytes."""
 FIRST_FEW = 10
-"""Failed lines that are named on stderr when there is no file for them."""
+"""The most failed lines that are reported on stderr if there is no file for them."""
 STDIN = "-"
 
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of the input. `partitions` has, by number: how many records, first offset, last offset."""
+    """The outcome of the input. ``partitions`` maps a number to count of records, first offset, last offset."""
 
     failed_file: TextIO | None = None
     sent: int = 0
@@ -64,7 +65,7 @@ class Outcome:
     partitions: dict[int, list[int]] = field(default_factory=dict)
 
     def note_delivered(self, record: InputRecord, partition: int, offset: int) -> None:
-        """The broker has the record."""
+        """Count a record that the broker has acknowledged."""
         self.sent += 1
         self.bytes += len(record.key or b"") + len(record.value or b"")
         found = self.partitions.setdefault(partition, [0, offset, offset])
@@ -73,7 +74,7 @@ class Outcome:
         found[2] = max(found[2], offset)
 
     def note_failed(self, item: InputRecord | RejectedLine, reason: str) -> None:
-        """The line was not sent, or nobody knows whether it was; the reason says which."""
+        """Count a line that was not sent, or whose outcome is unknown; the reason says which."""
         self.failed += 1
         if self.failed_file is None:
             if self.failed <= FIRST_FEW:
@@ -101,7 +102,7 @@ class Outcome:
         }
 
 
-# What the options are and say; the command's own signature is only their names.
+# The options with their help texts, to keep the command's signature short.
 Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to write to.")]
 Files = Annotated[
     list[str] | None,
@@ -259,7 +260,7 @@ def _opened(name: str) -> Iterator[BinaryIO]:
         with Path(name).open("rb") as stream:
             yield stream
         return
-    # Not sys.stdin: a thread that is blocked in it when Python ends would be a fatal error.
+    # Not sys.stdin: a thread that blocks in it when Python exits causes a fatal error.
     with open(sys.stdin.fileno(), "rb", closefd=False) as stream:
         yield stream
 
@@ -271,7 +272,7 @@ async def send_blocks(
     outcome: Outcome,
     bar: Progress,
 ) -> None:
-    """Send all blocks in order and wait for every answer; also when the blocks end with an error or are stopped."""
+    """Send all blocks in order and wait for every delivery, even if the blocks end with an error or are stopped."""
     unconfirmed: deque[tuple[Delivery, InputRecord]] = deque()
     try:
         async for block in blocks:
@@ -300,7 +301,7 @@ async def send_blocks(
 
 
 async def _confirm(unconfirmed: deque[tuple[Delivery, InputRecord]], outcome: Outcome, most: int) -> None:
-    """Take the answers that are there, and wait for more until no more than `most` are open."""
+    """Take the outcomes that are known, and wait for more until at most ``most`` are open."""
     while unconfirmed and (len(unconfirmed) > most or unconfirmed[0][0].done()):
         delivery, record = unconfirmed.popleft()
         try:
@@ -312,7 +313,7 @@ async def _confirm(unconfirmed: deque[tuple[Delivery, InputRecord]], outcome: Ou
 
 
 async def _until_stopped(blocks: AsyncGenerator[Any, None], stop: Stop) -> AsyncGenerator[Any, None]:
-    """The blocks, until the user says stop; also while the next block is a long time coming."""
+    """The blocks, until the user asks to stop, even while waiting for the next block."""
     stopping = asyncio.ensure_future(stop.wait())
     try:
         while True:

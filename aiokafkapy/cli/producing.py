@@ -1,7 +1,7 @@
-"""A producer for the length of a command.
+"""A producer for the duration of a command.
 
-Owns its beginning (is there a broker at all? said within the time the user gives) and its end (when the user has
-pressed Ctrl-C twice nothing is waited for). Knows no command.
+Owns its start (which fails within the user's time-out if no broker answers) and its close (which waits for nothing
+after a second Ctrl-C). Knows no command.
 """
 
 from __future__ import annotations
@@ -20,23 +20,24 @@ if TYPE_CHECKING:
 __all__ = ["started_producer"]
 
 GRACE: Final = 0.25
-"""Seconds after which the whole ends, so that the look-up's own error, which has the cause, comes first."""
+"""Seconds added to the outer time-out, so that the look-up's own error, which has the cause, comes first."""
 
 
 @asynccontextmanager
 async def started_producer(
     options: Mapping[str, Any], timeout: float, stop: Stop
 ) -> AsyncIterator[KafkaProducer[Any, Any]]:
-    """A started producer of these properties; KafkaTimeoutError with the cause when no broker answers in `timeout` s.
+    """A started producer with these properties; KafkaTimeoutError with the cause if no broker answers in ``timeout`` s.
 
-    The first Ctrl-C ends this at once. At the end what was accepted is delivered or fails; cancelled, it fails at once.
+    The first Ctrl-C ends the start at once. On exit all accepted records are delivered or fail; on cancellation they
+    fail at once.
     """
     from ..admin import TopicAdmin
     from ..producer.config import ProducerConfig
     from ..producer.producer import KafkaProducer
 
     config = ProducerConfig.from_properties(options)
-    # Not left to the producer, which gives a broker a minute, as it should in a service.
+    # Not left to the producer, whose max_block_ms of a minute suits a service.
     producer: KafkaProducer[Any, Any] = KafkaProducer(config=config)
     with stop.ends_at_once():
         try:

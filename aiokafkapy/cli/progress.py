@@ -1,6 +1,6 @@
-"""A progress bar on stderr, when somebody is looking.
+"""A progress bar on stderr, if that is a terminal.
 
-Owns what it looks like, and that it is only for a terminal; knows nothing of what is counted. rich draws it.
+Owns its look; knows nothing of what is counted. rich draws it.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ __all__ = ["Progress", "progress"]
 
 
 class Progress(Protocol):
-    """What a command tells of its progress."""
+    """Receives a command's progress."""
 
     def update(self, done: int) -> None:
-        """So much is done, in all."""
+        """Show the total done so far."""
 
 
 class _Silent:
     def update(self, done: int) -> None:
-        """Nobody is looking."""
+        """Show nothing."""
 
 
 @contextmanager
 def progress(what: str, total: int | None, *, is_shown: bool = True, unit: str = "records") -> Iterator[Progress]:
-    """A bar with a rate while the block runs; silent when stderr is no terminal. Without `total` it counts up."""
+    """A bar with a rate while the block runs; silent when stderr is no terminal. Without ``total`` it counts up."""
     if not is_shown or not sys.stderr.isatty():
         yield _Silent()
         return

@@ -1,11 +1,11 @@
-"""`aiokafkapy read`: a topic's records as JSON lines.
+"""``aiokafkapy read``: a topic's records as JSON lines.
 
-Owns from where to where is read, and how a record is written; `PartitionReader` reads. One line per record: topic,
-partition, offset, timestamp_ms, key, value, headers. Keys and values that are UTF-8 are strings, any others are
-`{"base64": "…"}`, and null is null.
+Owns the range of offsets to read and the output format; ``PartitionReader`` reads. One line per record: topic,
+partition, offset, timestamp_ms, key, value, headers. UTF-8 keys and values are strings, others are
+``{"base64": "…"}``, and null is null.
 
-Rules: without `--follow` reading ends at what was the end when it began, so it always ends; records of one partition
-come in order, partitions come as they arrive; a line is written whole or not at all.
+Rules: without ``--follow`` reading ends at the offsets that were the ends when it began, so it always ends; records of
+a partition are in order, partitions are interleaved as they arrive; a line is written whole or not at all.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ if TYPE_CHECKING:
 __all__ = ["ReadPlan", "as_json_line", "read"]
 
 UNKNOWN_TOPIC_TIMEOUT = 2.0
-"""Seconds for which a broker may say that there is no such topic: one that was just made takes a moment to spread."""
+"""Seconds to retry an unknown topic: brokers learn of a new one with a delay."""
 QUIET_WAIT = 0.5
-"""Seconds after which a fetch with nothing to show comes back, so that Ctrl-C and the end are noticed."""
+"""Seconds after which a fetch without records returns, to check for Ctrl-C and the end."""
 
 
 @dataclass(slots=True)
 class ReadPlan:
-    """How far to read each partition, and how much is left to show. `stops` is exclusive; None is without end."""
+    """How far to read each partition, and how many records to show. ``stops`` are exclusive; None is without end."""
 
     stops: dict[TopicPartition, int | None]
     max_records: int | None = None
@@ -58,11 +58,11 @@ class ReadPlan:
 
     @property
     def is_done(self) -> bool:
-        """True when nothing more is to be shown."""
+        """True when there is nothing more to show."""
         return not self.stops or (self.max_records is not None and self.shown >= self.max_records)
 
     def take(self, records: Iterable[ConsumedRecord]) -> list[ConsumedRecord]:
-        """Those of the records, all of one partition, that are to be shown; notes what is done."""
+        """The records to show of these, which are of one partition; updates the plan."""
         taken = []
         for record in records:
             tp = TopicPartition(record.topic, record.partition)
@@ -79,7 +79,7 @@ class ReadPlan:
         return taken
 
     def note_position(self, tp: TopicPartition, position: int | None) -> None:
-        """The partition was read up to here; also where nothing of it was visible."""
+        """Note how far the partition was read, even without visible records."""
         stop = self.stops.get(tp)
         if stop is not None and position is not None and position >= stop:
             del self.stops[tp]
@@ -141,7 +141,7 @@ def read(
 
 
 async def show_records(reader: PartitionReader, plan: ReadPlan, stop: Stop, output: TextIO) -> None:
-    """Write what the plan lets through, until it or the user says stop."""
+    """Write the records of the plan, until it is done or the user asks to stop."""
     while not plan.is_done and not stop.is_requested:
         _check_listener(output)
         found = await reader.fetch(QUIET_WAIT)
@@ -172,9 +172,9 @@ def as_json_line(record: ConsumedRecord) -> str:
 
 
 def _check_listener(output: TextIO) -> None:
-    """Raise BrokenPipeError when nobody reads the pipe any more: a write would notice it with the next record only.
+    """Raise BrokenPipeError if the pipe's reader has gone, which a write would notice only at the next record.
 
-    Where there is no `poll`, as on Windows, the next record has to do.
+    Without ``poll``, as on Windows, it is noticed then.
     """
     if not hasattr(select, "poll"):
         return
@@ -221,7 +221,7 @@ async def _choose_partitions(
 async def _find_places(
     reader: PartitionReader, partitions: list[TopicPartition], begin: Position, end: Position | None
 ) -> dict[TopicPartition, int | None]:
-    """Assign the partitions at their places, and return where to stop; a partition with nothing to read is left out."""
+    """Assign the partitions with their start offsets, and return their stops; empty partitions are left out."""
     reader.assign(partitions)
     first = await reader.beginning_offsets(partitions)
     latest = await reader.end_offsets(partitions)
@@ -239,7 +239,7 @@ async def _find_places(
             "timestamp": latest[tp] if place is None else place.offset,
         }[begin.kind]
         if start > latest[tp]:
-            # A fetch from there would be out of range, and begin somewhere else without a word.
+            # A fetch from there would be out of range, and silently start elsewhere.
             say(f"{tp.topic}-{tp.partition} ends at offset {latest[tp]}, before --from {start}")
             start = latest[tp]
         reader.seek(tp, start)

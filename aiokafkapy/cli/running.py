@@ -1,13 +1,14 @@
-"""Runs a command's coroutine: the loop, the signals, and what an error looks like.
+"""Runs a command's coroutine: event loop, signals, errors, exit code.
 
-Owns the event loop of our programs (uvloop when it is installed; a library never sets the user's loop, a program may),
-the meaning of SIGINT and SIGTERM, and the exit code. Knows no command.
+Owns the event loop of our programs (uvloop if it is installed; a program may choose the loop, a library may not), the
+handling of SIGINT and SIGTERM, and the exit code. Knows no command.
 
 Rules:
-- the first signal asks the command to stop (`Stop`), which then says what it has done; the second ends it at once, as
-  does the first while the command still looks for a broker (`Stop.ends_at_once`);
-- what a user, a file or a broker can cause ends as one line on stderr; a traceback means a bug of ours;
-- a closed stdout (`| head`) is not an error.
+
+- The first signal asks the command to stop (``Stop``) and to report what it has done; the second ends it at once, as
+  does the first while the command still looks for a broker (``Stop.ends_at_once``).
+- An error that a user, a file or a broker can cause is one line on stderr; a traceback means a bug of ours.
+- A closed stdout (``| head``) is not an error.
 """
 
 from __future__ import annotations
@@ -32,11 +33,11 @@ EXIT_OK: Final = 0
 EXIT_FAILED: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_INTERRUPTED: Final = 130
-"""128 + SIGINT, as shells have it."""
+"""128 + SIGINT, as in shells."""
 
 
 class CommandError(Exception):
-    """A command cannot do what it was asked; the text is for the user and says what to do."""
+    """A command cannot do its work; the text is for the user and says what to do."""
 
     def __init__(self, message: str, exit_code: int = EXIT_FAILED) -> None:
         super().__init__(message)
@@ -44,7 +45,7 @@ class CommandError(Exception):
 
 
 class Stop:
-    """Whether the user asked to stop, for commands to look at and to wait on."""
+    """The user's request to stop, which commands can poll or await."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -56,14 +57,14 @@ class Stop:
         return self._event.is_set()
 
     def request(self) -> None:
-        """Ask the command to end; what a signal does."""
+        """Ask the command to stop; called by the signal handler."""
         self._event.set()
         if self._to_cancel is not None:
             self._to_cancel.cancel()
 
     @contextmanager
     def ends_at_once(self) -> Iterator[None]:
-        """Within the block a request cancels the running task: nothing was done yet that is worth an orderly end."""
+        """Within the block a request cancels the running task: there is nothing to end in order yet."""
         self._to_cancel = asyncio.current_task()
         if self.is_requested and self._to_cancel is not None:
             self._to_cancel.cancel()
@@ -81,18 +82,18 @@ def run(command: Callable[[Stop], Awaitable[int]]) -> NoReturn:
     """Run a command to its end and exit with the code it returns; errors become one line on stderr."""
     with _errors_as_lines(), asyncio.Runner(loop_factory=_loop_factory()) as runner:
         code = runner.run(_with_signals(command))
-        # Here and not at exit: a reader that has gone away is noticed while it can still be handled.
+        # Flushed here and not at exit, where a broken pipe could not be handled any more.
         sys.stdout.flush()
     raise typer.Exit(code)
 
 
 def say(text: str) -> None:
-    """A line for the user on stderr, so that stdout stays the result."""
+    """Print a line for the user to stderr; stdout is for results."""
     typer.echo(text, err=True)
 
 
 def counted(count: int, noun: str) -> str:
-    """A number with its noun, in the plural when it is due."""
+    """A number with its noun, in the plural unless it is 1."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
@@ -157,7 +158,7 @@ def _errors_as_lines() -> Iterator[None]:
     except KeyboardInterrupt:
         _fail("stopped", EXIT_INTERRUPTED)
     except BrokenPipeError:
-        # Nobody reads our stdout any more. Python would complain again when it flushes at exit.
+        # The reader of stdout has gone. Without this, Python's flush at exit would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(EXIT_OK) from None
     except OSError as error:

@@ -1,12 +1,13 @@
-"""What `produce` reads: lines, CSV and JSON lines, from files or stdin, as records to send.
+"""Turns the input of ``produce`` (lines, CSV or JSON lines) into records to send.
 
-Owns formats and where keys, values, headers, partitions and times come from (`RecordShape`); knows no Kafka client and
-no event loop. `feeding` brings what is read here to the loop.
+Owns the formats, and the mapping of fields to keys, values, headers, partitions and timestamps (``RecordShape``); knows
+no Kafka client and no event loop. ``feeding`` brings the records to the loop.
 
 Rules:
-- what cannot be made into a record is a `RejectedLine` with its place and the reason, and reading goes on;
-- bytes that go through unchanged are not decoded: a line's value is the line without its line end;
-- nothing reads ahead: a record is handed on as soon as its line is whole, so that a slow pipe is a live stream.
+
+- A line that is not a valid record becomes a ``RejectedLine`` with its place and the reason, and reading goes on.
+- Bytes that are sent unchanged are not decoded: a line's value is the line without its line end.
+- Nothing reads ahead: a record is handed on as soon as its line is complete, so that a slow pipe is a live stream.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ class RejectedLine(NamedTuple):
 
 
 OPTIONAL: Final = "?"
-"""Behind a header's field: a line that has no such field, or null there, becomes a record without the header."""
+"""The suffix of an optional header field: a line without it, or with null, becomes a record without the header."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordShape:
-    """Which part of a line becomes which part of a record. Names are columns of a CSV or fields of a JSON object."""
+    """The field of a line for each part of a record. Fields are columns of a CSV or members of a JSON object."""
 
     key_field: str | None = None
     key_separator: bytes | None = None
@@ -69,7 +70,7 @@ class RecordShape:
 
     @property
     def fields(self) -> list[str]:
-        """Every field that is asked for by name."""
+        """All fields that are used."""
         single = [self.key_field, self.value_field, self.partition_field, self.timestamp_field]
         of_headers = [name for name in (self.header_fields or {}).values() if not name.endswith(OPTIONAL)]
         return [name for name in single if name is not None] + of_headers
@@ -79,7 +80,7 @@ Item: TypeAlias = InputRecord | RejectedLine
 
 
 def format_of(name: str) -> str:
-    """The format that a file's name says: by its ending, lines for any other."""
+    """The format by a file name's extension; lines by default."""
     for suffix, found in _FORMAT_BY_SUFFIX.items():
         if name.lower().endswith(suffix):
             return found
@@ -87,8 +88,8 @@ def format_of(name: str) -> str:
 
 
 def read_records(stream: BinaryIO, source: str, kind: str, shape: RecordShape) -> Iterator[Item]:
-    """The records of a stream of `kind` (one of FORMATS). Raises ValueError when the stream as a whole cannot be read,
-    such as a CSV without the column that is to be the key.
+    """The records of a stream of ``kind`` (one of FORMATS). Raises ValueError when the stream as a whole cannot be
+    read, such as a CSV without the column that is to be the key.
     """
     if kind == "lines":
         return _read_lines(stream, source, shape)
@@ -244,10 +245,10 @@ def _as_json(value: Any) -> bytes:
 
 
 def _decoded(stream: Iterable[bytes], kept: list[bytes]) -> Iterator[str]:
-    """The lines as text for the csv module; `kept` gets their bytes: a quoted field may run over several lines."""
+    """The lines as text for the csv module; ``kept`` gets their bytes: a quoted field may run over several lines."""
     for line in stream:
         kept.append(line)
-        # Not strict: the csv reader would be at an end after an exception of its iterator.
+        # Not strict: after an exception of its iterator the csv reader would be exhausted.
         yield line.decode("utf-8", errors="surrogateescape")
 
 

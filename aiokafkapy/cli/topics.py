@@ -1,6 +1,6 @@
-"""`aiokafkapy topics list | create | describe | delete | add-partitions`.
+"""``aiokafkapy topics list | create | describe | delete | add-partitions``.
 
-Owns the options and what is printed; `TopicAdmin` does the work. Output is for people, or JSON with `--json`.
+Owns the options and the output, a table or JSON with ``--json``; ``TopicAdmin`` does the work.
 """
 
 from __future__ import annotations

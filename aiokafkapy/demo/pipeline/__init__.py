@@ -1,13 +1,13 @@
 """The demo's second half: a Spark job that reads the flights' topic with our source and writes with our sink.
 
-- `results`: the four results, as Spark computes them: delays by carrier, by hour, by route, and rolling by airport
-- `expected`: the same by pandas, from the data file
-- `job`: the Spark program: batch and stream, to Kafka and Parquet, and back
-- `comparison`: what was read back against what pandas says, to the row
-- `pictures`, `page`: a PNG for each result, and the HTML page with all of it
-- `runner`: starts the job in a process of its own and follows it
+- ``results``: the four results, as Spark computes them: delays by carrier, by hour, by route, and rolling by airport
+- ``expected``: the same by pandas, from the data file
+- ``job``: the Spark program: batch and stream, to Kafka and Parquet, and back
+- ``comparison``: what was read back against what pandas says, to the row
+- ``pictures``, ``page``: a PNG for each result, and the HTML page with all of it
+- ``runner``: starts the job in a process of its own and follows it
 
-Only `job` and `results` need PySpark.
+Only ``job`` and ``results`` need PySpark.
 """
 
 from __future__ import annotations

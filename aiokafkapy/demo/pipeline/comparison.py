@@ -22,7 +22,9 @@ WAYS = {"kafka": "from Kafka", "parquet": "from Parquet"}
 
 
 def check_results(outcome: Outcome, read_back: Path, data: Path, limit: int | None) -> list[Check]:
-    """Of the job, and of the tables in `read_back`; `data` and `limit` say which flights are in the topic."""
+    """The checks of the job and of the tables in ``read_back``; ``data`` and ``limit`` select the flights
+    in the topic.
+    """
     import pandas as pd
 
     flights = flights_frame(data, limit)
@@ -61,7 +63,7 @@ def compare(result: Result, found: pd.DataFrame, expected: pd.DataFrame) -> str 
 
 
 def _rows(result: Result, frame: pd.DataFrame) -> dict[tuple[object, ...], list[tuple[object, ...]]]:
-    """By key, so that a row that is there twice with two values is seen."""
+    """The rows by key, to detect a key with two different rows."""
     rows: dict[tuple[object, ...], list[tuple[object, ...]]] = {}
     keys = len(result.key)
     plain = frame[list(result.columns)].astype(object).where(frame.notna(), None)

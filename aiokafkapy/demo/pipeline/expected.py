@@ -1,6 +1,6 @@
 """The results as pandas computes them from the data file: what the pipeline is checked against.
 
-Owns nothing but the arithmetic, which is written again here on purpose: no line of it is shared with Spark's.
+Owns the arithmetic, deliberately written a second time: it shares no line with the Spark job.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ WATERMARK_DAYS = 7
 
 
 def flights_frame(path: Path, limit: int | None = None) -> pd.DataFrame:
-    """The flights of the file, or the first `limit` to leave, with `departure`, their scheduled departure in UTC."""
+    """The flights of the file, or the first ``limit`` to leave, with ``departure``, their scheduled
+    departure in UTC.
+    """
     import pandas as pd
 
-    # NA is a missing value; a carrier, an airport or an aircraft of that name there is none.
+    # NA is a missing value; no carrier, airport or aircraft has that name.
     with open_lines(path) as lines:
         flights = pd.read_csv(lines, na_values=["NA"], keep_default_na=False)
     hour = pd.to_datetime(flights["time_hour"], utc=True)
@@ -39,7 +41,7 @@ def expected_summary(result: Result, flights: pd.DataFrame) -> pd.DataFrame:
 
 
 def expected_rolling(flights: pd.DataFrame) -> pd.DataFrame:
-    """The windows that are over: those that end no later than the last departure less the watermark."""
+    """The completed windows: those that end no later than the last departure minus the watermark."""
     import pandas as pd
 
     day = pd.Timedelta(days=1)

@@ -1,11 +1,12 @@
 """The Spark program: the flights' topic in, four results out, to Kafka and to Parquet, and both read back.
 
-Owns the Spark session and the order of its work; what is computed is in `results`. Runs as a process of its own,
+Owns the Spark session and the order of its work; what is computed is in ``results``. Runs as a process of its own,
 ``python -m aiokafkapy.demo.pipeline.job JOB_JSON FD``, and writes what happens as a JSON object a line to that file
-descriptor: `step` when one begins, `progress` with its rows so far, and in the end `done` with the `Outcome`, or
-`failed` with the reason.
+descriptor: ``step`` when one begins, ``progress`` with its rows so far, and in the end ``done`` with the ``Outcome``,
+or ``failed`` with the reason.
 
 Rules:
+
 - the batch results are written by the batch sink; the rolling one is a stream to the streaming sink, and a second
   stream takes it from its topic to Parquet;
 - results are read back from where their topics ended before: a topic may have been there;
@@ -52,8 +53,9 @@ Tell = Callable[[dict[str, Any]], None]
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is to be done. `starting_offsets` is Spark's JSON, or earliest; `result_offsets`, the same for each result's
-    topic, says where it ended before."""
+    """What is to be done. ``starting_offsets`` is Spark's JSON, or earliest; ``result_offsets``, the same for each
+    result's topic, says where it ended before.
+    """
 
     bootstrap_servers: str
     topic: str

@@ -1,6 +1,6 @@
 """The HTML report: one file with the pictures in it, the counts, and the checks.
 
-Owns what the page looks like; every number comes from the `PipelineReport`.
+Owns the layout; every number comes from the ``PipelineReport``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["write_page"]
 
 
 def write_page(report: PipelineReport, pictures: dict[str, Path], path: Path) -> None:
-    """Write the report to `path`."""
+    """Write the report to ``path``."""
     figures = "\n".join(_figure(report, result.name, result.title, pictures[result.name]) for result in RESULTS)
     page = _PAGE.substitute(
         verdict="All checks hold" if report.has_passed else "NOT all checks hold",

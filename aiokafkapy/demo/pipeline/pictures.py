@@ -21,7 +21,7 @@ ACCENT: Final = "#c8553d"
 AIRPORTS: Final = {"EWR": "#1b3a57", "JFK": "#c8553d", "LGA": "#588157"}
 SLOWEST: Final = 25
 FEWEST_FLIGHTS: Final = 50
-"""A route with fewer is left out of the picture: one flight is no mean."""
+"""Routes with fewer flights are left out of the picture, since their means say little."""
 
 
 def draw(frames: dict[str, pd.DataFrame], directory: Path) -> dict[str, Path]:

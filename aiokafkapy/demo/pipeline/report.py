@@ -1,4 +1,4 @@
-"""`PipelineReport`: what the pipeline did and found, in numbers and words.
+"""``PipelineReport``: what the pipeline did and found, in numbers and words.
 
 Owns nothing but these; the page and the command line show them.
 """
@@ -17,7 +17,7 @@ __all__ = ["PipelineReport"]
 
 @dataclass(slots=True)
 class PipelineReport:
-    """All that the pipeline has to say."""
+    """The results of the pipeline."""
 
     cluster: str
     topic: str
@@ -38,7 +38,7 @@ class PipelineReport:
         return self.out / "report.html"
 
     def facts(self) -> dict[str, str]:
-        """What a reader wants to know first, name by value."""
+        """The main figures, by name."""
         outcome = self.outcome
         return {
             "Flights": f"{outcome.flights:,} records of topic {self.topic}, {self.cluster}",

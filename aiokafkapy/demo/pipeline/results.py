@@ -1,10 +1,11 @@
 """The results of the pipeline: what each is called, its columns, and how Spark computes it.
 
-Owns the definitions; `expected` has the same in pandas. Knows neither where flights come from nor where results go.
+Owns the definitions; ``expected`` has the same in pandas. Knows neither where flights come from nor where results go.
 
 Rules:
+
 - sums and counts are integers and means are one division, so that two engines agree to the last bit;
-- a result's `key` columns, joined by a slash, are its records' key in Kafka, and name a row.
+- a result's ``key`` columns, joined by a slash, are its records' key in Kafka, and name a row.
 """
 
 from __future__ import annotations
@@ -84,12 +85,14 @@ BATCH_RESULTS: Final = (
 ROLLING: Final = Result(
     "rolling-delay-by-airport", "Rolling 7-day departure delay by airport", {"origin": "STRING", "window_end": "STRING"}
 )
-"""`window_end` is the end of the window, exclusive, as an ISO 8601 date in UTC."""
+"""``window_end`` is the end of the window, exclusive, as an ISO 8601 date in UTC."""
 RESULTS: Final = (*BATCH_RESULTS, ROLLING)
 
 
 def parse_flights(records: DataFrame) -> DataFrame:
-    """Flights from the rows of our source: the fields of `FLIGHT_SCHEMA`, and `departure`, the record's timestamp."""
+    """Flights from the rows of our source: the fields of ``FLIGHT_SCHEMA``, and ``departure``, the record's
+    timestamp.
+    """
     from pyspark.sql import functions as f
 
     flight = f.from_json(f.col("value").cast("string"), FLIGHT_SCHEMA).alias("flight")
@@ -97,12 +100,12 @@ def parse_flights(records: DataFrame) -> DataFrame:
 
 
 def summary(result: Result, flights: DataFrame) -> DataFrame:
-    """One of `BATCH_RESULTS`."""
+    """One of ``BATCH_RESULTS``."""
     return flights.groupBy(*result.key).agg(*_measures()).select(*result.columns)
 
 
 def rolling(flights: DataFrame) -> DataFrame:
-    """`ROLLING`, of a stream or of a table."""
+    """``ROLLING``, of a stream or of a table."""
     from pyspark.sql import functions as f
 
     windows = f.window("departure", WINDOW, SLIDE)
@@ -112,7 +115,7 @@ def rolling(flights: DataFrame) -> DataFrame:
 
 
 def to_records(result: Result, rows: DataFrame) -> DataFrame:
-    """Rows as our sink takes them: `key`, and `value` with the row as JSON."""
+    """Rows as our sink takes them: ``key``, and ``value`` with the row as JSON."""
     from pyspark.sql import functions as f
 
     key = f.concat_ws("/", *(f.col(name).cast("string") for name in result.key))

@@ -1,9 +1,10 @@
 """The pipeline from start to end: the job in a process of its own, then the checks, the pictures and the page.
 
-Owns the job's process, what is told of its progress, and what is left under ``out``. The embedded broker, where there
-is one, runs on this process's loop meanwhile: so Spark and the arithmetic after it are elsewhere.
+Owns the job's process, its progress display, and the files under ``out``. The embedded broker, if there is one, runs on
+this process's loop, so Spark and the comparison run elsewhere.
 
 Rules:
+
 - what Spark writes to its terminal goes to ``out/spark.log``, and its end is in the error when the job fails;
 - Ctrl-C ends the job's process and its JVM; nothing is left running.
 """
@@ -42,7 +43,7 @@ __all__ = ["PipelineError", "PipelineOptions", "check_packages", "render", "run_
 NEEDED: Final = ("pyspark", "pyarrow", "pandas", "matplotlib")
 STOP_TIMEOUT: Final = 15.0
 LINES_SHOWN: Final = 15
-"""Of Spark's log, when the job fails."""
+"""The last lines of Spark's log that are shown in the error of a failed job."""
 LINE_LIMIT: Final = 1 << 20
 
 Progress = Callable[[str, int | None], AbstractContextManager[Bar]]
@@ -54,7 +55,7 @@ class PipelineError(KafkaError):
 
 @dataclass(frozen=True, slots=True)
 class PipelineOptions:
-    """What the command line says. `limit`: only so many flights are in the topic."""
+    """What the command line says. ``limit``: only so many flights are in the topic."""
 
     bootstrap_servers: str
     data: Path
@@ -200,7 +201,7 @@ async def _job_process(job: Job, log: Path) -> AsyncIterator[tuple[asyncio.subpr
                 stdout=target,
                 stderr=target,
                 pass_fds=(writing,),
-                # A group of its own: to be ended with its JVM and its workers, and not to get the terminal's Ctrl-C.
+                # A process group of its own: killed with its JVM and workers, and not reached by the terminal's Ctrl-C.
                 start_new_session=True,
             )
     finally:
