@@ -9,9 +9,9 @@
     add_health_routes(app)
     app.router.add_post("/orders", order)
 
-Rules: the producer is made at once, so that a wrong option fails in `setup_kafka`, and is started with the application;
-it is drained in the application's clean-up, after the last request was answered. A sub-application finds it in the main
-application, by `request.config_dict[PRODUCER]`.
+Rules: the producer is made at once, so that a wrong option fails in ``setup_kafka``, and is started with the
+application; it is drained in the application's clean-up, after the last request was answered. A sub-application finds
+it in the main application, by ``request.config_dict[PRODUCER]``.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def setup_kafka(
     drain_timeout: float | None = DRAIN_TIMEOUT,
     **options: Unpack[ProducerKeywords],
 ) -> None:
-    """Give the application a producer, `app[PRODUCER]`, that lives as long as it runs.
+    """Give the application a producer, ``app[PRODUCER]``, that lives as long as it runs.
 
-    The arguments are those of `KafkaProducer`. When no broker can be reached the application does not start. At
-    clean-up the producer has `drain_timeout` seconds to deliver what it has.
+    The arguments are those of ``KafkaProducer``. When no broker can be reached the application does not start. At
+    clean-up the producer has ``drain_timeout`` seconds to deliver what it has.
     """
     producer: KafkaProducer[Any, Any] = KafkaProducer(bootstrap_servers, config=config, **options)
     app[PRODUCER] = producer
@@ -67,7 +67,7 @@ def add_health_routes(
 ) -> None:
     """Two routes for an orchestrator: 200 when all is well, 503 when not, with the reason as JSON.
 
-    Liveness fails only for what a restart would cure. Readiness asks a broker, for `ping_timeout` seconds at most.
+    Liveness fails only for what a restart would cure. Readiness asks a broker, for ``ping_timeout`` seconds at most.
     """
 
     async def livez(request: web.Request) -> web.Response:

@@ -7,8 +7,8 @@
     async def order(order: Order, producer: ProducerDep) -> int:
         return (await producer.send("orders", order.model_dump_json().encode())).offset
 
-With serializers, the dependency names what they take, for editors and type checkers: `ProducerDep[str, Order]` is a
-producer with keys of `str` and values of `Order`; without brackets anything goes.
+With serializers, the dependency names what they take, for editors and type checkers: ``ProducerDep[str, Order]`` is a
+producer with keys of ``str`` and values of ``Order``; without brackets anything goes.
 
 With a lifespan of one's own, ours goes into it:
 
@@ -18,8 +18,8 @@ With a lifespan of one's own, ours goes into it:
             yield
 
 Rules: the producer is made at once, so that a wrong option fails at import, and is started before the first request; it
-is drained after the last request was answered, as a server does on SIGTERM. It lives in `app.state.kafka_producer`, one
-for each process; a test replaces it through `app.dependency_overrides[get_producer]`.
+is drained after the last request was answered, as a server does on SIGTERM. It lives in ``app.state.kafka_producer``,
+one for each process; a test replaces it through ``app.dependency_overrides[get_producer]``.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ def kafka_lifespan(
     drain_timeout: float | None = DRAIN_TIMEOUT,
     **options: Unpack[ProducerKeywords],
 ) -> Lifespan:
-    """A lifespan that starts a producer and, at shutdown, gives it `drain_timeout` seconds to deliver what it has.
+    """A lifespan that starts a producer and, at shutdown, gives it ``drain_timeout`` seconds to deliver what it has.
 
-    The arguments are those of `KafkaProducer`. When no broker can be reached the application does not start: the
+    The arguments are those of ``KafkaProducer``. When no broker can be reached the application does not start: the
     server says so and ends. An application may be started again after it has ended (tests do that).
     """
     options_check = KafkaProducer(bootstrap_servers, config=config, **options).config
@@ -97,7 +97,7 @@ async def get_producer(connection: HTTPConnection) -> KafkaProducer[Any, Any]:
 
 
 ProducerDep = Annotated[KafkaProducer[K, V], Depends(get_producer)]
-"""The application's producer as a parameter: `producer: ProducerDep`, or `ProducerDep[key type, value type]`."""
+"""The application's producer as a parameter: ``producer: ProducerDep``, or ``ProducerDep[key type, value type]``."""
 
 
 def health_router(
@@ -105,7 +105,7 @@ def health_router(
 ) -> APIRouter:
     """Two routes for an orchestrator: 200 when all is well, 503 when not, with the reason as JSON.
 
-    Liveness fails only for what a restart would cure. Readiness asks a broker, for `ping_timeout` seconds at most.
+    Liveness fails only for what a restart would cure. Readiness asks a broker, for ``ping_timeout`` seconds at most.
     """
     router = APIRouter(prefix=prefix, tags=["health"])
 

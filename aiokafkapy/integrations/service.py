@@ -1,12 +1,12 @@
-"""What a producer in a web service needs whatever the framework: an orderly end, and answers for an orchestrator.
+"""Draining and health checks of a producer in a web service, for any framework.
 
-Knows no framework: `fastapi` and `aiohttp` beside it put these into their own terms.
+Knows no framework: ``fastapi`` and ``aiohttp`` adapt it to theirs.
 
-Rules: liveness says only what a restart would cure, so an outage of Kafka never makes an orchestrator kill the service;
-readiness says whether this instance can deliver now, by asking a broker. The drain has a deadline, which should be
-shorter than the time the orchestrator leaves between SIGTERM and SIGKILL.
+Rules: liveness fails only for what a restart would cure, so an outage of Kafka never makes an orchestrator kill the
+service; readiness asks a broker whether this instance can deliver now. The drain has a deadline, which should be
+shorter than the orchestrator's time between SIGTERM and SIGKILL.
 
-Events: `kafka.drained` (info; delivered) and `kafka.not_drained` (warning; delivered, failed, seconds).
+Events: ``kafka.drained`` (info; delivered) and ``kafka.not_drained`` (warning; delivered, failed, seconds).
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ _logger = get_logger(__name__)
 
 
 async def drain(producer: KafkaProducer[Any, Any], timeout: float | None) -> None:
-    """Close the producer: what it has accepted is delivered within `timeout` seconds or failed, and that is logged."""
+    """Close the producer: what it has accepted is delivered within ``timeout`` seconds or failed, and that
+    is logged.
+    """
     before = producer.statistics()
     started = asyncio.get_running_loop().time()
     await producer.close(timeout)
@@ -50,7 +52,7 @@ def liveness(producer: KafkaProducer[Any, Any]) -> tuple[bool, dict[str, Any]]:
 
 
 async def readiness(producer: KafkaProducer[Any, Any], timeout: float) -> tuple[bool, dict[str, Any]]:
-    """Whether requests should be sent here, and the body that says why; answers within `timeout` seconds."""
+    """Whether requests should be sent here, and the body that says why; answers within ``timeout`` seconds."""
     problem = None
     ping_ms = None
     try:

@@ -1,9 +1,8 @@
 """Events for people and machines: structured, and rate-limited in outages.
 
-In comes an event's name with its fields, out goes a line of a log. ``events`` has the loggers, ``rate_limit`` keeps an
-outage from filling a log, ``rendering`` is structlog's part and is imported with the first event that anyone sees, and
-``programs`` configures logging for programs of our own. Callers know what happened; nothing here does. Kafka's
-counterpart is slf4j with the ``LogContext`` of a client.
+Turns an event's name and fields into a log line. ``events`` has the loggers, ``rate_limit`` keeps an outage from
+filling the log, ``rendering`` is the part for structlog, imported with the first event that is not filtered out, and
+``programs`` configures logging for our own programs. Kafka's counterpart is slf4j with the ``LogContext`` of a client.
 
 Rules:
 

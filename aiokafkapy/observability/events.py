@@ -1,9 +1,9 @@
 """The loggers of the package: ``_logger = get_logger(__name__)``, ``_logger.warning("connection.lost", node_id=1)``.
 
-Owns the choice between the application's structlog and our own, the hiding of secrets, and that no error leaves a call.
-Knows neither what happened nor what a line looks like. Kafka's counterpart is slf4j's ``Logger``.
+Owns the choice between the application's structlog and our own, the hiding of secrets, and the rule that logging never
+raises. Does not know the format of a line. Kafka's counterpart is slf4j's ``Logger``.
 
-Rule: structlog takes 50 ms and 7 MB to import, so it is imported with the first event that anyone sees.
+Rule: structlog takes 50 ms and 7 MB to import, so it is imported with the first event that is not filtered out.
 """
 
 from __future__ import annotations
@@ -79,8 +79,8 @@ class EventLogger:
             shown = without_secrets(self._context | dict(fields))
             getattr(logger_for(self._logger), _METHODS[level])(event, **shown)
         except Exception:
-            # Processors are the application's, and so is the text of a value: we are called by the network layer, which
-            # must not see their errors.
+            # Processors and ``__str__`` may be the application's: their errors must not reach the network layer, which
+            # calls this.
             self._logger.log(level, "%s (its fields could not be logged)", event, exc_info=True)
 
 
@@ -96,6 +96,6 @@ def without_secrets(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _has_structlog_configured() -> bool:
-    # Whoever configured structlog has imported it, and may see events that the standard loggers would drop.
+    # An application that configured structlog has imported it, and may want events that standard loggers would drop.
     structlog = sys.modules.get("structlog")
     return structlog is not None and bool(structlog.is_configured())

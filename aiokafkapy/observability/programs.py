@@ -1,9 +1,10 @@
 """Logging as our own programs configure it: the command line, the demo's service, the examples.
 
-Owns the form of a program's log. A library must not configure logging, so nothing else in the package calls this but
-programs; an application may. Kafka's counterpart is ``config/tools-log4j2.yaml``.
+Owns the format of a program's log. A library must not configure logging, so only our programs call this; an application
+may. Kafka's counterpart is ``config/tools-log4j2.yaml``.
 
 Rules:
+
 - the log goes to stderr; stdout is the program's result;
 - ``console`` is coloured on a terminal (unless ``NO_COLOR`` is set) and plain elsewhere, ``json`` is one object a line;
 - the level is that of our events; of every other library warnings and errors are shown, in the same form.
@@ -42,7 +43,7 @@ class LogLevel(StrEnum):
 def configure_logging(log_format: str = LogFormat.CONSOLE, level: str = LogLevel.INFO) -> Callable[[], None]:
     """Configure structlog and logging for this process; returns a function that puts back what was there.
 
-    Raises ValueError for a format or level that is none.
+    Raises ValueError for an unknown format or level.
     """
     chosen, threshold = LogFormat(log_format), LogLevel(level).upper()
     shared: list[Processor] = [
@@ -85,7 +86,7 @@ def configure_logging(log_format: str = LogFormat.CONSOLE, level: str = LogLevel
 
 
 class _StandardError(logging.Handler):
-    """Writes to what ``sys.stderr`` is when a line comes: progress bars and tests put something else there."""
+    """Writes to the current ``sys.stderr``, which progress bars and tests replace."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:

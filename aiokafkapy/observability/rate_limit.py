@@ -17,7 +17,7 @@ __all__ = ["RateLimitedLogger"]
 
 _BURST: Final = 3
 _SECONDS_PER_LINE: Final = 8.0
-# Keys are brokers and partitions; beyond this many the one silent for longest is forgotten.
+# Keys are brokers and partitions; beyond this many the least recently used one is forgotten.
 _MAX_KEYS: Final = 1_024
 
 
@@ -55,8 +55,9 @@ class RateLimitedLogger:
         return 0 if budget is None else budget.suppressed
 
     def settle(self, key: Hashable) -> int | None:
-        """The outage behind the key is over: forget it. Returns how many events were kept back since the last that went
-        through, or None when there was no outage."""
+        """Forget the key, whose outage is over. Returns how many events were suppressed since the last logged one, or
+        None if there was no outage.
+        """
         budget = self._budgets.pop(key, None)
         return None if budget is None else budget.suppressed
 

@@ -1,4 +1,4 @@
-"""Which structlog logger an event goes to, and what it looks like where the application did not configure structlog.
+"""The structlog logger of an event, and the format of events if the application did not configure structlog.
 
 Owns our processors: the level of the standard logger, the bound context, the variables of ``structlog.contextvars``,
 secrets hidden, one line of text. Knows nothing of handlers, which are the application's.
@@ -55,7 +55,7 @@ def _as_log_record(logger: WrappedLogger, method: str, event: EventDict) -> Proc
     """The arguments of a method of ``logging.Logger``."""
     arguments: dict[str, Any] = {name: event.pop(name) for name in _MEANT_FOR_LOGGING if name in event}
     name = event.pop("event")
-    # logfmt would leave None out, and a reader wonder what is missing.
+    # structlog renders None as ``key=``, which looks like a missing value.
     shown = {name: "None" if value is None else value for name, value in event.items()}
     text = _render_fields(logger, method, shown)
     return {"msg": f"{name} {text}" if text else name, "extra": {"event": name, "fields": event}, **arguments}

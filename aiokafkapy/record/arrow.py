@@ -206,7 +206,7 @@ def _is_bytes(kind: Any) -> bool:
 
 
 def _is_view(kind: Any, name: str) -> bool:
-    # Older pyarrows have no such types.
+    # Older versions of pyarrow do not have these types.
     check = getattr(_pyarrow().types, f"is_{name}_view", None)
     return check is not None and bool(check(kind))
 
