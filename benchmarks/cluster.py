@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from aiokafkapy.testing import ApacheKafka, KafkaSecurity, TestCertificates
 

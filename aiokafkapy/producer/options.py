@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, TypedDict
 
-__all__ = ["ProducerKeywords", "ProducerOptions", "SaslKeywords"]
+__all__ = ["CompressionName", "ProducerKeywords", "ProducerOptions", "SaslKeywords"]
+
+CompressionName = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 class SaslKeywords(TypedDict, total=False):
@@ -108,7 +110,7 @@ class ProducerOptions(SaslKeywords, total=False):
     batch_size: int
     buffer_memory: int
     max_request_size: int
-    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"]
+    compression_type: CompressionName
     compression_gzip_level: int
     compression_lz4_level: int
     compression_zstd_level: int

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
@@ -55,13 +56,13 @@ def _read_back(bootstrap_servers: str, topic: str, timeout: float) -> Mapping[in
             for message in messages:
                 if message.error():
                     raise RuntimeError(str(message.error()))
-                found[message.partition()].append(
+                found[_known(message.partition())].append(
                     ReadBack(
-                        message.partition(),
-                        message.offset(),
+                        _known(message.partition()),
+                        _known(message.offset()),
                         message.key(),
                         message.value(),
-                        tuple(message.headers() or ()),
+                        tuple(_pairs(message.headers())),
                         message.timestamp()[1],
                     )
                 )
@@ -84,3 +85,13 @@ def _watermarks(consumer: Consumer, partition: TopicPartition, timeout: float) -
                 raise
         else:
             return low, high
+
+
+def _known(number: int | None) -> int:
+    """Of a message that was read, librdkafka knows partition and offset."""
+    assert number is not None
+    return number
+
+
+def _pairs(headers: Any) -> list[tuple[str, bytes | None]]:
+    return list(headers or ())

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -173,7 +174,7 @@ def test_nodes_die_with_an_owner_that_is_killed(tmp_path: Path) -> None:
         pass
 
 
-def _wait_until(holds, timeout: float = 30.0) -> None:
+def _wait_until(holds: Callable[[], bool], timeout: float = 30.0) -> None:
     deadline = time.monotonic() + timeout
     while not holds():
         assert time.monotonic() < deadline, f"not within {timeout} s"

@@ -60,6 +60,8 @@ async def test_killing_the_leader_under_awaited_sends_loses_and_repeats_nothing(
     by_key: dict[bytes, list[bytes]] = defaultdict(list)
     for records in logs.values():
         for record in records:
+            assert record.key is not None
+            assert record.value is not None
             by_key[record.key].append(record.value)
     for number in range(WORKERS):
         assert by_key[f"worker-{number}".encode()] == [f"{number}:{n}".encode() for n in range(RECORDS // WORKERS)]

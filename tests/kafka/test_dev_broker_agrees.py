@@ -360,7 +360,7 @@ def joined(body: Any) -> Any:
 async def one_member(client: RawClient, topic: str) -> Any:
     first = await patiently(client, ApiKey.JOIN_GROUP, 7, **join_fields(topic))
     member_id = first.member_id
-    told = [int(first.error_code)]
+    told: list[Any] = [int(first.error_code)]
     told.append(joined(await client.call(ApiKey.JOIN_GROUP, 7, **join_fields(topic, member_id))))
     me = {"group_id": topic, "member_id": member_id}
     told.append(int((await client.call(ApiKey.HEARTBEAT, 4, **me, generation_id=1)).error_code))

@@ -12,6 +12,7 @@ import pytest
 from confluent_kafka import Producer
 
 from aiokafkapy import KafkaProducer
+from aiokafkapy.producer.options import CompressionName
 from aiokafkapy.testing import ApacheKafka
 
 from .oracle import read_back
@@ -27,13 +28,21 @@ def unique(name: str) -> str:
     return f"{name}-{uuid.uuid4().hex[:8]}"
 
 
-def made_up(count: int) -> list[tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]] | None, int]]:
+Headers = list[tuple[str, bytes | None]]
+
+
+def made_up(count: int) -> list[tuple[bytes | None, bytes | None, Headers | None, int]]:
     chance = random.Random(9)
+
+    def headers(n: int) -> Headers | None:
+        choices: list[Headers | None] = [None, [], [("n", b"%d" % n)], [("twice", b""), ("twice", None)]]
+        return chance.choice(choices)
+
     return [
         (
             None if n % 50 == 7 else b"%d " % n + chance.randbytes(chance.randrange(200)),
             None if n % 4 == 0 else b"key-%d" % (n % 1000),
-            chance.choice([None, [], [("n", b"%d" % n)], [("twice", b""), ("twice", None)]]),
+            headers(n),
             BASE + chance.randrange(10_000),
         )
         for n in range(count)
@@ -52,7 +61,7 @@ def table_of(rows: Any) -> Any:
 
 
 @pytest.mark.parametrize("codec", ["none", "lz4"])
-async def test_a_table_is_read_back_by_a_stock_consumer(kafka: ApacheKafka, codec: str) -> None:
+async def test_a_table_is_read_back_by_a_stock_consumer(kafka: ApacheKafka, codec: CompressionName) -> None:
     topic = unique("table")
     await kafka.create_topic(topic, partitions=5)
     rows = made_up(COUNT)

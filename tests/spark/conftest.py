@@ -130,6 +130,7 @@ def stop_session(session: SparkSession) -> None:
     from pyspark import SparkContext
 
     gateway = session.sparkContext._gateway
+    assert gateway is not None
     session.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()  # the JVM ends with it

@@ -41,7 +41,7 @@ def cluster(folder: Path) -> Iterator[str]:
 
     def start(kind: str, host: str, *arguments: str) -> subprocess.Popen[bytes]:
         name = f"org.apache.spark.deploy.{kind.lower()}.{kind}"
-        command = [home / "bin" / "spark-class", name, "--host", host, "--webui-port", "0", *arguments]
+        command = [str(home / "bin" / "spark-class"), name, "--host", host, "--webui-port", "0", *arguments]
         return subprocess.Popen(command, env=environment, stdout=sys.stderr)
 
     started = [start("Master", "127.0.0.1", "--port", str(port))]

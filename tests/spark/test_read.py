@@ -110,7 +110,8 @@ def test_ranges_by_offset_and_by_time_and_in_as_many_tasks_as_wanted(source: Any
     send(broker.bootstrap_servers, "t", numbered(100, partitions=2))
 
     def read(**options: str) -> DataFrame:
-        return source(broker.bootstrap_servers, subscribePattern="t.*", **options).load()
+        frame: DataFrame = source(broker.bootstrap_servers, subscribePattern="t.*", **options).load()
+        return frame
 
     by_offset = read(startingOffsets='{"t":{"0":10}}', endingOffsets='{"t":{"0":12,"1":3}}')
     assert values(by_offset) == [1, 3, 5, 20, 22]
@@ -131,7 +132,7 @@ def test_filters_that_are_pushed_down_give_the_same_rows_from_less(
     wanted = "partition in (1, 3) and offset >= 5 and offset < 15 and value > '50'"
     wanted += " and timestamp >= '2023-11-14 22:14:00'"
     found: dict[str, tuple[list[int], int]] = {}
-    before = spark.conf.get(PUSHDOWN)
+    before = str(spark.conf.get(PUSHDOWN))
     try:
         for switch in ("true", "false"):
             spark.conf.set(PUSHDOWN, switch)

@@ -44,7 +44,7 @@ class Query:
         writer = writer.option("checkpointLocation", str(self._checkpoint))
         return writer.trigger(**(trigger or {"availableNow": True})).start()
 
-    def run(self, fail_in: int | None = None, **options: str) -> Any:
+    def run(self, fail_in: int | None = None, **options: Any) -> Any:
         """All there is now; returns the query when it has ended."""
         query = self.start(fail_in, **options)
         assert query.awaitTermination(120)
@@ -100,7 +100,7 @@ def test_a_query_goes_on_where_it_failed_and_a_group_sees_it(
 ) -> None:
     send(servers, topic, range(100), 2)
     query = Query(spark, servers, tmp_path / "checkpoint")
-    options = {
+    options: dict[str, Any] = {
         "subscribe": topic,
         "startingOffsets": "earliest",
         "maxOffsetsPerTrigger": "30",
@@ -143,7 +143,7 @@ def test_new_partitions_and_topics_are_read_while_a_query_runs(
     broker.create_topic("t1")
     send(servers, "t1", range(10))
     query = Query(spark, servers, tmp_path / "checkpoint")
-    options = {"subscribePattern": "t[0-9]", "startingOffsets": "earliest"}
+    options: dict[str, Any] = {"subscribePattern": "t[0-9]", "startingOffsets": "earliest"}
     running = query.start(trigger={"processingTime": "0 seconds"}, **options)
     try:
         running.processAllAvailable()
@@ -170,7 +170,7 @@ def test_records_that_are_deleted_between_two_runs_fail_the_query_or_are_passed_
     broker.create_topic("t")
     send(servers, "t", range(10))
     query = Query(spark, servers, tmp_path / "checkpoint")
-    options = {"subscribe": "t", "startingOffsets": "earliest"}
+    options: dict[str, Any] = {"subscribe": "t", "startingOffsets": "earliest"}
     query.run(**options)
     send(servers, "t", range(10, 30))
     broker.call(lambda dev: dev.state.topics.partition("t", 0).log.delete_records(20))

@@ -127,7 +127,7 @@ def report(record_property: Callable[[str, object], None], request: pytest.Fixtu
 def running(session: SparkSession, pipeline: Pipeline) -> Iterator[Any]:
     """The query in the session of all tests, of which nothing is left afterwards."""
     name = "spark.sql.execution.arrow.maxRecordsPerBatch"
-    before = session.conf.get(name)
+    before = str(session.conf.get(name))
     query = pipeline.start(session)
     try:
         yield query

@@ -165,10 +165,10 @@ def test_a_row_that_cannot_be_written_fails_the_job_and_is_shown(
         "'t' as topic, repeat('v', 2000000) as value": "RecordTooLargeError",
     }
     for expressions, sentence in wrong.items():
-        found = refused(spark.sql(f"select {expressions} from range(0, 2, 1, 1)"), "append", **servers)
-        assert sentence in found
-        assert f"the row has value '{'v' * 80 if 'repeat' in expressions else 'v'}'" in found
-        assert "Spark partition, for topic" in found
+        told = refused(spark.sql(f"select {expressions} from range(0, 2, 1, 1)"), "append", **servers)
+        assert sentence in told
+        assert f"the row has value '{'v' * 80 if 'repeat' in expressions else 'v'}'" in told
+        assert "Spark partition, for topic" in told
     write(numbers(spark, 10), broker.bootstrap_servers, topic="t")
     found = [record.value for record in broker.records("t") if record.value != b"v"]
     assert sorted(map(int, found)) == list(range(10))

@@ -57,7 +57,7 @@ def confluent(settings: dict[str, Any]) -> Any:
     while len(values) < COUNT and time.monotonic() < end:
         message = consumer.poll(0.2)
         if message is not None and message.error() is None:
-            values.append(message.value().decode())
+            values.append((message.value() or b"").decode())
         elif message is not None:
             errors.append(str(message.error()))
     consumer.commit(asynchronous=False)
@@ -179,7 +179,13 @@ def confluent_acls(settings: dict[str, Any]) -> Any:
     for future in admin.create_acls(made).values():
         future.result(TIMEOUT)
     of_bob = AclBindingFilter(
-        ResourceType.ANY, None, ResourcePatternType.ANY, "User:bob", None, AclOperation.ANY, AclPermissionType.ANY
+        ResourceType.ANY,
+        None,  # type: ignore[arg-type]
+        ResourcePatternType.ANY,
+        "User:bob",
+        None,  # type: ignore[arg-type]
+        AclOperation.ANY,
+        AclPermissionType.ANY,
     )
     found = admin.describe_acls(of_bob).result(TIMEOUT)
     (deleted,) = [future.result(TIMEOUT) for future in admin.delete_acls([of_bob]).values()]

@@ -10,6 +10,7 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 TIMEOUT = 30.0
@@ -66,14 +67,14 @@ def confluent_consume(servers: str, topic: str, group: str, count: int) -> Any:
         }
     )
     consumer.subscribe([topic])
-    read: list[tuple[int, int, str]] = []
+    read: list[tuple[int | None, int | None, str]] = []
     deadline = time.monotonic() + TIMEOUT
     while len(read) < count and time.monotonic() < deadline:
         message = consumer.poll(0.2)
         if message is not None:
             if message.error():
                 raise RuntimeError(message.error())
-            read.append((message.partition(), message.offset(), message.value().decode()))
+            read.append((message.partition(), message.offset(), (message.value() or b"").decode()))
     consumer.commit(asynchronous=False)
     committed = consumer.committed(consumer.assignment(), timeout=TIMEOUT)
     consumer.close()
@@ -186,7 +187,7 @@ def aiokafka(servers: str, topic: str, count: int) -> Any:
     return asyncio.run(main())
 
 
-PROGRAMS = {
+PROGRAMS: dict[str, Callable[..., Any]] = {
     "confluent-produce": lambda servers, topic, count, codec: confluent_produce(servers, topic, int(count), codec),
     "confluent-consume": lambda servers, topic, group, count: confluent_consume(servers, topic, group, int(count)),
     "confluent-admin": confluent_admin,

@@ -40,7 +40,7 @@ def create_app(broker: DevBroker, drain_timeout: float | None = 20, **options: A
 
 
 @asynccontextmanager
-async def running(app: web.Application) -> AsyncIterator[TestClient]:
+async def running(app: web.Application) -> AsyncIterator[TestClient[web.Request, web.Application]]:
     async with TestClient(TestServer(app)) as client:
         yield client
 
@@ -69,8 +69,9 @@ async def test_the_producer_lives_as_long_as_the_application(kafka_broker: DevBr
 
 
 def test_a_wrong_option_fails_before_anything_runs() -> None:
+    misspelt: dict[str, Any] = {"lingerms": 5}
     with pytest.raises(ConfigurationError, match="linger_ms"):
-        setup_kafka(web.Application(), "localhost:9092", lingerms=5)
+        setup_kafka(web.Application(), "localhost:9092", **misspelt)
 
 
 async def test_the_application_does_not_start_without_a_broker() -> None:

@@ -409,9 +409,9 @@ async def test_the_remedy_that_the_error_names_lets_the_broker_start(kept: Kept,
     (folder / name).unlink()
     async with DevBroker(nodes=2, data_dir=folder) as broker:
         assert kept.look(broker)["records"] == kept.seen["records"]
-        producer_ids = {
-            id_ for partition in broker.state.topics.get("t").partitions for id_ in partition.log.producers.producers
-        }  # type: ignore[union-attr]
+        topic = broker.state.topics.get("t")
+        assert topic is not None
+        producer_ids = {id_ for partition in topic.partitions for id_ in partition.log.producers.producers}
         assert broker.state.producer_ids.generate() > max(producer_ids)
 
 

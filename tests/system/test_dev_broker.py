@@ -291,7 +291,7 @@ async def test_pipelined_requests_are_answered_in_order_one_at_a_time() -> None:
             assert broker.controls.request_count(ApiKey.API_VERSIONS) == 0
             in_progress[turn].set_exception(KafkaError("never mind"))
             await client.receive(ApiKey.METADATA, 1)
-            await until(lambda turn=turn: len(in_progress) == min(3, turn + 2))  # type: ignore[misc]
+            await until(lambda turn=turn: len(in_progress) == min(3, turn + 2))
         assert (await client.receive(ApiKey.API_VERSIONS, 0)).error_code == 0
 
 

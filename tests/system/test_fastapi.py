@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, MutableMapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -77,7 +77,7 @@ async def test_a_web_socket_finds_the_producer(kafka_broker: DevBroker) -> None:
     async def receive() -> dict[str, object]:
         return {"type": "websocket.connect"}
 
-    async def send(message: dict[str, object]) -> None:
+    async def send(message: MutableMapping[str, Any]) -> None:
         said.append(message.get("text"))
 
     async with app.router.lifespan_context(app):
@@ -120,8 +120,9 @@ async def test_a_request_without_a_lifespan_says_what_to_write(kafka_broker: Dev
 
 
 def test_a_wrong_option_fails_before_anything_runs() -> None:
+    misspelt: dict[str, Any] = {"lingerms": 5}
     with pytest.raises(ConfigurationError, match="linger_ms"):
-        kafka_lifespan("localhost:9092", lingerms=5)
+        kafka_lifespan("localhost:9092", **misspelt)
 
 
 async def test_the_application_does_not_start_without_a_broker() -> None:

@@ -121,8 +121,9 @@ async def test_offsets_are_found_by_start_end_and_time(broker: DevBroker) -> Non
         assert await reader.beginning_offsets([tp, empty]) == {tp: 0, empty: 0}
         assert await reader.end_offsets([tp, empty]) == {tp: 10, empty: 0}
         found = await reader.list_offsets({tp: 1_004, empty: 1_004})
-        assert found[tp] is not None
-        assert (found[tp].offset, found[tp].timestamp_ms) == (4, 1_004)
+        at = found[tp]
+        assert at is not None
+        assert (at.offset, at.timestamp_ms) == (4, 1_004)
         assert found[empty] is None
         assert (await reader.list_offsets({tp: 99_999}))[tp] is None
 
@@ -249,7 +250,7 @@ async def test_columns_are_the_records(broker: DevBroker, codec: Any, with_heade
     async with PartitionReader(broker.bootstrap_servers) as reader:
         reader.assign(PARTITIONS)
         records = await read(reader, 500)
-    batches = []
+    batches: list[Any] = []
     async with PartitionReader(broker.bootstrap_servers) as reader:
         reader.assign(PARTITIONS)
         async with asyncio.timeout(20):
@@ -286,7 +287,8 @@ async def test_reading_ends_where_it_stops(broker: DevBroker) -> None:
             reader.stop_at(tp, stop)
             async with asyncio.timeout(10):
                 assert [record.value async for record in reader] == [b"%d" % number for number in range(stop)]
-            assert reader.is_finished
+            all_read = reader.is_finished
+            assert all_read
             reader.seek(tp, min(stop, 40))
             values: list[bytes] = []
             async with asyncio.timeout(10):

@@ -26,6 +26,7 @@ from aiokafkapy import (
 )
 from aiokafkapy.admin import TopicAdmin
 from aiokafkapy.broker import DevBroker
+from aiokafkapy.producer.options import CompressionName
 from aiokafkapy.producer.tables.arrow_send import ArrowSend
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.murmur2 import partition_for_key
@@ -207,9 +208,9 @@ class TestTables:
         assert values(broker, "one") == numbered(999)
 
     async def test_a_topic_may_be_an_enums_member(self, broker: DevBroker) -> None:
-        topics = StrEnum("Topics", {"ONE": "one"})
+        Topics = StrEnum("Topics", {"ONE": "one"})  # noqa: N806
         async with KafkaProducer(broker.bootstrap_servers) as producer:
-            await producer.send_arrow(topics.ONE, pa.table({"value": ["a"]}))
+            await producer.send_arrow(Topics.ONE, pa.table({"value": ["a"]}))
         assert values(broker, "one") == [b"a"]
 
     async def test_columns_may_have_other_names(self, broker: DevBroker) -> None:
@@ -227,7 +228,7 @@ class TestTables:
         field = st.none() | st.binary(max_size=300)
         rows = data.draw(st.lists(st.tuples(field, field, st.none() | st.integers(0, 2)), max_size=300))
         options: dict[str, Any] = {"batch_size": data.draw(st.sampled_from([1, 200, 5000])), "linger_ms": 0}
-        codec = data.draw(st.sampled_from(["none", "gzip", "lz4"]))
+        codec: CompressionName = data.draw(st.sampled_from(["none", "gzip", "lz4"]))
         table = pa.table(
             {
                 "value": pa.array([row[0] for row in rows], pa.large_binary()),

@@ -62,7 +62,7 @@ def options(broker: DevBroker, *, is_stream: bool = False, **given: str) -> Sour
     return SourceOptions.parse(base | given, is_stream=is_stream)
 
 
-async def planned(broker: DevBroker, pruning: Pruning | None = None, **given: str) -> dict[int, tuple[int, int]]:
+async def planned(broker: DevBroker, pruning: Pruning | None = None, **given: Any) -> dict[int, tuple[int, int]]:
     """Start and end by partition, of what is not empty."""
     async with KafkaOffsetReader(options(broker, **given)) as offsets:
         ranges = await offsets.batch_ranges(pruning or Pruning())
@@ -108,7 +108,7 @@ async def test_a_batch_goes_from_named_offsets_to_named_offsets(broker: DevBroke
 async def test_a_batch_goes_from_time_to_time(broker: DevBroker) -> None:
     await send(broker, 0, 10)
     await send(broker, 1, 10, start_ms=4_000)
-    times = {"startingTimestamp": "5500", "endingTimestamp": "8000"}
+    times: dict[str, Any] = {"startingTimestamp": "5500", "endingTimestamp": "8000"}
     assert await planned(broker, assign='{"t":[0,1]}', **times) == {0: (5, 7), 1: (2, 4)}
     times = {"startingOffsetsByTimestamp": '{"t":{"0":9000}}', "endingOffsetsByTimestamp": '{"t":{"1":4001}}'}
     assert await planned(broker, **times) == {0: (8, 10), 1: (0, 1)}
@@ -118,7 +118,7 @@ async def test_a_time_that_no_record_has_is_an_error_or_the_end(broker: DevBroke
     await send(broker, 0, 3)
     with pytest.raises(OptionError, match="a time that some record of t-0 has"):
         await planned(broker, assign='{"t":[0]}', startingTimestamp="100000")
-    strategy = {"startingOffsetsByTimestampStrategy": "latest"}
+    strategy: dict[str, Any] = {"startingOffsetsByTimestampStrategy": "latest"}
     assert await planned(broker, startingTimestamp="100000", **strategy) == {}
 
 
@@ -134,7 +134,7 @@ async def test_topics_are_found_by_a_pattern(broker: DevBroker) -> None:
 
 
 @pytest.mark.parametrize("given", [{"subscribe": "t,none"}, {"assign": '{"t":[0,9]}'}, {"assign": '{"none":[0]}'}])
-async def test_what_is_named_must_exist(broker: DevBroker, given: dict[str, str]) -> None:
+async def test_what_is_named_must_exist(broker: DevBroker, given: dict[str, Any]) -> None:
     with pytest.raises(UnknownTopicOrPartitionError, match=r"there is no topic or partition (none|t-9): create it"):
         await planned(broker, **given)
 
@@ -148,7 +148,7 @@ async def test_named_offsets_that_are_not_there_are_a_loss(broker: DevBroker) ->
     await send(broker, 0, 10)
     await send(broker, 1, 10)
     delete_before(broker, T0, 4)
-    given = {"startingOffsets": '{"t":{"0":2}}', "endingOffsets": '{"t":{"1":20}}'}
+    given: dict[str, Any] = {"startingOffsets": '{"t":{"0":2}}', "endingOffsets": '{"t":{"1":20}}'}
     with pytest.raises(DataLossError, match=r"t-0: offsets 2 to 10 were asked for.* 4 to 10.*failOnDataLoss='false'"):
         await planned(broker, **given)
     assert await planned(broker, failOnDataLoss="false", **given) == {0: (4, 10), 1: (0, 10)}
@@ -228,7 +228,7 @@ async def test_deleted_offsets_are_a_loss_to_the_task_that_finds_them_gone(broke
 
 async def test_an_end_that_never_comes_is_a_loss(broker: DevBroker) -> None:
     await send(broker, 0, 5)
-    given = {"kafkaConsumer.pollTimeoutMs": "1500", "kafka.fetch.max.wait.ms": "10"}
+    given: dict[str, Any] = {"kafkaConsumer.pollTimeoutMs": "1500", "kafka.fetch.max.wait.ms": "10"}
     with pytest.raises(DataLossError, match="t-0: offsets 5 to 9 were asked for, but the log goes from 0 to 5"):
         await read(options(broker, **given), OffsetRange("t", 0, 0, 9))
     lenient = options(broker, failOnDataLoss="false", **given)
@@ -238,13 +238,14 @@ async def test_an_end_that_never_comes_is_a_loss(broker: DevBroker) -> None:
 async def test_a_partition_without_a_leader_is_named(broker: DevBroker) -> None:
     await send(broker, 0, 5)
     broker.controls.set_leader("t", 0, None)
-    given = {"kafkaConsumer.pollTimeoutMs": "1500", "kafka.retry.backoff.ms": "5"}
+    given: dict[str, Any] = {"kafkaConsumer.pollTimeoutMs": "1500", "kafka.retry.backoff.ms": "5"}
     with pytest.raises(KafkaTimeoutError, match=r"t-0: nothing came from offset 2 on for 1.5 s \(kafkaConsumer"):
         await read(options(broker, **given), OffsetRange("t", 0, 2, 5))
 
 
 async def test_a_broker_that_is_not_there_is_told_with_the_partition(broker: DevBroker) -> None:
-    given = options(broker, **{"kafkaConsumer.pollTimeoutMs": "200"})
+    settings: dict[str, Any] = {"kafkaConsumer.pollTimeoutMs": "200"}
+    given = options(broker, **settings)
     broker.controls.stop_node(broker.nodes[0].node_id)
     with pytest.raises(
         KafkaTimeoutError, match=r"t-0: nothing is known of topic 't' after 0\.2 s: no broker is reachable"
@@ -254,7 +255,7 @@ async def test_a_broker_that_is_not_there_is_told_with_the_partition(broker: Dev
 
 async def test_a_topic_that_is_deleted_in_mid_read_is_a_loss(broker: DevBroker) -> None:
     broker.delete_topic("t")
-    given = {"kafkaConsumer.pollTimeoutMs": "1500", "kafka.retry.backoff.ms": "5"}
+    given: dict[str, Any] = {"kafkaConsumer.pollTimeoutMs": "1500", "kafka.retry.backoff.ms": "5"}
     with pytest.raises(DataLossError, match="t-0: the topic was deleted, offsets 2 to 5 were not read yet"):
         await read(options(broker, **given), OffsetRange("t", 0, 2, 5))
     assert await read(options(broker, failOnDataLoss="false", **given), OffsetRange("t", 0, 2, 5)) == []
@@ -467,7 +468,7 @@ async def test_a_commit_that_fails_does_not_fail_the_query(
 async def test_spark_asks_a_stream_as_it_asks_any(broker: DevBroker) -> None:
     """The methods that Spark calls, one after the other, with JSON between them."""
     await send(broker, 0, 5)
-    given = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t", "commitGroup": "g"}
+    given: dict[str, Any] = {"kafka.bootstrap.servers": broker.bootstrap_servers, "subscribe": "t", "commitGroup": "g"}
     reader = KafkaStreamReader(given | {"startingOffsets": "earliest", "maxOffsetsPerTrigger": "3"})
 
     def asked() -> list[Any]:
