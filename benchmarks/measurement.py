@@ -3,10 +3,10 @@
 A ``Measurement`` is one row of the table: a workload, a client, how much, and with which options. Its ``Figures`` are
 plain numbers by name. How a workload's name becomes a function is said by two decorators:
 
-* ``@workload("name")`` is ``async def f(client, topic, measurement) -> Figures``. It runs in a process of its own, on
+- ``@workload("name")`` is ``async def f(client, topic, measurement) -> Figures``. It runs in a process of its own, on
   uvloop, with an open client, first with a share of the count as a warm-up. It times itself by a ``Stopwatch``, so
   that making the values does not count, and returns ``watch.figures`` with whatever else it found.
-* ``@entry("name")`` is ``async def f(measurement, bootstrap_servers, topic) -> Figures``. It runs in the command's own
+- ``@entry("name")`` is ``async def f(measurement, bootstrap_servers, topic) -> Figures``. It runs in the command's own
   process and starts its processes itself: the Java tool, a web service with its load. ``seconds`` and ``written`` must
   be among its figures.
 

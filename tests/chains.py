@@ -1,9 +1,9 @@
-"""Which tests go to one process, one after the other, when several processes run them: those that share what is dear.
+"""The distribution of tests over several processes: tests that share an expensive fixture run in one process.
 
-A chain shares a Spark session or a cluster of Apache Kafka, which the first test that needs it starts. Chains come
-first, in the order of how long they take; all other tests go singly to whichever process has nothing to do.
+Such a chain shares a Spark session or a cluster of Apache Kafka, which its first test starts. Chains are scheduled
+first, the longest ones foremost; all other tests go one by one to the next idle process.
 
-Rule: the chain is told from the test's id alone, because the process that gives the tests out has nothing else.
+Rule: the chain follows from the test's id alone, because the scheduling process knows nothing else of a test.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CHAINS = {
     "secure node": re.compile(r"tests/kafka/test_security"),
     "three nodes": re.compile(r"tests/(kafka|chaos/test_chaos\.py)|.*[-\[]kafka3[-\]]"),
     "one node": re.compile(r".*[-\[]kafka[-\]]"),
-    # These share nothing: a few are long, and would be the last otherwise.
+    # These share nothing, but a few are long and would otherwise run last.
     "simulation": re.compile(r"tests/simulation/"),
     "project": re.compile(r"tests/unit/test_project\.py"),
 }
@@ -34,7 +34,7 @@ def chain_of(nodeid: str) -> str | None:
 
 
 def place_of(item: pytest.Item) -> int:
-    """Where in a run the test comes: a sort key."""
+    """The sort key of a test in a run."""
     chain = chain_of(item.nodeid)
     return len(CHAINS) if chain is None else list(CHAINS).index(chain)
 

@@ -1,10 +1,9 @@
-"""What every test here runs under: which event loop, which form of the core, which process, and the Hypothesis profile.
+"""The environment of every test: event loop, form of the core, process, Hypothesis profile.
 
-Several processes may run the tests: see `chains`.
+Several processes may run the tests: see ``chains``.
 
-Also real Apache Kafka: one node, three, and one with TLS and SASL, each started once, when first asked for. Without
-Java the tests that ask are skipped with the reason, or fail where AIOKAFKAPY_REQUIRE_KAFKA=1 says that CI must not pass
-without them.
+Also fixtures of real Apache Kafka: one node, three, and one with TLS and SASL, each started once, on first use. Without
+Java the tests that need them are skipped with the reason, or fail with AIOKAFKAPY_REQUIRE_KAFKA=1, as in CI.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ def pytest_report_header(config: pytest.Config) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # Last: after the order is made random, which it stays within a chain and among the other tests.
+    # Last: after the order was randomized, which is kept within a chain and among the other tests.
     items.sort(key=place_of)
 
 
@@ -70,7 +69,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
 
 
 def pytest_collection_finish() -> None:
-    # Five thousand collected tests are no garbage: to look through them takes a quarter of a second each time.
+    # Freeze the collected tests: five thousand of them would cost each garbage collection a quarter of a second.
     gc.collect()
     gc.freeze()
 
@@ -87,14 +86,14 @@ def _three_nodes() -> Iterator[ApacheKafka]:
 
 @pytest.fixture
 def kafka(_one_node: ApacheKafka) -> ApacheKafka:
-    """One real node, which is up; a topic that is asked for comes into being."""
+    """One real node, which is up; topics are auto-created."""
     _one_node.restore_blocking()
     return _one_node
 
 
 @pytest.fixture
 def kafka3(_three_nodes: ApacheKafka) -> ApacheKafka:
-    """Three real nodes, all up whatever the test before did to them; topics do not come into being by themselves."""
+    """Three real nodes, all up whatever the test before did to them; topics are not auto-created."""
     _three_nodes.restore_blocking()
     return _three_nodes
 
@@ -114,11 +113,12 @@ def _secure_node() -> Iterator[ApacheKafka]:
                 "SASL_PLAINTEXT": Listener("SASL_PLAINTEXT", all_mechanisms),
                 "SASL_SSL": Listener("SASL_SSL", all_mechanisms),
                 "MECHANISM": Listener("SASL_SSL", ["PLAIN"]),
-                # A broker refuses who renews a session within a second, and clients do so from 85 % of its life on.
+                # A broker refuses re-authentication within a second, and clients do it from 85 % of a session's life
+                # on.
                 "BRIEF": Listener("SASL_SSL", all_mechanisms, max_reauth_ms=1300),
             },
             certificates=certificates,
-            # What JAAS, properties and SCRAM each have a way to get wrong.
+            # Characters that need escaping in JAAS, in properties or in SCRAM.
             users={"alice": "wonder\\land = 1", "bob": "pässword"},
             authorizer=True,
             super_users=["User:alice", "User:CN=client", "User:carol"],

@@ -1,6 +1,6 @@
-"""Both forms of a module in one process, to be compared: as compiled, and its plain Python beside it.
+"""Loads both forms of a module into one process for comparison: compiled and plain Python.
 
-Rule: a plain kernel works with plain kernels only, as it does in a process that runs interpreted.
+Rule: a plain kernel uses plain kernels only, as in an interpreted process.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ import pytest
 __all__ = ["compiled_form", "plain_form"]
 
 KERNELS = ("aiokafkapy.record.builder", "aiokafkapy.record.arrow_rows", "aiokafkapy.record.record_columns")
-"""In the order in which they build on each other."""
+"""In order of dependency."""
 
 
 def compiled_form(name: str) -> ModuleType:
-    """The module as compiled; the test is skipped, loudly, where it is not."""
+    """The compiled module; the test is skipped with a reason if the core is not compiled."""
     module = importlib.import_module(name)
     if not str(module.__file__).endswith(tuple(EXTENSION_SUFFIXES)):
         pytest.skip(f"{name} IS NOT COMPILED HERE: its compiled form goes untested, and is compared to nothing")

@@ -1,9 +1,8 @@
-"""`--times`: where the run's time goes, by folder and by test, as a table at its end.
+"""``--times``: a table of wall time, CPU and waiting by folder and by test, at the end of a run.
 
-CPU is what this process and all its descendants have used, brokers, JVMs and Spark's workers among them; what remains
-of a test's time is waiting. Where several tests run at a time each worker counts its own. Looked at between the phases
-of a test, so that a phase's time is whatever was used since the one before it ended: a fixture of the session counts
-for the first test that asks for it.
+CPU is that of this process and all its descendants, including brokers, JVMs and Spark's workers; the rest of a test's
+time is waiting. Each worker counts its own tests. It is measured between the phases of a test, so a session fixture
+counts for the first test that uses it.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @dataclass
 class Spent:
-    """What one test, or a folder of them, took."""
+    """The time of one test or folder."""
 
     tests: set[str] = field(default_factory=set)
     wall: float = 0.0
@@ -50,7 +49,7 @@ class Spent:
 
 
 class Times:
-    """Measures where tests run, and reports where their reports are gathered."""
+    """Measures in the processes that run tests, and reports in the one that collects their reports."""
 
     def __init__(self) -> None:
         self._used = used_by_the_family()
@@ -85,7 +84,7 @@ class Times:
 
 
 def folder_of(report: pytest.TestReport) -> str:
-    """The folder below `tests`, apart for what needs real Kafka or Java."""
+    """The folder below ``tests``, apart for what needs real Kafka or Java."""
     folder = "/".join(report.location[0].split("/")[:2])
     return next((f"{folder}, {mark}" for mark in ("kafka", "java") if mark in report.keywords), folder)
 

@@ -2,12 +2,12 @@
 
 A process of its own (see ``measurement.figures_of``). Workloads, with their option:
 
-* ``gathered``, ``at_once``: so many sends gathered, over and over, ``count`` in all, on the real cluster. With the
+- ``gathered``, ``at_once``: so many sends gathered, over and over, ``count`` in all, on the real cluster. With the
   client ``bare asyncio`` nothing is sent: each coroutine awaits a future that the loop resolves later, all of them
   together, which is what so many tasks cost by themselves.
-* ``topics``, ``topics`` and ``known``: single sends, then gathered ones, all to one topic of so many. ``one``: the
+- ``topics``, ``topics`` and ``known``: single sends, then gathered ones, all to one topic of so many. ``one``: the
   producer has only ever heard of this one; ``all``: it knows all; ``used``: it has sent to all.
-* ``ages``, ``hours``: the same after so many hours in which one topic was sent to all the time and the others once. The
+- ``ages``, ``hours``: the same after so many hours in which one topic was sent to all the time and the others once. The
   loop's clock jumps, so an hour takes no time.
 
 ``topics`` and ``ages`` run against the dev broker in a process of its own (this module again, as a helper): a real
@@ -45,7 +45,7 @@ LONE_SLICES: Final = 10
 """Of which the median counts: all of them take a tenth of a second, which anything else on the machine may spoil."""
 GATHERED: Final = 1_000
 METADATA_AGE: Final = 300.0
-"""Seconds, of both `metadata_max_age_ms` and `metadata_max_idle_ms` on their defaults."""
+"""Seconds, of both ``metadata_max_age_ms`` and ``metadata_max_idle_ms`` on their defaults."""
 BATCH_OF_TASKS: Final = 1_000
 REFRESHES: Final = 5
 AGE_TIMEOUT: Final = 10.0

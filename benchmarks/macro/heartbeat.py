@@ -11,12 +11,12 @@ A machine that has fewer cores than busy threads makes everybody late. So each b
 ready to run and had no core (``/proc/self/task/…/schedstat``), the same of the process's other threads, which may have
 had the GIL, and how much CPU this thread used since the beat before. Figures, in ms:
 
-* ``lag_p50_ms`` ``lag_p99_ms`` ``lag_max_ms``: what an application sees.
-* ``own_p99_ms`` ``own_max_ms``: the lag without what the scheduler did: without the time for which this thread had no
+- ``lag_p50_ms`` ``lag_p99_ms`` ``lag_max_ms``: what an application sees.
+- ``own_p99_ms`` ``own_max_ms``: the lag without what the scheduler did: without the time for which this thread had no
   core, and, of the time for which it waited for something else, without that for which another thread had none. What
   is left is the loop held, or the GIL held by a running thread. This is what the goal is about.
-* ``held_max_ms``: the part of that in which this thread was computing.
-* ``gc_max_ms``: the longest collection of the garbage collector, part of the lag.
+- ``held_max_ms``: the part of that in which this thread was computing.
+- ``gc_max_ms``: the longest collection of the garbage collector, part of the lag.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ A process of its own (see ``measurement.figures_of``). Between it and the broker
 while records are sent until one has to wait for room. The broker then goes on, and everything must arrive. The option
 ``how`` names the way the records are sent:
 
-* ``enqueue``: one by one, deliveries not kept. ``enqueue kept``: the same, every delivery kept by the caller.
-* ``send_many``: one call with an endless iterable.
-* ``send``: as many tasks as there are records, each awaiting its own; the tasks' memory is the caller's.
+- ``enqueue``: one by one, deliveries not kept. ``enqueue kept``: the same, every delivery kept by the caller.
+- ``send_many``: one call with an endless iterable.
+- ``send``: as many tasks as there are records, each awaiting its own; the tasks' memory is the caller's.
 
 Figures: ``growth_mb`` over idle at its highest, ``growth_ratio`` of that to ``buffer_memory``, ``held_mb`` by the
 producer's own account, ``records_held``. Memory is resident memory as the kernel sees it (VmHWM, reset when idle).

@@ -2,10 +2,10 @@
 
 Owns how they are talked to and ended. Both kinds are modules run by ``python -m``.
 
-* One that measures takes (measurement, bootstrap servers, topic) and prints its figures as JSON, for
+- One that measures takes (measurement, bootstrap servers, topic) and prints its figures as JSON, for
   ``measurement.figures_of``; its ``main`` is ``print_figures``, which ends as a worker does when there is nothing to
   measure.
-* ``helper`` runs a module that prints one line of JSON when it is ready, takes words on its standard input, one a
+- ``helper`` runs a module that prints one line of JSON when it is ready, takes words on its standard input, one a
   line, and ends when that is closed. So it cannot outlive whoever started it.
 """
 

@@ -1,7 +1,7 @@
 """Spark's own Kafka connector, the peer of our data source: its jars, gathered once into the cache.
 
-Owns which jars it needs. Its token provider is published nowhere, so `token_provider.scala` stands in for it, compiled
-by the Scala compiler among PySpark's jars: nothing but a Java runtime is needed.
+Owns which jars it needs. Its token provider is published nowhere, so ``token_provider.scala`` stands in for it,
+compiled by the Scala compiler among PySpark's jars: nothing but a Java runtime is needed.
 """
 
 from __future__ import annotations

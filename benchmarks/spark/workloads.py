@@ -227,7 +227,7 @@ class SparkWorkloads:
 
 
 class _WorkerMemory:
-    """The most that one of Spark's Python workers holds, in MB, looked at all the time until `stop`."""
+    """The most that one of Spark's Python workers holds, in MB, looked at all the time until ``stop``."""
 
     def __init__(self) -> None:
         self.peak = 0.0

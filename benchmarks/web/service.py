@@ -15,7 +15,7 @@ With ``freeze`` what was loaded until the service has started is taken out of th
 collections, over all that was ever imported, take a quarter of the CPU, in pauses of tens of milliseconds.
 """
 
-# No `from __future__ import annotations`: FastAPI reads a handler's annotations, and some of the names are local.
+# No ``from __future__ import annotations``: FastAPI reads a handler's annotations, and some of the names are local.
 import asyncio
 import gc
 import json

@@ -1,8 +1,8 @@
-"""What one load sent and was told, and whether the brokers' logs agree with it.
+"""The records and reported outcomes of one load, and their comparison with the brokers' logs.
 
-An `Account` numbers the records of one producer in the order of its calls, and the number stands in the value, so that
-the log tells which record is which. `check_log` compares, by the promises of `judging`; it is pure, and does not care
-how the log was read.
+An ``Account`` numbers the records of one producer in call order and puts the number into the value, which identifies
+the record in the log. ``check_log`` checks the promises of ``judging``; it is pure, and independent of how the log was
+read.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Account:
 
 
 def check_log(log: Mapping[int, Iterable[LogRecord]], accounts: Iterable[Account]) -> list[str]:
-    """What is wrong with one topic's log, by partition, given the accounts of all that was sent there; [] is well."""
+    """The findings in one topic's log, by partition, given the accounts of all its records; empty if there are none."""
     by_name = {account.name: account for account in accounts}
     found = _Findings()
     places: dict[str, dict[int, list[Place]]] = {name: defaultdict(list) for name in by_name}
@@ -121,7 +121,7 @@ def _check_account(account: Account, places: Mapping[int, list[Place]], found: _
 
 
 def _identify(record: LogRecord, accounts: Mapping[str, Account]) -> tuple[Account | None, int]:
-    """Whose record it is and which; None when it is not, to the last byte, one that was sent."""
+    """The account and number of a record; None if it is not, to the last byte, one that was sent."""
     name, _, rest = (record.value or b"").decode(errors="replace").partition(":")
     number = rest.partition(":")[0]
     account = accounts.get(name)

@@ -1,9 +1,9 @@
 """The producers of a run: each sends in its own way, as fast as its pace allows, and keeps the account of it.
 
-Knows nothing of faults. A load goes on sending whatever becomes of its records, until it is stopped.
+Knows nothing of faults. A load goes on sending until it is stopped, whatever the outcomes.
 
-Rules: a record's number is taken in the moment in which it is given to the producer, so that numbers are in call order;
-every outcome is booked, errors too.
+Rules: a record's number is assigned when it is given to the producer, so that numbers are in call order; every outcome
+is recorded, errors too.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ __all__ = ["Load", "make_loads"]
 PACE = 0.05
 """Seconds between two bursts: the brokers and the checker share a small machine with the loads."""
 PATIENCE = 150.0
-"""Seconds for `close`, which may take a whole `delivery_timeout_ms`."""
+"""Seconds for ``close``, which may take a whole ``delivery_timeout_ms``."""
 
 
 class Load(abc.ABC):
@@ -38,7 +38,7 @@ class Load(abc.ABC):
         self._is_stopped = False
 
     async def run(self, bootstrap_servers: str) -> None:
-        """Send until `stop` is called, then wait for every outcome. Raises TimeoutError when one does not come."""
+        """Send until ``stop`` is called, then wait for every outcome. Raises TimeoutError when one does not come."""
         self.producer = KafkaProducer(bootstrap_servers, client_id=f"chaos-{self.account.name}", **self.options)
         await self.producer.start()
         try:
@@ -99,7 +99,7 @@ class Awaiting(Load):
 
 
 class Bulk(Load):
-    """`send_many`, which tells all outcomes at once."""
+    """``send_many``, which tells all outcomes at once."""
 
     burst = 60
 

@@ -1,9 +1,9 @@
-"""A run: loads on a real cluster of three, faults after the schedule, and in the end the books against the logs.
+"""A run: loads on a real cluster of three, scheduled faults, and a final comparison of the accounts with the logs.
 
-Owns the order of it all and what is done to the nodes; what is sent is the loads', what is right the accounts'.
+Owns the sequence of steps and the faults of nodes; ``loads`` sends, ``accounts`` checks.
 
-Rules: the seed is said first. Nothing is waited for without an end, and what does not come in time is a finding.
-Whatever happens, nodes that were stopped go on, and nodes that are down are started again, before a run returns.
+Rules: the seed is printed first. Every wait has a time-out, whose expiry is a finding. Before a run returns, stopped
+nodes are resumed and killed nodes restarted, whatever happens.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Report:
 
 
 async def run(kafka: ApacheKafka, seed: int, *, seconds: float, rounds: int = 0, say: Say = print) -> Report:
-    """Do faults until `seconds` are over, and whole `rounds` of all kinds at least."""
+    """Do faults until ``seconds`` are over, and whole ``rounds`` of all kinds at least."""
     say(f"seed {seed}")
     return await _Run(kafka, seed, say).through(seconds, rounds * len(Kind))
 

@@ -1,11 +1,10 @@
-"""What is done to the cluster, and when: an endless row of faults, the same for the same seed.
+"""The schedule of faults: an endless sequence, determined by the seed.
 
-Pure: knows the numbers of nodes and partitions, no clock and no Kafka. How long a fault takes to heal is the cluster's
-to say, so a fault has no time of day: it has the quiet before it and how long it lasts.
+Pure: knows the numbers of nodes and partitions, no clock and no Kafka. How long a fault takes to heal depends on the
+cluster, so a fault has no start time: it has a quiet time before it and a duration.
 
-Rules: all kinds come once in each round, in an order of the round's own, so that a short run has them all. At most one
-fault is under way, and what it took down is brought back in the end: two nodes of three may be gone at once, and with
-them the majority of the controllers, for as long as the fault says and no longer.
+Rules: each round has all kinds once, in random order, so that a short run has them all. At most one fault is active,
+and it undoes at its end what it did. Two nodes of three, and so the majority of the controllers, may be down at once.
 """
 
 from __future__ import annotations

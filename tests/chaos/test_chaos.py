@@ -1,4 +1,4 @@
-"""One round of all faults on three real nodes; `make chaos` is the long run."""
+"""One round of all faults on three real nodes; ``make chaos`` is the long run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`python -m tests.documents`: write the generated parts of the documentation anew."""
+"""``python -m tests.documents``: write the generated parts of the documentation anew."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""The events that the package logs, as its source has them, and as the table of `docs/logging.md` has them.
+"""The events that the package logs, as its source has them, and as the table of ``docs/logging.md`` has them.
 
-An event is a literal, `area.what_happened`, passed to a method of a logger. Its level is the method's; where one is
-chosen, as `logging.INFO` or `logging.WARNING`, it is any of those in the function around it. Fields are the keywords.
+An event is a literal, ``area.what_happened``, passed to a method of a logger. Its level is the method's; where one is
+chosen, as ``logging.INFO`` or ``logging.WARNING``, it is any of those in the function around it. Fields are the
+keywords.
 """
 
 from __future__ import annotations

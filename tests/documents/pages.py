@@ -1,7 +1,7 @@
 """The pages of the documentation: what is written by hand, what is generated from the code, and their snippets.
 
-`python -m tests.documents` writes the generated parts anew: state machines from their `StateTable`s, and tables of
-options from the configuration's fields. `test_pages.py` fails when a page is out of date.
+``python -m tests.documents`` writes the generated parts anew: state machines from their ``StateTable``s, and tables of
+options from the configuration's fields. ``test_pages.py`` fails when a page is out of date.
 """
 
 from __future__ import annotations

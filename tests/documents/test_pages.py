@@ -44,7 +44,7 @@ def test_tests_that_a_row_names_are_in_the_file_before_them(page: Path) -> None:
 
 @PAGES
 def test_names_in_files_are_there(page: Path) -> None:
-    """`file.py: Class.method`: the file is in the package, by the path given, and has the names."""
+    """``file.py: Class.method``: the file is in the package, by the path given, and has the names."""
     for path, names in re.findall(r"`([\w/]+\.pyx?): ([\w.]+)`", page.read_text()):
         source = (ROOT / "aiokafkapy" / path).read_text()
         for name in names.split("."):

@@ -1,7 +1,7 @@
-"""`python -m tests.fuzz --minutes 10 --seed 1 --target requests`: fuzz for as long as there is time.
+"""``python -m tests.fuzz --minutes 10 --seed 1 --target requests``: fuzz for as long as there is time.
 
 Everything follows from the seed: input number N of a seed is the same in each run. Each finding is printed with its
-traceback and written into a file, which `--replay` takes. The exit status is 1 when there was a finding.
+traceback and written into a file, which ``--replay`` takes. The exit status is 1 when there was a finding.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
-"""The producer's public calls with odd arguments and hostile hooks: what `Calls` in `targets` runs, and what both forms
-are compared by.
+"""The producer's public calls with odd arguments and hostile hooks: what ``Calls`` in ``targets`` runs, and what both
+forms are compared by.
 
 An input seeds a plan: a producer with hooks that raise or return nonsense for one topic, and some calls, each with an
-argument or two that no type checker would let pass, or with such that only a broker refuses. `played` makes the calls
-against a dev broker, `made` against any; they raise for a finding, and return what became of each.
+argument or two that no type checker would let pass, or with such that only a broker refuses. ``played`` makes the calls
+against a dev broker, ``made`` against any; they raise for a finding, and return what became of each.
 
 Rules: everything follows from the input; no outcome tells of a time, an address or an order of bytes, so that the
-tables of both forms, and the errors of both brokers, can be compared. `python -m tests.fuzz.calls SEED …` prints them.
+tables of both forms, and the errors of both brokers, can be compared. ``python -m tests.fuzz.calls SEED …`` prints
+them.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ class Unprintable(Exception):
 
 
 class Ending(BaseException):
-    """Of those that `except Exception` lets pass."""
+    """Of those that ``except Exception`` lets pass."""
 
 
 def _released() -> memoryview:
@@ -127,7 +128,7 @@ _ERRORS: Final[tuple[Callable[[], BaseException], ...]] = (
 
 
 class Hooks:
-    """A partitioner, serializers and an interceptor that misbehave in one way each, for `TOPIC` only."""
+    """A partitioner, serializers and an interceptor that misbehave in one way each, for ``TOPIC`` only."""
 
     wants_topic = True
 
@@ -182,9 +183,9 @@ async def played(data: bytes) -> list[str]:
 
 
 async def made(data: bytes, bootstrap_servers: str, shown: Callable[[BaseException], str] | None = None) -> list[str]:
-    """Make the calls of a plan against a broker that has `TOPICS`, and see that they harmed nothing.
+    """Make the calls of a plan against a broker that has ``TOPICS``, and see that they harmed nothing.
 
-    `shown` says what is told of an error: its type and message, unless given.
+    ``shown`` says what is told of an error: its type and message, unless given.
     """
     chance = random.Random(data)
     told: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""The inputs that are kept: one file of hexadecimal digits each, under `corpus/<target>/`.
+"""The inputs that are kept: one file of hexadecimal digits each, under ``corpus/<target>/``.
 
 What fuzzing found is put there under a name that says what was wrong, and every run of the tests replays it.
 """

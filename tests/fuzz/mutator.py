@@ -1,4 +1,4 @@
-"""Damage done to valid bytes: deterministic, by a seeded `random.Random`, and knowing nothing of what the bytes mean.
+"""Damage done to valid bytes: deterministic, by a seeded ``random.Random``, and knowing nothing of what the bytes mean.
 
 What it does is what breaks readers of lengths and counts: flipped bits, extreme integers of each width and as varints,
 pieces cut out, doubled, swapped in from another input, and an early end.
@@ -29,7 +29,7 @@ _VARINTS: Final = (
 
 
 def mutate(data: bytes, other: bytes, chance: random.Random) -> bytes:
-    """`data` with one to eight changes; `other` is a second input to take pieces from."""
+    """``data`` with one to eight changes; ``other`` is a second input to take pieces from."""
     if chance.random() < NOISE:
         return chance.randbytes(chance.randrange(200))
     changed = bytearray(data)

@@ -1,4 +1,4 @@
-"""What every target of fuzzing is: `Target`, and `check`, the whole judgement on one input.
+"""What every target of fuzzing is: ``Target``, and ``check``, the whole judgement on one input.
 
 Rule: knows none of what is fuzzed, so that each file of targets may know this one.
 """
@@ -38,7 +38,7 @@ class Target(abc.ABC):
 
     @abc.abstractmethod
     def run(self, data: bytes) -> None:
-        """Read `data`; raises for a finding only."""
+        """Read ``data``; raises for a finding only."""
 
     def session(self) -> AbstractContextManager[object]:
         """What is around all inputs."""

@@ -1,6 +1,6 @@
 """Strangers' bytes, for as long as a run of the tests has time: what was found once, and some more of each kind.
 
-`python -m tests.fuzz` is the long form of the same, and keeps what it finds.
+``python -m tests.fuzz`` is the long form of the same, and keeps what it finds.
 """
 
 from __future__ import annotations

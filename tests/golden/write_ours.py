@@ -1,4 +1,4 @@
-"""Prints batches made by aiokafkapy, one `name hex` a line, for Kafka's Java classes to read; README.md says how."""
+"""Prints batches made by aiokafkapy, one ``name hex`` a line, for Kafka's Java classes to read; README.md says how."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every test here carries the mark `kafka`; the clusters are fixtures of `tests/conftest.py`."""
+"""Every test here carries the mark ``kafka``; the clusters are fixtures of ``tests/conftest.py``."""
 
 from __future__ import annotations
 

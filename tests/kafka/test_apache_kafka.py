@@ -1,4 +1,6 @@
-"""`ApacheKafka` itself: it starts, answers Kafka's own tools, survives what is done to it and leaves nothing behind."""
+"""``ApacheKafka`` itself: it starts, answers Kafka's own tools, survives what is done to it and leaves
+nothing behind.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`ApacheKafka(security=…)`: other people's clients get in by each way, and nobody does who should not."""
+"""``ApacheKafka(security=…)``: other people's clients get in by each way, and nobody does who should not."""
 
 from __future__ import annotations
 

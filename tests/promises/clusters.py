@@ -1,7 +1,7 @@
-"""The two kinds of cluster that each promise is tried on, with one set of verbs.
+"""The two kinds of cluster on which each promise is tested, behind one interface.
 
-`DevCluster` is the dev broker, in this process; `KafkaCluster` is Apache Kafka. In front of both is a `FaultProxy`,
-`net`, which provokes what goes wrong between a producer and a broker.
+``DevCluster`` is the dev broker, in this process; ``KafkaCluster`` is Apache Kafka. In front of both is a
+``FaultProxy``, ``net``, which injects network faults.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ __all__ = ["Cluster", "DevCluster", "KafkaCluster", "Net", "open_dev", "open_kaf
 
 
 class Net(FaultProxy):
-    """The way to a cluster, which can vanish as a whole."""
+    """The network in front of a cluster, which can fail as a whole."""
 
     def go_down(self) -> None:
-        """Ports closed, connections reset."""
+        """Close all ports and reset all connections."""
         self.refuse()
         self.cut()
 
     async def come_back(self) -> None:
-        """The ports are open again."""
+        """Open the ports again."""
         await self.accept()
 
 
@@ -54,7 +54,7 @@ class Cluster(abc.ABC):
         """The brokers themselves, past the proxy."""
 
     def producer(self, **options: Any) -> KafkaProducer[Any, Any]:
-        """A producer that is not started. Records expire within 20 s, so that a test which fails does so soon."""
+        """A producer that is not started. Records expire within 20 s, so that a failing test fails soon."""
         if "delivery_timeout_ms" not in options:
             options = {"delivery_timeout_ms": 20_000, "request_timeout_ms": 10_000} | options
         return KafkaProducer(self.bootstrap_servers, **options)
@@ -63,7 +63,7 @@ class Cluster(abc.ABC):
     async def create_topic(
         self, partitions: int = 1, config: Mapping[str, str] | None = None, name: str | None = None
     ) -> str:
-        """Make a topic of a new name, or of this one; returns its name."""
+        """Create a topic with a new name, or this one; returns its name."""
 
     @abc.abstractmethod
     async def values(self, topic: str) -> dict[int, list[bytes | None]]:
@@ -82,11 +82,11 @@ class Cluster(abc.ABC):
 
     @abc.abstractmethod
     async def crash(self, node_id: int) -> None:
-        """A node is gone, without a word."""
+        """Kill a node."""
 
     @abc.abstractmethod
     async def restart(self, node_id: int) -> None:
-        """A node that is gone is there again, with what it had."""
+        """Start a killed node again, with its data."""
 
 
 class DevCluster(Cluster):

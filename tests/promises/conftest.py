@@ -1,7 +1,7 @@
-"""The cluster that each promise is tried on, twice: the dev broker and Apache Kafka, both behind a proxy.
+"""The clusters on which each promise is tested: the dev broker and Apache Kafka, both behind a proxy.
 
-Tests of the second kind carry the mark `kafka`. Whatever a test does, nothing may reach the loop's exception handler:
-"never retrieved" and its like are failures.
+Tests on Apache Kafka have the mark ``kafka``. Anything that reaches the loop's exception handler, such as "never
+retrieved", fails the test.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from .clusters import Cluster, DevCluster, open_dev, open_kafka
 
 HERE = Path(__file__).parent
 SECONDS = 90
-"""For one test: a broken promise is often one that hangs."""
+"""Seconds per test: a broken promise often shows as a hang."""
 
 BOTH = ["dev", pytest.param("kafka", marks=pytest.mark.kafka)]
 BOTH_WITH_THREE_NODES = ["dev", pytest.param("kafka", marks=pytest.mark.kafka, id="kafka3")]
@@ -32,7 +32,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(params=BOTH)
 async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
-    """One node; a topic that is asked for comes into being."""
+    """One node; topics are auto-created."""
     opened = open_dev(1) if request.param == "dev" else open_kafka(request.getfixturevalue("kafka"))
     async with opened as found:
         yield found
@@ -40,7 +40,7 @@ async def cluster(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
 
 @pytest.fixture(params=BOTH_WITH_THREE_NODES)
 async def cluster3(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
-    """Three nodes; topics do not come into being by themselves."""
+    """Three nodes; topics are not auto-created."""
     if request.param == "dev":
         opened: Any = open_dev(3, auto_create_topics_enable=False)
     else:
@@ -51,14 +51,14 @@ async def cluster3(request: pytest.FixtureRequest) -> AsyncIterator[Cluster]:
 
 @pytest.fixture
 async def dev_cluster() -> AsyncIterator[DevCluster]:
-    """One node of the dev broker, for what cannot be provoked, or need not be tried twice, on Apache Kafka."""
+    """One node of the dev broker, for what cannot be provoked or need not be repeated on Apache Kafka."""
     async with open_dev(1) as found:
         yield found
 
 
 @pytest.fixture(autouse=True)
 async def silent_loop() -> AsyncIterator[list[dict[str, Any]]]:
-    """What the loop's exception handler is told; the test fails if that is anything."""
+    """Collects the calls of the loop's exception handler; the test fails if there are any."""
     told: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
     yield told

@@ -1,7 +1,6 @@
-"""What a producer told of its records, held against where they are in the log: once, in order, and where it said.
+"""Compares the outcomes that a producer reported with the log: each record once, in order, at the reported offset.
 
-Pure: knows neither producer nor log, but a record's outcome and its places. Whoever has sent, been told, and read back
-asks here which promises are broken, and adds whose record it was.
+Pure: knows neither producer nor log, only a record's outcome and its positions. Callers add which record it was.
 """
 
 from __future__ import annotations
@@ -16,18 +15,18 @@ __all__ = ["NO_OFFSET", "Place", "Told", "broken_promises", "out_of_order"]
 Place = tuple[int, int]
 """Partition and offset."""
 Told = Place | BaseException | None
-"""Where a record is said to be, or why it is nowhere; None: nothing was said."""
+"""The reported position or error of a record; None if nothing was reported."""
 NO_OFFSET = -1
-"""What a record is told that was found to be written already: Kafka's DUPLICATE_SEQUENCE_NUMBER names no offset."""
+"""The outcome of a record that was already written: Kafka's DUPLICATE_SEQUENCE_NUMBER has no offset."""
 
 Record = TypeVar("Record")
 
 
 def broken_promises(told: Told, places: Sequence[Place], *, is_idempotent: bool = True) -> Iterator[tuple[str, str]]:
-    """What is wrong with one record, and the particulars.
+    """The promises broken for one record, with details.
 
-    An acknowledged record is in the log, where it was told to be. One that failed is not, unless the error says that it
-    may be. None is there twice. Without idempotence one that was sent again may be there all the same, and twice.
+    An acknowledged record is in the log, at the reported position. A failed one is not, unless its error says that it
+    may be. No record is there twice. Without idempotence a retried record may be there anyway, and twice.
     """
     if is_idempotent and len(places) > 1:
         yield "repeated", f"{places}, told {told!r}"
@@ -45,9 +44,9 @@ def broken_promises(told: Told, places: Sequence[Place], *, is_idempotent: bool 
 
 
 def out_of_order(records: Iterable[tuple[Record, Sequence[Place]]]) -> Iterator[tuple[Record, Record]]:
-    """Of records in call order, with their places: pairs of a late one and the early one that is behind it in the log.
+    """Pairs of records that are in the wrong order in the log, from records in call order with their positions.
 
-    Of one that is repeated the first place counts.
+    Of a repeated record the first position counts.
     """
     last: dict[int, tuple[int, Record]] = {}
     for record, places in records:

@@ -1,7 +1,7 @@
-"""What tests look at from outside: tasks, sockets and timers that are left, callbacks that ran, records' accounts.
+"""Observes a producer from outside: remaining tasks, sockets and timers, callbacks that ran, record accounting.
 
-Nothing here knows what a test is about. What is counted is the producer's, told from the broker's and the test's by the
-file that the code is in, or by the port that a socket is connected to.
+Knows nothing of the tests. Only what belongs to the producer is counted; it is distinguished from the broker's and the
+test's by the source file of the code, or by the port that a socket is connected to.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OURS = re.compile(r"(?:^|/)aiokafkapy/(client|producer)/")
 
 
 def assert_accounts_balance(producer: KafkaProducer[Any, Any], *, settled: bool = False) -> None:
-    """accepted = delivered + failed + pending; `settled`: and nothing is pending, waiting, or held."""
+    """accepted = delivered + failed + pending; ``settled``: and nothing is pending, waiting, or held."""
     now = producer.statistics()
     assert now.accepted == now.delivered + now.failed + now.pending, now
     assert 0 <= now.buffered_bytes <= now.buffer_memory, now
@@ -89,7 +89,9 @@ def assert_nothing_is_left(ports: Collection[int]) -> None:
 
 
 def next_timer() -> float:
-    """When the first of our timers on the running loop is due, in loop time; infinity: none, or uvloop."""
+    """When the first of our timers on the running loop is due, in loop time; infinity if there is none, or
+    on uvloop.
+    """
     timers = getattr(asyncio.get_running_loop(), "_scheduled", ())
     return min((each.when() for each in timers if not each.cancelled() and is_ours(each)), default=math.inf)
 
@@ -112,7 +114,7 @@ class CallbackLog:
 
 @contextmanager
 def callbacks(limit: float = 0.010) -> Iterator[CallbackLog]:
-    """Note every callback of asyncio's own loop. CPU time, because a busy machine is not a fault of ours."""
+    """Record every callback of asyncio's own loop, in CPU time, which does not depend on the machine's load."""
     log = CallbackLog()
     original = events.Handle._run
 
@@ -140,7 +142,7 @@ def callbacks(limit: float = 0.010) -> Iterator[CallbackLog]:
 
 @contextmanager
 def frugal(limit: int) -> Iterator[None]:
-    """Python's memory must not grow, even for a moment, by more than this."""
+    """Fail if Python's memory grows, even temporarily, by more than ``limit`` bytes."""
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
@@ -153,7 +155,7 @@ def frugal(limit: int) -> Iterator[None]:
 
 
 def outcomes(results: Iterable[Any]) -> tuple[list[Any], list[KafkaError]]:
-    """What `gather(..., return_exceptions=True)` gave, parted: successes, and errors, which must all be Kafka's."""
+    """The results of ``gather(..., return_exceptions=True)`` as successes and errors, which must all be KafkaErrors."""
     delivered, failed = [], []
     for result in results:
         if isinstance(result, BaseException):
@@ -165,7 +167,7 @@ def outcomes(results: Iterable[Any]) -> tuple[list[Any], list[KafkaError]]:
 
 
 def describe(handle: Any) -> str:
-    """Whose callback it is, for messages."""
+    """The name of a callback's function, for messages."""
     callback = handle._callback
     owner = getattr(callback, "__self__", None)
     if isinstance(owner, asyncio.Task):

@@ -1,4 +1,4 @@
-"""Promise 5: cancelling `send` before the record is accepted means that it is never sent, and its room is given back;
+"""Promise 5: cancelling ``send`` before the record is accepted means that it is never sent, and its room is given back;
 afterwards delivery goes on and the account stays exact. Cancelling any task of ours fails what is pending."""
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ async def test_cancelled_after_it_was_accepted_is_delivered_all_the_same(
 async def test_a_failure_after_its_sender_was_cancelled_is_told_once_and_by_us(
     cluster: Cluster, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Nothing is "never retrieved" (the fixture `silent_loop` looks), and it is not lost either."""
+    """Nothing is "never retrieved" (the fixture ``silent_loop`` looks), and it is not lost either."""
     topic = await cluster.create_topic()
     async with cluster.producer(linger_ms=30) as producer:
         await producer.send(topic, b"first")

@@ -32,7 +32,7 @@ from .observing import assert_accounts_balance, assert_nothing_is_left, client_s
 ROOT = Path(aiokafkapy.__file__).parent.parent
 
 
-# --- processes and loops ---
+# processes and loops
 
 
 async def test_after_a_fork_the_child_is_told_at_once_and_the_parent_is_not_harmed(cluster: Cluster) -> None:
@@ -170,7 +170,7 @@ def loopless_servers() -> Any:
     loop.close()
 
 
-# --- clocks ---
+# clocks
 
 
 async def test_time_that_stands_still_stops_nothing(cluster: Cluster) -> None:
@@ -203,7 +203,7 @@ async def test_a_wall_clock_that_jumps_breaks_nothing(cluster: Cluster) -> None:
     assert len(await cluster.log(topic)) == 3
 
 
-# --- start and close ---
+# start and close
 
 
 async def test_a_failed_start_leaves_nothing_and_can_be_repeated(cluster: Cluster) -> None:
@@ -307,7 +307,7 @@ async def test_an_error_inside_async_with_still_delivers_and_closes(cluster: Clu
     assert_nothing_is_left(cluster.net.ports)
 
 
-# --- dropped ---
+# dropped
 
 
 async def test_dropped_without_close_is_one_warning_and_leaves_nothing(cluster: Cluster) -> None:
@@ -356,12 +356,12 @@ async def test_never_started_or_closed_warns_of_nothing(cluster: Cluster) -> Non
     assert caught == []
 
 
-# --- programs ---
+# programs
 
 
 @pytest.fixture
 async def program(cluster: Cluster) -> AsyncIterator[Any]:
-    """Runs the body of an `async def main(servers, topic)` as a program; its process is returned."""
+    """Runs the body of an ``async def main(servers, topic)`` as a program; its process is returned."""
     running: list[asyncio.subprocess.Process] = []
 
     async def start(body: str, topic: str, warnings: str = "error", **environment: str) -> asyncio.subprocess.Process:
@@ -420,7 +420,7 @@ async def test_a_whole_life_is_clean_with_warnings_as_errors_and_debug_mode(clus
 async def test_a_program_that_ends_with_sends_pending_says_only_what_it_did_wrong(
     cluster: Cluster, program: Any
 ) -> None:
-    """`asyncio.run` cancels all tasks, ours too. Nothing hangs, and nothing is "never retrieved"."""
+    """``asyncio.run`` cancels all tasks, ours too. Nothing hangs, and nothing is "never retrieved"."""
     topic = await cluster.create_topic()
     cluster.net.hold(ApiKey.PRODUCE)
     process = await program(
@@ -446,7 +446,7 @@ async def test_a_program_that_ends_with_sends_pending_says_only_what_it_did_wron
 async def test_a_program_that_is_interrupted_delivers_what_it_accepted(
     cluster: Cluster, program: Any, how: str
 ) -> None:
-    """Ctrl-C cancels the main task, whose `async with` closes: all that was accepted is on the broker."""
+    """Ctrl-C cancels the main task, whose ``async with`` closes: all that was accepted is on the broker."""
     topic = await cluster.create_topic()
     process = await program(
         """

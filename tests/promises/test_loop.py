@@ -134,7 +134,7 @@ async def started(producer: KafkaProducer[Any, Any], topic: str) -> None:
 
 
 async def spread(count: int, send: Callable[[int], Awaitable[Any]]) -> None:
-    """Call `send` so often, each in a task of its own, without our own calls holding the loop."""
+    """Call ``send`` so often, each in a task of its own, without our own calls holding the loop."""
     tasks: deque[asyncio.Future[Any]] = deque()
     for n in range(count):
         tasks.append(asyncio.ensure_future(send(n)))
@@ -276,7 +276,7 @@ async def test_giving_up_many_records_at_close_does_not_hold_the_loop(outside: O
 
     with unhindered() as log:
         sending = asyncio.create_task(spread(20_000, send))
-        for _ in range(200):  # as many turns as `spread` has slices
+        for _ in range(200):  # as many turns as ``spread`` has slices
             await asyncio.sleep(0)
         now = producer.statistics()
         assert now.accepted + now.waiters == 20_006
@@ -361,7 +361,7 @@ async def test_every_future_resolves_on_its_loops_thread(cluster: Cluster) -> No
 
 
 async def test_clean_in_asyncios_debug_mode(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
-    """Debug mode checks each `call_soon` for its thread, and coroutines that were never awaited."""
+    """Debug mode checks each ``call_soon`` for its thread, and coroutines that were never awaited."""
     loop = asyncio.get_running_loop()
     loop.set_debug(True)
     loop.slow_callback_duration = 60  # time is the business of the others here

@@ -1,4 +1,4 @@
-"""Promise 6: `buffer_memory` is a hard bound in bytes; waiters are FIFO and exactly as many wake as fit; N concurrent
+"""Promise 6: ``buffer_memory`` is a hard bound in bytes; waiters are FIFO and exactly as many wake as fit; N concurrent
 sends cost O(N)."""
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ async def test_a_stalled_broker_holds_no_more_than_buffer_memory(
 
 
 async def test_tiny_records_with_large_headers_are_counted_for_what_they_hold(cluster: Cluster) -> None:
-    """tracemalloc, for this is about bytes that Python gives out; the compiled core's are in `buffered_bytes`."""
+    """tracemalloc, for this is about bytes that Python gives out; the compiled core's are in ``buffered_bytes``."""
     topic = await cluster.create_topic()
     limit = 4 * MEBIBYTE
     headers = [("header", b"h" * 50)]
@@ -96,7 +96,7 @@ async def test_tiny_records_with_large_headers_are_counted_for_what_they_hold(cl
 
 
 async def test_ten_thousand_partitions_hold_no_more_than_their_share(dev_cluster: Cluster) -> None:
-    """One small record for each: a batch must not cost `batch_size`. Only the producer matters: dev broker."""
+    """One small record for each: a batch must not cost ``batch_size``. Only the producer matters: dev broker."""
     topic = await dev_cluster.create_topic(partitions=2_000)
     async with dev_cluster.producer(buffer_memory=4 * MEBIBYTE, max_request_size=MEBIBYTE, linger_ms=200) as producer:
         await producer.partitions_for(topic)
@@ -217,7 +217,7 @@ async def test_gathered_sends_cost_the_same_each_however_many_there_are(
     dev_cluster: Cluster, buffer_memory: int
 ) -> None:
     """Counted in callbacks of the loop, which no busy machine can blur; what they cost in time is measured by the
-    benchmarks (`gathered`). Only the producer matters: dev broker."""
+    benchmarks (``gathered``). Only the producer matters: dev broker."""
     if type(asyncio.get_running_loop()).__module__.startswith("uvloop"):
         pytest.skip("callbacks cannot be counted on uvloop")
     topic = await dev_cluster.create_topic()

@@ -25,7 +25,7 @@ def numbered(count: int, size: int = 0) -> list[bytes]:
 
 
 def assert_in_order(logs: Mapping[int, Sequence[bytes | None]], values: Sequence[bytes], partitions: int) -> None:
-    """Every partition has each `partitions`-th value, once, in order."""
+    """Every partition has each ``partitions``-th value, once, in order."""
     for partition in range(partitions):
         assert logs[partition] == list(values[partition::partitions])
 
@@ -125,7 +125,7 @@ async def test_async_serializers_keep_the_order_of_the_calls(cluster: Cluster) -
 async def test_five_in_flight_with_some_failing_are_written_once_in_order(
     cluster: Cluster, failing: int, after: bool
 ) -> None:
-    """All five leave before the first is answered; the first `failing` are answered with a retriable error."""
+    """All five leave before the first is answered; the first ``failing`` are answered with a retriable error."""
     topic = await cluster.create_topic()
     values = numbered(100, 300)
     code = (errors.NotEnoughReplicasAfterAppendError if after else errors.NotEnoughReplicasError).code

@@ -1,5 +1,7 @@
-"""Promise 2: every record has an outcome within `delivery_timeout_ms`; `close(timeout)` and `flush(timeout)` return by
-their deadline; linger is measured from the first record; flush and close do not wait it out; idle costs nothing."""
+"""Promise 2: every record has an outcome within ``delivery_timeout_ms``; ``close(timeout)`` and ``flush(timeout)``
+return by their deadline; linger is measured from the first record; flush and close do not wait it out; idle costs
+nothing.
+"""
 
 from __future__ import annotations
 

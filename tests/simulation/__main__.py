@@ -1,7 +1,7 @@
-"""`python -m tests.simulation`: run seeds of the simulation, for a number of them or for a time, and report.
+"""``python -m tests.simulation``: run seeds of the simulation, for a number of them or for a time, and report.
 
-Each seed is a cluster, producers, users and faults of its own, in virtual time; see `scenario`. A seed that finds a
-broken promise is printed with its schedule, and `--seed N` replays it exactly.
+Each seed is a cluster, producers, users and faults of its own, in virtual time; see ``scenario``. A seed that finds a
+broken promise is printed with its schedule, and ``--seed N`` replays it exactly.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What must hold after a run, whatever went wrong in it, as sentences about logs and a list of calls.
+"""The invariants of a run, whatever faults it had, checked on the list of calls and the logs.
 
-The promises are those of `judging`; here is what the options of a producer make of them, and that outcomes are in time.
-Knows neither loop nor network: it is given what was sent and told, and what is in the logs.
+The promises are those of ``judging``; this module adapts them to a producer's options, and checks that outcomes are in
+time. Knows neither loop nor network.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from .workload import Sent
 __all__ = ["check_headers", "check_records"]
 
 SLACK = 0.010
-"""Seconds beyond a deadline. The time is virtual: no more is needed than timers that are due together."""
+"""Seconds of tolerance beyond a deadline. Time is virtual, so this only covers timers that are due together."""
 REFUSED = KafkaError("what its hook or its argument deserves")
 UNUSABLE = (IllegalStateError, SenderCrashedError)
-"""What a producer says to everybody that is closed, or has crashed."""
+"""The errors of any call on a producer that is closed or has crashed."""
 IN_DOUBT = KafkaError("nobody knows", outcome_unknown=True)
 
 
 def check_records(
     sent: Sequence[Sent], logs: Mapping[int, Sequence[bytes]], options: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Each broken promise, as a sentence. `sent` are one producer's records, `options` its own."""
+    """Each broken promise, as a sentence. ``sent`` are one producer's records, ``options`` its own."""
     is_idempotent = options.get("enable_idempotence", True)
     places: dict[bytes, list[Place]] = defaultdict(list)
     for partition, values in logs.items():
@@ -54,7 +54,7 @@ def check_headers(sent: Sequence[Sent], headers: Mapping[bytes, Headers]) -> Ite
 
 
 def _told(record: Sent, options: Mapping[str, Any]) -> Told:
-    """Of a call that was cancelled nothing was, and with acks=0 an acknowledgement is none."""
+    """The reported outcome: none for a cancelled call, and with acks=0 an acknowledgement counts as none."""
     outcome = record.outcome
     if _is_refusal(record):
         return REFUSED
@@ -76,7 +76,7 @@ def _check_refusal(record: Sent, places: Sequence[Place]) -> Iterator[str]:
 
 
 def _is_refusal(record: Sent) -> bool:
-    """Whether the outcome is what a hook or an argument deserves, or what a producer says that cannot be used."""
+    """True if the outcome is due to a hook or an argument, or to a producer that is closed or has crashed."""
     if isinstance(record.refused, tuple):
         return isinstance(record.outcome, (*record.refused, *UNUSABLE))
     error: Any = record.outcome
@@ -92,7 +92,7 @@ def _is_same(error: BaseException, record: Sent) -> bool:
 
 def _check_time(record: Sent, options: Mapping[str, Any]) -> Iterator[str]:
     if record.bulk:
-        return  # it may have waited for those before it
+        return  # it may have waited for earlier records
     limit = (options["max_block_ms"] + options["delivery_timeout_ms"]) / 1000 + SLACK
     if record.outcome is not None and record.ended - record.began > limit:
         yield f"{_name(record)} had its outcome after {record.ended - record.began:.3f} s; the limit is {limit:.3f} s"

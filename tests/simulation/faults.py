@@ -1,10 +1,11 @@
-"""What goes wrong in a simulated cluster, and when: a schedule made of one `random.Random`, and how each fault is done.
+"""What goes wrong in a simulated cluster, and when: a schedule made of one ``random.Random``, and how each fault is
+done.
 
 A fault has a beginning, a duration and parameters; all are drawn when the schedule is made, so a schedule can be read
 before it is run, and a fault left out changes no other one.
 
-Only what a broker may do is done: no code that says "not written" about records that were (but UNKNOWN_SERVER_ERROR, of
-which nobody knows), and a few codes never of a batch that is in the log.
+Faults only do what a broker may do: no code that means "not written" for records that were written (except
+UNKNOWN_SERVER_ERROR, which is ambiguous), and a few codes never for a batch that is in the log.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ ONLY_OF_NEW_BATCHES: Final[Errors] = (
     errors.MessageTooLargeError,
     errors.RecordListTooLargeError,
 )
-"""What a broker does not say of a batch that it has: the producer would write its records a second time."""
+"""Codes that a broker never returns for a batch in its log: the producer would write the records a second time."""
 EVERY_OTHER: Final[Errors] = tuple(
     errors.for_code(code)
     for code in range(1, 200)
@@ -62,7 +63,7 @@ OTHER_APIS: Final = tuple(OTHER_ERRORS)
 
 @dataclass(frozen=True)
 class Fault:
-    """From `at` for `seconds` (virtual, from the start of the load)."""
+    """From ``at`` for ``seconds`` (virtual, from the start of the load)."""
 
     at: float
     seconds: float
@@ -74,11 +75,11 @@ class Fault:
     size: float
 
     def begin(self, cluster: SimulatedCluster) -> None:
-        """Break it."""
+        """Inject the fault."""
         FAULTS[self.name][0](cluster, self)
 
     def end(self, cluster: SimulatedCluster) -> None:
-        """Mend it."""
+        """End the fault."""
         FAULTS[self.name][1](cluster, self)
 
     def __str__(self) -> str:
@@ -89,7 +90,7 @@ class Fault:
 
 
 def make_schedule(chance: random.Random, duration: float, nodes: int, partitions: int, most: int) -> list[Fault]:
-    """At most so many faults, each within `duration`."""
+    """At most so many faults, each within ``duration``."""
     faults = []
     for _ in range(chance.randint(0, most)):
         at = chance.uniform(0, duration)

@@ -1,11 +1,11 @@
-"""Code of a user's that a producer runs, some of it hostile: partitioners, serializers, interceptors.
+"""User code that a producer runs, some of it hostile: partitioners, serializers, interceptors.
 
-Owns what the hooks of one producer do to each record, and what they see: that a partitioner is asked once for a record,
-with serialized bytes, in call order; that an interceptor is told once of each record that it was shown. What a hook did
-to a record is noted in its `Sent`, for the checker. Knows neither faults nor logs.
+Owns what the hooks of one producer do to each record, and checks their calls: a partitioner is called once per record,
+with serialized bytes, in call order; an interceptor gets one outcome for each record that it has seen. What a hook did
+to a record is noted in its ``Sent``, for the checker. Knows neither faults nor logs.
 
-Rules: what is done to a record depends on the seed and the record alone, not on when it is done. A record that is
-`calm` is treated well: it is odd by itself, or was sent from inside a hook, or all is to be well from here on.
+Rules: what is done to a record depends on the seed and the record alone, not on the time. Hooks do nothing hostile to a
+``calm`` record: it has an odd argument already, was sent from inside a hook, or belongs to the recovery phase.
 """
 
 from __future__ import annotations
@@ -28,23 +28,23 @@ __all__ = ["Data", "Hooks"]
 
 NOW_AND_THEN: Final = 0.2
 LONG: Final = 15.0
-"""Seconds that an async serializer takes which nobody waits for: more than any `max_block_ms` here."""
+"""Seconds of an async serializer that always times out: more than any ``max_block_ms`` here."""
 HEADER: Final = ("by", b"interceptor")
 
 
 class Data:
-    """A value that only a serializer makes bytes of."""
+    """A value that must be serialized."""
 
     def __init__(self, value: bytes) -> None:
         self.value = value
 
 
 class Ending(BaseException):
-    """Of those that `except Exception` lets pass."""
+    """An exception that ``except Exception`` does not catch."""
 
 
 class Unprintable(Exception):
-    """An error that cannot be shown."""
+    """An error whose ``str`` raises."""
 
     def __str__(self) -> str:
         raise LookupError("hostile")
@@ -60,7 +60,7 @@ NO_RECORDS: Final[tuple[Any, ...]] = (None, b"", 5, object())
 
 
 class Hooks:
-    """The hooks of one producer. `find` is told of what no user's code may see."""
+    """The hooks of one producer. ``find`` is called with what no user code may observe."""
 
     def __init__(self, seed: str, find: Callable[[str], None]) -> None:
         self.is_calm = False
@@ -95,7 +95,7 @@ class Hooks:
         return found
 
     def attach(self, workload: Workload) -> None:
-        """Whose records these are."""
+        """Set the workload whose records these are."""
         self._workload = workload
 
     def given(self, sent: Sent) -> Any:
@@ -104,7 +104,7 @@ class Hooks:
         return Data(sent.value) if is_data else sent.value
 
     def check(self) -> None:
-        """Once all is over."""
+        """Check the number of calls, after the run."""
         if self._shown != self._told:
             self._find(f"interceptors were shown {self._shown} records and told of {self._told}")
 
@@ -156,7 +156,7 @@ class Hooks:
         return chance.choice(NO_BYTES)
 
     def intercept(self, way: str, record: ProducerRecord) -> Any:
-        """In the place of an interceptor's `on_send`."""
+        """In the place of an interceptor's ``on_send``."""
         sent = self._record(record.value)
         if sent is None or self.is_calm or sent.is_calm:
             return record

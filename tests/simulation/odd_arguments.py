@@ -1,7 +1,7 @@
-"""Arguments that no type checker lets pass, with what must become of each: accepted, or the error of that record.
+"""Arguments that no type checker accepts, with the expected result of each: success, or an error of that record alone.
 
-Pure. Each one changes a call that is right otherwise. Names, numbers and data are those that have once ended more than
-their own record: names that no encoder or broker takes, numbers of another kind, data whose bytes are elsewhere.
+Pure. Each one changes an otherwise valid call. They are of the kinds that once affected more than their own record:
+names that no encoder or broker accepts, numbers of other types, data that is not contiguous bytes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NO_SUCH_PARTITION: Final = 1_000
 
 @dataclass(frozen=True)
 class OddArgument:
-    """`change` gives the arguments in the place of those that are right; None for `errors`: it is accepted."""
+    """``change`` gives the arguments in the place of those that are right; None for ``errors``: it is accepted."""
 
     change: Callable[[bytes], dict[str, Any]]
     errors: tuple[type[BaseException], ...] | None = None

@@ -1,11 +1,10 @@
-"""What a shared log leaves out: that followers need time, and that a leader which crashes may take records with it.
+"""Replication for the dev broker, whose nodes share one log: followers lag, and a leader's crash may lose records.
 
-Appended records count as replicated a little later; only then the Produce request is answered, and only what was
-answered is safe. `truncate` is what a new leader that had not heard of the rest does to the log: the records are gone,
-and with them what the partition remembered of their sequences. So nothing that was acknowledged is ever lost, and
-everything else may be.
+Appended records count as replicated a little later; only then is the Produce request answered, and only answered
+records are safe. ``truncate`` does what a new leader without the rest does to the log: the records are gone, and with
+them the partition's memory of their sequences. So acknowledged records are never lost, and all others may be.
 
-The seam is `controls.on_request`: the product's own handler is called, and its answer held back.
+It hooks into ``controls.on_request``: the broker's own handler is called, and its response held back.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ __all__ = ["Replication", "topic_of"]
 
 @dataclass(eq=False)
 class _Held:
-    """An answer that waits for the followers, and up to where they must have read."""
+    """A response that waits until the followers have reached an offset."""
 
     future: asyncio.Future[Any]
     answer: Any

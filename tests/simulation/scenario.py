@@ -1,7 +1,7 @@
-"""One seed: a cluster, producers and their users, a schedule of faults, and what is found afterwards.
+"""One seed: a cluster, producers and their users, a schedule of faults, and the checks afterwards.
 
-`run(seed)` is a function of the seed (in a process with PYTHONHASHSEED=0, see `__main__`): the same calls, the same
-bytes, the same virtual times; `Report.fingerprint` says whether two runs were the same.
+``run(seed)`` is a function of the seed (in a process with PYTHONHASHSEED=0, see ``__main__``): the same calls, the same
+bytes, the same virtual times; ``Report.fingerprint`` says whether two runs were the same.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from .workload import Workload, producer_options
 __all__ = ["Report", "run"]
 
 EPOCH = 1_700_000_000.0
-"""What the wall clock says when the loop's is at zero."""
+"""The wall-clock time at loop time zero."""
 SMALLEST_BATCH = 512
 """Bytes that a batch holds however small it is, so that the pieces of one that was split may hold more than it did."""
 RECOVERY = 60.0
@@ -46,7 +46,7 @@ RECOVERY = 60.0
 
 @dataclass
 class Report:
-    """What one seed did. `findings` are broken promises: none, if all is well."""
+    """What one seed did. ``findings`` are broken promises: none, if all is well."""
 
     seed: int
     findings: list[str] = field(default_factory=list)
@@ -68,7 +68,7 @@ def run(seed: int, *, keep_trace: bool = False) -> Report:
         try:
             if not _has_played(scenario):
                 scenario.abandon()
-                gc.collect()  # what it left unclosed is its own, and not the next seed's
+                gc.collect()  # so that warnings about unclosed objects are this seed's, not the next one's
         finally:
             asyncio.set_event_loop(None)
             loop.close()
@@ -81,7 +81,7 @@ def run(seed: int, *, keep_trace: bool = False) -> Report:
 
 
 def _has_played(scenario: _Scenario) -> bool:
-    # A function of its own, for the error's traceback holds all that it has come through.
+    # A function of its own, since the error's traceback keeps all frames alive.
     try:
         scenario.loop.run_until_complete(scenario.play())
     except (Deadlock, Exception) as error:
@@ -95,7 +95,7 @@ class _Scenario:
         self.report = Report(seed)
         self.digest = hashlib.blake2b()
         self._keep_trace = keep_trace
-        # Streams of their own, so that one more draw in one place does not change everything.
+        # Separate random streams, so that one more draw in one place does not change all others.
         self._chance, network, faults, replication, self._users, threads = (
             random.Random(f"{seed}/{name}")
             for name in ("scenario", "network", "faults", "replication", "users", "threads")
@@ -268,7 +268,7 @@ class _Scenario:
 
 
 def _is_on_its_way(timer: asyncio.TimerHandle) -> bool:
-    """Whether it is no timer of anybody's, but bytes that will arrive where nobody is any more."""
+    """True if the timer is not the producer's but delivers bytes to a closed end."""
     return "_End." in repr(timer)
 
 

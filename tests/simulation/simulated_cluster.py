@@ -26,7 +26,7 @@ TOPIC = "simulated"
 
 
 class SimulatedCluster:
-    """Several nodes, one topic, and the verbs of `faults`."""
+    """Several nodes, one topic, and the verbs of ``faults``."""
 
     def __init__(self, network: SimulatedNetwork, chance: random.Random, trace: Callable[..., None]) -> None:
         self.network = network
@@ -63,7 +63,7 @@ class SimulatedCluster:
         return self.broker.nodes[node_id - 1].port
 
     def stop_node(self, node_id: int, *, is_crash: bool) -> None:
-        """Stop a node; `is_crash`: what only it had is gone."""
+        """Stop a node; ``is_crash``: what only it had is gone."""
         if is_crash:
             self.replication.truncate(node_id)
         self.controls.stop_node(node_id)

@@ -1,10 +1,10 @@
-"""An event loop whose time is virtual and whose network is a `SimulatedNetwork`: hours pass at once, and twice alike.
+"""An event loop whose time is virtual and whose network is a ``SimulatedNetwork``: hours pass at once, and twice alike.
 
-Nothing waits: when no callback is ready, the time becomes that of the next timer. When there is none, or none but those
-that come for ever, `Deadlock` says which tasks still wait: a hang is found in no time.
+When no callback is ready, the time jumps to the next timer. If there is none, or only recurring ones, ``Deadlock``
+names the tasks that still wait, so that a hang is found at once.
 
-Rules: no thread, socket or clock of the machine has a say in anything; what would run in a thread runs later, in a turn
-of its own; an exception that asyncio would log is kept in `complaints`.
+Rules: nothing depends on a real thread, socket or clock; work for a thread runs later, in a turn of its own; exceptions
+that asyncio would log are kept in ``complaints``.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Any, Protocol
 __all__ = ["Deadlock", "Network", "SimulatedLoop"]
 
 START = 1_000.0
-"""Not zero, so that code which takes "never" for "at time zero" is noticed."""
+"""Not zero, to expose code that confuses "never" with time zero."""
 LONGEST_RUN = 1_800.0
-"""Seconds after which only timers that come again and again keep the loop alive: no scenario needs a tenth of it."""
+"""Seconds after which only recurring timers can keep the loop alive: no scenario needs a tenth of it."""
 
 MOST_TURNS = 100_000
 """Turns in which no time passes: the busiest scenario needs a hundredth of it."""
@@ -33,7 +33,7 @@ class Network(Protocol):
     """What the loop needs of a network."""
 
     async def connect(self, sock: socket.socket, address: Any) -> None:
-        """As `loop.sock_connect`."""
+        """As ``loop.sock_connect``."""
 
     def open(self, sock: Any, protocol: asyncio.Protocol) -> asyncio.Transport:
         """The transport of a connected or accepted socket."""
@@ -42,11 +42,11 @@ class Network(Protocol):
         """Call back when a connection can be accepted."""
 
     def listen_no_more(self, listener: Any) -> bool:
-        """The opposite; whether there was a call-back."""
+        """Stop calling back; True if there was a callback."""
 
 
 class SimulatedLoop(asyncio.BaseEventLoop):
-    """Runs until its future is done, like any loop; `delay_of_thread()` says how long work in a thread takes."""
+    """Runs until its future is done, like any loop; ``delay_of_thread()`` says how long work in a thread takes."""
 
     _scheduled: list[asyncio.TimerHandle]
 
@@ -69,10 +69,10 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Timers that are armed."""
         return [timer for timer in self._scheduled if not timer.cancelled()]
 
-    # what asyncio's own half asks of a selector
+    # in place of asyncio's selector
 
     def select(self, timeout: float | None) -> list[Any]:
-        """Let the time pass until the next timer; `Deadlock` when there is none."""
+        """Let the time pass until the next timer; ``Deadlock`` when there is none."""
         self._turns += 1
         if self._turns > MOST_TURNS:
             self._turns = 0

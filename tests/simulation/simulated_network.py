@@ -1,13 +1,13 @@
 """The network between simulated nodes: TCP as its ends see it, with a delay, and with everything that goes wrong.
 
 Bytes of one direction of one connection arrive in order and in pieces of any size; connections overtake one another.
-A write that finds the window full waits in the sender's buffer, and `pause_writing` says so, as a full socket would.
+A write that finds the window full waits in the sender's buffer, and ``pause_writing`` says so, as a full socket would.
 
-Faults: `reset` ends connections by RST wherever the bytes are (so frames are torn); `vanish` lets connections swallow
-whatever is sent, in both directions, and say nothing; a port may refuse, or be silent to whoever connects; delays and
-pieces can be changed at any time and hold from the next byte.
+Faults: ``reset`` ends connections by RST, in the middle of frames too; ``vanish`` makes connections swallow all data in
+both directions; a port may refuse connections or never answer them; delays and piece sizes can be changed at any time,
+from the next byte on.
 
-Rules: every choice is made by the one `random.Random` given; all that happens is told to `trace`.
+Rules: every choice is made by the one ``random.Random`` given; every event goes to ``trace``.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class SimulatedNetwork:
         self._last_client_port = CLIENT_PORT
 
     def listener(self, _: str, port: int, __: Any) -> SimulatedListener:
-        """Stands for `socket_server._listening_socket`."""
+        """Stands for ``socket_server._listening_socket``."""
         if not port:
             self._last_port += 1
             port = self._last_port
@@ -82,7 +82,7 @@ class SimulatedNetwork:
         return listener
 
     async def speaks_tls(self, *_: Any) -> bool:
-        """Stands for `listener_probe.speaks_tls`, whose question no listener here understands."""
+        """Stands for ``listener_probe.speaks_tls``, whose question no listener here understands."""
         await asyncio.sleep(self.chance.uniform(*self.delay))
         return False
 

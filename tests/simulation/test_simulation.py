@@ -1,7 +1,7 @@
-"""The simulation itself: a minute's seeds without a finding, each of which replays exactly, and a checker that finds.
+"""The simulation itself: a minute of seeds without findings, exact replay, and a checker that does find faults.
 
-The seeds run in a process of their own, so that they replay with the command that a finding prints. What a checker that
-sees nothing would miss is proven by sabotage: with a known fault put into the product, seeds must find it.
+The seeds run in a process of their own, so that the command printed with a finding replays it. Sabotage proves that the
+checker works: with a known bug put into the product, seeds must find it.
 """
 
 from __future__ import annotations
@@ -32,10 +32,12 @@ from .simulated_loop import Deadlock, SimulatedLoop
 from .workload import Sent
 
 CPU_SECONDS = 58
-"""For seeds, each time the tests run: some hundreds. `make soak` and `python -m tests.simulation --seeds N` do more."""
+"""For seeds, each time the tests run: some hundreds. ``make soak`` and ``python -m tests.simulation --seeds N`` do
+more.
+"""
 FEWEST_SEEDS = 100
 SECONDS = 1_200
-"""Until a process is taken to hang: a busy machine gives it a fraction of a processor."""
+"""Seconds after which a process counts as hung, on a busy machine."""
 TWO_SENDERS_OF_WHICH_ONE_CRASHES = 82
 HARM = LookupError()
 OPTIONS = {"max_block_ms": 1_000, "delivery_timeout_ms": 2_000}
@@ -163,7 +165,7 @@ def let_in_the_last_first(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def let_an_error_of_a_partitioner_escape(monkeypatch: pytest.MonkeyPatch) -> None:
-    """From inside `data_received`, where it ends a connection and leaves the others of its topic waiting."""
+    """From inside ``data_received``, where it ends a connection and leaves the others of its topic waiting."""
 
     def let_in(self: Admission, state: TopicState, record: PendingRecord, now: float) -> bool:
         if not state.partition_count:

@@ -1,8 +1,8 @@
-"""What users do with a producer, drawn from one `random.Random`: every way of sending, many tasks, cancelled anywhere,
-with some calls whose arguments are odd, and through hooks of which some are hostile.
+"""What users do with a producer, drawn from one ``random.Random``: every way of sending, many tasks, cancelled
+anywhere, with some calls whose arguments are odd, and through hooks of which some are hostile.
 
-Each record has a value of its own, and a `Sent` that says when it was called in, as which, and what was told of it. A
-cancelled call is one whose outcome nobody was told.
+Each record has a unique value, and a ``Sent`` with the time and order of its call and the reported outcome. A cancelled
+call reports none.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ __all__ = ["Sent", "Workload", "producer_options"]
 
 @dataclass(eq=False)
 class Sent:
-    """One record. `outcome` is None until something was told; `bulk` is the `send_many` that it was in, 0 for none.
+    """One record. ``outcome`` is None until something was told; ``bulk`` is the ``send_many`` that it was in, 0 for
+    none.
 
-    One that is `refused`, by that error of a hook or by one of those types, must fail with it. `headers` None: any.
+    One that is ``refused``, by that error of a hook or by one of those types, must fail with it. ``headers`` None: any.
     """
 
     producer: int
@@ -92,7 +93,7 @@ class Workload:
         duration: float,
         hooks: Hooks,
     ) -> None:
-        """Users who are at it for about `duration` seconds, or are done at once."""
+        """Users who are at it for about ``duration`` seconds, or are done at once."""
         self.sent: list[Sent] = []
         self._number = number
         self._producer = producer
@@ -120,7 +121,7 @@ class Workload:
             await asyncio.wait(self._children)
 
     async def deliver_one(self, partition: int) -> KafkaError | None:
-        """Send one record, alone, and treated well; what went wrong, if anything did."""
+        """Send one ``calm`` record, alone; returns the error, if any."""
         self._hooks.is_calm = True
         sent = self._new()
         await self._send(sent, {"partition": partition, "key": b"key"})
@@ -166,7 +167,7 @@ class Workload:
                 task.add_done_callback(lambda _: timer.cancel())
 
     def _cancel_after(self, task: asyncio.Task[None], turns: int) -> None:
-        """Cancel after so many turns of the loop: it stands at another of its awaits each time."""
+        """Cancel after so many turns of the loop, each time at another of the task's awaits."""
         if turns:
             self._loop.call_soon(self._cancel_after, task, turns - 1)
         else:
@@ -277,7 +278,7 @@ class Workload:
         return sent
 
     def _new_inside(self) -> Sent:
-        self._bulks += 1  # its place among the others is nobody's business
+        self._bulks += 1  # the order among other calls is not promised
         sent = self._new(self._bulks)
         sent.is_calm = True
         return sent
@@ -299,7 +300,7 @@ class Workload:
         """An error that the call ends with is told of each of its records; a cancelled call tells nothing."""
         try:
             yield
-        except Exception as error:  # whether it may be this one is for the checker to say
+        except Exception as error:  # the checker decides whether this one is allowed
             for sent in call:
                 self._tell(sent, error)
         except asyncio.CancelledError:

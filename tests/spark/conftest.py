@@ -1,10 +1,10 @@
 """Spark for the tests: one session, two slots, and brokers that its tasks can reach.
 
 The session is started when first asked for, and ends with the run, its JVM too. Whoever runs the tests from a clone has
-no `pyspark_aiokafkapy` installed: it is laid out beside, as `setup.py` lays it out, and Spark finds it by itself.
+no ``pyspark_aiokafkapy`` installed: it is laid out beside, as ``setup.py`` lays it out, and Spark finds it by itself.
 
-Rules: every test here is marked `java`; without Java they are skipped with the reason, or fail under CI. A test makes
-its own topics, and reads back by the broker's own records or by `PartitionReader`.
+Rules: every test here is marked ``java``; without Java they are skipped with the reason, or fail under CI. A test makes
+its own topics, and reads back by the broker's own records or by ``PartitionReader``.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _java(_spark_defaults: None) -> None:
 
 @pytest.fixture(scope="session")
 def spark(_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The session of the whole run, which knows the format `aiokafkapy` without being told."""
+    """The session of the whole run, which knows the format ``aiokafkapy`` without being told."""
     folder = tmp_path_factory.mktemp("spark")
     # Spark's own connector is there too, to be compared with.
     jars = [str(path) for path in connector_jars()]
@@ -106,7 +106,7 @@ def spark(_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Spa
 
 
 def start_session(folder: Path, settings: Mapping[str, str]) -> SparkSession:
-    """A session whose workers import this clone and, as if installed, `pyspark_aiokafkapy`."""
+    """A session whose workers import this clone and, as if installed, ``pyspark_aiokafkapy``."""
     registered = folder / "registered" / "pyspark_aiokafkapy"
     registered.mkdir(parents=True)
     shutil.copy(ROOT / "aiokafkapy" / "spark" / "_register" / "__init__.py", registered)
@@ -183,7 +183,7 @@ class Broker:
         self.bootstrap_servers = self.dev.bootstrap_servers
 
     def call(self, function: Callable[[DevBroker], T]) -> T:
-        """Whatever has to be called on the broker's own loop: `broker.call(lambda dev: dev.controls.clear())`."""
+        """Whatever has to be called on the broker's own loop: ``broker.call(lambda dev: dev.controls.clear())``."""
         return self._thread.call(lambda: function(self.dev))
 
     def create_topic(self, name: str, partitions: int = 1, **options: Any) -> None:
@@ -213,7 +213,7 @@ def broker(loop_thread: LoopThread) -> Iterator[Broker]:
 
 @pytest.fixture
 def read_back(loop_thread: LoopThread) -> Callable[[str, str], dict[int, list[Any]]]:
-    """`read_back(bootstrap_servers, topic)`: a topic's records by partition, by `PartitionReader`."""
+    """``read_back(bootstrap_servers, topic)``: a topic's records by partition, by ``PartitionReader``."""
 
     async def read(bootstrap_servers: str, topic: str) -> dict[int, list[Any]]:
         async with PartitionReader(bootstrap_servers) as reader:
@@ -235,7 +235,7 @@ def read_back(loop_thread: LoopThread) -> Callable[[str, str], dict[int, list[An
 
 @pytest.fixture
 def write() -> Callable[..., None]:
-    """`write(frame, servers, topic=…, **options)`: `df.write`, as a user writes it."""
+    """``write(frame, servers, topic=…, **options)``: ``df.write``, as a user writes it."""
 
     def written(frame: DataFrame, bootstrap_servers: str, **options: str) -> None:
         frame.write.format("aiokafkapy").option("kafka.bootstrap.servers", bootstrap_servers).options(**options).mode(

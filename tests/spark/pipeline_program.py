@@ -1,6 +1,6 @@
 """Kafka to Kafka through Spark, with a task that halts in the middle until it is told to go on.
 
-Used by `test_stream_faults`, in its own session, and run by it as a program whose driver it kills. Arguments:
+Used by ``test_stream_faults``, in its own session, and run by it as a program whose driver it kills. Arguments:
 bootstrap servers, the topics to read and to write, and a folder: for Spark, for the checkpoint, and for what the halted
 task and the test tell one another.
 
@@ -71,7 +71,7 @@ class Signals:
 
 
 def halting_source(folder: Path) -> type[KafkaDataSource]:
-    """The format `halting`: ours, but for one task of its sink."""
+    """The format ``halting``: ours, but for one task of its sink."""
 
     class HaltingWriter(KafkaStreamWriter):
         def write(self, iterator: Iterator[Any]) -> WrittenRows:

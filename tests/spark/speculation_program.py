@@ -1,4 +1,4 @@
-"""Run by `test_write`: a job with speculation on.
+"""Run by ``test_write``: a job with speculation on.
 
 Spark runs a task a second time only on another host: so this starts a cluster of two, which are two addresses of this
 machine. The first attempt of the last partition stops until a second one has begun. Arguments: bootstrap servers,

@@ -1,4 +1,4 @@
-"""`aiokafkapy pipeline` and the second half of the demo, as they are run."""
+"""``aiokafkapy pipeline`` and the second half of the demo, as they are run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`spark.read.format("aiokafkapy")`: rows, columns and ranges; and what is told when something is wrong."""
+"""``spark.read.format("aiokafkapy")``: rows, columns and ranges; and what is told when something is wrong."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Sent = Callable[..., None]
 
 @pytest.fixture
 def source(spark: SparkSession) -> Callable[..., DataFrameReader]:
-    """`source(servers, subscribe=…, **options)`."""
+    """``source(servers, subscribe=…, **options)``."""
 
     def made(bootstrap_servers: str, **options: str) -> DataFrameReader:
         reader = spark.read.format("aiokafkapy").option("kafka.bootstrap.servers", bootstrap_servers)
@@ -45,7 +45,7 @@ def source(spark: SparkSession) -> Callable[..., DataFrameReader]:
 
 @pytest.fixture
 def send(loop_thread: Any) -> Sent:
-    """`send(servers, topic, records, **options)`: records as arguments of `KafkaProducer.enqueue`."""
+    """``send(servers, topic, records, **options)``: records as arguments of ``KafkaProducer.enqueue``."""
 
     async def sent(servers: str, topic: str, records: list[dict[str, Any]], **options: Any) -> None:
         async with KafkaProducer(servers, **options) as producer:

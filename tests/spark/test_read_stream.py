@@ -1,4 +1,4 @@
-"""`spark.readStream.format("aiokafkapy")`: micro-batches, checkpoints, and what changes while a query runs."""
+"""``spark.readStream.format("aiokafkapy")``: micro-batches, checkpoints, and what changes while a query runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Query:
         self.batches: Batches = {}
 
     def start(self, fail_in: int | None = None, trigger: dict[str, Any] | None = None, **options: str) -> Any:
-        """Start it. In micro-batch `fail_in` it fails, after its rows have come."""
+        """Start it. In micro-batch ``fail_in`` it fails, after its rows have come."""
 
         def keep(frame: DataFrame, batch_id: int) -> None:
             self.batches[batch_id] = [int(row.value) for row in frame.select("value").collect()]
@@ -62,7 +62,7 @@ class Query:
 
 @pytest.fixture
 def send(loop_thread: Any) -> Callable[..., None]:
-    """`send(servers, topic, numbers, partitions)`: each number as a record, in turn to each partition."""
+    """``send(servers, topic, numbers, partitions)``: each number as a record, in turn to each partition."""
 
     async def sent(servers: str, topic: str, numbers: range, partitions: int) -> None:
         async with KafkaProducer(servers) as producer:

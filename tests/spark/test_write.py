@@ -1,4 +1,4 @@
-"""`df.write.format("aiokafkapy")`: what is in the topics afterwards, and what is refused."""
+"""``df.write.format("aiokafkapy")``: what is in the topics afterwards, and what is refused."""
 
 from __future__ import annotations
 

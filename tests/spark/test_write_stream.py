@@ -1,4 +1,4 @@
-"""`df.writeStream.format("aiokafkapy")`: micro-batches, checkpoints, restarts."""
+"""``df.writeStream.format("aiokafkapy")``: micro-batches, checkpoints, restarts."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ ENDLESS = 1_000
 
 
 class RawClient:
-    """`async with RawClient(node) as client: body = await client.call(ApiKey.METADATA, 13, topics=None)`."""
+    """``async with RawClient(node) as client: body = await client.call(ApiKey.METADATA, 13, topics=None)``."""
 
     def __init__(self, node: Node, client_id: str = "raw", tls: ssl.SSLContext | None = None) -> None:
         self.node = node

@@ -1,4 +1,4 @@
-"""Other people's clients, each run as its own process against the dev broker: `python <this> <name> <arguments>`.
+"""Other people's clients, each run as its own process against the dev broker: ``python <this> <name> <arguments>``.
 
 Processes and not threads: the broker lives in the test's event loop, and what a foreign client does on its way out
 (threads, sockets left to the garbage collector) is none of ours. Each prints one line of JSON.
@@ -17,7 +17,7 @@ TIMEOUT = 30.0
 
 
 def confluent_produce(servers: str, topic: str, count: int, codec: str) -> Any:
-    """librdkafka, idempotent; key `k<n % 10>`, value `<n>`, one header."""
+    """librdkafka, idempotent; key ``k<n % 10>``, value ``<n>``, one header."""
     from confluent_kafka import Producer
 
     offsets: dict[int, list[int]] = {}
@@ -55,7 +55,7 @@ def confluent_produce(servers: str, topic: str, count: int, codec: str) -> Any:
 
 
 def confluent_consume(servers: str, topic: str, group: str, count: int) -> Any:
-    """Read `count` records as a member of a group, commit, leave."""
+    """Read ``count`` records as a member of a group, commit, leave."""
     from confluent_kafka import Consumer
 
     consumer = Consumer(

@@ -1,4 +1,4 @@
-"""The commands as users run them: processes, pipes, signals and exit codes, against `aiokafkapy broker`."""
+"""The commands as users run them: processes, pipes, signals and exit codes, against ``aiokafkapy broker``."""
 
 from __future__ import annotations
 

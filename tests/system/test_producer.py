@@ -1,6 +1,6 @@
 """The ten promises of the producer, each against the dev broker over real sockets.
 
-The same scenarios run against Apache Kafka in `tests/kafka`. Time-outs are short here, and no test waits by sleeping:
+The same scenarios run against Apache Kafka in ``tests/kafka``. Time-outs are short here, and no test waits by sleeping:
 it waits for a condition, or for an outcome.
 """
 

@@ -45,7 +45,7 @@ async def send(broker: DevBroker, values: list[bytes], partition: int | None = N
 
 
 async def read(reader: PartitionReader, count: int) -> list[ConsumedRecord]:
-    """The next `count` records; a test that waits for more than there are fails by its time-out."""
+    """The next ``count`` records; a test that waits for more than there are fails by its time-out."""
     found: list[ConsumedRecord] = []
     async with asyncio.timeout(20):
         while len(found) < count:

@@ -1,4 +1,4 @@
-"""A task's side of the Spark sink, without Spark: Arrow batches into `send_partition`, against the dev broker."""
+"""A task's side of the Spark sink, without Spark: Arrow batches into ``send_partition``, against the dev broker."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`KafkaProducer.open_table_send()` against the dev broker: order over all tables, and each table's outcome."""
+"""``KafkaProducer.open_table_send()`` against the dev broker: order over all tables, and each table's outcome."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ class WebService:
 async def web_service(
     broker: DevBroker, command: Sequence[str], **environment: str
 ) -> AsyncIterator[tuple[WebService, aiohttp.ClientSession]]:
-    """Run `python COMMAND` in examples/, with {port} filled in, and wait until it is ready."""
+    """Run ``python COMMAND`` in examples/, with {port} filled in, and wait until it is ready."""
     port = free_port()
     process = await asyncio.create_subprocess_exec(
         sys.executable,

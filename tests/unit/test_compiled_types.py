@@ -21,7 +21,7 @@ _FIELD = re.compile(r"^    cdef (?:(?:readonly|public) )?(?:[\w.]+(?: [\w.]+)*? 
 
 
 def typed_fields(source: str) -> dict[str, set[str]]:
-    """The fields of each class of a `.pxd`."""
+    """The fields of each class of a ``.pxd``."""
     found = {}
     for name, _, body in _CLASS.findall(source):
         found[name] = {field.strip() for names in _FIELD.findall(body) for field in names.split(",")}
@@ -29,7 +29,7 @@ def typed_fields(source: str) -> dict[str, set[str]]:
 
 
 def plain_fields(source: str) -> dict[str, set[str]]:
-    """The fields of each class of a module: its slots or, where it has none, what its `__init__` sets."""
+    """The fields of each class of a module: its slots or, where it has none, what its ``__init__`` sets."""
     found = {}
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.ClassDef):

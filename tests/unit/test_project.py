@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "aiokafkapy"
 SCRIPTS = Path(sysconfig.get_path("scripts"))
 
-# What no user pays for by `import aiokafkapy`, nor by making a producer.
+# What no user pays for by ``import aiokafkapy``, nor by making a producer.
 NOT_IMPORTED = (
     "aiohttp",
     "aiokafkapy.broker",
@@ -241,7 +241,7 @@ def test_the_testing_names_are_looked_up_when_used() -> None:
 
 
 def test_the_compiled_core_is_not_older_than_its_sources() -> None:
-    """An extension in the tree shadows the `.py` beside it: an old one would be tested instead of what is written."""
+    """An extension in the tree shadows the ``.py`` beside it: an old one would be tested instead of what is written."""
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     stale = []
     for extension in PACKAGE.rglob(f"*{suffix}"):

@@ -101,7 +101,7 @@ def test_importing_the_producer_imports_no_other_library() -> None:
 def test_importing_the_producer_does_without_what_is_slow_in_the_standard_library() -> None:
     slow = ["importlib.metadata", "importlib.resources", "argparse", "uuid", "json", "email"]
     program = f"from aiokafkapy import KafkaProducer\nimport sys\nprint(*(set({slow}) & set(sys.modules)))"
-    # Without `site`, whose path files import what they like.
+    # Without ``site``, whose path files import what they like.
     path = repr([entry for entry in sys.path if entry])
     command = [sys.executable, "-S", "-c", f"import sys\nsys.path[:] = {path}\n{program}"]
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.split() == []

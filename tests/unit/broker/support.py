@@ -35,7 +35,7 @@ def make_batch(
     key: bytes | None = b"key",
     compression: Compression = Compression.NONE,
 ) -> bytes:
-    """A batch as it comes in a Produce request; `producer` is (id, epoch, base sequence)."""
+    """A batch as it comes in a Produce request; ``producer`` is (id, epoch, base sequence)."""
     builder = RecordBatchBuilder(2**30)
     for index, value in enumerate(values):
         builder.try_append(1_000 if timestamps is None else timestamps[index], key, value, ())
@@ -54,7 +54,7 @@ class _Handle:
 
 
 class VirtualScheduler:
-    """A `Scheduler` whose calls are made by `advance`, each at its own time and in order."""
+    """A ``Scheduler`` whose calls are made by ``advance``, each at its own time and in order."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()

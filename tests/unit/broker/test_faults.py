@@ -1,4 +1,4 @@
-"""Faults, the partitions that they hit, and errors by code; how requests use faults up is tested with `controls`."""
+"""Faults, the partitions that they hit, and errors by code; how requests use faults up is tested with ``controls``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `produce` makes of lines, CSV and JSON lines."""
+"""What ``produce`` makes of lines, CSV and JSON lines."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ from aiokafkapy.testing.clock import VirtualClock
 
 
 class FakeTimerHandle:
-    """What ``call_at`` gives."""
+    """The handle that ``call_at`` returns."""
 
     def __init__(self, when: float, callback: Callable[[], object]) -> None:
         self.when = when
@@ -35,7 +35,7 @@ class FakeTimerHandle:
 
 
 class FakeLoop:
-    """The running loop, but for the time and the timers, which stand still until ``advance``."""
+    """The running loop, except that time and timers only move with ``advance``."""
 
     def __init__(self) -> None:
         self.clock = VirtualClock()
@@ -60,7 +60,7 @@ class FakeLoop:
         return handle
 
     def run_in_executor(self, executor: None, function: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-        """In a later turn, which is `elsewhere`: none of those who wait is in it."""
+        """In a later turn, which is ``elsewhere``: none of those who wait is in it."""
         future = self.real.create_future()
 
         def run() -> None:
@@ -88,7 +88,7 @@ class FakeLoop:
                 return
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass; what it brings happens at its own time."""
+        """Let time pass; each timer fires at its own time."""
         end = self.clock.time() + seconds
         await self.settle()
         while self.armed and self.armed[0] <= end:

@@ -20,7 +20,7 @@ T0 = TopicPartition("t", 0)
 T1 = TopicPartition("t", 1)
 KIB = 1024
 LARGE = b"x" * (32 * KIB + 1000)
-"""More than any codec compresses on the loop."""
+"""Bytes; more than any codec compresses on the loop."""
 
 
 def ready_manager() -> TransactionManager:
@@ -33,7 +33,7 @@ def ready_manager() -> TransactionManager:
 
 @dataclass(eq=False)
 class Waiter:
-    """A record in the line for room; the number is its test's."""
+    """A record that waits for memory, with a number for its test."""
 
     value: Any
     partition: int | None = 0
@@ -56,7 +56,7 @@ class Harness:
         **options: Any,
     ) -> None:
         options = {"linger_ms": 0, "retry_backoff_ms": 100, "retry_backoff_max_ms": 1000} | options
-        # Not all that is tried here is sensible enough for the whole ProducerConfig.
+        # Some values tested here would be refused by ProducerConfig.
         memory = options.pop("buffer_memory", 32 * KIB * KIB)
         self.config = ProducerConfig(bootstrap_servers="h:1", **options).model_copy(update={"buffer_memory": memory})
         self.pool = BufferPool(memory, reserve)
@@ -128,7 +128,7 @@ class Harness:
         self.accumulator.deallocate(batch)
 
     def check(self) -> None:
-        """What must hold at every moment."""
+        """Check the invariants."""
         accumulator = self.accumulator
         assert accumulator.accepted == accumulator.delivered + accumulator.failed + accumulator.pending
         held = sum(batch.memory + batch.reserved_memory for batch in accumulator.incomplete)
@@ -149,7 +149,7 @@ def wire_bytes(batch: ProducerBatch) -> bytes:
 
 
 class Waiters:
-    """Records in the line for room, and what became of them."""
+    """Records that wait for memory, and their outcomes."""
 
     def __init__(self, harness: Harness) -> None:
         self.harness = harness

@@ -1,4 +1,4 @@
-"""A runtime by hand: what an intake needs of one, without a network or a Sender."""
+"""A fake runtime for intakes, without a network or a Sender."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class IntakeRuntime:
         self.admission.on_metadata_update()
 
     def end(self) -> None:
-        """What a runtime does that comes to its end."""
+        """End it, as a runtime does at close."""
         self.is_bound = False
         self.admission.close(lambda topic: KafkaError(topic))
 

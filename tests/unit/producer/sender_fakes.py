@@ -1,4 +1,4 @@
-"""What stands in for the network and the loop in tests of the Sender and of admission."""
+"""Fakes of the network client and the loop, for tests of the Sender and of admission."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def cluster_of(leaders: Mapping[str, Sequence[int]]) -> Cluster:
 
 
 class VirtualLoop:
-    """Timers and callbacks on a virtual clock; `run` lets what is due happen."""
+    """Timers and callbacks on a virtual clock; ``run`` calls those that are due."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self.clock = clock

@@ -12,7 +12,7 @@ from aiokafkapy.security.tls import ClientAuth, TlsContexts
 
 @dataclass(frozen=True)
 class Options:
-    """`TlsSettings` with Kafka's defaults."""
+    """``TlsSettings`` with Kafka's defaults."""
 
     security_protocol: str = "SSL"
     ssl_truststore_location: str | None = None
@@ -31,7 +31,9 @@ class Options:
 
 
 class Handshake:
-    """One between two contexts, in memory; `client_error` and `server_error` have what ended it, if anything did."""
+    """One between two contexts, in memory; ``client_error`` and ``server_error`` have what ended it, if
+    anything did.
+    """
 
     def __init__(self, client: ssl.SSLContext, server: ssl.SSLContext, host: str = "localhost") -> None:
         to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()

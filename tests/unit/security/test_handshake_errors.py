@@ -140,7 +140,7 @@ def test_no_suite_in_common(certificates: TestCertificates) -> None:
     assert "no cipher suite in common" in _said(handshake.server_error)
 
 
-# on an event loop: its errors differ from those of `ssl`
+# on an event loop: its errors differ from those of ``ssl``
 
 
 @pytest.mark.parametrize("answer", [b"HTTP/1.1 400 Bad Request\r\n\r\n", bytes(64)])
@@ -303,7 +303,7 @@ def _connect(loop_factory: LoopFactory, port: int, context: ssl.SSLContext, **op
 
 
 class _Listener:
-    """Serves one connection in a thread, blocking as simple programs do; `with` gives its port."""
+    """Serves one connection in a thread, blocking as simple programs do; ``with`` gives its port."""
 
     def __init__(self, serve: Callable[[socket.socket], object]) -> None:
         self._serve = serve

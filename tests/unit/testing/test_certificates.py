@@ -1,4 +1,6 @@
-"""`TestCertificates`: its files as others read them. What its certificates are good for, tests/unit/security shows."""
+"""``TestCertificates``: its files as others read them. What its certificates are good for,
+tests/unit/security shows.
+"""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Client:
         return body
 
     async def echoed(self, payload: bytes) -> bytes:
-        """What a `Server` makes of a payload."""
+        """What a ``Server`` makes of a payload."""
         self.writer.write(plain_request(7, payload))
         frame = await self.frame()
         assert frame[:4] == struct.pack(">i", 7)
@@ -93,7 +93,7 @@ class Client:
 
 
 class Server:
-    """Answers a plain request with its payload; `answer` may be another function of the request's frame."""
+    """Answers a plain request with its payload; ``answer`` may be another function of the request's frame."""
 
     def __init__(self) -> None:
         self.port = 0

@@ -1,4 +1,4 @@
-"""A cluster of three nodes without sockets, with the topic `t` of two partitions, led by 1 and 2."""
+"""A cluster of three nodes without sockets, with the topic ``t`` of two partitions, led by 1 and 2."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def produce(
     first: int = 0,
     **fields: Any,
 ) -> Any:
-    """Produce batches to partitions `first`, `first` + 1 … and return the response of each."""
+    """Produce batches to partitions ``first``, ``first`` + 1 … and return the response of each."""
     data = [{"index": first + index, "records": batch} for index, batch in enumerate(batches)]
     topic_data = [{**place(harness, version, 13, key="name"), "partition_data": data}]
     fields = {"acks": acks, "timeout": 1_000, "topic_data": topic_data, **fields}

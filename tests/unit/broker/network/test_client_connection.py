@@ -17,7 +17,7 @@ from aiokafkapy.errors import MalformedFrameError
 
 
 class FakeTransport(asyncio.Transport):
-    """Takes `room` bytes at once; the rest waits for `drain`."""
+    """Takes ``room`` bytes at once; the rest waits for ``drain``."""
 
     def __init__(self, protocol: ClientConnection, room: int = 1 << 30) -> None:
         self.protocol = protocol

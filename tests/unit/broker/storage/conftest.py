@@ -44,7 +44,7 @@ def reopen(tmp_path: Path) -> Iterator[Callable[..., PartitionLog]]:
 
 @pytest.fixture
 def open_registry(tmp_path: Path) -> Iterator[OpenRegistry]:
-    """Opens the same folder each time; with `nodes` nodes."""
+    """Opens the same folder each time; with ``nodes`` nodes."""
     opened: list[TopicRegistry] = []
 
     def open_registry(nodes: int = 3, *, in_memory: bool = False, **config: object) -> TopicRegistry:

@@ -200,7 +200,7 @@ def test_the_look_up_by_time_skips_deleted_records(open_log: OpenLog) -> None:
 
 
 def test_end_offsets_of_leader_epochs() -> None:
-    """As Java's `LeaderEpochFileCache.endOffsetFor`."""
+    """As Java's ``LeaderEpochFileCache.endOffsetFor``."""
     log = PartitionLog("t", 0, TopicConfig(BrokerConfig()), MemoryStorage())
     append(log, make_batch([b"a", b"b"]), 1)
     append(log, make_batch([b"c"]), 4)

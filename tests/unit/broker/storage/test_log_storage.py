@@ -1,4 +1,4 @@
-"""Files and memory under the logs; the logs on them are tested with `log`."""
+"""Files and memory under the logs; the logs on them are tested with ``log``."""
 
 from __future__ import annotations
 

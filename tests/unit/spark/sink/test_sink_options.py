@@ -38,7 +38,7 @@ ALL = "key binary, value string, topic string, partition int, timestamp timestam
 
 
 def schema(columns: str) -> StructType:
-    """`"value string, key int!"` as Spark has it; with `!` never null."""
+    """``"value string, key int!"`` as Spark has it; with ``!`` never null."""
     pairs = [column.split() for column in columns.split(", ") if column]
     return StructType([StructField(name, TYPES[kind.rstrip("!")], not kind.endswith("!")) for name, kind in pairs])
 
