@@ -1,9 +1,10 @@
 """The dev broker's options: Kafka's names with dots as underscores, and Kafka's defaults unless a line says why not.
 
 Owns names, defaults and their checks; must not know any effect of an option. Kafka's counterparts are
-`SocketServerConfigs`, `ServerLogConfigs`, `GroupCoordinatorConfig` and `QuotaConfig`.
+``SocketServerConfigs``, ``ServerLogConfigs``, ``GroupCoordinatorConfig`` and ``QuotaConfig``.
 
 Rules:
+
 - an unknown option is an error that names the nearest known one;
 - a default differs from Kafka's only where that serves a test or a laptop better, and its line says so.
 """
@@ -24,7 +25,7 @@ __all__ = ["BrokerConfig"]
 
 
 class BrokerConfig(BaseModel):
-    """Immutable; built by `DevBroker(**config)` through `BrokerConfig.of`."""
+    """Immutable; built by ``DevBroker(**config)`` through ``BrokerConfig.of``."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 

@@ -1,19 +1,20 @@
 """The arguments of a request handler: the request's surroundings and the cluster's state.
 
-`BrokerState` is the whole cluster of one `DevBroker`, shared by all its nodes: replicas are shared storage, so a
-leader is only an id and an epoch. `RequestContext` is one request on one connection of one node. Handlers reach
+``BrokerState`` is the whole cluster of one ``DevBroker``, shared by all its nodes: replicas are shared storage, so a
+leader is only an id and an epoch. ``RequestContext`` is one request on one connection of one node. Handlers reach
 everything through it and keep nothing between requests themselves.
 
-This module must not know sockets, queues or any API's schema. Kafka's counterpart is `RequestContext` together with
-what `KafkaApis` holds (`MetadataCache`, `ReplicaManager`, `GroupCoordinator`).
+This module must not know sockets, queues or any API's schema. Kafka's counterpart is ``RequestContext`` together with
+what ``KafkaApis`` holds (``MetadataCache``, ``ReplicaManager``, ``GroupCoordinator``).
 
 Rules:
-- `now` is loop time and is passed down; `timestamp_ms()` is wall time and only ever ends up inside records.
+
+- ``now`` is loop time and is passed down; ``timestamp_ms()`` is wall time and only ever ends up inside records.
 - A handler is synchronous. A handler that must wait returns a future, and the request waits for it; when the
-  connection ends first, that future is cancelled: check `done()` before resolving it.
-- A handler asks `may` or `check_right` for what it does and shows, before it says whether there is such a thing.
+  connection ends first, that future is cancelled: check ``done()`` before resolving it.
+- A handler asks ``may`` or ``check_right`` for what it does and shows, before it says whether there is such a thing.
 - Faults of a whole request are applied around the handler, which never sees them; those narrowed to a topic or
-  partition are the handler's to apply, by asking `topic_error` for each partition it serves.
+  partition are the handler's to apply, by asking ``topic_error`` for each partition it serves.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class ConnectionInfo:
     session: SaslSession | None = None
 
     def authenticate(self, token: bytes, now: float, now_ms: int) -> tuple[bytes, int]:
-        """See `SaslSession.authenticate`; the connection is the principal's when it is complete."""
+        """See ``SaslSession.authenticate``; the connection is the principal's when it is complete."""
         if self.session is None:
             raise IllegalSaslStateError(f"the listener {self.listener} has no SASL")
         answer = self.session.authenticate(token, now, now_ms)
@@ -102,7 +103,7 @@ class BrokerState:
     authorizer: Authorizer | None = None  # None: everybody may do everything
 
     # Every node of the cluster by id, and those of them that are running; a stopped node keeps its address. Both have
-    # the first listener's addresses; `advertised` has those of every listener, by its name.
+    # the first listener's addresses; ``advertised`` has those of every listener, by its name.
     all_nodes: dict[int, Node] = field(default_factory=dict)
     running_nodes: dict[int, Node] = field(default_factory=dict)
     advertised: dict[str, dict[int, Node]] = field(default_factory=dict)
@@ -134,7 +135,7 @@ class BrokerState:
         return self.running_nodes[node_ids[sum(key.encode()) % len(node_ids)]]
 
     def in_sync_replicas(self, partition: Partition) -> list[int]:
-        """The partition's replicas that run; `min.insync.replicas` is compared with their number."""
+        """The partition's replicas that run; ``min.insync.replicas`` is compared with their number."""
         return [node_id for node_id in partition.replicas if node_id in self.running_nodes]
 
 
@@ -198,15 +199,15 @@ class RequestContext:
     # faults
 
     def topic_error(self, topic: str, partition: int | None = None, *, after: bool = False) -> int:
-        """The error code that `controls.fail_next` has set for this partition, 0 for none.
+        """The error code that ``controls.fail_next`` has set for this partition, 0 for none.
 
-        To be asked once per partition and before anything is changed; with `after=True` (Produce: after the batch was
+        To be asked once per partition and before anything is changed; with ``after=True`` (Produce: after the batch was
         appended) for those that are to fail although the work was done.
         """
         return self.state.faults.topic_error(self, topic, partition, after=after)
 
     def check_topic(self, topic: str, partition: int | None = None) -> None:
-        """Raise the error of `topic_error`, for handlers whose errors per topic are exceptions."""
+        """Raise the error of ``topic_error``, for handlers whose errors per topic are exceptions."""
         code = self.topic_error(topic, partition)
         if code:
             raise broker_error(code)

@@ -1,17 +1,18 @@
-"""Faults on demand: the calls by which a test makes a `DevBroker` fail.
+"""Faults on demand: the calls by which a test makes a ``DevBroker`` fail.
 
-Owns nothing: it arms the `faults` that the request handlers ask for, and changes leaders, nodes and connections
+Owns nothing: it arms the ``faults`` that the request handlers ask for, and changes leaders, nodes and connections
 through the cluster it belongs to. It must not know what is in a request. Kafka has no counterpart; the idea, control by
 API key, is franz-go's kfake.
 
 Rules:
-- everything is synchronous and holds from the next request that is handled; nothing is undone but by `clear()`,
-  by its `times` running out, or by the opposite call; `clear()` leaves leaders and stopped nodes as they are;
+
+- everything is synchronous and holds from the next request that is handled; nothing is undone but by ``clear()``,
+  by its ``times`` running out, or by the opposite call; ``clear()`` leaves leaders and stopped nodes as they are;
 - a fault without topic and partition fails the whole request before anything is done; one that names them fails those
   partitions only, and the rest of the request is served;
-- `fail_next` comes before the work is done (nothing is appended). With `after_append=True` the work is done first and
-  the answer says it was not: a retry of an idempotent producer then meets DUPLICATE_SEQUENCE_NUMBER at the broker.
-  `drop_next` does the same with the connection instead of an answer;
+- ``fail_next`` comes before the work is done (nothing is appended). With ``after_append=True`` the work is done first
+  and the answer says it was not: a retry of an idempotent producer then meets DUPLICATE_SEQUENCE_NUMBER at the broker.
+  ``drop_next`` does the same with the connection instead of an answer;
 - a delayed answer is one to a request that was handled at once: only the response waits.
 """
 
@@ -31,7 +32,7 @@ OnRequest = Callable[[RequestContext, Any], Any]
 
 
 class Cluster(Protocol):
-    """The `DevBroker` as the controls see it."""
+    """The ``DevBroker`` as the controls see it."""
 
     def drop_connections(self, node_id: int | None) -> int: ...
 
@@ -51,7 +52,7 @@ class Cluster(Protocol):
 
 
 class Controls:
-    """`DevBroker.controls`. An API key may be an `ApiKey` or its number everywhere."""
+    """``DevBroker.controls``. An API key may be an ``ApiKey`` or its number everywhere."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
@@ -69,23 +70,23 @@ class Controls:
         *,
         after_append: bool = False,
     ) -> None:
-        """Answer the next `times` requests of this API (None: all, until `clear`) with an error, a class or a code.
+        """Answer the next ``times`` requests of this API (None: all, until ``clear``) with an error, a class or a code.
 
-        With `topic`, or `topic` and `partition`, only requests that name them are hit, and only there. By default
-        nothing is done but answering; with `after_append=True` the request is carried out before it is "failed".
+        With ``topic``, or ``topic`` and ``partition``, only requests that name them are hit, and only there. By default
+        nothing is done but answering; with ``after_append=True`` the request is carried out before it is "failed".
         """
         code = error_code(error)
         self.faults.arm(Fault(int(api), code, after_append, topic, partition, checked_times(times)))
 
     def drop_next(self, api: int, *, after: bool = True, times: int | None = 1) -> None:
-        """Close the connection instead of answering the next requests of this API, carried out (`after`) or not."""
+        """Close the connection instead of answering the next requests of this API, carried out (``after``) or not."""
         self.faults.arm(Fault(int(api), None, after, remaining=checked_times(times)))
 
     def on_request(self, api: int, function: OnRequest | None) -> None:
-        """Call `function(context, body)` with every request of this API before it is handled; None removes it.
+        """Call ``function(context, body)`` with every request of this API before it is handled; None removes it.
 
-        It may return None (go on), a response (built with `context.respond`) or a future of one, or raise a KafkaError,
-        which becomes the API's error response.
+        It may return None (go on), a response (built with ``context.respond``) or a future of one, or raise a
+        KafkaError, which becomes the API's error response.
         """
         if function is None:
             self.faults.interceptors.pop(int(api), None)
@@ -99,7 +100,8 @@ class Controls:
         self.faults.delays[int(api)] = seconds
 
     def throttle(self, client_id: str | None, ms: int) -> None:
-        """Tell this client id (None: every client) in each response to wait `ms`, and read nothing from it for as long.
+        """Tell this client id (None: every client) in each response to wait ``ms``, and read nothing from it for as
+        long.
 
         0 ends it. As with a quota the response comes at once and the connection is muted after it (KIP-219).
         """
@@ -150,7 +152,7 @@ class Controls:
     # counting and clearing
 
     def request_count(self, api: int, node_id: int | None = None) -> int:
-        """Requests of this API that reached a handler since the start or the last `clear`, on all nodes or on one."""
+        """Requests of this API that reached a handler since the start or the last ``clear``, on all nodes or on one."""
         return sum(
             count
             for (api_key, node), count in self.faults.counts.items()

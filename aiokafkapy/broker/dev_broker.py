@@ -1,13 +1,14 @@
-"""`DevBroker`: a Kafka cluster inside this process, for tests and laptops.
+"""``DevBroker``: a Kafka cluster inside this process, for tests and laptops.
 
-Owns the nodes and the cluster's state, on which `controls` acts. Each node has all listeners, with its own
+Owns the nodes and the cluster's state, on which ``controls`` acts. Each node has all listeners, with its own
 SocketServer, RequestChannel and handlers; topics, logs and groups are shared, so a leader is only an id and an epoch.
-It must not know any API. Kafka's counterpart is `KafkaRaftServer`, or `KafkaClusterTestKit` of its tests.
+It must not know any API. Kafka's counterpart is ``KafkaRaftServer``, or ``KafkaClusterTestKit`` of its tests.
 
 Rules:
-- everything but `start` and `stop` is synchronous, and all of it belongs to the loop that started the broker;
+
+- everything but ``start`` and ``stop`` is synchronous, and all of it belongs to the loop that started the broker;
 - a node keeps its port for as long as the broker lives, also while it is stopped;
-- after `stop` there is no task, socket, timer or open file of ours.
+- after ``stop`` there is no task, socket, timer or open file of ours.
 """
 
 from __future__ import annotations
@@ -42,14 +43,16 @@ __all__ = ["DevBroker"]
 
 
 class DevBroker:
-    """An embedded broker of one or more nodes, ids 1 to `nodes`; ready when `start` (or `async with`) returns.
+    """An embedded broker of one or more nodes, ids 1 to ``nodes``; ready when ``start`` (or ``async with``) returns.
 
-    `port=0` takes free ports, another one is node 1's and the others follow. With `data_dir` topics, records, offsets
-    and the cluster id survive, else everything is in memory. Clients are told to connect to `advertised_host`
-    when it is not `host`. `config` has Kafka's broker options with underscores (`auto_create_topics_enable=False`).
+    ``port=0`` takes free ports, another one is node 1's and the others follow. With ``data_dir`` topics, records,
+    offsets and the cluster id survive, else everything is in memory. Clients are told to connect to ``advertised_host``
+    when it is not ``host``. ``config`` has Kafka's broker options with underscores
+    (``auto_create_topics_enable=False``).
 
-    `listeners={"PLAINTEXT": "127.0.0.1:0", "SSL": "127.0.0.1:0"}` has every node listen on each of them, instead of on
-    `host` and `port`; a name of your own says its protocol: `{"INTERNAL": "SASL_SSL://0.0.0.0:9094"}`, or a `Listener`.
+    ``listeners={"PLAINTEXT": "127.0.0.1:0", "SSL": "127.0.0.1:0"}`` has every node listen on each of them, instead of
+    on ``host`` and ``port``; a name of your own says its protocol: ``{"INTERNAL": "SASL_SSL://0.0.0.0:9094"}``, or a
+    ``Listener``.
     """
 
     def __init__(
@@ -94,7 +97,7 @@ class DevBroker:
         """Open the data and every port.
 
         Raises OSError when a port is taken, IllegalStateError when the broker runs already or another one has its data
-        in `data_dir`, and DamagedFileError, a KafkaStorageError that names the file and says what to do, when a file
+        in ``data_dir``, and DamagedFileError, a KafkaStorageError that names the file and says what to do, when a file
         there is not as a broker wrote it. Nothing is left open then.
         """
         if self._state is not None:
@@ -140,7 +143,7 @@ class DevBroker:
 
     @property
     def bootstrap_servers(self) -> str:
-        """`host:port` of every node, also of those that are stopped, for a client's configuration.
+        """``host:port`` of every node, also of those that are stopped, for a client's configuration.
 
         With several listeners these are the addresses of the first.
         """
@@ -186,9 +189,9 @@ class DevBroker:
         config: Mapping[str, str] | None = None,
         **options: object,
     ) -> None:
-        """Make a topic. Its options by Kafka's names in `config`, or with underscores: `min_insync_replicas=2`.
+        """Make a topic. Its options by Kafka's names in ``config``, or with underscores: ``min_insync_replicas=2``.
 
-        Raises TopicAlreadyExistsError and the others of `TopicRegistry.create`.
+        Raises TopicAlreadyExistsError and the others of ``TopicRegistry.create``.
         """
         merged: dict[str, str | None] = {**(config or {})}
         for option, value in options.items():
@@ -200,7 +203,7 @@ class DevBroker:
         self.state.topics.delete(name)
 
     def records(self, topic: str, partition: int | None = 0) -> list[ConsumedRecord]:
-        """The records of a partition, decoded; with `partition=None` of the whole topic, partition by partition.
+        """The records of a partition, decoded; with ``partition=None`` of the whole topic, partition by partition.
 
         Raises UnknownTopicOrPartitionError.
         """
@@ -219,29 +222,29 @@ class DevBroker:
     # for the controls
 
     def drop_connections(self, node_id: int | None) -> int:
-        """See `Controls.drop_connections`."""
+        """See ``Controls.drop_connections``."""
         return sum(node.server.drop_connections() for node in self._chosen(node_id))
 
     def stall_connections(self, is_stalled: bool, node_id: int | None) -> None:
-        """See `Controls.stall_connections`. A node that is stopped and started is still stalled."""
+        """See ``Controls.stall_connections``. A node that is stopped and started is still stalled."""
         chosen = set(self._node_ids if node_id is None else [node_id])
         self._stalled = self._stalled | chosen if is_stalled else self._stalled - chosen
         for node in self._chosen(node_id):
             node.server.stall(is_stalled)
 
     def expire_sessions(self, node_id: int | None) -> int:
-        """See `Controls.expire_sessions`."""
+        """See ``Controls.expire_sessions``."""
         connections = [connection for node in self._chosen(node_id) for connection in node.server.connections]
         sessions = [connection.info.session for connection in connections]
         return sum(session is not None and session.expire(self.state.now()) for session in sessions)
 
     def refuse_authentication(self, is_refused: bool) -> None:
-        """See `Controls.refuse_authentication`."""
+        """See ``Controls.refuse_authentication``."""
         if self._state is not None:
             self._state.authentication.is_refusing = is_refused
 
     def rotate_certificate(self, keystore_location: str | os.PathLike[str], listener: str | None) -> None:
-        """See `Controls.rotate_certificate`. ValueError when there is no such listener with TLS."""
+        """See ``Controls.rotate_certificate``. ValueError when there is no such listener with TLS."""
         chosen = [each for each in self._endpoints.values() if each.tls is not None and listener in (None, each.name)]
         if not chosen:
             names = ", ".join(self._endpoints)
@@ -256,19 +259,19 @@ class DevBroker:
             endpoint.use(endpoint.config.altered(**keystore), check=True)
 
     def set_leader(self, topic: str, partition: int, node_id: int | None) -> None:
-        """See `Controls.set_leader`. ValueError for a node that does not run."""
+        """See ``Controls.set_leader``. ValueError for a node that does not run."""
         if node_id is not None and node_id not in self._running:
             raise ValueError(f"node {node_id} cannot lead: the running nodes are {sorted(self._running)}")
         self.state.topics.set_leader(topic, partition, node_id)
 
     def stop_node(self, node_id: int) -> None:
-        """See `Controls.stop_node`. Stopping a stopped node does nothing."""
+        """See ``Controls.stop_node``. Stopping a stopped node does nothing."""
         self._check_node(node_id)
         if node_id in self._running:
             self._stop_node(node_id, self.state)
 
     def start_node(self, node_id: int) -> None:
-        """See `Controls.start_node`. Starting a running node does nothing."""
+        """See ``Controls.start_node``. Starting a running node does nothing."""
         self._check_node(node_id)
         if node_id not in self._running:
             self._start_node(node_id)

@@ -1,13 +1,14 @@
 """The armed faults: which requests they hit, how often, and with what error.
 
 Owns errors, drops, delays, throttles, interceptors and the count of requests. It knows a request by API key, topic and
-partition, never its contents; neither sockets nor nodes. `controls` arms the faults, the request handlers ask for them.
-Kafka has no counterpart; the idea, control by API key, is franz-go's kfake.
+partition, never its contents; neither sockets nor nodes. ``controls`` arms the faults, the request handlers ask for
+them. Kafka has no counterpart; the idea, control by API key, is franz-go's kfake.
 
 Rules:
+
 - a fault counts once per request, however many partitions of the request it hits;
 - a fault without topic and partition fails the whole request; one that names them fails those partitions only;
-- a fault ends when its number of times is used up, or with `clear`.
+- a fault ends when its number of times is used up, or with ``clear``.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ __all__ = ["Fault", "FaultyRequest", "Faults", "broker_error", "checked_times", 
 
 
 class FaultyRequest(Protocol):
-    """A request as the faults see it. `used_faults` has the faults that it has used already."""
+    """A request as the faults see it. ``used_faults`` has the faults that it has used already."""
 
     @property
     def api_key(self) -> int: ...
@@ -57,7 +58,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Faults:
-    """Everything that `Controls.clear` forgets."""
+    """Everything that ``Controls.clear`` forgets."""
 
     armed: list[Fault] = field(default_factory=list)
     delays: dict[int, float] = field(default_factory=dict)  # by API key, in seconds
@@ -82,7 +83,7 @@ class Faults:
         self.counts[api_key, node_id] += 1
 
     def intercept(self, request: FaultyRequest, body: Any) -> Any:
-        """The answer of the function given to `on_request`; None when there is none or it lets the request pass."""
+        """The answer of the function given to ``on_request``; None when there is none or it lets the request pass."""
         function = self.interceptors.get(request.api_key)
         return None if function is None else function(request, body)
 

@@ -1,12 +1,13 @@
 """The listeners of a broker: their names, protocols, addresses and own options, and the ports of each node.
 
 Owns how a listener is written and checked. It must not know sockets nor what TLS and SASL do. Kafka's counterparts
-are `EndPoint`, `listeners`, `listener.security.protocol.map` and `advertised.listeners`.
+are ``EndPoint``, ``listeners``, ``listener.security.protocol.map`` and ``advertised.listeners``.
 
 Rules:
+
 - a listener's name is its security protocol, or one of the user's own and then its protocol must be said;
 - a port that is not 0 is node 1's, and the next nodes have the next ones; no two listeners may want the same;
-- an option that a listener gives itself counts before the broker's (Kafka: `listener.name.<name>.<option>`).
+- an option that a listener gives itself counts before the broker's (Kafka: ``listener.name.<name>.<option>``).
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _OWN_OPTIONS: Final = re.compile(r"(ssl|sasl)_(?!users$)\w+|connections_max_reau
 
 
 class Listener:
-    """A listener as a user writes it; `options` are those of the broker's that are to be different here."""
+    """A listener as a user writes it; ``options`` are those of the broker's that are to be different here."""
 
     __slots__ = ("advertised_host", "host", "options", "port", "security_protocol")
 
@@ -61,12 +62,12 @@ class Listener:
 
 
 Listeners: TypeAlias = Mapping[str, str | Listener]
-"""By name: a `Listener`, or "host:port", or "PROTOCOL://host:port" for a name that is no protocol."""
+"""By name: a ``Listener``, or "host:port", or "PROTOCOL://host:port" for a name that is no protocol."""
 
 
 @dataclass(slots=True, eq=False)
 class Endpoint:
-    """A listener with its name and all of its options; the same one on every node. `tls` is None without TLS."""
+    """A listener with its name and all of its options; the same one on every node. ``tls`` is None without TLS."""
 
     name: str
     security_protocol: str
@@ -83,7 +84,7 @@ class Endpoint:
     def use(self, config: BrokerConfig, *, check: bool = False) -> None:
         """Take other options, for the connections to come.
 
-        Raises ConfigurationError, and with `check` also when their files cannot be used; then nothing has changed.
+        Raises ConfigurationError, and with ``check`` also when their files cannot be used; then nothing has changed.
         """
         rules = PrincipalRules(config.ssl_principal_mapping_rules)
         if has_tls(self.security_protocol):

@@ -1,11 +1,11 @@
 """Who shows a client certificate: its subject as a distinguished name, and the rules that make a principal of it.
 
-Owns the name's text form (RFC 2253, as Java writes it) and `ssl.principal.mapping.rules`. It must not know TLS. Kafka's
-counterparts are `DefaultKafkaPrincipalBuilder` and `SslPrincipalMapper`.
+Owns the name's text form (RFC 2253, as Java writes it) and ``ssl.principal.mapping.rules``. It must not know TLS.
+Kafka's counterparts are ``DefaultKafkaPrincipalBuilder`` and ``SslPrincipalMapper``.
 
 Rules, as there:
-- rules stand one behind the other with commas: `RULE:pattern/replacement/` with `L` or `U` after it for lower or upper
-  case, and `DEFAULT`, the name as it is; the first whose pattern fits the whole name counts;
+- rules stand one behind the other with commas: ``RULE:pattern/replacement/`` with ``L`` or ``U`` after it for lower or
+  upper case, and ``DEFAULT``, the name as it is; the first whose pattern fits the whole name counts;
 - a name that no rule fits is refused, and so is its connection.
 """
 
@@ -39,7 +39,7 @@ _RULE: Final = re.compile(
 
 
 def distinguished_name(subject: Sequence[Sequence[tuple[str, str]]]) -> str:
-    """The subject of `SSLSocket.getpeercert()` in RFC 2253's form: `CN=alice,OU=Data,O=Example,C=DE`."""
+    """The subject of ``SSLSocket.getpeercert()`` in RFC 2253's form: ``CN=alice,OU=Data,O=Example,C=DE``."""
     return ",".join("+".join(_attribute(*pair) for pair in part) for part in reversed(subject))
 
 
@@ -60,7 +60,7 @@ class PrincipalRules:
             position = found.end()
 
     def principal(self, name: str) -> str | None:
-        """The principal of a distinguished name, `User:…`; None when no rule fits."""
+        """The principal of a distinguished name, ``User:…``; None when no rule fits."""
         for rule in self._rules:
             if rule is None:
                 return f"User:{name}"

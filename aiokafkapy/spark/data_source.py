@@ -1,7 +1,7 @@
-"""`KafkaDataSource`: what Spark knows of us.
+"""``KafkaDataSource``: what Spark knows of us.
 
 Owns the name of the format, the columns of what is read, and which class does what; Spark's counterpart is
-`KafkaSourceProvider`. It knows no Kafka.
+``KafkaSourceProvider``. It knows no Kafka.
 
 Rule: this module is imported wherever a data source of any kind is looked up. What moves rows is imported when it is
 asked for.
@@ -27,9 +27,9 @@ T = TypeVar("T")
 
 
 def source_schema(include_headers: bool = False) -> StructType:
-    """The columns of Spark's own connector (`KafkaRecordToRowConverter.kafkaSchema`); headers come behind them.
+    """The columns of Spark's own connector (``KafkaRecordToRowConverter.kafkaSchema``); headers come behind them.
 
-    Not as DDL, in which `timestamp` is what `spark.sql.timestampType` says.
+    Not as DDL, in which ``timestamp`` is what ``spark.sql.timestampType`` says.
     """
     from pyspark.sql import types
 
@@ -48,9 +48,9 @@ class SchemaError(ValueError):
 
 
 class KafkaDataSource(DataSource):
-    """`format("aiokafkapy")`: Kafka's topics as tables and streams, with the columns and options of `kafka`.
+    """``format("aiokafkapy")``: Kafka's topics as tables and streams, with the columns and options of ``kafka``.
 
-    Writing needs `.mode("append")`, which Spark asks of every data source written in Python.
+    Writing needs ``.mode("append")``, which Spark asks of every data source written in Python.
     """
 
     @classmethod
@@ -59,19 +59,19 @@ class KafkaDataSource(DataSource):
         return "aiokafkapy"
 
     def schema(self) -> StructType:
-        """The columns that a read has; `headers` only with `includeHeaders`. Raises OptionError."""
+        """The columns that a read has; ``headers`` only with ``includeHeaders``. Raises OptionError."""
         from .options import parse_flag
 
         return source_schema(parse_flag("includeHeaders", self.options.get("includeHeaders", "false")))
 
     def writer(self, schema: StructType, overwrite: bool) -> KafkaWriter:
-        """Checks columns and options, on the driver; raises OptionError and ColumnError, and for `overwrite`."""
+        """Checks columns and options, on the driver; raises OptionError and ColumnError, and for ``overwrite``."""
         from .sink.writer import KafkaWriter
 
         return _settled(KafkaWriter.plan(schema, self.options, overwrite))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> KafkaStreamWriter:  # noqa: N802
-        """As `writer`, for each micro-batch and its commit. `overwrite`, the mode complete, is as any other."""
+        """As ``writer``, for each micro-batch and its commit. ``overwrite``, the mode complete, is as any other."""
         from .sink.stream_writer import KafkaStreamWriter
 
         return _settled(KafkaStreamWriter.plan(schema, self.options, overwrite))
@@ -84,7 +84,7 @@ class KafkaDataSource(DataSource):
         return _settled(KafkaReader(self.options))
 
     def streamReader(self, schema: StructType) -> KafkaStreamReader:  # noqa: N802
-        """As `reader`; lives on the driver as long as its query."""
+        """As ``reader``; lives on the driver as long as its query."""
         from .source.stream_reader import KafkaStreamReader
 
         self._check_schema(schema)

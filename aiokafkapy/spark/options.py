@@ -1,8 +1,8 @@
 """The options of a query: looked up in any case, checked, and those of Kafka translated.
 
-Owns what reading and writing share: parsing of values, `OptionError`, the way from `kafka.*` to the properties of our
-configurations, and the warning that names ignored options. Spark's counterparts are `KafkaSourceProvider` and
-`KafkaConfigUpdater`. It knows neither Spark nor asyncio.
+Owns what reading and writing share: parsing of values, ``OptionError``, the way from ``kafka.*`` to the properties of
+our configurations, and the warning that names ignored options. Spark's counterparts are ``KafkaSourceProvider`` and
+``KafkaConfigUpdater``. It knows neither Spark nor asyncio.
 
 Rules:
 
@@ -87,10 +87,10 @@ class OptionError(ValueError):
 
 
 class Options(Mapping[str, str]):
-    """A query's options, in any case: `options["startingOffsets"]`.
+    """A query's options, in any case: ``options["startingOffsets"]``.
 
-    `known` are the names of ours; those of `meaningless` are left out and listed in `ignored`. Names that begin with
-    `kafka.` are not checked here. Raises OptionError for any other name.
+    ``known`` are the names of ours; those of ``meaningless`` are left out and listed in ``ignored``. Names that begin
+    with ``kafka.`` are not checked here. Raises OptionError for any other name.
     """
 
     def __init__(self, options: Mapping[str, str], known: Iterable[str], meaningless: Iterable[str] = ()) -> None:
@@ -123,7 +123,7 @@ class Options(Mapping[str, str]):
         return default if value is None else parse_flag(self._spelled(name), value)
 
     def number(self, name: str, default: int | None = None, minimum: int = 0) -> int | None:
-        """A whole number of at least `minimum`. Raises OptionError for anything else."""
+        """A whole number of at least ``minimum``. Raises OptionError for anything else."""
         value = self.get(name)
         return default if value is None else parse_number(self._spelled(name), value, minimum)
 
@@ -153,7 +153,7 @@ class Options(Mapping[str, str]):
 
 
 def parse_flag(name: str, value: str) -> bool:
-    """`true` or `false` in any case, as Scala's `toBoolean`. Raises OptionError."""
+    """``true`` or ``false`` in any case, as Scala's ``toBoolean``. Raises OptionError."""
     lowered = str(value).strip().lower()
     if lowered not in ("true", "false"):
         raise OptionError(name, value, "'true' or 'false'")
@@ -161,7 +161,7 @@ def parse_flag(name: str, value: str) -> bool:
 
 
 def parse_number(name: str, value: str, minimum: int = 0) -> int:
-    """A whole number of at least `minimum`. Raises OptionError."""
+    """A whole number of at least ``minimum``. Raises OptionError."""
     text = str(value).strip()
     try:
         number = int(text)
@@ -173,10 +173,10 @@ def parse_number(name: str, value: str, minimum: int = 0) -> int:
 
 
 def kafka_properties(options: Mapping[str, str], refused: Mapping[str, str] | None = None) -> dict[str, str]:
-    """The options `kafka.*` under Kafka's own names.
+    """The options ``kafka.*`` under Kafka's own names.
 
-    Raises OptionError without `kafka.bootstrap.servers`, for a name in `refused` with the text there, and for an option
-    that only a Java client can keep.
+    Raises OptionError without ``kafka.bootstrap.servers``, for a name in ``refused`` with the text there, and for an
+    option that only a Java client can keep.
     """
     properties: dict[str, str] = {}
     for option, value in options.items():
@@ -197,10 +197,10 @@ def kafka_properties(options: Mapping[str, str], refused: Mapping[str, str] | No
 
 
 def used_properties(config: type[ClientConfig], properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties that `config` has. The others are options of Kafka with no meaning here: those of TLS and SASL
-    too where `security.protocol` asks for neither.
+    """The properties that ``config`` has. The others are options of Kafka with no meaning here: those of TLS and SASL
+    too where ``security.protocol`` asks for neither.
 
-    Raises OptionError for a name that Kafka does not have, and for a value that `config` refuses.
+    Raises OptionError for a name that Kafka does not have, and for a value that ``config`` refuses.
     """
     known = [name.replace("_", ".") for name in (*config.model_fields, *SECURITY_NAMES)]
     without_meaning = _without_meaning(properties.get("security.protocol", "PLAINTEXT"))
@@ -223,7 +223,7 @@ def used_properties(config: type[ClientConfig], properties: Mapping[str, str]) -
 
 
 def warn_ignored(action: str, names: Iterable[str]) -> None:
-    """Log the options and columns that an action, `read` or `write`, ignores: one warning for all of them, and not
+    """Log the options and columns that an action, ``read`` or ``write``, ignores: one warning for all of them, and not
     again in this process for the same ones, since a stream's writer is made anew for each micro-batch.
     """
     if told := ", ".join(sorted(names)):

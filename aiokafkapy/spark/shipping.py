@@ -28,9 +28,9 @@ NOT_SHIPPED: Final = frozenset({"typer", "rich"})
 
 
 def shipping_conf(directory: Path) -> dict[str, str]:
-    """Settings for a session whose executors are other processes or machines: `SparkSession.builder.config(map=…)`.
+    """Settings for a session whose executors are other processes or machines: ``SparkSession.builder.config(map=…)``.
 
-    Writes the archive into `directory`, which must be there until the session ends.
+    Writes the archive into ``directory``, which must be there until the session ends.
     """
     archive = package_archive(directory)
     return {"spark.archives": f"{archive.resolve()}#{UNPACKED}", "spark.executorEnv.PYTHONPATH": UNPACKED}

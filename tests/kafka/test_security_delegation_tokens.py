@@ -1,4 +1,4 @@
-"""A delegation token that real Kafka gave (KIP-48): SCRAM with `tokenauth`, by its id and HMAC."""
+"""A delegation token that real Kafka gave (KIP-48): SCRAM with ``tokenauth``, by its id and HMAC."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
 """Those that wait for others: consumer groups, and requests that wait for something to happen.
 
-Kafka's counterparts are `GroupCoordinator` and `DelayedOperationPurgatory`.
+Kafka's counterparts are ``GroupCoordinator`` and ``DelayedOperationPurgatory``.
 """

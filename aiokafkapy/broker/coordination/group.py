@@ -1,11 +1,12 @@
 """One consumer group of the classic protocol: its members, its generation, its state.
 
 Owns the present state of a group and the questions about it; it starts no timer, sends no answer and
-decides no rebalance: that is `rebalance.GroupRebalancer`. Kafka's counterparts are `ClassicGroup`,
-`ClassicGroupMember` and `ClassicGroupState`.
+decides no rebalance: that is ``rebalance.GroupRebalancer``. Kafka's counterparts are ``ClassicGroup``,
+``ClassicGroupMember`` and ``ClassicGroupState``.
 
 Rules:
-- a member whose JoinGroup or SyncGroup waits has `join_response` or `sync_response` set, and is answered exactly
+
+- a member whose JoinGroup or SyncGroup waits has ``join_response`` or ``sync_response`` set, and is answered exactly
   once;
 - static members (KIP-345) are found by their instance id, which maps to one member id at any time;
 - the leader is a member, or "" when there is none.
@@ -100,7 +101,7 @@ class SyncRequest:
 
 
 class MemberInfo(NamedTuple):
-    """A member as the leader is told of it; `metadata` is that of the chosen protocol."""
+    """A member as the leader is told of it; ``metadata`` is that of the chosen protocol."""
 
     member_id: str
     group_instance_id: str | None
@@ -130,7 +131,7 @@ class SyncResult(NamedTuple):
 
 
 class Member:
-    """One member; `protocols` are (name, metadata) in its order of preference. Time-outs are float seconds."""
+    """One member; ``protocols`` are (name, metadata) in its order of preference. Time-outs are float seconds."""
 
     __slots__ = (
         "assignment",
@@ -202,7 +203,7 @@ class Member:
 
 
 class Group:
-    """One group; changes of state go through `transition` only."""
+    """One group; changes of state go through ``transition`` only."""
 
     __slots__ = (
         "generation_id",

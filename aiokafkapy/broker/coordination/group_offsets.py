@@ -1,10 +1,11 @@
 """The offsets that groups have committed.
 
 Owns group → topic-partition → offset, and the file that remembers it; does not check whether a member may commit,
-which `groups` does. Kafka's counterparts are `OffsetMetadataManager` and the topic `__consumer_offsets`.
+which ``groups`` does. Kafka's counterparts are ``OffsetMetadataManager`` and the topic ``__consumer_offsets``.
 
 Rules:
-- a commit is in the file before `commit` returns; a line of the file is a checksum (CRC-32C) and a JSON document, and
+
+- a commit is in the file before ``commit`` returns; a line of the file is a checksum (CRC-32C) and a JSON document, and
   the last word wins;
 - a last line that was cut short by a crash is moved into a file beside it, for no client was told of it; any
   other line that does not fit its checksum is damage, and the broker does not start on it;
@@ -56,7 +57,7 @@ Offsets = Mapping[TopicPartition, CommittedOffset]
 
 
 class OffsetStore:
-    """All groups' offsets; in memory only without a `data_dir`."""
+    """All groups' offsets; in memory only without a ``data_dir``."""
 
     def __init__(self, data_dir: Path | str | None = None) -> None:
         """Reads the file. Raises DamagedFileError, and OSError when the file cannot be read."""

@@ -1,8 +1,8 @@
 """The group coordinator: consumer groups of the classic protocol, and their committed offsets.
 
-Owns all groups and decides every join, sync, heartbeat, leave and commit; `rebalance` has the consequences for a group.
-It knows no message class, no socket and no node: answers go to a callback, times come from a `Scheduler`. Kafka's
-counterparts are `GroupCoordinator` and `GroupMetadataManager` (its classic half).
+Owns all groups and decides every join, sync, heartbeat, leave and commit; ``rebalance`` has the consequences for a
+group. It knows no message class, no socket and no node: answers go to a callback, times come from a ``Scheduler``.
+Kafka's counterparts are ``GroupCoordinator`` and ``GroupMetadataManager`` (its classic half).
 
 How a group lives: the first JoinGroup moves it to PREPARING_REBALANCE, where all members' JoinGroups are gathered
 (members that do not join within the rebalance time-out are dropped); then COMPLETING_REBALANCE with a new generation,
@@ -10,6 +10,7 @@ where all wait for the leader's SyncGroup; then STABLE, until someone joins, lea
 time-out, or the leader joins again.
 
 Rules:
+
 - an answer may be given before the call returns; it is given once;
 - members live in memory only: after a restart they are told UNKNOWN_MEMBER_ID and join again. Offsets are kept.
 """
@@ -66,7 +67,7 @@ class GroupCoordinator:
     def __init__(
         self, config: BrokerConfig, *, data_dir: Path | str | None = None, scheduler: Scheduler | None = None
     ) -> None:
-        """Reads the offsets committed in `data_dir`; the `scheduler` is the running loop by default. OSError."""
+        """Reads the offsets committed in ``data_dir``; the ``scheduler`` is the running loop by default. OSError."""
         self._config = config
         self._scheduler: Scheduler = scheduler or asyncio.get_running_loop()
         self._rebalancer = GroupRebalancer(config, self._scheduler)
@@ -87,7 +88,7 @@ class GroupCoordinator:
     # joining
 
     def join(self, request: JoinRequest, respond: RespondJoin) -> None:
-        """Take a JoinGroup; `respond` is called when the group is complete, or at once with an error."""
+        """Take a JoinGroup; ``respond`` is called when the group is complete, or at once with an error."""
         try:
             group = self._group_to_join(request)
             if request.member_id:
@@ -100,7 +101,7 @@ class GroupCoordinator:
             respond(JoinResult(error_code=code_of(error), member_id=request.member_id))
 
     def sync(self, request: SyncRequest, respond: RespondSync) -> None:
-        """Take a SyncGroup; `respond` is called when the leader has assigned, or at once with an error."""
+        """Take a SyncGroup; ``respond`` is called when the leader has assigned, or at once with an error."""
         try:
             group, member = self._member_of_generation(request.member)
             _check_protocol(group, request)

@@ -1,15 +1,16 @@
 """Requests that wait until something happens or their time is over: a fetch for bytes, for example.
 
 Owns the waiting operations with their keys and deadlines; must not know their meaning. Kafka's counterparts are
-`DelayedOperationPurgatory` and `DelayedOperation`.
+``DelayedOperationPurgatory`` and ``DelayedOperation``.
 
 Rules:
-- an operation completes once: by `check`, by its deadline, by `close`, or by its future being cancelled (the
+
+- an operation completes once: by ``check``, by its deadline, by ``close``, or by its future being cancelled (the
   client went away), and then nothing of it is left here;
-- the deciding call (`try_complete`) is made synchronously by the call that changed something, so a fetch sees an
+- the deciding call (``try_complete``) is made synchronously by the call that changed something, so a fetch sees an
   append in the same turn of the loop; its exception goes to the waiting request, never to the one that made the
   change;
-- keys are any hashable; an operation may watch many and is looked at once per `check`.
+- keys are any hashable; an operation may watch many and is looked at once per ``check``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Purgatory:
     """Parked operations of one event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, scheduler: Scheduler | None = None) -> None:
-        """`scheduler` is the loop itself but in tests."""
+        """``scheduler`` is the loop itself but in tests."""
         self._loop = loop
         self._scheduler: Scheduler = scheduler or loop
         self._watchers: dict[Hashable, dict[_Operation, None]] = {}
@@ -39,8 +40,8 @@ class Purgatory:
         return len(self._operations)
 
     def wait(self, keys: Iterable[Hashable], timeout: float, try_complete: TryComplete) -> asyncio.Future[object]:
-        """A future of the result of `try_complete`, which is called at each `check` of one of the keys, and after
-        `timeout` seconds.
+        """A future of the result of ``try_complete``, which is called at each ``check`` of one of the keys, and after
+        ``timeout`` seconds.
 
         It is not called at once: the caller has tried before.
         """
@@ -53,7 +54,7 @@ class Purgatory:
         return operation.future
 
     def check(self, key: Hashable) -> int:
-        """Try the operations that wait for `key` again; returns how many were completed."""
+        """Try the operations that wait for ``key`` again; returns how many were completed."""
         watchers = self._watchers.get(key)
         if not watchers:
             return 0

@@ -1,13 +1,14 @@
 """The rebalance of a group: its members join, one leads, each gets its assignment, and silent ones are dropped.
 
 Owns the timers of groups and members and every change of a group's state but its end. It must not know the
-checks of a request, which `groups` has, nor committed offsets. Kafka's counterparts are the rebalance half of
-`GroupMetadataManager` (classic groups), `DelayedJoin`, `InitialDelayedJoin` and `DelayedHeartbeat`.
+checks of a request, which ``groups`` has, nor committed offsets. Kafka's counterparts are the rebalance half of
+``GroupMetadataManager`` (classic groups), ``DelayedJoin``, ``InitialDelayedJoin`` and ``DelayedHeartbeat``.
 
 Rules:
+
 - a rebalance ends when all members have joined or its time-out is over, and then drops the members that did not join;
 - a member whose JoinGroup or SyncGroup waits here is alive, whatever its session timer says;
-- the members of an empty group are waited for `group.initial.rebalance.delay.ms` at least, each of them anew.
+- the members of an empty group are waited for ``group.initial.rebalance.delay.ms`` at least, each of them anew.
 """
 
 from __future__ import annotations

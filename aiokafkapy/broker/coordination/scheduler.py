@@ -1,7 +1,7 @@
 """The one thing that the broker's waiting parts need of an event loop: its time, and a call at a time.
 
-`asyncio.AbstractEventLoop` is a `Scheduler` as it is; unit tests pass one with a virtual clock. Kafka's
-counterpart is `org.apache.kafka.server.util.timer.Timer`.
+``asyncio.AbstractEventLoop`` is a ``Scheduler`` as it is; unit tests pass one with a virtual clock. Kafka's
+counterpart is ``org.apache.kafka.server.util.timer.Timer``.
 """
 
 from __future__ import annotations
@@ -26,4 +26,4 @@ class Scheduler(Protocol):
         """Now."""
 
     def call_at(self, when: float, callback: Callable[[], object], /) -> TimerHandle:
-        """Call `callback` at `when` or soon after."""
+        """Call ``callback`` at ``when`` or soon after."""

@@ -1,15 +1,15 @@
 """One file per API: each registers its handler here, with the versions it really handles.
 
-A handler is `handle(context, body) -> response body`, synchronous. It may instead return
+A handler is ``handle(context, body) -> response body``, synchronous. It may instead return
 - a future: the request is parked (fetch waiting for bytes, a member waiting for its group), the KafkaRequestHandler
   is free at once, and the response goes out when the future resolves;
-- `NO_RESPONSE`: nothing is written (Produce with acks=0) and the connection goes on;
-- `CLOSE_CONNECTION`: the only way to report an error to a client that expects no response.
+- ``NO_RESPONSE``: nothing is written (Produce with acks=0) and the connection goes on;
+- ``CLOSE_CONNECTION``: the only way to report an error to a client that expects no response.
 
-An exception of a handler becomes that API's own error response: `error(context, body, exception)` puts the code where
-the schema has a place for it; the default is a top-level `error_code`, so an API without one must register its own.
+An exception of a handler becomes that API's own error response: ``error(context, body, exception)`` puts the code where
+the schema has a place for it; the default is a top-level ``error_code``, so an API without one must register its own.
 
-Kafka's counterpart is `KafkaApis.handle`; the registry by key is kfake's. Every module of this package is imported
+Kafka's counterpart is ``KafkaApis.handle``; the registry by key is kfake's. Every module of this package is imported
 when the table is first asked for, so adding an API means adding a file.
 """
 
@@ -80,7 +80,7 @@ class Handler:
     error: ErrorResponse
 
     def supports(self, version: int) -> bool:
-        """Whether a request of this version may be given to `handle`."""
+        """Whether a request of this version may be given to ``handle``."""
         return self.min_version <= version <= self.max_version
 
 
@@ -90,10 +90,10 @@ _REGISTERED: dict[int, Handler] = {}
 def register(
     api_key: ApiKey, *, versions: tuple[int, int], error: ErrorResponse | None = None
 ) -> Callable[[Handle], Handle]:
-    """Decorator: this function handles `api_key` in `versions` (both inclusive).
+    """Decorator: this function handles ``api_key`` in ``versions`` (both inclusive).
 
-    `error(context, body, exception)` builds the response for an exception (its `code`, its text) and for
-    `controls.fail_next`; without it the response's top-level `error_code` is set.
+    ``error(context, body, exception)`` builds the response for an exception (its ``code``, its text) and for
+    ``controls.fail_next``; without it the response's top-level ``error_code`` is set.
     """
 
     def decorate(handle: Handle) -> Handle:

@@ -1,6 +1,6 @@
 """The common part of all group APIs: check the client's right, and that this node coordinates the group.
 
-Registers nothing. All nodes share one `GroupCoordinator`; that only one of them answers for a group is kept up
+Registers nothing. All nodes share one ``GroupCoordinator``; that only one of them answers for a group is kept up
 because clients must learn to find it, and to follow when it stops.
 """
 

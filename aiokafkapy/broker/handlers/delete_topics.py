@@ -1,7 +1,7 @@
 """DeleteTopics (20): delete topics and their records.
 
 versions: 1-6
-kept: by name, by id (v6), `delete_topic_enable`
+kept: by name, by id (v6), ``delete_topic_enable``
 dropped: the time-out: a topic is gone when the answer is
 notes: a partition's waiting fetches are answered when it goes. Any node answers.
 """

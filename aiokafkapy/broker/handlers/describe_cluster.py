@@ -1,7 +1,7 @@
 """DescribeCluster (60): the cluster's id, its controller and its nodes.
 
 versions: 0-2
-kept: authorized operations; the running nodes; with `include_fenced_brokers` (v2) also those that are stopped
+kept: authorized operations; the running nodes; with ``include_fenced_brokers`` (v2) also those that are stopped
 dropped: racks, controller endpoints
 notes: endpoint type 2 (controllers) is refused as by a Kafka broker.
 """

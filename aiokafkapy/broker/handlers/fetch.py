@@ -53,7 +53,7 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Bo
 
 @register(ApiKey.FETCH, versions=(4, 18), error=error_response)
 def handle(context: RequestContext, body: Body) -> Body:
-    """The records, if there are `min_bytes` of them; else a future of the response."""
+    """The records, if there are ``min_bytes`` of them; else a future of the response."""
     if getattr(body, "session_id", 0) and body.session_epoch not in SESSION_EPOCHS_WITHOUT_SESSION:
         raise FetchSessionIdNotFoundError
     fetch = _Fetch(context, body, _wanted(context, body))
@@ -65,7 +65,7 @@ def handle(context: RequestContext, body: Body) -> Body:
 
 @dataclass(slots=True)
 class _Wanted:
-    """One requested partition; with an `error` it has no records."""
+    """One requested partition; with an ``error`` it has no records."""
 
     name: str | None
     topic_id: UUID | None

@@ -2,7 +2,7 @@
 
 versions: 0-1
 kept: set, delete, append and subtract (lists) on topics, validate_only
-dropped: broker options: they are given to `DevBroker(...)` and do not change; loggers, groups, client metrics
+dropped: broker options: they are given to ``DevBroker(...)`` and do not change; loggers, groups, client metrics
 notes: all changes of one resource are made, or none.
 """
 

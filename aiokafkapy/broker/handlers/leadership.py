@@ -1,7 +1,7 @@
 """The common part of Produce, Fetch and ListOffsets: find a partition and check that this node leads it.
 
-Registers nothing. Kafka's counterparts are `ReplicaManager.getPartitionOrException`,
-`Partition.checkCurrentLeaderEpoch` and `KafkaApis.getCurrentLeader` (KIP-951).
+Registers nothing. Kafka's counterparts are ``ReplicaManager.getPartitionOrException``,
+``Partition.checkCurrentLeaderEpoch`` and ``KafkaApis.getCurrentLeader`` (KIP-951).
 """
 
 from __future__ import annotations

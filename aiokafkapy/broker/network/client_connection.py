@@ -2,14 +2,16 @@
 
 Owns the transport, the frame decoder and the muting of a single connection. It must not know the meaning of a request
 nor its handler: it gives whole frames to its Processor and gets responses to write. Kafka's counterpart is
-`KafkaChannel` with its `ChannelMuteState`.
+``KafkaChannel`` with its ``ChannelMuteState``.
 
 Rules:
+
 - one request at a time: from a whole frame until its response has left our buffer the connection is muted; frames that
   came along in the same read wait here;
 - reading is paused as soon as bytes arrive that cannot be handed on, so a client that sends much and reads nothing
   occupies one read of the event loop (256 KiB) besides the frame in progress;
-- a size that is negative or over `socket_request_max_bytes` closes the connection before anything is allocated for it.
+- a size that is negative or over ``socket_request_max_bytes`` closes the connection before anything is allocated for
+  it.
 """
 
 from __future__ import annotations
@@ -70,7 +72,7 @@ class ConnectionOwner(Protocol):
 
 
 class ClientConnection(asyncio.Protocol):
-    """State changes go through `MUTE_STATES`; `request` is the one in progress, if any."""
+    """State changes go through ``MUTE_STATES``; ``request`` is the one in progress, if any."""
 
     __slots__ = (
         "_decoder",
@@ -112,17 +114,17 @@ class ClientConnection(asyncio.Protocol):
 
     @property
     def peer_subject(self) -> Sequence[Sequence[tuple[str, str]]] | None:
-        """The subject of the certificate that the client showed, as `ssl` writes it; None when it showed none."""
+        """The subject of the certificate that the client showed, as ``ssl`` writes it; None when it showed none."""
         certificate = None if self._transport is None else self._transport.get_extra_info("peercert")
         return certificate.get("subject", ()) if certificate else None
 
     @property
     def was_connected(self) -> bool:
-        """Whether it was ever set up, and so is counted out by `on_disconnected`."""
+        """Whether it was ever set up, and so is counted out by ``on_disconnected``."""
         return self._transport is not None
 
     def send(self, response: Response) -> None:
-        """Write the response of the request in progress; `on_sent` is called once it has left our buffer."""
+        """Write the response of the request in progress; ``on_sent`` is called once it has left our buffer."""
         if self.is_closed or self._transport is None:
             return
         self._sending = response

@@ -1,13 +1,14 @@
 """Quotas of clients: how fast a client id may produce, fetch and use the broker, and how long it is held back.
 
-`ClientQuotaManager` measures one kind of use per client id with `SampledRate`, Kafka's sliding window of samples;
-`ClientQuotas` holds the three kinds a broker has. Pure: `now` is passed in, nothing waits here. A client over
+``ClientQuotaManager`` measures one kind of use per client id with ``SampledRate``, Kafka's sliding window of samples;
+``ClientQuotas`` holds the three kinds a broker has. Pure: ``now`` is passed in, nothing waits here. A client over
 the limit gets its answer at once with the throttle time in it, and its connection is muted for that long (KIP-219):
 that is the Processor's work, not this module's.
 
-Kafka's counterparts are `ClientQuotaManager`, `ClientRequestQuotaManager` and `Rate`.
+Kafka's counterparts are ``ClientQuotaManager``, ``ClientRequestQuotaManager`` and ``Rate``.
 
 Rules:
+
 - the throttle time brings the average over the window back to the limit: (rate - limit) / limit * window;
 - a client that rests for a whole window is forgotten, so memory is bounded by the clients active in one window.
 """
@@ -74,7 +75,7 @@ class ClientQuotaManager:
 
 
 class SampledRate:
-    """A rate per second over the last `window_num` windows of `window_size` seconds (Kafka's `Rate`)."""
+    """A rate per second over the last ``window_num`` windows of ``window_size`` seconds (Kafka's ``Rate``)."""
 
     __slots__ = ("_samples", "_window_num", "_window_size")
 

@@ -1,11 +1,11 @@
 """Limits on the number of connections and on the rate at which they are made.
 
 Counts connections of one node, in total, per listener and per remote address, and the rate at which they are created.
-Pure: `now` is passed in, no socket is seen. Kafka's counterpart is `ConnectionQuotas` in `SocketServer.scala`.
+Pure: ``now`` is passed in, no socket is seen. Kafka's counterpart is ``ConnectionQuotas`` in ``SocketServer.scala``.
 
 Rules, as there:
 - total or listener full, or made too fast: the Acceptor waits (connections queue in the kernel's backlog);
-- one address has too many: that connection is closed at once, `TooManyConnectionsError`;
+- one address has too many: that connection is closed at once, ``TooManyConnectionsError``;
 - an override for an address replaces the general per-address limit, in either direction.
 """
 
@@ -32,12 +32,12 @@ class TooManyConnectionsError(Exception):
 
 
 class ConnectionQuotas:
-    """The counts; every `increase` has exactly one `decrease`."""
+    """The counts; every ``increase`` has exactly one ``decrease``."""
 
     __slots__ = ("_by_address", "_by_listener", "_config", "_creation_rate", "_limits", "_slot_waiters", "total")
 
     def __init__(self, config: BrokerConfig, listener_limits: Mapping[str, int] = MappingProxyType({})) -> None:
-        """`listener_limits` has the most connections of the listeners whose own options say so."""
+        """``listener_limits`` has the most connections of the listeners whose own options say so."""
         self._config = config
         self._limits = listener_limits
         self.total = 0
@@ -47,7 +47,9 @@ class ConnectionQuotas:
         self._slot_waiters: list[Callable[[], None]] = []
 
     def accept_delay(self, listener: str, now: float) -> float:
-        """Seconds the listener's Acceptor must wait before it accepts: 0.0 now, inf until `when_slot_is_free` calls."""
+        """Seconds the listener's Acceptor must wait before it accepts: 0.0 now, inf until
+        ``when_slot_is_free`` calls.
+        """
         if self.total >= self._config.max_connections:
             return math.inf
         if self._by_listener[listener] >= self._limits.get(listener, self._config.listener_max_connections):

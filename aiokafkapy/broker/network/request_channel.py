@@ -1,13 +1,14 @@
 """Between the Processors and the KafkaRequestHandlers: a bounded queue of requests, and the way back for responses.
 
-Owns `Request`, `Response`, the queue between them and the times a request spends in each stage. It must not know the
-content of a request: bytes in, bytes out. Kafka's counterpart is `RequestChannel`.
+Owns ``Request``, ``Response``, the queue between them and the times a request spends in each stage. It must not know
+the content of a request: bytes in, bytes out. Kafka's counterpart is ``RequestChannel``.
 
 Rules:
-- the request queue never holds more than `queued_max_requests`; `send_request` refuses, and the Processor that was
+
+- the request queue never holds more than ``queued_max_requests``; ``send_request`` refuses, and the Processor that was
   refused stops reading from all its connections until it is called back: back-pressure, not loss;
 - a response goes back to the Processor that read the request, and only to it;
-- times are `time.monotonic()`, since uvloop's own time stands still within a turn of the loop; a stage that was not
+- times are ``time.monotonic()``, since uvloop's own time stands still within a turn of the loop; a stage that was not
   reached counts as zero.
 """
 
@@ -102,7 +103,9 @@ class RequestChannel:
         return len(self._requests)
 
     def send_request(self, request: Request) -> bool:
-        """Queue a request; False when the queue is full, and then the Processor's `resume_requests` is called later."""
+        """Queue a request; False when the queue is full, and then the Processor's ``resume_requests`` is
+        called later.
+        """
         if len(self._requests) >= self._capacity:
             self._refused[request.processor] = None
             return False

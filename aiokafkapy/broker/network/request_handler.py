@@ -1,10 +1,11 @@
 """The KafkaRequestHandlers: take a request off the queue, find its handler, and see that the answer goes back.
 
 Owns decoding, dispatch by API key, the answer to an exception, and the faults of whole requests. It must not know any
-API's meaning nor a socket; `response_sender` has the way back. Kafka's counterparts are `KafkaRequestHandlerPool` and
-the outer half of `KafkaApis`.
+API's meaning nor a socket; ``response_sender`` has the way back. Kafka's counterparts are ``KafkaRequestHandlerPool``
+and the outer half of ``KafkaApis``.
 
 Rules:
+
 - an unknown API key, a version that is not served, or a body that does not parse closes the connection; only
   ApiVersions of an unknown version is answered, in version 0 with UNSUPPORTED_VERSION and those served (KIP-511);
 - where a listener has SASL, a request that may not come before the client is authenticated, or after its session is
@@ -13,12 +14,12 @@ Rules:
   UNKNOWN_SERVER_ERROR and a line in the log;
 - a handler that returned a future is done with; the response goes out when the future resolves, and a cancelled
   future closes the connection;
-- faults are applied in this order: counted, `on_request`, `drop_next(after=False)`, `fail_next`, the handler,
-  `fail_next(after_append=True)`, `drop_next(after=True)`, `throttle`, `delay`.
+- faults are applied in this order: counted, ``on_request``, ``drop_next(after=False)``, ``fail_next``, the handler,
+  ``fail_next(after_append=True)``, ``drop_next(after=True)``, ``throttle``, ``delay``.
 
-Events: `broker.malformed_request`, `broker.unsupported_request` and `broker.authentication_failed` (warnings, mistakes
-of a client, about ten lines a minute), `broker.handler_failed`, `broker.unwritable_response` and
-`broker.request_failed` (errors, bugs of ours).
+Events: ``broker.malformed_request``, ``broker.unsupported_request`` and ``broker.authentication_failed`` (warnings,
+mistakes of a client, about ten lines a minute), ``broker.handler_failed``, ``broker.unwritable_response`` and
+``broker.request_failed`` (errors, bugs of ours).
 """
 
 from __future__ import annotations

@@ -1,11 +1,12 @@
 """The way of a response from its handler back to the Processor: parked, throttled, delayed, and given up at the end.
 
-Owns the parked requests of one node, the responses that `controls` delays, and the quotas, which say how long a client
-is throttled. It must not know any API's meaning. Kafka's counterparts are `RequestChannel.sendResponse` and the
-`quotas` of `KafkaApis`.
+Owns the parked requests of one node, the responses that ``controls`` delays, and the quotas, which say how long a
+client is throttled. It must not know any API's meaning. Kafka's counterparts are ``RequestChannel.sendResponse`` and
+the ``quotas`` of ``KafkaApis``.
 
 Rules:
-- a response goes out once; after `stop` without its delay, since its connection is closed by then;
+
+- a response goes out once; after ``stop`` without its delay, since its connection is closed by then;
 - a parked request is cancelled when its connection ends.
 """
 
@@ -41,7 +42,9 @@ class ResponseSender:
     def send(
         self, request: Request, action: ResponseAction, buffer: bytes = b"", throttle: float = 0.0, delay: float = 0.0
     ) -> None:
-        """Give the response to the request's Processor, after `delay`; `throttle` mutes the connection behind it."""
+        """Give the response to the request's Processor, after ``delay``; ``throttle`` mutes the connection
+        behind it.
+        """
         now = time.monotonic()
         request.handled = request.handled or now
         request.answered = request.answered or now
@@ -55,7 +58,7 @@ class ResponseSender:
     def park(
         self, request: Request, future: asyncio.Future[object], on_done: Callable[[asyncio.Future[object]], object]
     ) -> None:
-        """Let the request wait for the future; `on_done` is called with it, also when it was cancelled."""
+        """Let the request wait for the future; ``on_done`` is called with it, also when it was cancelled."""
 
         def unpark(future: asyncio.Future[object]) -> None:
             self.parked.discard(future)

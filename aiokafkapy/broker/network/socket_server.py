@@ -1,20 +1,21 @@
 """The network half of one node: an Acceptor, Processors, and the queues between them and the request handlers.
 
-`SocketServer` owns the listeners, each with its listening socket (Acceptor) and N Processors, and the RequestChannel.
-It must not know the content of a request: it moves frames. Kafka's counterparts are `SocketServer`, `Acceptor` and
-`Processor`; in place of threads and selectors there are one reader callback, N tasks and one `asyncio.Protocol` per
+``SocketServer`` owns the listeners, each with its listening socket (Acceptor) and N Processors, and the RequestChannel.
+It must not know the content of a request: it moves frames. Kafka's counterparts are ``SocketServer``, ``Acceptor`` and
+``Processor``; in place of threads and selectors there are one reader callback, N tasks and one ``asyncio.Protocol`` per
 connection. The names, the bounds, the round robin and the muting are Kafka's.
 
 Rules:
+
 - everything between two parts is a bounded queue, and a part that finds one full takes no more: the Acceptor stops
   accepting, a Processor stops reading;
 - starting and stopping are synchronous, so a test can stop a node between two lines; only waiting for the tasks to be
-  gone (`wait_stopped`) is not;
+  gone (``wait_stopped``) is not;
 - nothing polls: every task waits for an event that another part sets;
 - a TLS handshake is a task beside its Processor. It counts against the quotas from the start and ends within a time,
   and a failed one closes its own connection only.
 
-Event: `broker.tls_handshake_failed` (warning, about ten lines a minute for each listener).
+Event: ``broker.tls_handshake_failed`` (warning, about ten lines a minute for each listener).
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class ConnectionMetrics:
 
 
 class SocketServer:
-    """One node's listeners and everything behind them. `is_stalled`: reads nothing, writes nothing (a fault)."""
+    """One node's listeners and everything behind them. ``is_stalled``: reads nothing, writes nothing (a fault)."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class SocketServer:
         endpoints: Sequence[Endpoint],
         new_session: NewSession = lambda listener: None,
     ) -> None:
-        """`new_session` makes what authenticates a connection of the listener of this name; None where nobody is."""
+        """``new_session`` makes what authenticates a connection of the listener of this name; None where nobody is."""
         limits = {endpoint.name: endpoint.config.listener_max_connections for endpoint in endpoints}
         self.request_channel = request_channel
         self.quotas = ConnectionQuotas(config, limits)
@@ -355,7 +356,7 @@ class Processor:
                 self._process_new_responses()
 
     def update(self) -> None:
-        """Apply a change of `may_read`, and write the responses that a stall held back."""
+        """Apply a change of ``may_read``, and write the responses that a stall held back."""
         for connection in self.connections:
             connection.update_reading()
         self._wakeup.set()

@@ -1,9 +1,11 @@
 """What an ACL is: who may, or may not, do which operation on which resources, from where; and filters of ACLs.
 
-Owns the codes of Kafka's ACL APIs and the match of a filter. It must not know how ACLs decide, which `authorizer` does,
-nor where they are kept. Kafka's counterparts are `AclBinding`, `AclBindingFilter`, `AclEntry` and their enums.
+Owns the codes of Kafka's ACL APIs and the match of a filter. It must not know how ACLs decide, which ``authorizer``
+does, nor where they are kept. Kafka's counterparts are ``AclBinding``, ``AclBindingFilter``, ``AclEntry`` and their
+enums.
 
 Rules:
+
 - a binding is a value: two that are equal are one;
 - codes are the wire's; one that has no name here is unknown to Kafka too and is refused, never guessed at.
 """
@@ -101,7 +103,7 @@ SUPPORTED_OPERATIONS: Final[Mapping[ResourceType, tuple[Operation, ...]]] = Mapp
         ),
     }
 )
-"""What `authorized_operations` of a response tells of each kind of resource."""
+"""What ``authorized_operations`` of a response tells of each kind of resource."""
 
 
 class AclBinding(NamedTuple):

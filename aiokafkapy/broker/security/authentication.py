@@ -1,12 +1,13 @@
 """Who the broker's users are, and how each listener lets them in.
 
 Owns the credentials of all mechanisms and makes the sessions of connections. It must not know sockets nor requests;
-the mechanisms themselves are `aiokafkapy.security.sasl`'s. Kafka's counterparts are `CredentialProvider`,
-`ScramControlManager` and `SaslChannelBuilder`.
+the mechanisms themselves are ``aiokafkapy.security.sasl``'s. Kafka's counterparts are ``CredentialProvider``,
+``ScramControlManager`` and ``SaslChannelBuilder``.
 
 Rules:
-- `sasl_users` may log in by PLAIN and by SCRAM. What is changed by AlterUserScramCredentials is SCRAM's only, is kept
-  in the data folder, and counts before `sasl_users` after a restart too;
+
+- ``sasl_users`` may log in by PLAIN and by SCRAM. What is changed by AlterUserScramCredentials is SCRAM's only, is kept
+  in the data folder, and counts before ``sasl_users`` after a restart too;
 - all nodes and listeners have the same users; which mechanisms are enabled is each listener's own.
 """
 
@@ -46,7 +47,7 @@ Mechanisms = dict[str, Callable[[], SaslServerExchange]]
 
 
 class Authentication:
-    """The users of a cluster. `is_refusing`: nobody is let in (a fault)."""
+    """The users of a cluster. ``is_refusing``: nobody is let in (a fault)."""
 
     def __init__(self, config: BrokerConfig, data_dir: Path | None, now_ms: Callable[[], int]) -> None:
         """Reads the SCRAM credentials of the data folder. Raises DamagedFileError, and OSError."""

@@ -1,14 +1,15 @@
 """Decides whether a principal may do an operation on a resource, by the ACLs that there are.
 
-Owns the set of ACLs and the decision. Pure: no asyncio, no disk; `save` is told of a new set before it counts. It must
-not know requests. Kafka's counterparts are `StandardAuthorizer` with `StandardAuthorizerData`, and `AclControlManager`.
+Owns the set of ACLs and the decision. Pure: no asyncio, no disk; ``save`` is told of a new set before it counts. It
+must not know requests. Kafka's counterparts are ``StandardAuthorizer`` with ``StandardAuthorizerData``, and
+``AclControlManager``.
 
 Rules, as there:
 - a super user may do everything, whatever the ACLs say;
 - one ACL that denies outweighs all that allow;
 - READ, WRITE, DELETE and ALTER imply DESCRIBE, and ALTER_CONFIGS implies DESCRIBE_CONFIGS; that is of ACLs that allow,
   for to deny READ does not deny DESCRIBE;
-- where no ACL decides, the answer is no; with `allow.everyone.if.no.acl.found` it is yes for resources that no ACL is
+- where no ACL decides, the answer is no; with ``allow.everyone.if.no.acl.found`` it is yes for resources that no ACL is
   about at all.
 """
 
@@ -102,11 +103,11 @@ class Authorizer:
         return [acl for acl in self._bindings if wanted.matches(acl)]
 
     def create(self, bindings: Iterable[AclBinding]) -> None:
-        """Add ACLs; those that are there already stay. Raises what `save` raises, and then nothing has changed."""
+        """Add ACLs; those that are there already stay. Raises what ``save`` raises, and then nothing has changed."""
         self._replace({**self._bindings, **dict.fromkeys(bindings)})
 
     def delete(self, filters: Sequence[AclFilter]) -> list[list[AclBinding]]:
-        """Remove the ACLs that match each filter, and return them; all at once, as `create` does."""
+        """Remove the ACLs that match each filter, and return them; all at once, as ``create`` does."""
         found = [self.find(each) for each in filters]
         gone = {acl for matching in found for acl in matching}
         self._replace({acl: None for acl in self._bindings if acl not in gone})

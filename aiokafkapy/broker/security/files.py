@@ -1,8 +1,8 @@
 """The ACLs and the SCRAM credentials of a cluster in its data folder.
 
-Owns the file `acls`, one ACL a line, as JSON, and the file `scram-credentials`, which its owner alone may read: a line
-has the mechanism, the user and the credential as Kafka writes it. Knows nothing of what they mean. Kafka's
-counterparts are the `AccessControlEntryRecord` and `UserScramCredentialRecord` of its metadata log.
+Owns the file ``acls``, one ACL a line, as JSON, and the file ``scram-credentials``, which its owner alone may read: a
+line has the mechanism, the user and the credential as Kafka writes it. Knows nothing of what they mean. Kafka's
+counterparts are the ``AccessControlEntryRecord`` and ``UserScramCredentialRecord`` of its metadata log.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ScramCredentials = Mapping[str, Mapping[str, ScramCredential]]
 
 
 class AclFile:
-    """Where ACLs are kept; in no file without a `data_dir`."""
+    """Where ACLs are kept; in no file without a ``data_dir``."""
 
     __slots__ = ("_path",)
 
@@ -51,7 +51,7 @@ class AclFile:
 
 
 class ScramFile:
-    """Where SCRAM credentials are kept; in no file without a `data_dir`."""
+    """Where SCRAM credentials are kept; in no file without a ``data_dir``."""
 
     __slots__ = ("_path",)
 

@@ -1,13 +1,14 @@
 """One connection's authentication by SASL on the broker's side: what may come next, and when the session is over.
 
 Owns the state of one connection and its re-authentications. Pure: bytes and times are passed in. It must not know
-sockets, nor any mechanism's bytes, which `aiokafkapy.security.sasl` does. Kafka's counterparts are
-`SaslServerAuthenticator` and its `ReauthInfo`.
+sockets, nor any mechanism's bytes, which ``aiokafkapy.security.sasl`` does. Kafka's counterparts are
+``SaslServerAuthenticator`` and its ``ReauthInfo``.
 
 Rules, as there:
 - ApiVersions may come once before the handshake, anything else than the next step ends the connection;
 - after a handshake of version 0 the client's frames are bare tokens, from 1 on SaslAuthenticate requests;
-- a failure is final: its answer is held back for `connection.failed.authentication.delay.ms`, then the connection ends;
+- a failure is final: its answer is held back for ``connection.failed.authentication.delay.ms``, then the connection
+  ends;
 - a live session authenticates again by another handshake, at most once a second, with the same mechanism and principal
   (KIP-368); a request of a session that is over ends the connection.
 """
@@ -91,7 +92,7 @@ class SessionSettings(Protocol):
 
 
 class SaslSession:
-    """The state of one connection. `principal` is who it was authenticated as last, None before."""
+    """The state of one connection. ``principal`` is who it was authenticated as last, None before."""
 
     __slots__ = (
         "_exchange",
@@ -163,7 +164,7 @@ class SaslSession:
             self._change(SaslState.HANDSHAKE)
 
     def handshake(self, mechanism: str, *, has_frames: bool) -> None:
-        """Agree on a mechanism; `has_frames` says that its tokens come in requests.
+        """Agree on a mechanism; ``has_frames`` says that its tokens come in requests.
 
         Raises IllegalSaslStateError when it is not the time, and UnsupportedSaslMechanismError, which is final.
         """

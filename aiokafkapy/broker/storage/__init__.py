@@ -1,4 +1,4 @@
 """Record batches come in, are checked and kept, and are read back: topics, partitions and their logs.
 
-Kafka's counterparts are `LogManager`, `UnifiedLog` and `ProducerStateManager`.
+Kafka's counterparts are ``LogManager``, ``UnifiedLog`` and ``ProducerStateManager``.
 """

@@ -1,11 +1,12 @@
 """Small files that are replaced as a whole and carry their checksum: topics, ids, start offsets.
 
-Owns how such a file is written and checked; knows nothing of its content. Kafka's counterpart is `CheckpointFile`,
+Owns how such a file is written and checked; knows nothing of its content. Kafka's counterpart is ``CheckpointFile``,
 which has a version line instead of a checksum.
 
 Rules:
+
 - after a crash the file has its old content or its new one, never a part of either;
-- the last line is `# crc32c` and the checksum of all bytes before it, so that no damaged byte is ever believed;
+- the last line is ``# crc32c`` and the checksum of all bytes before it, so that no damaged byte is ever believed;
 - a damaged file is refused by name and left as it is.
 """
 
@@ -28,7 +29,7 @@ class DamagedFileError(KafkaStorageError):
     """A file of the data folder is not as the broker wrote it; the broker does not start on it."""
 
     def __init__(self, path: Path, damage: str, remedy: str) -> None:
-        """`remedy` says how to start without the file's content, for a user who has no copy of it."""
+        """``remedy`` says how to start without the file's content, for a user who has no copy of it."""
         super().__init__(f"{path} is damaged: {damage}. Restore the file from a copy, or {remedy}.")
         self.path = path
 

@@ -1,10 +1,10 @@
 """A broker's data folder as a whole: the lock on it, and the id of the cluster whose data it has.
 
-Owns the files `.lock` and `meta.properties` and nothing else of the folder. Kafka's counterparts are `FileLock` on the
-`.lock` of each log directory, and `MetaProperties`.
+Owns the files ``.lock`` and ``meta.properties`` and nothing else of the folder. Kafka's counterparts are ``FileLock``
+on the ``.lock`` of each log directory, and ``MetaProperties``.
 
 Rules: two brokers that write to one folder would each destroy what the other acknowledged, so the second is refused.
-The lock belongs to the open file: it ends with the process, whatever kills it. A system without `flock` has no lock.
+The lock belongs to the open file: it ends with the process, whatever kills it. A system without ``flock`` has no lock.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _REMEDY: Final = "delete it: the cluster then gets a new id"
 
 
 class DataDirLock:
-    """Held from `acquire` to `release`; without a folder both do nothing."""
+    """Held from ``acquire`` to ``release``; without a folder both do nothing."""
 
     __slots__ = ("_descriptor", "_folder")
 
@@ -64,7 +64,7 @@ class DataDirLock:
 
 
 def load_cluster_id(folder: Path | None) -> str:
-    """The id in `meta.properties`, or a new one in Kafka's form (22 characters). Raises DamagedFileError, OSError."""
+    """The id in ``meta.properties``, or a new one in Kafka's form (22 characters). Raises DamagedFileError, OSError."""
     new_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
     if folder is None:
         return new_id

@@ -1,14 +1,15 @@
 """One partition's log: record batches as the producer sent them, with offset and leader epoch stamped in.
 
-Owns offsets, the look-ups by offset, time and epoch, and the partition's producer state; `log_validator` has the checks
-of a batch. It must not know leaders nor clients. Kafka's counterparts are `UnifiedLog` and `LeaderEpochFileCache`;
-replicas share the log here, so the high watermark is the end.
+Owns offsets, the look-ups by offset, time and epoch, and the partition's producer state; ``log_validator`` has the
+checks of a batch. It must not know leaders nor clients. Kafka's counterparts are ``UnifiedLog`` and
+``LeaderEpochFileCache``; replicas share the log here, so the high watermark is the end.
 
 Rules:
+
 - a batch is copied at most once, into the storage; the stamp (offset, epoch) lies outside its CRC, so nothing is
   computed again but on a LogAppendTime topic; no record is decoded on append, unless one of them is to be refused;
-- `append` either has the batch with the storage and remembers its sequences, or raises and changes nothing;
-- `read` gives whole batches, so the first may begin below the offset asked for, as clients expect;
+- ``append`` either has the batch with the storage and remembers its sequences, or raises and changes nothing;
+- ``read`` gives whole batches, so the first may begin below the offset asked for, as clients expect;
 - recovery reads all batches: each must have a sound CRC and begin at the offset at which the one before it ends. A
   write that was cut short at the end is dropped; anything else that does not fit is damage, and the log is not opened.
 """
@@ -57,7 +58,7 @@ _LENGTH_AT: Final = 8
 
 
 class AppendInfo(NamedTuple):
-    """Where a batch is in the log; `log_append_time_ms` is -1 when the records keep their own times."""
+    """Where a batch is in the log; ``log_append_time_ms`` is -1 when the records keep their own times."""
 
     base_offset: int
     last_offset: int
@@ -74,7 +75,7 @@ class TimestampOffset(NamedTuple):
 
 
 class PartitionLog:
-    """The records of one partition: `start_offset` ≤ offset < `end_offset`."""
+    """The records of one partition: ``start_offset`` ≤ offset < ``end_offset``."""
 
     __slots__ = (
         "_base_offsets",
@@ -102,7 +103,7 @@ class PartitionLog:
         producer_id_expiration_ms: int = 86_400_000,
         newest_epoch: int = MAX_LEADER_EPOCH,
     ) -> None:
-        """Recovers what the storage has, which was written under leader epochs up to `newest_epoch`.
+        """Recovers what the storage has, which was written under leader epochs up to ``newest_epoch``.
 
         Raises DamagedFileError, and OSError when the storage cannot be read.
         """
@@ -140,7 +141,7 @@ class PartitionLog:
     # appending
 
     def append(self, records: Buffer | RecordBatch, leader_epoch: int, timestamp_ms: int) -> AppendInfo:
-        """Append one batch at wall time `timestamp_ms`, and have it with the storage.
+        """Append one batch at wall time ``timestamp_ms``, and have it with the storage.
 
         The bytes of a batch that are read-only must really not change any more: a large one is kept as it is.
 
@@ -175,8 +176,8 @@ class PartitionLog:
     # reading
 
     def read(self, offset: int, max_bytes: int, *, minimum_one: bool = True) -> list[Buffer]:
-        """Whole batches from the one that holds `offset`, of at most `max_bytes` in sum; the first one comes
-        whatever its size with `minimum_one` (KIP-74). Raises OffsetOutOfRangeError.
+        """Whole batches from the one that holds ``offset``, of at most ``max_bytes`` in sum; the first one comes
+        whatever its size with ``minimum_one`` (KIP-74). Raises OffsetOutOfRangeError.
         """
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRangeError(
@@ -197,13 +198,13 @@ class PartitionLog:
         return self._storage.read(start, end - start) if end > start else []
 
     def bytes_from(self, offset: int) -> int:
-        """How many bytes `read` could give from `offset`, which must be in range or the end."""
+        """How many bytes ``read`` could give from ``offset``, which must be in range or the end."""
         if offset >= self.end_offset:
             return 0
         return self._storage.size - self._positions[bisect_right(self._base_offsets, offset) - 1]
 
     def records(self, offset: int | None = None) -> list[ConsumedRecord]:
-        """All records from `offset` (the start by default), decoded. Raises OffsetOutOfRangeError."""
+        """All records from ``offset`` (the start by default), decoded. Raises OffsetOutOfRangeError."""
         offset = self.start_offset if offset is None else offset
         if not self.read(offset, 1):
             return []
@@ -213,7 +214,7 @@ class PartitionLog:
     # look-ups
 
     def offset_for_time(self, timestamp_ms: int) -> TimestampOffset | None:
-        """The first record that is not older than `timestamp_ms`; None when all are."""
+        """The first record that is not older than ``timestamp_ms``; None when all are."""
         for batch in self._batches(bisect_left(self._running_max, timestamp_ms)):
             for record in self._decoded(batch):
                 if record.timestamp_ms >= timestamp_ms and record.offset >= self.start_offset:
@@ -225,14 +226,14 @@ class PartitionLog:
         return self.offset_for_time(self._running_max[-1]) if self._running_max else None
 
     def epoch_at(self, offset: int) -> int:
-        """The leader epoch under which the record at `offset` was written, -1 when there is none."""
+        """The leader epoch under which the record at ``offset`` was written, -1 when there is none."""
         found = bisect_right(self._epochs, offset, key=lambda entry: entry[1]) - 1
         return self._epochs[found][0] if found >= 0 and offset < self.end_offset else UNDEFINED_EPOCH
 
     def end_offset_for_epoch(self, epoch: int, current_epoch: int) -> tuple[int, int]:
-        """(epoch, end offset) of the last records written under `epoch` or below it; (-1, -1) when unknown (KIP-320).
+        """(epoch, end offset) of the last records written under ``epoch`` or below it; (-1, -1) when unknown (KIP-320).
 
-        Java's `LeaderEpochFileCache.endOffsetFor`, where the leader notes its epoch as soon as it leads.
+        Java's ``LeaderEpochFileCache.endOffsetFor``, where the leader notes its epoch as soon as it leads.
         """
         entries = list(self._epochs)
         if not entries or entries[-1][0] < current_epoch:
@@ -247,7 +248,7 @@ class PartitionLog:
     # removing
 
     def delete_records(self, before_offset: int) -> int:
-        """Make `before_offset` (-1: the end) the start of the log; returns the start, which never goes back.
+        """Make ``before_offset`` (-1: the end) the start of the log; returns the start, which never goes back.
 
         Raises OffsetOutOfRangeError above the end, PolicyViolationError when the topic is only compacted.
         """
@@ -362,7 +363,7 @@ class PartitionLog:
         return SegmentScan(sound, self.end_offset, damage and where + damage)
 
     def _misplaced(self, base_offset: int) -> str | None:
-        """Why a segment that begins at `base_offset` does not fit those before it; None when it does."""
+        """Why a segment that begins at ``base_offset`` does not fit those before it; None when it does."""
         if base_offset != self.end_offset:
             return f"the segments before it end at offset {self.end_offset}, and not where this one begins"
         if not self._base_offsets and base_offset > self.start_offset:

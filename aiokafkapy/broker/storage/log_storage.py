@@ -1,14 +1,15 @@
-"""Where a partition's bytes lie: in memory, or in append-only segment files that survive `kill -9`.
+"""Where a partition's bytes lie: in memory, or in append-only segment files that survive ``kill -9``.
 
 Owns bytes and their positions (counted from the log's first byte, over all segments); knows no batch, offset or topic
-beyond the base offset in a segment's name. Kafka's counterparts are `LogSegment`, `FileRecords` and
-`LogOffsetMetadata`'s checkpoints.
+beyond the base offset in a segment's name. Kafka's counterparts are ``LogSegment``, ``FileRecords`` and
+``LogOffsetMetadata``'s checkpoints.
 
 Rules:
-- an append is with the operating system before `append` returns: that is enough to survive the death of the process;
-  only `sync` (topic option `flush.messages=1`) survives the death of the machine;
+
+- an append is with the operating system before ``append`` returns: that is enough to survive the death of the process;
+  only ``sync`` (topic option ``flush.messages=1``) survives the death of the machine;
 - an append either is there as a whole or raises KafkaStorageError and leaves nothing that a reader could see;
-- nothing is created on disk for a partition without records, and no more than `MAX_OPEN_FILES` descriptors
+- nothing is created on disk for a partition without records, and no more than ``MAX_OPEN_FILES`` descriptors
   are held, so that 10,000 partitions cost neither inodes nor descriptors;
 - recovery trusts nothing: the log says how much of each segment is sound. A write that was cut short, which is only
   ever at the end of the last segment, is moved into a file beside it; any other damage is refused and left as it is.
@@ -48,7 +49,7 @@ MAX_OPEN_FILES: Final = 128
 
 
 class SegmentScan(NamedTuple):
-    """The log's judgement of a segment. Without `damage`, a write that was cut short follows the sound bytes."""
+    """The log's judgement of a segment. Without ``damage``, a write that was cut short follows the sound bytes."""
 
     sound_bytes: int
     next_offset: int
@@ -68,24 +69,24 @@ Scan = Callable[[memoryview, int, int], SegmentScan]
 
 
 class LogStorage(Protocol):
-    """The storage of a `PartitionLog`. `size` is the position behind the last byte."""
+    """The storage of a ``PartitionLog``. ``size`` is the position behind the last byte."""
 
     size: int
 
     def append(self, pieces: Sequence[Buffer], base_offset: int, segment_bytes: int, *, sync: bool = False) -> None:
-        """Add one batch; a new segment is begun first if the last one would outgrow `segment_bytes`.
+        """Add one batch; a new segment is begun first if the last one would outgrow ``segment_bytes``.
 
-        With `sync` it is on the disk itself when this returns.
+        With ``sync`` it is on the disk itself when this returns.
         """
 
     def read(self, position: int, size: int) -> list[Buffer]:
-        """The batches from `position`, in order, in any number of pieces; `size` is that of whole batches."""
+        """The batches from ``position``, in order, in any number of pieces; ``size`` is that of whole batches."""
 
     def discard_before(self, position: int) -> None:
-        """Free the segments that lie before `position` as a whole."""
+        """Free the segments that lie before ``position`` as a whole."""
 
     def recover(self, scan: Scan) -> TornWrite | None:
-        """Show all segments to `scan`; cut off a write that was cut short, and say so.
+        """Show all segments to ``scan``; cut off a write that was cut short, and say so.
 
         Raises DamagedFileError, and has changed nothing then.
         """
@@ -167,7 +168,7 @@ class _Segment:
 
 
 class FileStorage:
-    """Segments named by their first offset, as Kafka names them, so that Kafka's `DumpLogSegments` reads them."""
+    """Segments named by their first offset, as Kafka names them, so that Kafka's ``DumpLogSegments`` reads them."""
 
     __slots__ = ("_folder", "_open_files", "_segments", "size")
 
@@ -221,7 +222,7 @@ class FileStorage:
             self._remove(self._segments.pop(0))
 
     def recover(self, scan: Scan) -> TornWrite | None:
-        """See `LogStorage.recover`."""
+        """See ``LogStorage.recover``."""
         position, sound = 0, 0
         for segment in self._segments:
             segment.start = position
@@ -294,7 +295,7 @@ class FileStorage:
         try:
             os.ftruncate(self._open_files.descriptor(segment.path), size)
         except OSError:
-            # The bytes behind `size` are out of every reader's sight, the next append overwrites them, and recovery
+            # The bytes behind ``size`` are out of every reader's sight, the next append overwrites them, and recovery
             # checks all of them; nothing more can be done on a disk that fails.
             self._open_files.forget(segment.path)
 
@@ -338,7 +339,7 @@ class OpenFiles:
 
 
 def write_all(descriptor: int, pieces: Sequence[Buffer], position: int) -> None:
-    """Write all pieces at `position`. Raises OSError; then some of it may be there."""
+    """Write all pieces at ``position``. Raises OSError; then some of it may be there."""
     size = sum(map(len, pieces))
     written = os.pwritev(descriptor, pieces, position)
     if written == size:

@@ -1,8 +1,9 @@
 """The checks of a producer's batch before it is appended: size, CRC, header, times and keys.
 
-Pure: it changes no batch and knows no offset of the log. Kafka's counterpart is `LogValidator`, with its messages.
+Pure: it changes no batch and knows no offset of the log. Kafka's counterpart is ``LogValidator``, with its messages.
 
 Rules:
+
 - no record is decoded unless the header does not rule out that one of them is refused;
 - a batch is refused as a whole; the error names the records that are the reason (KIP-467).
 """
@@ -26,7 +27,7 @@ __all__ = ["RejectedRecords", "RejectedTimestamps", "the_batch", "validate_batch
 
 
 class RejectedRecords(InvalidRecordError):
-    """Some records of a batch are refused, so all are; `record_errors` has (index, message) of each (KIP-467)."""
+    """Some records of a batch are refused, so all are; ``record_errors`` has (index, message) of each (KIP-467)."""
 
     def __init__(self, message: str, record_errors: list[tuple[int, str]]) -> None:
         super().__init__(message)
@@ -34,7 +35,7 @@ class RejectedRecords(InvalidRecordError):
 
 
 class RejectedTimestamps(InvalidTimestampError):
-    """As `RejectedRecords`, because of the records' times."""
+    """As ``RejectedRecords``, because of the records' times."""
 
     def __init__(self, message: str, record_errors: list[tuple[int, str]]) -> None:
         super().__init__(message)
@@ -56,7 +57,7 @@ def the_batch(records: Buffer) -> RecordBatch:
 
 
 def validate_batch(batch: RecordBatch, config: TopicConfig, name: str) -> None:
-    """Check size, CRC and header of a batch for the partition `name`.
+    """Check size, CRC and header of a batch for the partition ``name``.
 
     Raises MessageTooLargeError, CorruptMessageError, InvalidRecordError.
     """
@@ -106,7 +107,7 @@ def validate_records(batch: RecordBatch, config: TopicConfig, name: str, now_ms:
 
 
 def _problem(batch: RecordBatch) -> str | None:
-    """Why a producer's batch is refused though its bytes are sound; Java's `LogValidator.validateBatch`."""
+    """Why a producer's batch is refused though its bytes are sound; Java's ``LogValidator.validateBatch``."""
     if batch.base_offset != 0:
         return f"The baseOffset of the record batch should be 0, but it is {batch.base_offset}"
     if batch.is_control:

@@ -2,7 +2,7 @@
 
 Owns, per producer id, the epoch and the last five batches (sequences and offsets); decides whether a batch is new, a
 duplicate or out of order. Knows no bytes, no topic configuration and no disk beyond the block of ids. Kafka's
-counterparts are `ProducerStateManager`, `ProducerStateEntry`, `ProducerAppendInfo` and `ProducerIdManager`.
+counterparts are ``ProducerStateManager``, ``ProducerStateEntry``, ``ProducerAppendInfo`` and ``ProducerIdManager``.
 
 Rules (Kafka 4.x):
 - a batch equal in epoch and sequences to one of the last five is a duplicate: it is acknowledged again with its first
@@ -25,7 +25,7 @@ from .checkpoint_file import read_checkpoint, write_checkpoint
 __all__ = ["BatchMetadata", "ProducerIdManager", "ProducerState", "ProducerStateManager"]
 
 BATCHES_TO_RETAIN: Final = 5
-"""Java's `ProducerStateEntry.NUM_BATCHES_TO_RETAIN`: as many as a producer may have in flight."""
+"""Java's ``ProducerStateEntry.NUM_BATCHES_TO_RETAIN``: as many as a producer may have in flight."""
 MAX_SEQUENCE: Final = 2**31 - 1
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
 """Ids are written to disk a block at a time, as Kafka does; a restart skips the rest of a block."""
@@ -54,7 +54,7 @@ class ProducerState:
 
 
 class ProducerStateManager:
-    """All producers of one partition. `check` before the append, `update` after it."""
+    """All producers of one partition. ``check`` before the append, ``update`` after it."""
 
     __slots__ = ("_expiration_ms", "_expiry_check_at", "_name", "producers")
 
@@ -120,10 +120,10 @@ class ProducerStateManager:
 
 
 class ProducerIdManager:
-    """Hands out producer ids, never one twice, over restarts too when there is a `data_dir`."""
+    """Hands out producer ids, never one twice, over restarts too when there is a ``data_dir``."""
 
     def __init__(self, data_dir: Path | str | None = None, *, first: int = 0) -> None:
-        """The ids begin with `first` or with the block on disk, whichever is higher. DamagedFileError, OSError."""
+        """The ids begin with ``first`` or with the block on disk, whichever is higher. DamagedFileError, OSError."""
         self._path = None if data_dir is None else Path(data_dir) / "producer-ids"
         saved = None
         if self._path is not None:

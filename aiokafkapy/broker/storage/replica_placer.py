@@ -1,7 +1,7 @@
 """Which nodes have the replicas of new partitions, and which requests for partitions are refused.
 
-Pure, and knows no topic. Kafka's counterparts are `StripedReplicaPlacer` and the checks of `ReplicationControlManager`,
-with its messages.
+Pure, and knows no topic. Kafka's counterparts are ``StripedReplicaPlacer`` and the checks of
+``ReplicationControlManager``, with its messages.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Assignments: TypeAlias = Mapping[int, Sequence[int]]
 
 
 def check_new_partitions(count: int) -> None:
-    """PolicyViolationError when a request adds more partitions than `MAX_PARTITIONS_PER_REQUEST`."""
+    """PolicyViolationError when a request adds more partitions than ``MAX_PARTITIONS_PER_REQUEST``."""
     if count > MAX_PARTITIONS_PER_REQUEST:
         raise PolicyViolationError("Excessively large number of partitions per request.")
 
@@ -43,7 +43,7 @@ def check_new_partitions(count: int) -> None:
 def place_replicas(
     first: int, count: int, replication_factor: int, running: Sequence[int]
 ) -> dict[int, tuple[int, ...]]:
-    """Deal partitions `first` and on out to the running nodes in turn, each to `replication_factor` of them.
+    """Deal partitions ``first`` and on out to the running nodes in turn, each to ``replication_factor`` of them.
 
     Raises InvalidPartitionsError, InvalidReplicationFactorError.
     """

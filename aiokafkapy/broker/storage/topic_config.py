@@ -1,12 +1,13 @@
 """A topic's configuration: Kafka's names, types, defaults and checks, and the few values that the log acts upon.
 
-Knows no topic and no file. Kafka's counterparts are `TopicConfig` and `LogConfig`.
+Knows no topic and no file. Kafka's counterparts are ``TopicConfig`` and ``LogConfig``.
 
 Rules:
+
 - every topic option of Kafka 4.1 is known by name, so that any tool can set and read it; those that a dev broker has no
   use for (retention, segments, tiers) are checked, kept and shown, and change nothing;
 - a value that the broker cannot honour is refused instead of ignored: batches are kept as the producer compressed them,
-  so `compression.type` is `producer`, and there are no remote tiers.
+  so ``compression.type`` is ``producer``, and there are no remote tiers.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Where the topics of a cluster lie: a folder each, with its description and a folder for each partition's log.
 
-Owns the names of the folders, `topic.json` in them, and the descriptors of all segments; without a data folder topics
+Owns the names of the folders, ``topic.json`` in them, and the descriptors of all segments; without a data folder topics
 are in memory only. It must not know leaders, nor the rules for names. Kafka's counterparts are the folder
-half of `LogManager`, and `TopicRecord` and `PartitionRecord` of the cluster's metadata.
+half of ``LogManager``, and ``TopicRecord`` and ``PartitionRecord`` of the cluster's metadata.
 
-On disk: `topics/<name>.<id>/topic.json` (replaced as a whole, atomically) and `topics/<name>.<id>/<partition>/`. The
-folder of a topic that is deleted is first renamed to `<name>.<id>-delete`, as in Kafka, and its rest is removed at the
-next start; so is a folder with neither `topic.json` nor a segment, which a creation that was cut short has left.
+On disk: ``topics/<name>.<id>/topic.json`` (replaced as a whole, atomically) and ``topics/<name>.<id>/<partition>/``.
+The folder of a topic that is deleted is first renamed to ``<name>.<id>-delete``, as in Kafka, and its rest is removed
+at the next start; so is a folder with neither ``topic.json`` nor a segment, which a creation that was cut short has
+left.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from .log_storage import FileStorage, LogStorage, MemoryStorage, OpenFiles
 __all__ = ["SavedPartition", "SavedTopic", "TopicFolders"]
 
 MAX_NAME: Final = 200
-"""Characters of a topic's name in its folder's: a file system takes 255 bytes, the id needs 33 and `-delete` 7."""
+"""Characters of a topic's name in its folder's: a file system takes 255 bytes, the id needs 33 and ``-delete`` 7."""
 DELETED: Final = "-delete"
-"""How the folder of a deleted topic ends; Kafka's `LogManager.DeleteDirSuffix`."""
+"""How the folder of a deleted topic ends; Kafka's ``LogManager.DeleteDirSuffix``."""
 
 
 class SavedPartition(NamedTuple):

@@ -1,13 +1,14 @@
 """The topics of the cluster: names, ids, configurations, and each partition's leader, epoch, replicas and log.
 
-Owns the topics and the leaders of their partitions; `topic_folders` keeps them on disk. It must not know sockets nor
+Owns the topics and the leaders of their partitions; ``topic_folders`` keeps them on disk. It must not know sockets nor
 requests. Replicas share one log, so a replica is only an id: the leader moves by a new id and a higher
-epoch. Kafka's counterparts are `ReplicationControlManager` and `MetadataCache`.
+epoch. Kafka's counterparts are ``ReplicationControlManager`` and ``MetadataCache``.
 
 Rules:
+
 - every call that changes something either changes all of it and has it on disk, or raises and changes nothing;
-- each move of a leader, to none as well, raises `leader_epoch` by one, and so does a restart;
-- `on_change` is called with each partition whose leader, start or existence changed, so that waiting fetches look
+- each move of a leader, to none as well, raises ``leader_epoch`` by one, and so does a restart;
+- ``on_change`` is called with each partition whose leader, start or existence changed, so that waiting fetches look
   again;
 - a topic made again under its old name is another topic: new id, new log, epoch 0.
 """
@@ -45,7 +46,7 @@ LEGAL_CHARACTERS: Final = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQ
 
 
 class Partition:
-    """One partition: where it is led, and its log. `leader` is None while there is none."""
+    """One partition: where it is led, and its log. ``leader`` is None while there is none."""
 
     __slots__ = ("index", "is_deleted", "leader", "leader_epoch", "log", "replicas", "topic")
 
@@ -68,7 +69,7 @@ class Partition:
 
 
 class Topic:
-    """One topic; `partitions[i].index == i`."""
+    """One topic; ``partitions[i].index == i``."""
 
     __slots__ = ("config", "folder", "name", "partitions", "topic_id")
 
@@ -81,7 +82,7 @@ class Topic:
 
     @property
     def is_internal(self) -> bool:
-        """Whether clients should leave the topic alone; only these two names are (Java's `Topic.INTERNAL_TOPICS`)."""
+        """Whether clients should leave the topic alone; only these two names are (Java's ``Topic.INTERNAL_TOPICS``)."""
         return self.name in ("__consumer_offsets", "__transaction_state")
 
     def __repr__(self) -> str:
@@ -98,7 +99,8 @@ class TopicRegistry:
         *,
         data_dir: Path | str | None = None,
     ) -> None:
-        """`node_ids` are all nodes, and all run. With `data_dir` its topics are recovered at once (`PartitionLog`).
+        """``node_ids`` are all nodes, and all run. With ``data_dir`` its topics are recovered at once
+        (``PartitionLog``).
 
         Raises DamagedFileError, and OSError when the folder cannot be read or written.
         """
@@ -156,7 +158,7 @@ class TopicRegistry:
         assignments: Assignments | None = None,
         validate_only: bool = False,
     ) -> Topic:
-        """Make a topic and return it; -1 means the broker's default. With `validate_only` it is not kept.
+        """Make a topic and return it; -1 means the broker's default. With ``validate_only`` it is not kept.
 
         Raises InvalidTopicError, TopicAlreadyExistsError, InvalidPartitionsError, InvalidReplicationFactorError,
         InvalidReplicaAssignmentError or InvalidConfigError, with Kafka's message; OSError when the disk does not take
@@ -197,7 +199,7 @@ class TopicRegistry:
         *,
         validate_only: bool = False,
     ) -> Topic:
-        """Raise the number of partitions to `total_count`; `assignments` has the new ones' replicas, in order.
+        """Raise the number of partitions to ``total_count``; ``assignments`` has the new ones' replicas, in order.
 
         Raises UnknownTopicOrPartitionError, InvalidPartitionsError or InvalidReplicaAssignmentError.
         """
@@ -416,4 +418,4 @@ def _new_topic_id() -> uuid.UUID:
 
 
 def _ignored(partition: Partition) -> None:
-    """The default of `on_change`."""
+    """The default of ``on_change``."""

@@ -142,7 +142,7 @@ class TokenKeeper:
             return
         task = None if self._is_closed else self._fetch()
         if task is not None:
-            await asyncio.wait((task,))  # which, unlike `await task`, is not the task's end when it is cancelled
+            await asyncio.wait((task,))  # which, unlike ``await task``, is not the task's end when it is cancelled
         if task is None or task.cancelled():
             raise SaslAuthenticationFailedError("the client is closed: no token is asked for")
         error = task.result()

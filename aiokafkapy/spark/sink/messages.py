@@ -1,7 +1,7 @@
-"""What a task says that it wrote: `WrittenRows`, carried to the driver by Spark.
+"""What a task says that it wrote: ``WrittenRows``, carried to the driver by Spark.
 
-Owns the form only; a message is pickled, sent with the task's result, and handed to `commit` or `abort`. Spark's
-connector sends none (`KafkaDataWriterCommitMessage` is empty).
+Owns the form only; a message is pickled, sent with the task's result, and handed to ``commit`` or ``abort``. Spark's
+connector sends none (``KafkaDataWriterCommitMessage`` is empty).
 
 Rule: there is one for each partition of Spark's whose task succeeded, of its winning attempt.
 """
@@ -30,7 +30,7 @@ class TopicPartitionRange:
 
 @dataclass(frozen=True)
 class WrittenRows(WriterCommitMessage):
-    """One task's rows: all of them are on the brokers, to the degree that `kafka.acks` asks for."""
+    """One task's rows: all of them are on the brokers, to the degree that ``kafka.acks`` asks for."""
 
     rows: int = 0
     bytes: int = 0

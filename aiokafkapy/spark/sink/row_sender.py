@@ -1,7 +1,7 @@
-"""`send_partition`: one task's rows, from Spark's Arrow batches to acknowledged records.
+"""``send_partition``: one task's rows, from Spark's Arrow batches to acknowledged records.
 
 Owns a task's side of a write: the producer that its process keeps, the handing over of batches, and the report. The
-order of batches and their memory are `TableQueue`'s. Spark's counterpart is `KafkaRowWriter`.
+order of batches and their memory are ``TableQueue``'s. Spark's counterpart is ``KafkaRowWriter``.
 
 Rules:
 

@@ -1,7 +1,7 @@
-"""The options of a write, and the columns it needs: `SinkOptions`, `check_columns`.
+"""The options of a write, and the columns it needs: ``SinkOptions``, ``check_columns``.
 
 Owns which options a write knows and which columns of which types; Spark's counterparts are the checks of
-`KafkaSourceProvider` and `KafkaWriter.validateQuery`, at the same moment. It knows neither tasks nor
+``KafkaSourceProvider`` and ``KafkaWriter.validateQuery``, at the same moment. It knows neither tasks nor
 producers.
 
 Rule: a column that is no part of a record is left out, as by Spark's connector; one that is must have the very type.
@@ -51,11 +51,11 @@ class SinkOptions:
     """What a write was told; checked when it is parsed, and pickled to the tasks."""
 
     properties: Mapping[str, str]
-    """The options `kafka.*` under Kafka's names, and our defaults."""
+    """The options ``kafka.*`` under Kafka's names, and our defaults."""
     topic: str | None = None
     """For all rows, whatever their column says; None takes the column."""
     has_timestamps: bool = True
-    """A column `timestamp` has the records' times."""
+    """A column ``timestamp`` has the records' times."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> Self:
@@ -71,7 +71,7 @@ class SinkOptions:
     def for_columns(self, schema: StructType) -> Self:
         """The options for rows with these columns. Raises ColumnError.
 
-        A column `timestamp` of another type is ignored with a warning: the connector writes no timestamps at all.
+        A column ``timestamp`` of another type is ignored with a warning: the connector writes no timestamps at all.
         """
         check_columns(schema, self.topic)
         of_times = [field for field in schema.fields if field.name == "timestamp"]

@@ -1,7 +1,7 @@
-"""`KafkaStreamWriter`: the sink of `df.writeStream`.
+"""``KafkaStreamWriter``: the sink of ``df.writeStream``.
 
 Owns what a micro-batch's calls differ in from a batch's: they have the number of the micro-batch. Everything else is
-`writer`'s. Spark's counterparts are `KafkaStreamingWrite` and `KafkaStreamDataWriter`.
+``writer``'s. Spark's counterparts are ``KafkaStreamingWrite`` and ``KafkaStreamDataWriter``.
 
 Rules:
 
@@ -28,7 +28,7 @@ __all__ = ["KafkaStreamWriter"]
 
 
 class KafkaStreamWriter(DataSourceStreamArrowWriter):
-    """Writes a stream's rows to Kafka; made by `plan` on the driver and pickled to the tasks."""
+    """Writes a stream's rows to Kafka; made by ``plan`` on the driver and pickled to the tasks."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options

@@ -1,7 +1,7 @@
-"""`TableQueue`: a task's tables on their way through its producer, and the report of what became of their rows.
+"""``TableQueue``: a task's tables on their way through its producer, and the report of what became of their rows.
 
-Owns the bound, a share of `buffer_memory` that may be without an outcome, the sums of what is acknowledged, and the
-sentence about a row that failed. The order of tables is the producer's `open_table_send()`. It lives on an event loop
+Owns the bound, a share of ``buffer_memory`` that may be without an outcome, the sums of what is acknowledged, and the
+sentence about a row that failed. The order of tables is the producer's ``open_table_send()``. It lives on an event loop
 and knows no Spark; there is no counterpart in Java.
 
 Rules:
@@ -37,7 +37,7 @@ class RowFailedError(Exception):
 
 
 class TableQueue:
-    """Tables on their way through one producer; `put` each, then `finish`."""
+    """Tables on their way through one producer; ``put`` each, then ``finish``."""
 
     def __init__(
         self, producer: KafkaProducer[Any, Any], topic: str | None, most_bytes: int, *, has_timestamps: bool = True

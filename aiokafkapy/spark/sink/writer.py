@@ -1,7 +1,7 @@
-"""`KafkaWriter`: the sink of `df.write`.
+"""``KafkaWriter``: the sink of ``df.write``.
 
-Owns the calls that Spark makes: on the driver `plan`, `commit` and `abort`, in a task `write`. How rows are
-sent is `row_sender`'s. Spark's counterparts are `KafkaBatchWrite` and `KafkaDataWriter`.
+Owns the calls that Spark makes: on the driver ``plan``, ``commit`` and ``abort``, in a task ``write``. How rows are
+sent is ``row_sender``'s. Spark's counterparts are ``KafkaBatchWrite`` and ``KafkaDataWriter``.
 
 Rules:
 
@@ -10,7 +10,7 @@ Rules:
   it failed stays, and its retry writes it again: at least once, as Spark's connector.
 - Nothing is opened for a partition without rows.
 
-Events: `spark.committed` (info) and `spark.aborted` (warning); rows, bytes, retries, seconds, topics.
+Events: ``spark.committed`` (info) and ``spark.aborted`` (warning); rows, bytes, retries, seconds, topics.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["KafkaWriter"]
 
 
 class KafkaWriter(DataSourceArrowWriter):
-    """Writes a DataFrame's rows to Kafka; made by `plan` on the driver and pickled to the tasks."""
+    """Writes a DataFrame's rows to Kafka; made by ``plan`` on the driver and pickled to the tasks."""
 
     def __init__(self, options: SinkOptions) -> None:
         self._options = options

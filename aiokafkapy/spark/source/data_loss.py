@@ -1,10 +1,10 @@
-"""What becomes of offsets that were asked for and are not there: `failOnDataLoss`.
+"""What becomes of offsets that were asked for and are not there: ``failOnDataLoss``.
 
-Owns the error, its wording and the choice between it and a warning. Spark's counterpart is `reportDataLoss`.
+Owns the error, its wording and the choice between it and a warning. Spark's counterpart is ``reportDataLoss``.
 
 Rule: gaps are no loss. Compaction and transactions leave offsets without a record, and nothing here is told of them.
 
-Event: `source.data_lost` (warning; what).
+Event: ``source.data_lost`` (warning; what).
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class DataLoss:
         self._is_fatal = is_fatal
 
     def report(self, what: str) -> None:
-        """Records are lost: `what` says which. Raises DataLossError with failOnDataLoss."""
+        """Records are lost: ``what`` says which. Raises DataLossError with failOnDataLoss."""
         if self._is_fatal:
             raise DataLossError(f"{what}. {_REMEDY}")
         _logger.warning("source.data_lost", what=what)
 
 
 def describe_missing(topic_partition: TopicPartition, wanted: OffsetRange, first: int, end: int) -> str:
-    """What is said of a range of a partition whose log begins at `first` and ends before `end`."""
+    """What is said of a range of a partition whose log begins at ``first`` and ends before ``end``."""
     return (
         f"{topic_partition}: offsets {wanted.start} to {wanted.end} were asked for, but the log goes from {first} to "
         f"{end}: records were deleted, or the topic was deleted and created again"

@@ -4,6 +4,7 @@ Owns the meaning of the filters that are pushed down, and nothing of how they ge
 counterpart: it pushes nothing down.
 
 Rules:
+
 - Pruning never drops a row that a filter would keep: what is not understood prunes nothing, and Spark applies every
   filter again to the rows that come.
 - A lower bound of the time becomes the first offset whose record is not older: all before it are older. A bound at or
@@ -31,7 +32,7 @@ _EQUAL: Final = frozenset({"EqualTo", "EqualNullSafe"})
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Whole numbers from `low` to `high`, both included, and of these `only` some; None is without a bound."""
+    """Whole numbers from ``low`` to ``high``, both included, and of these ``only`` some; None is without a bound."""
 
     low: int | None = None
     high: int | None = None
@@ -53,7 +54,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Pruning:
-    """What is left to read. `topics` is None for all; `earliest_ms` is the lower bound of the time, in milliseconds
+    """What is left to read. ``topics`` is None for all; ``earliest_ms`` is the lower bound of the time, in milliseconds
     since the epoch.
     """
 
@@ -64,7 +65,7 @@ class Pruning:
 
     @classmethod
     def of(cls, filters: Iterable[Any]) -> Pruning:
-        """What all of Spark's filters (`pyspark.sql.datasource.Filter`) together leave."""
+        """What all of Spark's filters (``pyspark.sql.datasource.Filter``) together leave."""
         found = cls()
         for one in filters:
             attribute: Sequence[str] = getattr(one, "attribute", ())
@@ -78,7 +79,7 @@ class Pruning:
         return is_topic_kept and topic_partition.partition in self.partitions
 
     def cut(self, one: OffsetRange, first_by_time: int | None = None) -> OffsetRange:
-        """What is wanted of a range, perhaps nothing; `first_by_time` is the first offset that is not too old."""
+        """What is wanted of a range, perhaps nothing; ``first_by_time`` is the first offset that is not too old."""
         low, high = self.offsets.low, self.offsets.high
         start = max(one.start, low or 0, first_by_time or 0)
         end = one.end if high is None else min(one.end, high + 1)

@@ -1,14 +1,15 @@
 """What the driver asks the cluster: which partitions there are, and which offsets stand where.
 
-Owns a `TopicAdmin` and a `PartitionReader`, and how a read's limits become offsets. Spark's counterparts are
-`KafkaOffsetReaderAdmin` and `ConsumerStrategy`. It plans no tasks and knows no Spark.
+Owns a ``TopicAdmin`` and a ``PartitionReader``, and how a read's limits become offsets. Spark's counterparts are
+``KafkaOffsetReaderAdmin`` and ``ConsumerStrategy``. It plans no tasks and knows no Spark.
 
 Rules:
+
 - partitions are asked for each time, in one request, so that new ones are seen; offsets are one request per broker;
 - offsets that a user or a checkpoint names are held against the log before a task is made of them;
-- an end that lies before the offset known so far is asked for again (`fetchOffset.numRetries`): a new leader may
+- an end that lies before the offset known so far is asked for again (``fetchOffset.numRetries``): a new leader may
   not know all at once. Other failures that may pass are tried again by the clients themselves, for
-  `default.api.timeout.ms`.
+  ``default.api.timeout.ms``.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ ATTEMPTS_TO_FIND: Final = 4
 
 
 class KafkaOffsetReader:
-    """`async with KafkaOffsetReader(options) as offsets: …`; to be used by one task at a time."""
+    """``async with KafkaOffsetReader(options) as offsets: …``; to be used by one task at a time."""
 
     def __init__(self, options: SourceOptions) -> None:
         show_warnings()
@@ -100,7 +101,7 @@ class KafkaOffsetReader:
     async def latest(
         self, partitions: Collection[TopicPartition], known: PartitionOffsets | None = None
     ) -> dict[TopicPartition, int]:
-        """The offset behind the last record of each; asked for again where it lies before the one `known`."""
+        """The offset behind the last record of each; asked for again where it lies before the one ``known``."""
         attempts = 0
         while True:
             found = await self._reader.end_offsets(partitions)
@@ -114,7 +115,7 @@ class KafkaOffsetReader:
         """The offset of each partition at one end of a read.
 
         Raises OptionError for offsets of partitions that there are not, and where no record is as young as the start
-        must be, when `startingOffsetsByTimestampStrategy` says so.
+        must be, when ``startingOffsetsByTimestampStrategy`` says so.
         """
         unknown = sorted({*limit.offsets, *limit.timestamps} - set(partitions))
         if unknown:
@@ -159,7 +160,7 @@ class KafkaOffsetReader:
         return [pruning.cut(one, firsts.get(one.topic_partition)) for one in ranges]
 
     async def existing(self, ranges: Iterable[OffsetRange], doubtful: Collection[TopicPartition]) -> list[OffsetRange]:
-        """The ranges without what the logs do not have; only those of `doubtful` partitions are looked at. Reports
+        """The ranges without what the logs do not have; only those of ``doubtful`` partitions are looked at. Reports
         what is lost.
         """
         ranges = list(ranges)
@@ -175,7 +176,7 @@ class KafkaOffsetReader:
         ]
 
     async def commit(self, group: str, offsets: PartitionOffsets) -> None:
-        """Commit offsets for a consumer group; errors as `PartitionReader.commit_offsets`."""
+        """Commit offsets for a consumer group; errors as ``PartitionReader.commit_offsets``."""
         await self._reader.commit_offsets(group, offsets)
 
     # internals

@@ -1,11 +1,12 @@
 """Offsets as Spark's Kafka connector writes them, and what is reckoned with them.
 
 Owns the JSON of offsets and of partitions, ranges of offsets, how ranges become tasks, and how much a micro-batch may
-take. Knows no Spark and no connection. The connector's counterparts are `JsonUtils`, `KafkaOffsetRangeCalculator`
-and `KafkaMicroBatchStream.rateLimit`.
+take. Knows no Spark and no connection. The connector's counterparts are ``JsonUtils``, ``KafkaOffsetRangeCalculator``
+and ``KafkaMicroBatchStream.rateLimit``.
 
 Rules:
-- Offsets in JSON are `{"topic": {"0": 23}}`, topics and partitions in order, as the connector's checkpoints have it:
+
+- Offsets in JSON are ``{"topic": {"0": 23}}``, topics and partitions in order, as the connector's checkpoints have it:
   a query may go on from a checkpoint that the connector wrote.
 - A range's size counts offsets, not records: compaction and transactions leave gaps.
 """
@@ -39,7 +40,7 @@ JsonOffsets: TypeAlias = dict[str, dict[str, int]]
 
 
 class OffsetRange(NamedTuple):
-    """The offsets from `start` to before `end` of one partition. Java's `KafkaOffsetRange`."""
+    """The offsets from ``start`` to before ``end`` of one partition. Java's ``KafkaOffsetRange``."""
 
     topic: str
     partition: int
@@ -69,7 +70,7 @@ def offsets_to_json(offsets: PartitionOffsets) -> JsonOffsets:
 
 
 def offsets_from_json(offsets: Mapping[str, Mapping[str, int]]) -> dict[TopicPartition, int]:
-    """The offsets of a JSON object that `offsets_to_json` or Spark's connector made."""
+    """The offsets of a JSON object that ``offsets_to_json`` or Spark's connector made."""
     return {
         TopicPartition(topic, int(partition)): int(offset)
         for topic, by_partition in offsets.items()
@@ -78,7 +79,7 @@ def offsets_from_json(offsets: Mapping[str, Mapping[str, int]]) -> dict[TopicPar
 
 
 def parse_offsets(text: str) -> dict[TopicPartition, int]:
-    """Read `{"topicA":{"0":23,"1":-1}}`; ValueError says what is wrong with it."""
+    """Read ``{"topicA":{"0":23,"1":-1}}``; ValueError says what is wrong with it."""
     found: dict[TopicPartition, int] = {}
     for topic, by_partition in _topics(text).items():
         if not isinstance(by_partition, dict):
@@ -93,7 +94,7 @@ def parse_offsets(text: str) -> dict[TopicPartition, int]:
 
 
 def parse_partitions(text: str) -> tuple[TopicPartition, ...]:
-    """Read `{"topicA":[0,1]}`, in order; ValueError says what is wrong with it."""
+    """Read ``{"topicA":[0,1]}``, in order; ValueError says what is wrong with it."""
     found: set[TopicPartition] = set()
     for topic, partitions in _topics(text).items():
         if not isinstance(partitions, list):
@@ -121,8 +122,9 @@ def _topics(text: str) -> dict[str, Any]:
 def split_ranges(
     ranges: Iterable[OffsetRange], min_partitions: int | None = None, max_records: int | None = None
 ) -> list[OffsetRange]:
-    """One range for each task: none is empty, none larger than `max_records`, and there are about `min_partitions`, in
-    proportion to their sizes, where there would be fewer. Without both it is one for each partition that has anything.
+    """One range for each task: none is empty, none larger than ``max_records``, and there are about ``min_partitions``,
+    in proportion to their sizes, where there would be fewer. Without both it is one for each partition that has
+    anything.
     """
     found = [part for one in ranges if one.size > 0 for part in _divided(one, _parts_for(one.size, max_records))]
     if min_partitions is None or len(found) >= min_partitions:
@@ -140,8 +142,8 @@ def split_ranges(
 
 
 def pack_ranges(ranges: Sequence[OffsetRange], max_partitions: int | None) -> list[tuple[OffsetRange, ...]]:
-    """The ranges of each task: one, or with `max_partitions` as many as it takes to have no more tasks than that, with
-    about as many offsets each.
+    """The ranges of each task: one, or with ``max_partitions`` as many as it takes to have no more tasks than that,
+    with about as many offsets each.
     """
     if max_partitions is None or len(ranges) <= max_partitions:
         return [(one,) for one in ranges]
@@ -180,13 +182,13 @@ def _divided(one: OffsetRange, parts: int) -> list[OffsetRange]:
 
 
 def count_new(start: PartitionOffsets, end: PartitionOffsets) -> int:
-    """How many offsets there are from `start` to `end`; a partition that `start` has not counts from 0."""
+    """How many offsets there are from ``start`` to ``end``; a partition that ``start`` has not counts from 0."""
     return sum(max(0, offset - start.get(tp, 0)) for tp, offset in end.items())
 
 
 def limit_rate(limit: int, start: PartitionOffsets, end: PartitionOffsets) -> dict[TopicPartition, int]:
-    """Where to stop so that about `limit` offsets are read: each partition's share is in proportion to its backlog, at
-    least one offset where it has any. A partition that `start` has not goes to its end.
+    """Where to stop so that about ``limit`` offsets are read: each partition's share is in proportion to its backlog,
+    at least one offset where it has any. A partition that ``start`` has not goes to its end.
     """
     sizes = {tp: offset - start[tp] for tp, offset in end.items() if tp in start and offset > start[tp]}
     total = sum(sizes.values())

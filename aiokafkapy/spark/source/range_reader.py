@@ -1,13 +1,15 @@
 """What a task does on an executor: read ranges of offsets as Arrow batches, ahead of Spark.
 
 Owns the order of things in one task: assign, fetch while there is room, tell progress from standing still, and what is
-lost. Spark's counterparts are `KafkaDataConsumer` and `KafkaBatchPartitionReader`. Decoding is `PartitionReader`'s.
+lost. Spark's counterparts are ``KafkaDataConsumer`` and ``KafkaBatchPartitionReader``. Decoding is
+``PartitionReader``'s.
 
 Rules:
+
 - all partitions of a task are fetched together, in one request for each broker, while Spark works on what came before;
 - a reader with its connections lives on in the process, for the next task and the next micro-batch;
 - offsets without a record (compaction, transactions) are passed over; offsets that the log no longer has are a loss;
-- a partition that stands still for `kafkaConsumer.pollTimeoutMs` is an error with the partition and the cause.
+- a partition that stands still for ``kafkaConsumer.pollTimeoutMs`` is an error with the partition and the cause.
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ _MOST_SECONDS_TO_DIAGNOSE: Final = 10.0
 
 
 def read_ranges(options: SourceOptions, ranges: Sequence[OffsetRange]) -> Iterator[Any]:
-    """The records of the ranges as `pyarrow.RecordBatch`, those of a partition in order.
+    """The records of the ranges as ``pyarrow.RecordBatch``, those of a partition in order.
 
     Raises DataLossError, KafkaTimeoutError for a partition that stands still, and what else a reader raises. Left
     early, it ends the fetching.
@@ -88,7 +90,7 @@ class RangeReader:
         self._positions: list[int | None] = []
 
     async def read_into(self, handover: Handover) -> None:
-        """Hand over all batches; errors as `read_ranges`."""
+        """Hand over all batches; errors as ``read_ranges``."""
         reader = self._reader
         await self._find_topics()
         reader.assign(self._ranges)

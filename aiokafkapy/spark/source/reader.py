@@ -1,11 +1,12 @@
-"""`KafkaReader`: a batch read, planned on the driver and carried out on the executors.
+"""``KafkaReader``: a batch read, planned on the driver and carried out on the executors.
 
-Owns what Spark's API wants of a reader. Ranges are found by `KafkaOffsetReader` and read by `range_reader`. Spark's
-counterparts are `KafkaBatch` and `KafkaScan`, which push no filters down.
+Owns what Spark's API wants of a reader. Ranges are found by ``KafkaOffsetReader`` and read by ``range_reader``. Spark's
+counterparts are ``KafkaBatch`` and ``KafkaScan``, which push no filters down.
 
 Rules:
-- A task reads one partition, or a part of one with `minPartitions` or `maxRecordsPerPartition`, as in the
-  connector; with `maxPartitions` it reads several.
+
+- A task reads one partition, or a part of one with ``minPartitions`` or ``maxRecordsPerPartition``, as in the
+  connector; with ``maxPartitions`` it reads several.
 - Filters only say what need not be read: all of them go back to Spark, which applies them to what was.
 """
 
@@ -61,9 +62,9 @@ class KafkaReader(DataSourceReader):
 
 
 class _PushFilters:
-    """The method `pushFilters` of a reader.
+    """The method ``pushFilters`` of a reader.
 
-    Spark refuses a reader that has its own `pushFilters` while `spark.sql.python.filterPushdown.enabled` is off,
+    Spark refuses a reader that has its own ``pushFilters`` while ``spark.sql.python.filterPushdown.enabled`` is off,
     and tells a reader nothing of its configuration. It asks for the method's function; that of the base class stands
     here, so that the reader counts as having none where none would be called.
     """

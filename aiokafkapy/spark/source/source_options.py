@@ -1,18 +1,19 @@
 """The options of a read: what to read, from where to where, in what portions.
 
-Owns names, defaults and checks of the source's options. Spark's counterparts are `KafkaSourceProvider` and
-`KafkaOffsetRangeLimit`: names, defaults and what is refused are its own, but where a line below says otherwise. It
+Owns names, defaults and checks of the source's options. Spark's counterparts are ``KafkaSourceProvider`` and
+``KafkaOffsetRangeLimit``: names, defaults and what is refused are its own, but where a line below says otherwise. It
 knows no connection.
 
 Rules:
+
 - Of several options for one end of the read a time for all partitions counts before times by partition, and these
   before offsets, as in the connector.
 - Offsets and times in JSON need not name every partition, as they must with the connector: one that is not named is
   read from its first offset to its last.
-- `subscribePattern` is a regular expression of Python's `re` (the connector's are Java's) for the whole name.
+- ``subscribePattern`` is a regular expression of Python's ``re`` (the connector's are Java's) for the whole name.
 - A batch ignores options of triggers, and both ignore those of consumer groups and of writing; a stream refuses options
   of the end, as the connector does.
-- Ours alone are `commitGroup` and `maxPartitions`.
+- Ours alone are ``commitGroup`` and ``maxPartitions``.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ _MICROSECONDS: Final[Mapping[str, int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What is read: exactly one of `topics`, a `pattern` for their names, and `partitions`."""
+    """What is read: exactly one of ``topics``, a ``pattern`` for their names, and ``partitions``."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
@@ -108,8 +109,8 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class OffsetLimit:
-    """One end of a read: `timestamp_ms` for all partitions, or `timestamps` or `offsets` by partition, where EARLIEST
-    and LATEST may stand too; `default` is for the others.
+    """One end of a read: ``timestamp_ms`` for all partitions, or ``timestamps`` or ``offsets`` by partition, where
+    EARLIEST and LATEST may stand too; ``default`` is for the others.
     """
 
     default: int
@@ -141,7 +142,7 @@ class SourceOptions:
     """The options of a read, checked; goes to the executors."""
 
     properties: Mapping[str, str]
-    """Kafka's own, for `ReaderConfig.from_properties`."""
+    """Kafka's own, for ``ReaderConfig.from_properties``."""
     subscription: Subscription
     starting: OffsetLimit
     ending: OffsetLimit
@@ -200,7 +201,7 @@ class SourceOptions:
 
 
 def parse_duration_ms(option: str, text: str) -> int:
-    """A duration as Spark writes it, in milliseconds: `15m`, `90s`, `500ms`; without a unit it is milliseconds.
+    """A duration as Spark writes it, in milliseconds: ``15m``, ``90s``, ``500ms``; without a unit it is milliseconds.
     Raises OptionError.
     """
     match = _DURATION.fullmatch(text.strip().lower())
@@ -237,7 +238,7 @@ def _subscription(options: Options) -> Subscription:
 
 
 def _limit(options: Options, side: str, default: int) -> OffsetLimit:
-    """The start or the end of the read; `default` is where that is when nothing is said."""
+    """The start or the end of the read; ``default`` is where that is when nothing is said."""
     unnamed = EARLIEST if side == "starting" else LATEST
     latest_when_none = side == "ending" or _is_latest_strategy(options)
     by_time, by_partition, by_offset = f"{side}Timestamp", f"{side}OffsetsByTimestamp", f"{side}Offsets"

@@ -1,20 +1,21 @@
-"""`KafkaStreamReader`: a stream's offsets, micro-batch by micro-batch.
+"""``KafkaStreamReader``: a stream's offsets, micro-batch by micro-batch.
 
 Owns what the driver decides: where a query begins, how far each micro-batch goes, and what is committed to a group.
-Reading is as in a batch. Spark's counterpart is `KafkaMicroBatchStream`.
+Reading is as in a batch. Spark's counterpart is ``KafkaMicroBatchStream``.
 
 Rules:
+
 - An offset has every partition of the query, in the connector's own JSON. A partition that is new, also of a new topic
-  that fits `subscribePattern`, is read from its first record; one that is gone, or begins anew, is a data loss.
+  that fits ``subscribePattern``, is read from its first record; one that is gone, or begins anew, is a data loss.
 - With Trigger.AvailableNow the end is that of the moment when the query was started.
 - The first micro-batch of a query that begins where the log ends is empty: it is there to have the place where it
   begins in the checkpoint. Spark does not ask the connector to keep that place, as the connector does by itself, and
   asks anew when the first micro-batch has to be done again: what came between would be lost.
-- `commitGroup` is for those who watch. It is told where the next micro-batch begins when Spark asks for its end: all
-  before that is done. (Spark calls `commit` one micro-batch later, and not at all for the last.) Nobody waits for it,
+- ``commitGroup`` is for those who watch. It is told where the next micro-batch begins when Spark asks for its end: all
+  before that is done. (Spark calls ``commit`` one micro-batch later, and not at all for the last.) Nobody waits for it,
   and when it fails, that is logged and the query goes on.
 
-Events: `source.commit_failed` (warning; group, error), `source.partition_added` (info; partition, first).
+Events: ``source.commit_failed`` (warning; group, error), ``source.partition_added`` (info; partition, first).
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ from .source_options import SourceOptions
 __all__ = ["KafkaStreamReader"]
 
 UNLIMITED: Final = 2**63 - 1
-"""Rows of a micro-batch without `maxOffsetsPerTrigger`. A limit by a number, so that ReadAllAvailable is only what
+"""Rows of a micro-batch without ``maxOffsetsPerTrigger``. A limit by a number, so that ReadAllAvailable is only what
 Spark itself wants: all there is, now (Trigger.Once)."""
 
 SECONDS_FOR_THE_LAST_COMMIT: Final = 5.0
@@ -69,12 +70,12 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offsets_to_json(worker_loop.run(self._on_driver().begin()))
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        """`maxOffsetsPerTrigger`."""
+        """``maxOffsetsPerTrigger``."""
         return ReadMaxRows(self._options.max_offsets_per_trigger or UNLIMITED)
 
     def latestOffset(self, start: JsonOffsets, limit: ReadLimit) -> JsonOffsets:  # noqa: N802
-        """How far the next micro-batch goes; `start` when there is nothing, or not enough, to read. What is before
-        `start` is done, and committed to `commitGroup`. Raises DataLossError and errors of Kafka.
+        """How far the next micro-batch goes; ``start`` when there is nothing, or not enough, to read. What is before
+        ``start`` is done, and committed to ``commitGroup``. Raises DataLossError and errors of Kafka.
         """
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else UNLIMITED
         is_all_wanted = isinstance(limit, ReadAllAvailable)
@@ -102,7 +103,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_ranges(self._options, ranges_of(partition))
 
     def commit(self, end: JsonOffsets) -> None:
-        """A micro-batch is done, which was known before: see `latestOffset`."""
+        """A micro-batch is done, which was known before: see ``latestOffset``."""
 
     def stop(self) -> None:
         """The query has ended."""
@@ -111,7 +112,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             worker_loop.run(driver.close())
 
     def __getstate__(self) -> dict[str, Any]:
-        # What goes to the executors is what `read` needs.
+        # What goes to the executors is what ``read`` needs.
         return {"_options": self._options, "_driver": None}
 
     # internals
@@ -123,7 +124,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class StreamDriver:
-    """What a query knows on its driver. Everything but `latest` is called on the worker's loop."""
+    """What a query knows on its driver. Everything but ``latest`` is called on the worker's loop."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -229,8 +230,8 @@ class StreamDriver:
                 _logger.warning("source.commit_failed", group=group, error=str(error))
 
     async def _begins(self, start: PartitionOffsets, end: PartitionOffsets) -> dict[TopicPartition, int]:
-        """Where reading to `end` begins: at `start`, but at the log's first offset for a partition that is new, or that
-        was made anew. Reports partitions that are gone or made anew.
+        """Where reading to ``end`` begins: at ``start``, but at the log's first offset for a partition that is new, or
+        that was made anew. Reports partitions that are gone or made anew.
         """
         gone = sorted(start.keys() - end.keys())
         if gone:
@@ -251,7 +252,7 @@ class StreamDriver:
         return begins | {tp: self._firsts[tp] for tp in anew}
 
     def _must_wait(self, start: PartitionOffsets, end: PartitionOffsets) -> bool:
-        """Whether there is too little for `minOffsetsPerTrigger`, and `maxTriggerDelay` is not over yet."""
+        """Whether there is too little for ``minOffsetsPerTrigger``, and ``maxTriggerDelay`` is not over yet."""
         least = self._options.min_offsets_per_trigger
         if least is None or self._target is not None:
             return False

@@ -1,4 +1,4 @@
-"""`Feed`: what a thread hands to a coroutine, a few items at a time.
+"""``Feed``: what a thread hands to a coroutine, a few items at a time.
 
 Owns the waiting on both sides: the thread's when the coroutine is behind, the coroutine's when there is nothing yet.
 It knows neither Spark nor what the items are.
@@ -37,7 +37,7 @@ class Feed(Generic[T]):
         self._ended = False
         self._waiter: asyncio.Future[None] | None = None
 
-    # --- the thread ---
+    # the thread
 
     def put(self, item: T) -> bool:
         """Hand an item over, and wait until there is room for the next; False when nothing more will be taken."""
@@ -49,7 +49,7 @@ class Feed(Generic[T]):
         """There are no more items."""
         self._loop.call_soon_threadsafe(self._on_end)
 
-    # --- the coroutine ---
+    # the coroutine
 
     async def take(self) -> T | None:
         """The next item; None after the last."""

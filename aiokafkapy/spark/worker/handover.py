@@ -1,10 +1,11 @@
 """Batches on their way from the event loop, which fetches ahead, to the thread that gives them to Spark.
 
 Owns the queue between the two and its bound. It knows nothing of what a batch is but its bytes. Spark's counterpart is
-`FetchedDataPool`.
+``FetchedDataPool``.
 
 Rules:
-- what waits is bounded in bytes: whoever puts asks for `room` before it fetches more, so at most one fetch is over;
+
+- what waits is bounded in bytes: whoever puts asks for ``room`` before it fetches more, so at most one fetch is over;
 - the thread that takes always comes to an end: an error, the end, or the death of what fills the queue.
 """
 
@@ -24,7 +25,9 @@ _LOOKING_INTERVAL: Final = 5.0
 
 
 class Handover:
-    """A queue of batches, each with its size. `put`, `room` and `end` belong to the loop, `take` to the thread."""
+    """A queue of batches, each with its size. ``put``, ``room`` and ``end`` belong to the loop, ``take`` to
+    the thread.
+    """
 
     def __init__(self, max_bytes: int) -> None:
         self._max_bytes = max_bytes
@@ -36,7 +39,7 @@ class Handover:
         self._has_room: asyncio.Event | None = None
 
     async def room(self) -> None:
-        """Wait until less than `max_bytes` wait to be taken."""
+        """Wait until less than ``max_bytes`` wait to be taken."""
         with self._lock:
             if self._waiting_bytes < self._max_bytes:
                 return
@@ -55,7 +58,7 @@ class Handover:
         self._queue.put((_END, 0))
 
     def take(self, is_over: Callable[[], bool]) -> Any:
-        """The next batch, or None after the end, or when whoever puts `is_over` without having said so."""
+        """The next batch, or None after the end, or when whoever puts ``is_over`` without having said so."""
         while True:
             try:
                 batch, size = self._queue.get(timeout=_LOOKING_INTERVAL)

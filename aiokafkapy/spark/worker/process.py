@@ -1,4 +1,4 @@
-"""`settle_in`: what a Python worker of Spark has loaded, taken out of the garbage collector's sight.
+"""``settle_in``: what a Python worker of Spark has loaded, taken out of the garbage collector's sight.
 
 Owns the question whether this process is one of Spark's workers, and what is done to it. It knows nothing else.
 

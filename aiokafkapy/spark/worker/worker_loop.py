@@ -1,9 +1,9 @@
 """One event loop for a Python worker of Spark, and what lives on it from task to task.
 
-Spark calls `write` and `read` synchronously, one task at a time in a process, and keeps the process for further
+Spark calls ``write`` and ``read`` synchronously, one task at a time in a process, and keeps the process for further
 tasks. So the loop runs in a daemon thread of its own, made when it is first needed, and connections outlive a task:
-`run` hands a coroutine over and waits for it, `lease` gives what was opened on the loop before, or opens it.
-Spark's counterparts are `InternalKafkaProducerPool` and `InternalKafkaConsumerPool`.
+``run`` hands a coroutine over and waits for it, ``lease`` gives what was opened on the loop before, or opens it.
+Spark's counterparts are ``InternalKafkaProducerPool`` and ``InternalKafkaConsumerPool``.
 
 Rules:
 
@@ -30,7 +30,7 @@ from .process import settle_in
 __all__ = ["KEPT_SECONDS", "Job", "lease", "loop", "run", "stop", "submit"]
 
 KEPT_SECONDS: Final = 600.0
-"""How long something unused stays open: `spark.kafka.producer.cache.timeout` is 10 minutes."""
+"""How long something unused stays open: ``spark.kafka.producer.cache.timeout`` is 10 minutes."""
 ENDING_SECONDS: Final = 30.0
 """How long an interrupted thread waits for its coroutine to end."""
 
@@ -57,7 +57,7 @@ def loop() -> asyncio.AbstractEventLoop:
 
 
 def stop() -> None:
-    """Close what is kept, and end the loop and its thread. The next call of `run` makes new ones."""
+    """Close what is kept, and end the loop and its thread. The next call of ``run`` makes new ones."""
     global _current
     with _lock:
         worker, _current = _current, None
@@ -72,9 +72,9 @@ async def lease(
     closed: Callable[[R], Awaitable[object]],
     is_alive: Callable[[R], bool] = lambda _: True,
 ) -> AsyncIterator[R]:
-    """What was opened before for `key` and is alive, or a new one; for this user alone. Called on the loop.
+    """What was opened before for ``key`` and is alive, or a new one; for this user alone. Called on the loop.
 
-    `closed` must not wait for what its user left undone: when it is called nobody wants that any more.
+    ``closed`` must not wait for what its user left undone: when it is called nobody wants that any more.
     """
     worker = _worker()
     kept = await worker.take(key, is_alive)
@@ -167,7 +167,7 @@ class _Worker:
         self._thread.start()
 
     async def take(self, key: Hashable, is_alive: Callable[[Any], bool]) -> _Kept | None:
-        """One that is kept for `key`, no longer kept; None when there is none alive."""
+        """One that is kept for ``key``, no longer kept; None when there is none alive."""
         entries = self._kept.get(key, [])
         while entries:
             kept, timer = entries.pop()

@@ -41,7 +41,7 @@ class Encoders:
         return encode_metadata_request(*args)
 
     def whole_frame(self, version: int, correlation_id: int, client_id: str) -> list[bytes]:
-        """What a caller's own `encode` makes."""
+        """What a caller's own ``encode`` makes."""
         return [self.encode(build_request(ApiKey.LIST_GROUPS, version), correlation_id, client_id)]
 
     def check(self, api_key: int) -> None:
