@@ -1,4 +1,4 @@
-"""``ProducerBatch``: the records of one partition that travel and are answered together.
+"""``ProducerBatch``: records of one partition that are sent and acknowledged together.
 
 Owns a batch's bytes (in a ``RecordBatchBuilder``), its state, its attempts, and its producer id, epoch and sequence. It
 knows no other batch, no memory limit and no broker: the accumulator decides when it is sent, the Sender what an answer
@@ -45,7 +45,7 @@ RECORDS_PER_ORDER: Final = 1 << 24
 
 
 class BatchState(enum.Enum):
-    """Where a batch stands."""
+    """The states of a batch."""
 
     OPEN = "takes records"
     CLOSED = "waits to be sent, for the first time or again"
@@ -68,7 +68,7 @@ BATCH_STATES: Final = StateTable(
     BatchState.OPEN,
     {
         BatchState.OPEN: {BatchState.CLOSED},
-        # A retry that waits its turn can still be answered: the broker was slow, not deaf.
+        # A batch that waits for its retry can still be answered, if the broker was only slow.
         BatchState.CLOSED: {BatchState.IN_FLIGHT, *_OUTCOMES},
         BatchState.IN_FLIGHT: {BatchState.CLOSED, *_OUTCOMES},
         **dict.fromkeys(_OUTCOMES, ()),
@@ -78,7 +78,7 @@ _change: Final = BATCH_STATES.transition
 
 
 class BatchAccount(Protocol):
-    """What counts the outcomes of batches: ``IncompleteBatches``."""
+    """Counts the outcomes of batches: ``IncompleteBatches``."""
 
     teller: Teller | None
 
@@ -86,7 +86,7 @@ class BatchAccount(Protocol):
         """The batch has its outcome."""
 
     def replace(self, batch: ProducerBatch, successors: Iterable[ProducerBatch], failed: int) -> None:
-        """The records of the batch live on in others, but for those that failed."""
+        """The batch's records were moved into others, except for those that failed."""
 
 
 # Not seen by the cyclic collector, see above. Said here and not in the .pxd, for Cython takes it from the source only.
@@ -234,7 +234,7 @@ class ProducerBatch:
 
     @property
     def is_full(self) -> bool:
-        """True when nothing more goes in."""
+        """True when no more records fit."""
         return not self.is_writable or self.builder.size >= self.limit
 
     @property
@@ -268,7 +268,7 @@ class ProducerBatch:
 
     @property
     def needs_compression(self) -> bool:
-        """True when compressing the records would hold the loop, and is yet to be done."""
+        """True when the records are not compressed yet, and compressing them would block the loop for too long."""
         return (
             self.compression != 0
             and not self.builder.is_sealed
@@ -359,7 +359,7 @@ class ProducerBatch:
 
     def has_reached_delivery_timeout(self, delivery_timeout: float, now: float) -> bool:
         """True when ``delivery_timeout`` seconds have passed since the batch was made."""
-        # The sum that the timer is set to: a difference may round to just below, and the timer would spin.
+        # The same sum as the timer's: a difference may round to just below it, and the timer would spin.
         return now >= self.created + delivery_timeout
 
     # outcome
@@ -389,7 +389,7 @@ class ProducerBatch:
         return self._fail(BatchState.ABORTED, error)
 
     def abandon(self) -> None:
-        """There will be no outcome: let go of all that waits for it, and of the account that the batch stands in."""
+        """Give the batch up without an outcome: drop its waiters and its account."""
         self.produce_result.abandon()
         self._incomplete = None
 

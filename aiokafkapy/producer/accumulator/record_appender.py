@@ -1,17 +1,17 @@
 """``RecordAppender``: a record's way into a batch, and the line of records that wait for room.
 
 Owns the append path, the memory that open batches may grow into, and the waiting records. It knows neither when batches
-are sent nor what becomes of them, and not how long a record may wait: ``intake.admission`` keeps the deadlines. Kafka's
+are sent nor their outcomes, nor how long a record may wait: ``intake.admission`` keeps the deadlines. Kafka's
 counterparts are ``RecordAccumulator.append`` and ``tryAppend``, and the waiting in ``BufferPool.allocate``.
 
 Rules:
 
-- Memory: what the builders really hold is counted; a batch grows only when the growth is paid for. When memory comes
-  back, ``grant`` appends the waiting records that fit, oldest first, and gives them out with their deliveries.
-- While records wait for memory no other record overtakes them, to whatever partition.
-- Whatever is wrong with a record, the batch and the accounts are as they were before it.
+- Memory: the builders' actual capacity is counted, and a batch grows only after the growth was acquired from the pool.
+  When memory is freed, ``grant`` appends the waiting records that fit, oldest first, and returns their deliveries.
+- While records wait for memory no other record overtakes them, whatever its partition.
+- A record that is refused changes neither the batch nor the accounts.
 - An append costs the same with ten thousand partitions and waiters: the path of a record that fits is ``append`` and
-  ``ProducerBatch.try_append``; everything else happens once a batch or once a growth of it.
+  ``ProducerBatch.try_append``; everything else happens once per batch or per growth of it.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ if TYPE_CHECKING:
 __all__ = ["NO_TIME", "RecordAppender"]
 
 NO_TIME: Final = -1.0
-"""For ``now``, from a caller that did not ask the clock: the record goes into an open batch, as nearly all can, or
-nowhere.
+"""For ``now``, from a caller that did not read the clock: the record is only appended if it fits into an open batch, as
+nearly all do.
 """
 
 
 class Spans(Protocol):
-    """What is told where the records of a bulk call went: ``DeliveryList`` and ``RowPlaces``."""
+    """Collects where the records of a bulk call went: ``DeliveryList`` and ``RowPlaces``."""
 
     def add_span(self, result: ProduceRequestResult, first_index: int, count: int) -> None:
         """The next ``count`` records are those of ``result`` from ``first_index`` on."""
@@ -96,8 +96,8 @@ class RecordAppender:
         self._max_record_size = max_record_size
         self._compression = compression
         self._compression_level = compression_level
-        # Records that wait for memory, and their number, which each append looks at. An OrderedDict, for its first
-        # entry is found in O(1) also after many removals.
+        # Records that wait for memory, and their number, which each append checks. An OrderedDict, because its first
+        # entry is found in O(1) even after many removals.
         self._line: OrderedDict[WaitingRecord, None] = OrderedDict()
         self.waiting = 0
         # State; in bulk many batches may fill up in one turn of the loop, so threads compress them
@@ -123,9 +123,9 @@ class RecordAppender:
     ) -> Delivery | None:
         """Accept one record of bytes-like key and value; None when there is no memory for it, or other records wait.
 
-        ``partition`` -1 is the topic's sticky partition, chosen from ``cluster``. With ``now`` NO_TIME it is also None
-        where the time is needed. Raises RecordTooLargeError for a record over ``max_request_size`` or
-        ``buffer_memory``, ProducerClosedError, and TypeError for what has no bytes.
+        ``partition`` -1 is the topic's sticky partition, chosen from ``cluster``. With ``now`` NO_TIME the result is
+        also None if the time is needed. Raises RecordTooLargeError for a record over ``max_request_size`` or
+        ``buffer_memory``, ProducerClosedError, and TypeError for a part that is not bytes-like.
         """
         if self.waiting:
             return None
@@ -133,7 +133,7 @@ class RecordAppender:
         if info is None or info.topic is not topic:
             info = self._last_info = self._queues.topic(topic)
         queue = info.sticky_queue if partition < 0 else info.queue(partition)
-        if queue is None or (partition < 0 and info.produced_bytes >= self._batch_size):  # perhaps another's turn
+        if queue is None or (partition < 0 and info.produced_bytes >= self._batch_size):  # time to switch
             queue = self._queues.sticky_queue(info, cluster)
         batch = queue.open_batch
         if batch is not None and not self.is_closed:
@@ -145,7 +145,7 @@ class RecordAppender:
                 self.accepted += 1
                 if partition < 0:
                     info.produced_bytes += builder.size - size
-                if builder.size >= batch.limit and batch.record_count > 1:  # a new batch tells of itself
+                if builder.size >= batch.limit and batch.record_count > 1:  # a new batch wakes by itself
                     self.wakeup()
                 return delivery
         if now < 0:
@@ -155,9 +155,9 @@ class RecordAppender:
         )
 
     def append_or_wait(self, record: WaitingRecord, now: float, cluster: Cluster | None = None) -> Delivery | None:
-        """Accept a record as ``append`` does, or put it last into the line for room; None when it waits there.
+        """Accept a record as ``append`` does, or put it at the end of the waiting line; None when it waits.
 
-        ``grant`` gives it out, or ``leave`` takes it out. Raises as ``append`` does.
+        ``grant`` or ``leave`` takes it out of the line. Raises as ``append`` does.
         """
         delivery = self._append_record(record, now, cluster)
         if delivery is not None:
@@ -186,14 +186,14 @@ class RecordAppender:
     ) -> int:
         """Accept records without a key, of these values.
 
-        All go to one partition, or to the sticky ones as they change. Returns how many were accepted before memory was
-        wanting; they are added to ``deliveries``, in order, also when the next one raises, as ``append`` does.
+        All go to one partition, or to the sticky ones as they change. Returns how many were accepted before memory ran
+        out; they are added to ``deliveries``, in order, even if the next one raises, as ``append`` does.
         """
         position, stop = 0, len(values)
         self._is_in_bulk = True
         try:
             while position < stop:
-                # The first of each run goes the ordinary way, which makes room, opens batches and switches partitions.
+                # The first of each run takes the general path, which makes room, opens batches and switches partitions.
                 if self.append(topic, partition, timestamp_ms, None, values[position], None, now, cluster) is None:
                     break
                 position += self._append_run(deliveries, topic, partition, timestamp_ms, values, position + 1)
@@ -214,8 +214,9 @@ class RecordAppender:
     ) -> bool:
         """Accept the planned rows of one topic, whose lanes these are, until ``rows.encoded_bytes`` is ``most_bytes``.
 
-        Returns False when it ended for want of memory, or because others wait. Those accepted are added to ``places``,
-        and ``rows.position`` is behind them, also when the next raises, as ``append`` does, or SerializationError.
+        Returns False if it ended for lack of memory, or because other records wait. Accepted rows are added to
+        ``places``, and ``rows.position`` is after them, even if the next raises, as ``append`` does, or
+        SerializationError.
         """
         info = self._queues.topic(topic)
         self._is_in_bulk = True
@@ -233,7 +234,7 @@ class RecordAppender:
                     end = rows.end_of_lane(rows.position)
                     if self._append_rows(info, batch, partition, rows, places, end, most_bytes):
                         continue
-                # The first of each batch goes the ordinary way, which makes room, opens batches, switches partitions.
+                # The first of each batch takes the general path, which makes room, opens batches, switches partitions.
                 encoded = 0 if batch is None else batch.builder.records_size
                 timestamp_ms, key, value, headers = rows.record(rows.row_at(rows.position))
                 if self.append(topic, partition, timestamp_ms, key, value, headers, now, cluster) is None:
@@ -247,7 +248,7 @@ class RecordAppender:
         return True
 
     def sticky_partition(self, topic: str, produced_bytes: int, cluster: Cluster) -> int:
-        """Where records without a partition go now, ``produced_bytes`` after this was asked last."""
+        """The current sticky partition, after ``produced_bytes`` more since the last call."""
         info = self._queues.topic(topic)
         info.produced_bytes += produced_bytes
         return self._queues.sticky_queue(info, cluster).topic_partition.partition
@@ -257,7 +258,7 @@ class RecordAppender:
     def grant(self, now: float) -> list[tuple[WaitingRecord, Delivery | Exception]]:
         """Append the waiting records that fit, oldest first, and return them, each with its delivery or its error.
 
-        To be called when memory came back, or when a record left the line.
+        Call it when memory was freed, or when a record left the line.
         """
         granted: list[tuple[WaitingRecord, Delivery | Exception]] = []
         line = self._line
@@ -281,7 +282,7 @@ class RecordAppender:
         return granted
 
     def leave(self, record: WaitingRecord) -> bool:
-        """``record`` waits no longer and will not be appended; False when it is not in the line. The next may fit."""
+        """Take ``record`` out of the line, unappended; False if it is not in the line. The next record may fit then."""
         if record not in self._line:
             return False
         del self._line[record]
@@ -298,7 +299,7 @@ class RecordAppender:
         self.waiting = 0
 
     def buffer_exhausted_error(self, topic: str, partition: int = -1) -> BufferExhaustedError:
-        """The error for a record that found no room, saying what is full."""
+        """The error of a record for which there is no memory, with the figures of the pool."""
         pool = self._pool
         return BufferExhaustedError(
             f"no room for a record of topic {topic!r}: buffer_memory is full ({pool.held} of {pool.limit} bytes held "
@@ -310,12 +311,12 @@ class RecordAppender:
     # end
 
     def forget(self, batch: ProducerBatch) -> None:
-        """``batch`` is done."""
+        """Drop the reference to a batch that is done."""
         if self._last_batch is batch:
             self._last_batch = None
 
     def close(self) -> None:
-        """Accept nothing more; ``grant`` gives the waiting records out, with a ProducerClosedError for each."""
+        """Accept nothing more; ``grant`` then returns the waiting records, with a ProducerClosedError for each."""
         self.is_closed = True
 
     # internals
