@@ -7,13 +7,12 @@ connection. The names, the bounds, the round robin and the muting are Kafka's.
 
 Rules:
 
-- everything between two parts is a bounded queue, and a part that finds one full takes no more: the Acceptor stops
-  accepting, a Processor stops reading;
-- starting and stopping are synchronous, so a test can stop a node between two lines; only waiting for the tasks to be
-  gone (``wait_stopped``) is not;
-- nothing polls: every task waits for an event that another part sets;
-- a TLS handshake is a task beside its Processor. It counts against the quotas from the start and ends within a time,
-  and a failed one closes its own connection only.
+- All queues between the parts are bounded, and a full one stops its producer: the Acceptor stops accepting, a Processor
+  stops reading.
+- Starting and stopping are synchronous; only waiting for the tasks to end (``wait_stopped``) is not.
+- Nothing polls: every task waits for an event that another part sets.
+- A TLS handshake is a task beside its Processor. It counts against the quotas from the start and has a time-out; a
+  failed one closes only its own connection.
 
 Event: ``broker.tls_handshake_failed`` (warning, about ten lines a minute for each listener).
 """
@@ -136,7 +135,7 @@ class SocketServer:
         self.request_channel.drop_requests()
 
     def on_handshake_failed(self, info: ConnectionInfo, error: BaseException) -> None:
-        """Count and report a TLS handshake that came to nothing; its connection is closed."""
+        """Count and log a failed TLS handshake; its connection is closed."""
         self.metrics.failed_authentications += 1
         self._client_errors.log(
             info.listener,
@@ -363,7 +362,7 @@ class Processor:
 
     def stop(self) -> None:
         """Close every connection, also those not set up yet, and let the task end."""
-        # Not by cancelling it: a connection half set up must be counted out exactly once.
+        # Not by cancelling it: a connection that is being set up must be uncounted exactly once.
         self._is_stopped = True
         self._wakeup.set()
         for connection in self.connections:
@@ -471,7 +470,7 @@ class Processor:
         self._on_set_up(protocol, connection)
 
     def _begin_handshake(self, context: ssl.SSLContext, protocol: ClientConnection, connection: socket.socket) -> None:
-        # In a task of its own: a client that is slow over its handshake must not hold up the others.
+        # In a task of its own: a client with a slow handshake must not delay the others.
         timeout = min(TLS_HANDSHAKE_TIMEOUT, self._max_idle) if self._max_idle > 0 else TLS_HANDSHAKE_TIMEOUT
         handshake = asyncio.ensure_future(
             asyncio.get_running_loop().connect_accepted_socket(
