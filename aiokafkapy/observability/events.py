@@ -85,8 +85,8 @@ class EventLogger:
 
 
 def is_secret_name(name: str) -> bool:
-    """True for the name of an option or field whose value must not be shown."""
-    lowered = name.lower()
+    """True for the name of an option or field whose value must not be shown, in our spelling or Kafka's."""
+    lowered = name.lower().replace(".", "_")
     return any(word in lowered for word in _SECRET_WORDS)
 
 

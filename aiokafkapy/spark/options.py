@@ -19,7 +19,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Final, NoReturn
+from typing import Final, NoReturn, TypeVar
 
 from ..client.config import ClientConfig
 from ..client.foreign_options import SECURITY_NAMES, is_built_in
@@ -38,6 +38,8 @@ __all__ = [
     "used_properties",
     "warn_ignored",
 ]
+
+T = TypeVar("T")
 
 KAFKA_PREFIX: Final = "kafka."
 BOOTSTRAP_SERVERS: Final = "kafka.bootstrap.servers"
@@ -78,8 +80,7 @@ class OptionError(ValueError):
         if value is None:
             text = f"option {option!r} is missing: expected {expected}"
         else:
-            shown = "<hidden>" if is_secret_name(option) else repr(value)
-            text = f"option {option!r} is {shown}: expected {expected}"
+            text = f"option {option!r} is {_shown(option, value)!r}: expected {expected}"
         super().__init__(text)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -256,4 +257,13 @@ def _without_meaning(security_protocol: str) -> tuple[str, ...]:
 
 
 def _without_secrets(properties: Mapping[str, str]) -> dict[str, str]:
-    return {name: "<hidden>" if is_secret_name(name) else value for name, value in properties.items()}
+    return {name: _shown(name, value) for name, value in properties.items()}
+
+
+def _shown(name: str, value: T) -> T | str:
+    """The value, unless it is a secret: by its name, also a misspelt one, or a private key in PEM under any name."""
+    given = name.lower().removeprefix(KAFKA_PREFIX)
+    names = [*KAFKA_OPTIONS, *(name.replace("_", ".") for name in (*ClientConfig.model_fields, *SECURITY_NAMES))]
+    meant = difflib.get_close_matches(given, names, n=1, cutoff=0.8)
+    is_secret = any(map(is_secret_name, (given, *meant))) or "PRIVATE KEY-----" in str(value)
+    return "<hidden>" if is_secret else value

@@ -203,7 +203,10 @@ def test_an_error_while_an_event_is_written_ends_in_the_log(caplog: pytest.LogCa
     assert all(record.exc_info for record in caplog.records)
 
 
-@pytest.mark.parametrize("name", ["password", "sasl_jaas_config", "ssl_key_password", "Token", "client_secret"])
+@pytest.mark.parametrize(
+    "name",
+    ["password", "sasl_jaas_config", "ssl_key_password", "Token", "client_secret", "ssl.keystore.key", "proxy.url"],
+)
 def test_secrets_are_never_shown(name: str, caplog: pytest.LogCaptureFixture) -> None:
     get_logger("aiokafkapy.x").error("e", **{name: "hunter2"})
     assert "hunter2" not in caplog.text

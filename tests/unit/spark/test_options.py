@@ -126,6 +126,29 @@ def test_credentials_are_taken_with_the_names_of_java_and_of_librdkafka() -> Non
     assert "sasl_password is missing" in str(caught.value)
 
 
+PEM_KEY = "-----BEGIN PRIVATE KEY-----\nMIHhunter2\n-----END PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"kafka.ssl.keystore.key": PEM_KEY},  # without its chain
+        {"kafka.ssl.keystore.kee": PEM_KEY},
+        {"ssl.keystore.key": PEM_KEY},
+        {"key.of.ours": PEM_KEY},
+        {"kafka.sasl.pasword": "hunter2"},
+        {"sasl.pasword": "hunter2"},
+        {"kafka.sasl.jaas.conf": "hunter2"},
+    ],
+)
+def test_no_refusal_of_an_option_shows_a_secret(given: dict[str, str]) -> None:
+    with pytest.raises(OptionError) as caught:
+        properties = kafka_properties(Options(SERVERS | {"kafka.security.protocol": "SASL_SSL"} | given, KNOWN))
+        used_properties(ProducerConfig, properties)
+    assert "hunter2" not in str(caught.value)
+    assert "<hidden>" in str(caught.value)
+
+
 def test_what_the_protocol_has_no_use_for_is_left_out() -> None:
     servers = kafka_properties(SERVERS)
     given = servers | {"sasl.mechanism": "PLAIN", "ssl.truststore.location": "/ca.pem", "sasl.username": "alice"}
