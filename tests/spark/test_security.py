@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,7 +18,7 @@ from pyspark.sql import SparkSession
 from aiokafkapy.broker import Listener
 from aiokafkapy.testing import TestCertificates
 
-from .conftest import Broker, LoopThread
+from .conftest import LONGEST_PROGRAM, ROOT, Broker, LoopThread
 
 PASSWORD = "correct-horse-battery"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -108,3 +114,48 @@ def test_no_secret_is_in_what_spark_shows_of_a_query(
         assert "aiokafkapy" in shown
         assert PASSWORD not in shown
         assert PASSWORD not in frame._jdf.queryExecution().toString()
+
+
+@pytest.mark.usefixtures("_java")
+def test_no_secret_is_in_spark_s_interface_event_log_or_checkpoints(
+    secured: Broker, certificates: TestCertificates, tmp_path: Path
+) -> None:
+    """By an application of its own, with the one setting that the documentation asks for."""
+    setting = re.search(r"^(spark[.]sql[.]redaction[^=]+)=(.+)$", (ROOT / "docs/spark.md").read_text(), re.MULTILINE)
+    assert setting is not None
+    for topic in ("ui-in", "ui-out"):
+        secured.create_topic(topic, 1)
+    jaas = options_of(secured, certificates)
+    key_password = "open-sesame-42"
+    inline = certificates.inline_client_options(certificates.client("CN=alice", password=key_password))
+    inline |= {"security_protocol": "SASL_SSL", "sasl_username": "alice", "sasl_password": PASSWORD}
+    pem = {f"kafka.{name.replace('_', '.')}": value for name, value in inline.items()}
+    pem |= {name: jaas[name] for name in ("kafka.bootstrap.servers", "kafka.sasl.mechanism")}
+    key_line = pem["kafka.ssl.keystore.key"].splitlines()[2]
+    given = {"settings": {setting[1]: setting[2]}, "options": [jaas, pem], "source": "ui-in", "sink": "ui-out"}
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.spark.user_interface_program", str(tmp_path)],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": str(ROOT)},
+        input=json.dumps(given),
+        capture_output=True,
+        text=True,
+        timeout=LONGEST_PROGRAM,
+        check=False,
+    )
+    pages = re.search(r"pages: (\d+)", done.stdout)
+    assert pages is not None, done.stdout + done.stderr
+    shown = {path.name: path.read_text() for path in sorted((tmp_path / "shown").iterdir())}
+    shown["the program's output"] = done.stdout + done.stderr
+    # It did look where options would be.
+    assert int(pages[1]) > 30
+    for part in ("SQL-execution", "environment", "StreamingQuery", "event-log", "plans", "checkpoint"):
+        assert any(part in name for name in shown), part
+    assert any(secured.bootstrap_servers in text for name, text in shown.items() if "SQL" in name or "sql" in name)
+    leaks = [
+        f"{name}: {text[max(0, at - 200) : at]}"
+        for name, text in shown.items()
+        for secret in (PASSWORD, key_password, key_line)
+        if (at := text.find(secret)) >= 0
+    ]
+    assert not leaks, "\n\n".join(leaks)
