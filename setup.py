@@ -9,6 +9,11 @@ Rule: all or nothing. The compiled modules cimport one another, so a half-built 
 module fails, those already built are withdrawn, and so are older ones beside the sources of an editable install.
 `AIOKAFKAPY_NO_EXTENSIONS=1` leaves the core uncompiled on purpose.
 
+One extension for each module, not a few large ones. Measured with all objects linked into one, 51 modules on 2 cores:
+importing them all takes at best 19 ms of 524 less, within what runs differ by, and the process 1.4 MB of 56 less; a
+build, which is 200 s of CPU, saves the links, 2.5 s. What the compiler needs for a module whatever is in it, 0.9 s,
+would only go with the sources merged: then modules mirror the rooms no longer, and each change compiles all of them.
+
 Beside it one module of the package is installed once more, at the top level, where Spark looks for data sources. An
 editable install gets a copy too: it is found by its file, which the import hook for a package mapped elsewhere has not.
 """
