@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from types import TracebackType
-from typing import Any, Final, NamedTuple, Self, TypeVar
+from typing import Any, Final, NamedTuple, NoReturn, Self, TypeVar
 from uuid import UUID
 
 from ..client.config import ClientConfig
@@ -197,7 +197,22 @@ class TopicAdmin:
         if self._client is None:
             raise IllegalStateError("the admin is not started: use `async with`")
         node = self.metadata.cluster.controller if to_controller else None
-        return await self._client.send_and_wait(api_key, build, node=node)
+        answer = asyncio.ensure_future(self._client.send_and_wait(api_key, build, node=node))
+        refusal = asyncio.ensure_future(self._refusal(self._client))
+        try:
+            await asyncio.wait((answer, refusal), return_when=asyncio.FIRST_COMPLETED)
+            return await (answer if answer.done() else refusal)
+        finally:
+            for task in (answer, refusal):
+                task.cancel()
+            await asyncio.gather(answer, refusal, return_exceptions=True)
+
+    async def _refusal(self, client: NetworkClient) -> NoReturn:
+        """Raises the next AuthenticationFailedError: as in Java it ends a call at once, but not the calls after it."""
+        before = self.metadata.fatal_error
+        while (error := self.metadata.fatal_error) is None or error is before:
+            await client.wait_for_change()
+        raise error.fresh()
 
     def _timeout_ms(self, timeout: float | None) -> int:
         return int((self.timeout if timeout is None else timeout) * 1000)

@@ -121,6 +121,12 @@ class BrokerConfig(BaseModel):
     quota_window_num: int = Field(default=11, ge=2)
     quota_window_size_seconds: int = Field(default=1, ge=1)
 
+    @field_validator("sasl_enabled_mechanisms", "ssl_enabled_protocols", "ssl_cipher_suites", mode="before")
+    @classmethod
+    def _split_list(cls, value: Any) -> Any:
+        """Kafka's lists are text with commas, as the command line gives them."""
+        return [entry.strip() for entry in value.split(",") if entry.strip()] if isinstance(value, str) else value
+
     @field_validator("super_users", mode="before")
     @classmethod
     def _split_super_users(cls, value: Any) -> Any:

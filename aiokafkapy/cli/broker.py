@@ -1,14 +1,15 @@
 """``aiokafkapy broker``: the dev broker as a program of its own, for clients in any language.
 
 Owns the options and the output; ``DevBroker`` is the broker. When the broker is ready, its bootstrap servers are the
-only line on stdout, for scripts; further instructions, and what clients need for TLS and SASL, go to stderr, without
-passwords.
+only line on stdout, for scripts; further instructions, and what clients need for TLS and SASL at each listener, go to
+stderr, without passwords.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,17 +18,20 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 
 from ..security.protocols import has_sasl, has_tls
-from .options import parse_pairs
+from .options import parse_config, parse_pairs
 from .running import EXIT_OK, EXIT_USAGE, CommandError, Stop, counted, run, say
 
 if TYPE_CHECKING:
     from ..broker import DevBroker, Listener
+    from ..broker.config import BrokerConfig
     from ..testing import TestCertificates
 
 __all__ = ["broker"]
 
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 9092
+_WITH_PASSWORD: Final = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
+"""Mechanisms that --user is for, the best first."""
 
 
 def broker(
@@ -58,7 +62,12 @@ def broker(
     ] = None,
     config: Annotated[
         list[str] | None,
-        typer.Option("--config", "-X", metavar="KEY=VALUE", help="A broker option, such as num.partitions=6."),
+        typer.Option(
+            "--config",
+            "-X",
+            metavar="KEY=VALUE|@FILE",
+            help="A broker option, such as num.partitions=6, or a properties file.",
+        ),
     ] = None,
     listener: Annotated[
         list[str] | None,
@@ -83,9 +92,8 @@ def broker(
 ) -> None:
     """Run an embedded Kafka broker until Ctrl-C: the real protocol, for clients in any language, without a JVM."""
     wanted = dict(_parse_topic(entry) for entry in topic or ())
-    given = parse_pairs(config, "--config")
-    given = parse_pairs(config, "--config")
-    options: dict[str, Any] = {name.replace(".", "_"): _as_option(text) for name, text in given.items()}
+    given = parse_config(config).items()
+    options: dict[str, Any] = {name.replace(".", "_"): _as_option(text) for name, text in given}
     if authorizer or super_user:
         options["authorizer"] = True
         options["super_users"] = [name if ":" in name else f"User:{name}" for name in super_user or ()]
@@ -95,6 +103,7 @@ def broker(
     async def command(stop: Stop) -> int:
         from ..broker import DevBroker
 
+        places.check(has_keystore=any(name.startswith("ssl_keystore_") for name in options))
         with contextlib.ExitStack() as clean_up:
             certificates = clean_up.enter_context(_certificates(places, data_dir, advertised_host)) if tls else None
             if certificates is not None:
@@ -111,7 +120,7 @@ def broker(
             await _start(dev_broker, places)
             try:
                 _create_topics(dev_broker, wanted)
-                _say_hello(dev_broker, data_dir, places, certificates)
+                _say_hello(dev_broker, data_dir, places, next(iter(users), None), certificates)
                 await stop.wait()
             finally:
                 say("stopping")
@@ -146,13 +155,33 @@ class _Places:
         transport = "SSL" if self.has_tls else "PLAINTEXT"
         return f"SASL_{transport}" if self.has_users else transport
 
+    @property
+    def protocols(self) -> dict[str, str]:
+        """The security protocol of each listener, by the listener's name."""
+        given = self.given_listeners.items()
+        known = {name: address.split("://")[0] if "://" in address else name for name, address in given}
+        return known or {self.protocol: self.protocol}
+
+    def check(self, *, has_keystore: bool) -> None:
+        """Raise CommandError for options that could have no effect, and for listeners that lack one."""
+        if not self.given_listeners:
+            return
+        if self.given_port is not None or self.host != DEFAULT_HOST:
+            raise CommandError("with --listener there is no --host and no --port: write them in it", EXIT_USAGE)
+        of_tls = [name for name, protocol in self.protocols.items() if has_tls(protocol)]
+        if of_tls and not self.has_tls and not has_keystore:
+            advice = "give --tls for a throw-away certificate, or -X ssl.keystore.location=FILE for your own"
+            raise CommandError(f"listener {of_tls[0]} speaks TLS and has no certificate: {advice}", EXIT_USAGE)
+        if self.has_tls and not of_tls:
+            raise CommandError("--tls: no --listener speaks TLS; write SSL:// or SASL_SSL://", EXIT_USAGE)
+        if self.has_users and not any(map(has_sasl, self.protocols.values())):
+            raise CommandError("--user: no --listener has SASL; write SASL_SSL:// or SASL_PLAINTEXT://", EXIT_USAGE)
+
     def listeners(self) -> dict[str, str | Listener]:
         """The listeners as ``DevBroker`` takes them."""
         from ..broker import Listener
 
         if self.given_listeners:
-            if self.given_port is not None or self.host != DEFAULT_HOST:
-                raise CommandError("with --listener there is no --host and no --port: write them in it", EXIT_USAGE)
             return dict(self.given_listeners)
         return {self.protocol: Listener(self.protocol, self.host, self.port)}
 
@@ -226,21 +255,32 @@ def _create_topics(dev_broker: DevBroker, wanted: dict[str, int]) -> None:
 
 
 def _say_hello(
-    dev_broker: DevBroker, data_dir: Path | None, places: _Places, certificates: TestCertificates | None
+    dev_broker: DevBroker,
+    data_dir: Path | None,
+    places: _Places,
+    user: str | None,
+    certificates: TestCertificates | None,
 ) -> None:
-    servers = dev_broker.bootstrap_servers
-    typer.echo(servers)
+    typer.echo(dev_broker.bootstrap_servers)
     sys.stdout.flush()
+    needed = {
+        name: _client_settings(protocol, dev_broker.config, user, certificates)
+        for name, protocol in places.protocols.items()
+    }
+    for name, settings in needed.items():
+        if len(needed) > 1:
+            say(f"{name}: {dev_broker.bootstrap_servers_of(name)}")
+        if settings:
+            say("\n".join(["\nClients need:\n", *(f"  {key}={value}" for key, value in settings.items()), ""]))
+    if user is None and any("sasl.username" in settings for settings in needed.values()):
+        say("Without --user nobody has a password here; SCRAM users may be added by Kafka's tools.\n")
+    first = next(iter(needed.values()))
+    servers = dev_broker.bootstrap_servers
+    servers += "".join(f" -X {shlex.quote(f'{key}={value}')}" for key, value in first.items())
     running = len(dev_broker.running_nodes)
     kept = "in memory" if data_dir is None else f"in {data_dir}"
-    for name in list(places.given_listeners)[1:]:
-        say(f"{name}: {dev_broker.bootstrap_servers_of(name)}")
-    needed = _client_settings(places, certificates)
-    if needed:
-        say("\n".join(["\nClients need:\n", *(f"  {name}={value}" for name, value in needed.items())]))
-    servers += "".join(f" -X {name}={value}" for name, value in needed.items())
     say(
-        f"\n{counted(running, 'node')} of cluster {dev_broker.cluster_id}, records {kept};"
+        f"{counted(running, 'node')} of cluster {dev_broker.cluster_id}, records {kept};"
         " Ctrl-C to stop. Try:\n\n"
         f"  echo hello | aiokafkapy produce greetings -b {servers}\n"
         f"  aiokafkapy read greetings -b {servers}\n"
@@ -248,15 +288,19 @@ def _say_hello(
     )
 
 
-def _client_settings(places: _Places, certificates: TestCertificates | None) -> dict[str, str]:
-    """What a client of the first listener needs besides its address, in Java's names."""
-    protocol = places.protocol
-    if places.given_listeners:
-        name, address = next(iter(places.given_listeners.items()))
-        protocol = address.split("://")[0] if "://" in address else name
+def _client_settings(
+    protocol: str, config: BrokerConfig, user: str | None, certificates: TestCertificates | None
+) -> dict[str, str]:
+    """What a client of a listener needs besides its address, in Java's names."""
     needed = {} if protocol == "PLAINTEXT" else {"security.protocol": protocol}
     if certificates is not None and has_tls(protocol):
         needed["ssl.truststore.location"] = str(certificates.ca_file)
+        if config.ssl_client_auth == "required":
+            needed["ssl.keystore.location"] = str(certificates.client_file)
     if has_sasl(protocol):
-        needed |= {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "NAME", "sasl.password": "PASSWORD"}
+        enabled = config.sasl_enabled_mechanisms
+        chosen = next((name for name in _WITH_PASSWORD if name in enabled), None)
+        needed["sasl.mechanism"] = chosen or enabled[0]
+        if chosen is not None:
+            needed |= {"sasl.username": user or "NAME", "sasl.password": "PASSWORD"}
     return needed

@@ -1,6 +1,7 @@
 """The options that several commands share: servers, ``--config``, times and offsets.
 
-Owns their names and help texts, so that they are the same in every command; knows no command and does no I/O.
+Owns their names and help texts, so that they are the same in every command; knows no command. The files that
+``--config @FILE`` names are its only I/O.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+
+from .properties import parse_properties
 
 __all__ = [
     "DEFAULT_SERVERS",
@@ -21,6 +25,7 @@ __all__ = [
     "Position",
     "Timeout",
     "client_options",
+    "parse_config",
     "parse_pairs",
     "parse_position",
     "parse_timestamp",
@@ -42,8 +47,8 @@ ConfigEntries = Annotated[
     typer.Option(
         "--config",
         "-X",
-        metavar="KEY=VALUE",
-        help="A client option by Kafka's name, such as linger.ms=5. May be given several times.",
+        metavar="KEY=VALUE|@FILE",
+        help="A client option by Kafka's name, such as linger.ms=5, or a properties file. May be given several times.",
     ),
 ]
 
@@ -63,8 +68,19 @@ def client_options(servers: str, entries: Sequence[str] | None) -> dict[str, Any
     """The properties of a client: ``--config`` as given, and the servers; exits with code 2 for what is no
     KEY=VALUE.
     """
-    properties: dict[str, Any] = dict(parse_pairs(entries, "--config"))
+    properties: dict[str, Any] = dict(parse_config(entries))
     properties.setdefault("bootstrap.servers", servers)
+    return properties
+
+
+def parse_config(entries: Sequence[str] | None) -> Mapping[str, str]:
+    """The properties of ``--config``, from KEY=VALUE and @FILE entries; the last one of each name counts."""
+    properties: dict[str, str] = {}
+    for entry in entries or ():
+        if entry.startswith("@"):
+            properties |= _read_properties(entry[1:])
+        else:
+            properties |= parse_pairs([entry], "--config")
     return properties
 
 
@@ -77,6 +93,18 @@ def parse_pairs(entries: Sequence[str] | None, option: str) -> Mapping[str, str]
             raise typer.BadParameter(f"{entry!r} is not NAME=VALUE", param_hint=option)
         pairs[name.strip()] = value
     return pairs
+
+
+def _read_properties(file: str) -> Mapping[str, str]:
+    try:
+        return parse_properties(Path(file).read_text(encoding="utf-8"))
+    except OSError as error:
+        reason = error.strerror or type(error).__name__
+    except UnicodeDecodeError:
+        reason = "it is not UTF-8"
+    except ValueError as error:
+        reason = str(error)
+    raise typer.BadParameter(f"{file}: {reason}", param_hint="--config")
 
 
 def parse_timestamp(text: str) -> int:

@@ -17,6 +17,7 @@ import asyncio
 import json
 import random
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -122,7 +123,7 @@ def perf(
 
     async def command(stop: Stop) -> int:
         with stop.ends_at_once():
-            await _make_topic(topic, partitions, options["bootstrap.servers"], timeout)
+            await _make_topic(topic, partitions, options, timeout)
         figures = Figures(record_size)
         async with started_producer(options, timeout, stop) as producer:
             await producer.partitions_for(topic)
@@ -155,15 +156,16 @@ def _values(size: int) -> list[bytes]:
     return [bytes(source.choices(letters, k=size)) for _ in range(DISTINCT_VALUES)]
 
 
-async def _make_topic(topic: str, partitions: int, servers: str, timeout: float) -> None:
+async def _make_topic(topic: str, partitions: int, options: Mapping[str, Any], timeout: float) -> None:
     from ..admin import TopicAdmin
-    from ..errors import TopicAlreadyExistsError
+    from ..errors import TopicAlreadyExistsError, TopicAuthorizationFailedError
+    from ..producer.config import ProducerConfig
 
-    async with TopicAdmin(servers, timeout=timeout) as admin:
+    async with TopicAdmin(config=ProducerConfig.from_properties(options), timeout=timeout) as admin:
         try:
             await admin.create(topic, partitions=partitions)
-        except TopicAlreadyExistsError:
-            return
+        except (TopicAlreadyExistsError, TopicAuthorizationFailedError):
+            return  # who may not make topics may still write to one that is there
         say(f"made topic {topic} with {partitions} partitions")
 
 

@@ -275,7 +275,9 @@ def test_a_broker_with_tls_and_users_says_what_clients_need() -> None:
             if name == "sasl.password":
                 break
         assert needed["security.protocol"] == "SASL_SSL"
-        needed |= {"sasl.username": "alice", "sasl.password": "alice-secret"}
+        assert needed["sasl.username"] == "alice"
+        assert needed["sasl.password"] == "PASSWORD"
+        needed["sasl.password"] = "alice-secret"
         properties = {"bootstrap.servers": servers, **{name: value for name, value in needed.items() if value}}
         asyncio.run(send_and_be_refused(properties))
     finally:
@@ -296,8 +298,10 @@ def test_a_broker_listens_where_it_is_told() -> None:
     process, servers = start_broker("--listener", "PLAINTEXT://127.0.0.1:0", "-l", "INSIDE=PLAINTEXT://127.0.0.1:0")
     try:
         assert process.stderr is not None
-        name, _, inside = read_line(process.stderr).decode().strip().partition(": ")
-        assert name == "INSIDE"
+        printed = [process.stderr.readline().decode().strip().partition(": ") for _ in range(2)]
+        assert [name for name, _, _ in printed] == ["PLAINTEXT", "INSIDE"]
+        assert printed[0][2] == servers
+        inside = printed[1][2]
         assert inside != servers
         Cluster(inside).run("produce", "t", given="hello\n")
         assert [record["value"] for record in Cluster(servers).read("t")] == ["hello"]
@@ -308,6 +312,43 @@ def test_a_broker_listens_where_it_is_told() -> None:
     assert refused.stderr == "error: with --listener there is no --host and no --port: write them in it\n"
     refused = Cluster("").run("broker", "--listener", "INSIDE=127.0.0.1:0", code=2)
     assert "listener 'INSIDE': which protocol?" in refused.stderr
+
+
+def test_a_broker_says_what_clients_need_at_each_listener() -> None:
+    inside = "INSIDE=SASL_SSL://127.0.0.1:0"
+    process, servers = start_broker(
+        *("-l", "PLAINTEXT://127.0.0.1:0", "-l", inside, "--tls", "--user", "al ice=alice-secret"),
+        *("-X", "sasl.enabled.mechanisms=PLAIN", "-X", "ssl.client.auth=required"),
+    )
+    _, said = stop(process)
+    lines = [line.strip() for line in said.splitlines()]
+    assert f"PLAINTEXT: {servers}" in lines
+    described = lines[next(place for place, line in enumerate(lines) if line.startswith("INSIDE: ")) :]
+    needed = [name for line in described if (name := line.partition("=")[0]) != line]
+    assert needed[:3] == ["security.protocol", "ssl.truststore.location", "ssl.keystore.location"]
+    assert {"sasl.mechanism=PLAIN", "sasl.username=al ice", "sasl.password=PASSWORD"} <= set(described)
+    assert f"aiokafkapy read greetings -b {servers}" in lines, "of the first listener"
+    assert "alice-secret" not in said
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["-l", "SSL://127.0.0.1:0"], "listener SSL speaks TLS and has no certificate: give --tls for a throw-away"),
+        (["-l", "PLAINTEXT://127.0.0.1:0", "--tls"], "--tls: no --listener speaks TLS; write SSL:// or SASL_SSL://"),
+        (["-l", "PLAINTEXT://127.0.0.1:0", "--user", "a=b"], "--user: no --listener has SASL; write SASL_SSL://"),
+    ],
+)
+def test_a_broker_whose_listeners_do_not_fit_its_options_does_not_start(options: list[str], words: str) -> None:
+    refused = Cluster("").run("broker", *options, code=2)
+    assert refused.stderr.startswith(f"error: {words}")
+
+
+def test_a_broker_that_nobody_can_log_in_to_says_so() -> None:
+    process, _ = start_broker("-l", "SASL_PLAINTEXT://127.0.0.1:0")
+    _, said = stop(process)
+    assert "Without --user nobody has a password here" in said
+    assert "sasl.username=NAME" in said
 
 
 def test_an_address_that_cannot_be_listened_on_is_said_with_its_port() -> None:

@@ -25,6 +25,12 @@ def test_a_wrong_value_names_option_and_value() -> None:
         BrokerConfig.of(num_io_threads=0)
 
 
+def test_a_list_may_be_text_with_commas() -> None:
+    config = BrokerConfig.of(sasl_enabled_mechanisms="PLAIN, SCRAM-SHA-512", ssl_enabled_protocols="TLSv1.3")
+    assert config.sasl_enabled_mechanisms == ["PLAIN", "SCRAM-SHA-512"]
+    assert config.ssl_enabled_protocols == ["TLSv1.3"]
+
+
 def test_it_cannot_be_changed() -> None:
     config = BrokerConfig()
     with pytest.raises(ValueError, match="frozen"):

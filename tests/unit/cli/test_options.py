@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import typer
 
@@ -45,3 +47,31 @@ def test_pairs_keep_everything_behind_the_first_equals_sign() -> None:
 def test_servers_are_an_option_that_config_may_override() -> None:
     assert client_options("h:1", ["linger.ms=5"]) == {"bootstrap.servers": "h:1", "linger.ms": "5"}
     assert client_options("h:1", ["bootstrap.servers=x:2"]) == {"bootstrap.servers": "x:2"}
+
+
+def test_properties_of_a_file_stand_among_the_others_and_the_last_counts(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("linger.ms=1\nacks = all\nbootstrap.servers=x:2\n")
+    found = client_options("h:1", ["acks=0", f"@{file}", "linger.ms=5"])
+    assert found == {"bootstrap.servers": "x:2", "acks": "all", "linger.ms": "5"}
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (None, "No such file or directory"),
+        (b"a=\xff", "it is not UTF-8"),
+        (b"\nsecret=\\u12", r"line 2: \u needs four"),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_named_with_the_reason(
+    content: bytes | None, reason: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "client.properties"
+    if content is not None:
+        file.write_bytes(content)
+    with pytest.raises(typer.BadParameter) as caught:
+        client_options("h:1", [f"@{file}"])
+    assert str(file) in caught.value.message
+    assert reason in caught.value.message
+    assert "secret" not in caught.value.message
