@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from aiokafkapy import KafkaProducer
+from aiokafkapy.admin import TopicAdmin
 from aiokafkapy.broker import DevBroker, Listener
 from aiokafkapy.broker.security.acls import AclBinding, Operation, PatternType, Permission, ResourceType
 from aiokafkapy.common import TopicPartition
@@ -31,11 +32,6 @@ from aiokafkapy.testing import TestCertificates
 
 USERS = {"alice": "correct horse", "bob=,": "pässword"}
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
-
-
-@pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory) -> TestCertificates:
-    return TestCertificates(tmp_path_factory.mktemp("certificates"))
 
 
 @asynccontextmanager
@@ -132,6 +128,20 @@ class TestKeptOut:
             assert isinstance(error, SaslAuthenticationFailedError)
             assert f"refused the credentials ({mechanism})" in str(error)
 
+    async def test_the_admin_is_told_at_once_each_time_until_it_is_let_in(self, certificates: TestCertificates) -> None:
+        async with secured(certificates) as broker:
+            options = settings(certificates, broker, "SASL_SSL", "SCRAM-SHA-256")
+            del options["max_block_ms"]
+            broker.controls.refuse_authentication()
+            async with TopicAdmin(**options, timeout=30) as admin:
+                started = time.monotonic()
+                for _ in range(2):
+                    with pytest.raises(SaslAuthenticationFailedError):
+                        await admin.list_topics()
+                assert time.monotonic() - started < 10
+                broker.controls.refuse_authentication(False)
+                await admin.ping()
+
     async def test_a_mechanism_that_the_broker_does_not_have(self, certificates: TestCertificates) -> None:
         async with secured(certificates, sasl_enabled_mechanisms=["SCRAM-SHA-512"]) as broker:
             error = await self.refusal(settings(certificates, broker, "SASL_SSL", "PLAIN"))
@@ -162,28 +172,6 @@ class TestKeptOut:
             options = settings(certificates, broker, "SASL_PLAINTEXT", "PLAIN")
             error = await self.refusal(options | {"bootstrap_servers": broker.bootstrap_servers_of("PLAINTEXT")})
             assert isinstance(error, AuthenticationFailedError)
-
-
-async def test_sessions_are_renewed_under_load_without_a_record_lost_or_out_of_order(
-    certificates: TestCertificates,
-) -> None:
-    async with secured(certificates, connections_max_reauth_ms=1_300) as broker:
-        options = settings(certificates, broker, "SASL_SSL", "SCRAM-SHA-256")
-        sent: list[bytes] = []
-        async with KafkaProducer(**options, linger_ms=0, batch_size=1_000) as producer:
-            deliveries = []
-            ends = time.monotonic() + 4
-            while time.monotonic() < ends:
-                for _ in range(20):
-                    sent.append(b"%d" % len(sent))
-                    deliveries.append(await producer.enqueue("t", sent[-1]))
-                await asyncio.sleep(0.001)
-            await producer.flush()
-            assert [delivery.result().offset for delivery in deliveries] == list(range(len(sent)))
-        assert values(broker) == sent
-        renewals = broker.controls.request_count(ApiKey.SASL_HANDSHAKE)
-        assert renewals >= 6, "two connections, at their beginning and every 1.2 s"
-        assert broker.controls.request_count(ApiKey.API_VERSIONS) <= 2, "no connection was made anew"
 
 
 async def test_an_ended_session_costs_a_retry_and_no_record(certificates: TestCertificates) -> None:
@@ -250,17 +238,6 @@ async def test_a_right_granted_later_is_seen_and_a_missing_one_harms_no_other_to
             allow(broker, "theirs")
             await producer.send("theirs", b"2")
         assert values(broker, "theirs") == [b"2"]
-
-
-async def test_certificates_are_replaced_under_load(certificates: TestCertificates) -> None:
-    async with secured(certificates) as broker:
-        async with KafkaProducer(**settings(certificates, broker, "SSL")) as producer:
-            for number in range(30):
-                await producer.send("t", b"%d" % number)
-                if number % 10 == 5:
-                    certificates.renew(certificates.server_file)
-                    broker.controls.drop_connections()
-        assert len(values(broker)) == 30
 
 
 class TestWarmUp:

@@ -1,0 +1,112 @@
+"""Certificates that are replaced under load, and some that are revoked, on both ends: the dev broker and our client."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiokafkapy import KafkaProducer
+from aiokafkapy.broker import DevBroker, Listener
+from aiokafkapy.errors import KafkaError, SslAuthenticationFailedError
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.testing import TestCertificates
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> TestCertificates:
+    """A CA of the test's own: what one revokes is not for others."""
+    return TestCertificates(tmp_path / "certificates")
+
+
+def mutual(certificates: TestCertificates, **options: Any) -> DevBroker:
+    """A broker that lets in who has a certificate."""
+    server = certificates.server_options(ssl_client_auth="required", **options)
+    return DevBroker(listeners={"SSL": Listener(**server)})
+
+
+def producer_of(
+    broker: DevBroker, certificates: TestCertificates, client: Path | None = None, **options: Any
+) -> KafkaProducer:
+    settings = certificates.client_options(client or certificates.client_file)
+    return KafkaProducer(broker.bootstrap_servers, **settings, **options)
+
+
+async def test_certificates_are_replaced_under_load_on_both_ends(
+    certificates: TestCertificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One producer keeps its connection, with five requests in flight, and one connects anew all the time."""
+    names = [f"CN=client-{number}" for number in range(5)]
+    certificates.client(names[0])
+    is_over = asyncio.Event()
+    writers: dict[str, set[str]] = {"steady": set(), "restless": set()}
+    sent = {"steady": 0, "restless": 0}
+    async with mutual(certificates) as broker:
+
+        def note(context: Any, body: Any) -> None:
+            writers[context.client_id].add(context.connection.principal)
+
+        broker.controls.on_request(ApiKey.PRODUCE, note)
+        for topic in sent:
+            broker.create_topic(topic, 1)
+
+        async def load(topic: str, pause: float, **options: Any) -> None:
+            async with producer_of(broker, certificates, client_id=topic, batch_size=1, **options) as producer:
+                while not is_over.is_set():
+                    results = await asyncio.gather(*(producer.send(topic, b"x") for _ in range(10)))
+                    assert [result.offset for result in results] == list(range(sent[topic], sent[topic] + 10))
+                    sent[topic] += 10
+                    await asyncio.sleep(pause)
+
+        async with asyncio.TaskGroup() as group:
+            group.create_task(load("steady", 0.0))
+            group.create_task(load("restless", 0.1, connections_max_idle_ms=50))
+            for name in names:
+                certificates.client(name)
+                broker.controls.rotate_certificate(certificates.renew(certificates.server_file))
+                async with asyncio.timeout(20):
+                    while f"User:{name}" not in writers["restless"]:  # noqa: ASYNC110 - nothing tells of it
+                        await asyncio.sleep(0.01)
+            is_over.set()
+        assert {topic: len(broker.records(topic)) for topic in sent} == sent
+    assert writers == {"steady": {f"User:{names[0]}"}, "restless": {f"User:{name}" for name in names}}
+    assert [record.message for record in caplog.records if record.levelname in ("WARNING", "ERROR")] == []
+
+
+async def test_a_client_that_is_revoked_while_the_broker_runs_gets_no_new_connection(
+    certificates: TestCertificates, caplog: pytest.LogCaptureFixture
+) -> None:
+    stolen = certificates.client("CN=stolen", file="stolen.pem")
+    async with mutual(certificates, ssl_crl_location=str(certificates.crl_file)) as broker:
+        async with producer_of(broker, certificates, stolen) as producer:
+            await producer.send("t", b"while it was good")
+        certificates.revoke(stolen)
+        # asyncio's servers end a failed handshake without the alert that would say why.
+        refused = producer_of(broker, certificates, stolen, max_block_ms=1_000)
+        with pytest.raises(KafkaError):
+            await refused.start()
+        await refused.close()
+        assert "certificate revoked" in caplog.text
+        async with producer_of(broker, certificates) as producer:
+            await producer.send("t", b"of another client")
+        assert len(broker.records("t")) == 2
+
+
+async def test_a_server_that_is_revoked_while_the_client_runs_gets_no_new_connection(
+    certificates: TestCertificates,
+) -> None:
+    revocations = {"ssl_crl_location": str(certificates.crl_file)}
+    async with mutual(certificates) as broker:
+        async with producer_of(broker, certificates, **revocations) as producer:
+            await producer.send("t", b"while it was good")
+        certificates.revoke(certificates.server_file)
+        refused = producer_of(broker, certificates, **revocations)
+        with pytest.raises(SslAuthenticationFailedError, match="revoked"):
+            await refused.start()
+        await refused.close()
+        broker.controls.rotate_certificate(certificates.renew(certificates.server_file))
+        async with producer_of(broker, certificates, **revocations) as producer:
+            await producer.send("t", b"with a new one")
+        assert len(broker.records("t")) == 2
