@@ -17,8 +17,17 @@ from collections.abc import Callable, Iterator, Mapping
 import hypothesis
 import pytest
 
-from aiokafkapy.testing import ApacheKafka, KafkaSecurity, KafkaUnavailableError, Listener, TestCertificates
+from aiokafkapy.testing import (
+    ApacheKafka,
+    KafkaSecurity,
+    KafkaTools,
+    KafkaUnavailableError,
+    Listener,
+    TestCertificates,
+)
 from tests.chains import make_scheduler, place_of
+from tests.clusters import started
+from tests.sessions import SESSION_MS
 
 # A shared two-core machine: a slow example is not a failing example.
 hypothesis.settings.register_profile("aiokafkapy", deadline=None)
@@ -76,12 +85,14 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def _one_node() -> Iterator[ApacheKafka]:
-    yield from _cluster(ApacheKafka())
+    with started(ApacheKafka()) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="session")
 def _three_nodes() -> Iterator[ApacheKafka]:
-    yield from _cluster(ApacheKafka(nodes=3, config={"auto.create.topics.enable": False}))
+    with started(ApacheKafka(nodes=3, config={"auto.create.topics.enable": False})) as cluster:
+        yield cluster
 
 
 @pytest.fixture
@@ -113,9 +124,7 @@ def _secure_node() -> Iterator[ApacheKafka]:
                 "SASL_PLAINTEXT": Listener("SASL_PLAINTEXT", all_mechanisms),
                 "SASL_SSL": Listener("SASL_SSL", all_mechanisms),
                 "MECHANISM": Listener("SASL_SSL", ["PLAIN"]),
-                # A broker refuses re-authentication within a second, and clients do it from 85 % of a session's life
-                # on.
-                "BRIEF": Listener("SASL_SSL", all_mechanisms, max_reauth_ms=1300),
+                "BRIEF": Listener("SASL_SSL", all_mechanisms, max_reauth_ms=SESSION_MS),
             },
             certificates=certificates,
             # Characters that need escaping in JAAS, in properties or in SCRAM.
@@ -124,7 +133,8 @@ def _secure_node() -> Iterator[ApacheKafka]:
             super_users=["User:alice", "User:CN=client", "User:carol"],
         )
         config = {"delegation.token.secret.key": "a key that only tests have"}
-        yield from _cluster(ApacheKafka(security=security, config=config))
+        with started(ApacheKafka(security=security, config=config)) as cluster:
+            yield cluster
 
 
 @pytest.fixture
@@ -138,21 +148,18 @@ def secure_kafka(_secure_node: ApacheKafka) -> ApacheKafka:
     return _secure_node
 
 
+@pytest.fixture(scope="session")
+def tools() -> KafkaTools:
+    """Kafka's Java tools; without them the test is skipped, or fails where CI requires them."""
+    try:
+        return KafkaTools()
+    except KafkaUnavailableError as error:
+        if os.environ.get("AIOKAFKAPY_REQUIRE_KAFKA"):
+            raise
+        pytest.skip(str(error))
+
+
 @pytest.fixture
 def topic() -> str:
     """The name of a topic that no other test uses."""
     return f"topic-{uuid.uuid4().hex[:12]}"
-
-
-def _cluster(cluster: ApacheKafka) -> Iterator[ApacheKafka]:
-    # Synchronous on purpose: a session outlives the event loops of its tests.
-    try:
-        cluster.__enter__()
-    except KafkaUnavailableError as error:
-        if os.environ.get("AIOKAFKAPY_REQUIRE_KAFKA") == "1":
-            pytest.fail(f"real Kafka is required here: {error}", pytrace=False)
-        pytest.skip(f"NO REAL KAFKA: {error}")
-    try:
-        yield cluster
-    finally:
-        cluster.__exit__()

@@ -97,10 +97,10 @@ def fetch_jars(version: str = DEFAULT_VERSION) -> Path:
     artifacts = [
         Artifact("org.apache.kafka", "kafka_2.13", version),
         Artifact("org.apache.kafka", "kafka-tools", version),
-        # Kafka's published dependencies have no logging back end: without one a node that dies logs nothing.
+        # Kafka 4's published dependencies have no logging back end: without one a node that dies logs nothing.
         Artifact("org.slf4j", "slf4j-simple", "1.7.36"),
     ]
-    return gather_jars(path.name, artifacts, f"Apache Kafka {version}")
+    return gather_jars(path.name, artifacts, f"Apache Kafka {version}", finish=_leave_one_logging_back_end)
 
 
 def gather_jars(
@@ -135,6 +135,12 @@ def gather_jars(
                 finish(gathered)
             gathered.rename(path)
     return path
+
+
+def _leave_one_logging_back_end(directory: Path) -> None:
+    """Kafka 3.9's tools bring another, which may be the one that is found, and is silent without a file of its own."""
+    for jar in directory.glob("slf4j-reload4j-*.jar"):
+        jar.unlink()
 
 
 def _jars_path(version: str) -> Path:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from aiokafkapy.testing import ApacheKafka, KafkaSecurity, TestCertificates
+from aiokafkapy.testing.kdc import Kdc
 
 HERE = Path(__file__).parent
 
@@ -27,3 +31,31 @@ def security(secure_kafka: ApacheKafka) -> KafkaSecurity:
 def certificates(security: KafkaSecurity) -> TestCertificates:
     assert security.certificates is not None
     return security.certificates
+
+
+@pytest.fixture(scope="module")
+def kdc_if_any() -> Iterator[Kdc | None]:
+    """A KDC of MIT Kerberos, or None without it or its library for Python, where CI does not require them."""
+    reason = Kdc.unavailable_reason()
+    if importlib.util.find_spec("gssapi") is None:
+        reason = "there is no gssapi: pip install 'aiokafkapy[kerberos]'"
+    if reason is None:
+        with Kdc() as kdc:
+            yield kdc
+    elif os.environ.get("AIOKAFKAPY_REQUIRE_KERBEROS") == "1":
+        pytest.fail(f"Kerberos is required here: {reason}", pytrace=False)
+    else:
+        yield None
+
+
+@pytest.fixture(scope="module")
+def kdc(kdc_if_any: Kdc | None) -> Kdc:
+    """A KDC of MIT Kerberos; without it the test is skipped."""
+    return kdc_if_any or pytest.skip("NO KDC, or no gssapi: Debian's krb5-kdc krb5-admin-server krb5-user libkrb5-dev")
+
+
+@pytest.fixture(scope="module")
+def ticket(kdc: Kdc) -> Iterator[None]:
+    """This process is alice to whoever asks Kerberos."""
+    with kdc.in_environment(kdc.tickets_of("alice", kdc.add_principal("alice"))):
+        yield

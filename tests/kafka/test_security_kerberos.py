@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from collections.abc import Iterator
 
 import pytest
 
 from aiokafkapy import KafkaProducer
 from aiokafkapy.errors import SaslAuthenticationFailedError
-from aiokafkapy.testing import Acl, ApacheKafka, KafkaSecurity, KafkaUnavailableError, KerberosSettings, Listener
+from aiokafkapy.testing import Acl, ApacheKafka, KafkaSecurity, KerberosSettings, Listener
 from aiokafkapy.testing.kdc import Kdc
+from tests.clusters import started
 
 from .oracle import read_back
-
-
-@pytest.fixture
-def kdc() -> Iterator[Kdc]:
-    pytest.importorskip("gssapi")
-    reason = Kdc.unavailable_reason()
-    if reason is not None:
-        pytest.skip(f"NO KDC: {reason}")
-    with Kdc() as kdc:
-        yield kdc
 
 
 async def test_who_has_a_ticket_gets_in_and_nobody_else(kdc: Kdc, topic: str) -> None:
@@ -32,13 +21,7 @@ async def test_who_has_a_ticket_gets_in_and_nobody_else(kdc: Kdc, topic: str) ->
     listener = Listener("SASL_PLAINTEXT", ["GSSAPI"], max_reauth_ms=1300)
     security = KafkaSecurity({"KERBEROS": listener}, gssapi=service, authorizer=True)
     values = [b"%d" % number for number in range(1000)]
-    try:
-        kafka = await ApacheKafka(security=security).__aenter__()
-    except KafkaUnavailableError as error:
-        if os.environ.get("AIOKAFKAPY_REQUIRE_KAFKA") == "1":
-            raise
-        pytest.skip(f"NO REAL KAFKA: {error}")
-    try:
+    with started(ApacheKafka(security=security)) as kafka:
         await kafka.create_topic(topic)
         await kafka.add_acls(Acl("User:alice", "WRITE", topic=topic))
 
@@ -58,5 +41,3 @@ async def test_who_has_a_ticket_gets_in_and_nobody_else(kdc: Kdc, topic: str) ->
             await stranger.close()
         (records,) = (await read_back(kafka.bootstrap_servers, topic)).values()
         assert [record.value for record in records] == values
-    finally:
-        await kafka.__aexit__(None, None, None)

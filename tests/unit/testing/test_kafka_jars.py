@@ -30,7 +30,8 @@ def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
         seen.append(command)
         for argument in command:
             if argument.startswith("-DoutputDirectory="):
-                Path(argument.partition("=")[2], "kafka_2.13-4.1.0.jar").touch()
+                for name in ("kafka_2.13-4.1.0.jar", "slf4j-simple-1.7.36.jar", "slf4j-reload4j-1.7.36.jar"):
+                    Path(argument.partition("=")[2], name).touch()
             if argument.endswith("[artifact]-[revision].[ext]"):
                 Path(argument).with_name("kafka_2.13-4.1.0.jar").touch()
         return subprocess.CompletedProcess(command, 0, "", "")
@@ -56,7 +57,8 @@ def test_the_cache_is_where_the_environment_says(monkeypatch: pytest.MonkeyPatch
 def test_jars_are_fetched_once(monkeypatch: pytest.MonkeyPatch, commands: list[list[str]]) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
     path = fetch_jars()
-    assert (path / "kafka_2.13-4.1.0.jar").exists()
+    # Kafka 3.9 brings a second logging back end, and with both it is left to chance which is used.
+    assert sorted(jar.name for jar in path.iterdir()) == ["kafka_2.13-4.1.0.jar", "slf4j-simple-1.7.36.jar"]
     assert fetch_jars() == path
     assert [command[0] for command in commands] == ["mvn"]
     assert sorted(entry.name for entry in path.parent.iterdir()) == ["kafka-4.1.0", "kafka-4.1.0.lock"]
@@ -85,7 +87,7 @@ def test_dependencies_may_be_left_out_and_a_jar_added(
         monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
     artifacts = [Artifact("org.apache.kafka", "kafka_2.13", "4.1.0")]
     path = gather_jars("one", artifacts, "one", with_dependencies=False, finish=finish)
-    assert sorted(entry.name for entry in path.iterdir()) == ["added.jar", "kafka_2.13-4.1.0.jar"]
+    assert {"added.jar", "kafka_2.13-4.1.0.jar"} <= {entry.name for entry in path.iterdir()}
     assert ("<exclusion>" in said[0]) if tool == "maven" else ('transitive="false"' in said[0])
 
 
