@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import signal
 import sys
 from collections import Counter
@@ -16,7 +15,7 @@ import pytest
 
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.testing import FaultProxy, KafkaTools, KafkaUnavailableError
+from aiokafkapy.testing import FaultProxy, KafkaTools
 
 PROGRAMS = Path(__file__).with_name("stock_client_programs.py")
 PRODUCER_PERFORMANCE = "org.apache.kafka.tools.ProducerPerformance"
@@ -34,17 +33,6 @@ async def broker() -> AsyncIterator[DevBroker]:
     """Three nodes, topics of three partitions."""
     async with DevBroker(nodes=3, num_partitions=3) as broker:
         yield broker
-
-
-@pytest.fixture(scope="session")
-def tools() -> KafkaTools:
-    """Kafka's Java tools; without them the test is skipped, or fails where CI requires them."""
-    try:
-        return KafkaTools()
-    except KafkaUnavailableError as error:
-        if os.environ.get("AIOKAFKAPY_REQUIRE_KAFKA"):
-            raise
-        pytest.skip(str(error))
 
 
 async def run(*arguments: object) -> Any:
