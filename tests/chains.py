@@ -24,6 +24,7 @@ CHAINS = {
     # These share nothing, but a few are long and would otherwise run last.
     "simulation": re.compile(r"tests/simulation/"),
     "project": re.compile(r"tests/unit/test_project\.py"),
+    "sessions": re.compile(r"tests/system/test_security_sessions\.py"),
 }
 """What is shared, and the ids of those who do; the first that fits counts."""
 

@@ -20,6 +20,7 @@ from tests.chains import CHAINS, chain_of
         ("tests/promises/test_time.py::test_linger[kafka]", "one node"),
         ("tests/promises/test_time.py::test_linger[uvloop-kafka-1]", "one node"),
         ("tests/promises/test_time.py::test_linger[dev]", None),
+        ("tests/system/test_security_sessions.py::test_a_minute", "sessions"),
         ("tests/system/test_stock_clients.py::test_kafka_python_consumes", None),
         ("tests/unit/cluster/test_metadata.py::test_a_topic", None),
     ],
