@@ -1,13 +1,15 @@
-"""Makes a connection: tries a name's addresses in turn, and does the TLS handshake where one is wanted.
+"""Makes a connection: has a name's addresses race, and does the TLS handshake where one is wanted.
 
-Owns the walk over the addresses, and what a handshake that failed is called. Knows neither time-outs (the network
+Owns which addresses are tried, and what a handshake that failed is called. Knows neither time-outs (the network
 client cancels an attempt that takes too long) nor back-off; sockets are opened by a ``Dialer``. Kafka's counterpart is
 ``SslTransportLayer``, as far as the handshake goes.
 
 Rules:
 
-- An attempt goes on to the next address at once when one refuses; an attempt that is cut by its time-out is continued
-  at the next address by the next attempt. Used up, the name is resolved again.
+- An attempt goes on to the next address at once when one refuses, and after a quarter of a second when one is silent,
+  which has its chance meanwhile (``happy_eyeballs``). An attempt that is cut by its time-out is continued at the next
+  address by the next attempt. Used up, the name is resolved again.
+- TLS comes after the race. Where it fails, the addresses that were overtaken are tried too.
 - A connection with TLS is one whose handshake is done. A refused certificate ends the attempt with an error of its own,
   which trying again does not cure.
 - A listener that closes without a word is asked in the other language, once: see ``listener_probe``.
@@ -27,6 +29,7 @@ from ...security.tls import TlsContexts
 from ..config import ClientConfig
 from ..nodes.connection_states import Address, NodeConnectionState, format_address
 from .dialers import new_dialer
+from .happy_eyeballs import Race
 from .listener_probe import speaks_plaintext, speaks_tls
 
 __all__ = ["Connector", "ConnectorProtocol"]
@@ -36,6 +39,8 @@ _TLS_SHUTDOWN_TIMEOUT: Final = 1.0
 _SPEAKS_TLS: Final = (
     "the listener at {} speaks TLS: write security_protocol='SSL', or 'SASL_SSL' where it asks for credentials"
 )
+
+_NOT_IN_TIME: Final = "the connection was not set up in time"
 
 AddressFailure = Callable[[str, BaseException], None]
 
@@ -74,22 +79,20 @@ class Connector:
         """
         if state.needs_resolution:
             state.set_addresses(await self._resolve(state.host, state.port, on_address_failure))
-        last_error: BaseException | None = None
-        while (address := state.next_address()) is not None:
-            text = format_address(*address[1][:2])
+        attempt = _Attempt(state, on_address_failure)
+        while (connected := await self._race(attempt)) is not None:
+            address, sock = connected
             try:
-                await self._connect_to(address, state, partial(protocol_factory, _label(state, text)))
+                await self._use(sock, address, state, partial(protocol_factory, attempt.label(address)))
                 return
             except OSError as error:  # a KafkaConnectionError is one
-                # A refused certificate says more than the next address that does not answer.
-                last_error = last_error if isinstance(last_error, AuthenticationFailedError) else error
-                on_address_failure(_label(state, text), error)
+                attempt.failed(address, error)
             except asyncio.CancelledError:
-                on_address_failure(_label(state, text), TimeoutError("the connection was not set up in time"))
+                attempt.failed(address, TimeoutError(_NOT_IN_TIME))
                 raise
-        if isinstance(last_error, AuthenticationFailedError):
-            raise last_error
-        raise KafkaConnectionError(f"cannot connect to {format_address(state.host, state.port)}: {last_error}")
+        if isinstance(attempt.error, AuthenticationFailedError):
+            raise attempt.error
+        raise KafkaConnectionError(f"cannot connect to {format_address(state.host, state.port)}: {attempt.error}")
 
     # internals
 
@@ -104,16 +107,28 @@ class Connector:
             on_address_failure(label, TimeoutError("the name was not resolved in time"))
             raise
 
-    async def _connect_to(
-        self, address: Address, state: NodeConnectionState, protocol_factory: Callable[[], asyncio.Protocol]
-    ) -> None:
-        if state.was_closed_unanswered and self._tls is None:
-            state.was_closed_unanswered, state.is_listener_known = False, True
-            if await speaks_tls(self._loop, self._dialer, address):
-                raise SslAuthenticationFailedError(_SPEAKS_TLS.format(format_address(state.host, state.port)))
-        state.peer_name = await self._dialer.peer_name(state.host, address)
-        sock = await self._dialer.open(address)
+    async def _race(self, attempt: _Attempt) -> tuple[Address, socket.socket] | None:
+        race = Race(self._dialer.open, attempt.next_address, attempt.failed)
         try:
+            connected = await race.winner()
+        except asyncio.CancelledError:
+            for address in race.under_way:
+                attempt.failed(address, TimeoutError(_NOT_IN_TIME))
+            raise
+        attempt.overtaken += race.under_way
+        return connected
+
+    async def _use(
+        self,
+        sock: socket.socket,
+        address: Address,
+        state: NodeConnectionState,
+        protocol_factory: Callable[[], asyncio.Protocol],
+    ) -> None:
+        """Make a connected socket a connection; it is closed unless that works."""
+        try:
+            await self._check_listener(address, state)
+            state.peer_name = await self._dialer.peer_name(state.host, address)
             if self._tls is None:
                 await self._loop.create_connection(protocol_factory, sock=sock)
             else:
@@ -127,6 +142,13 @@ class Connector:
         except BaseException:
             sock.close()
             raise
+
+    async def _check_listener(self, address: Address, state: NodeConnectionState) -> None:
+        """Raise SslAuthenticationFailedError where the last connection was closed as a listener with TLS does it."""
+        if state.was_closed_unanswered and self._tls is None:
+            state.was_closed_unanswered, state.is_listener_known = False, True
+            if await speaks_tls(self._loop, self._dialer, address):
+                raise SslAuthenticationFailedError(_SPEAKS_TLS.format(format_address(state.host, state.port)))
 
     async def _add_tls(
         self,
@@ -148,7 +170,28 @@ class Connector:
         )
 
 
-def _label(state: NodeConnectionState, address: str) -> str:
-    """The configured name, with the address it stood for when that is another."""
-    name = format_address(state.host, state.port)
-    return name if name == address else f"{name} ({address})"
+class _Attempt:
+    """What was tried of a host's addresses in one attempt, and what came of it."""
+
+    def __init__(self, state: NodeConnectionState, on_address_failure: AddressFailure) -> None:
+        self._state = state
+        self._on_address_failure = on_address_failure
+        self.overtaken: list[Address] = []
+        self.error: BaseException | None = None
+
+    def next_address(self) -> Address | None:
+        """The next address of the round; then, once more, those that another was faster than."""
+        address = self._state.next_address()
+        return self.overtaken.pop(0) if address is None and self.overtaken else address
+
+    def failed(self, address: Address, error: BaseException) -> None:
+        """Tell of a failure, and keep the one that says most."""
+        # A refused certificate says more than the next address that does not answer.
+        self.error = self.error if isinstance(self.error, AuthenticationFailedError) else error
+        self._on_address_failure(self.label(address), error)
+
+    def label(self, address: Address) -> str:
+        """The configured name, with the address it stands for when that is another."""
+        name = format_address(self._state.host, self._state.port)
+        numeric = format_address(*address[1][:2])
+        return name if name == numeric else f"{name} ({numeric})"

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from ...errors import KafkaConnectionError
 from ..nodes.connection_states import Address, format_address
 from ..proxy import parse_proxy
+from .happy_eyeballs import interleave_families
 
 if TYPE_CHECKING:
     from ..config import ClientConfig
@@ -43,7 +44,7 @@ class Dialer(Protocol):
     """Opens sockets."""
 
     async def addresses(self, host: str, port: int) -> list[Address]:
-        """Where ``host`` is; raises OSError or UnicodeError when that cannot be found out."""
+        """Where ``host`` is, the best first; raises OSError or UnicodeError when that cannot be found out."""
 
     async def peer_name(self, host: str, address: Address) -> str:
         """The name that the broker at ``address`` has to prove, by a certificate or with Kerberos."""
@@ -77,7 +78,7 @@ class _DirectDialer:
             return [numeric]
         found = await self._loop.getaddrinfo(host, port, family=self._family, type=socket.SOCK_STREAM)
         # dict: some resolvers give an address twice, and trying it twice is of no use
-        return list(dict.fromkeys((family, address) for family, _, _, _, address in found))  # type: ignore[misc]
+        return interleave_families(dict.fromkeys((family, address) for family, _, _, _, address in found))  # type: ignore[misc]
 
     async def peer_name(self, host: str, address: Address) -> str:
         if host not in self._canonical:
