@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ..errors import (
     AuthenticationFailedError,
     DisconnectedError,
+    IllegalSaslStateError,
     KafkaError,
     KafkaTimeoutError,
     SaslAuthenticationFailedError,
@@ -230,6 +231,11 @@ class Authenticator:
             offered = ", ".join(sorted(answer.mechanisms)) or "none"
             raise UnsupportedSaslMechanismError(
                 f"{connection.address} does not have sasl_mechanism={mechanism!r}; it has: {offered}"
+            )
+        if answer.error_code == IllegalSaslStateError.code:
+            raise IllegalSaslStateError(
+                f"the listener at {connection.address} has no SASL: write security_protocol='PLAINTEXT', or 'SSL' "
+                "where it speaks TLS, without sasl_… options"
             )
         if answer.error_code:
             raise make(answer.error_code, _refusal(mechanism, connection.address, None))

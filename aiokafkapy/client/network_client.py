@@ -382,6 +382,7 @@ class NetworkClient:
             self._updater.handle_failed_request(now, body)
             self.on_malformed_data(connection, body)
         elif self._state is ACTIVE:
+            self._states.answered(connection.node_id)
             self._maybe_throttle(entry, body, now)
             self._handle_metadata_response(body, now)
             self._pipeline.complete_responses()
@@ -432,6 +433,7 @@ class NetworkClient:
         if not entry.is_internal:
             self._pipeline.complete(entry, body, now)
         elif entry.request.api_key == ApiKey.METADATA:
+            self._states.answered(node_id)
             self._handle_metadata_response(body, now)
         else:
             self._handshake.handle_response(connection, entry, body, now)
@@ -452,7 +454,7 @@ class NetworkClient:
             self._states.authentication_failed(node_id, now, error)
             self._log.refused_authentication(node_id, error, now)
         else:
-            self._states.disconnected(node_id, now)
+            self._states.disconnected(node_id, now, bool(entries))
             if is_idle or self._state is not ACTIVE or (was_ready and not entries):
                 self._log.closed(node_id, address, error)
             else:

@@ -11,6 +11,7 @@ import pytest
 from aiokafkapy import Delivery, KafkaProducer
 from aiokafkapy.errors import (
     AuthenticationFailedError,
+    IllegalSaslStateError,
     SaslAuthenticationFailedError,
     SslAuthenticationFailedError,
     UnsupportedSaslMechanismError,
@@ -114,6 +115,27 @@ REFUSALS: dict[str, tuple[dict[str, Any], type[AuthenticationFailedError], str]]
         {"listener": "SASL_PLAINTEXT", "security_protocol": "SSL", "ssl_truststore_location": "ca.pem", **NO_SASL},
         SslAuthenticationFailedError,
         "the other side does not speak TLS: write the port of a TLS listener, or security_protocol='PLAINTEXT'",
+    ),
+    "no credentials": (
+        {"listener": "SASL_PLAINTEXT", "security_protocol": "PLAINTEXT", **NO_SASL},
+        SaslAuthenticationFailedError,
+        "wants credentials: write security_protocol='SASL_PLAINTEXT' and a sasl_mechanism that it has: ",
+    ),
+    "no credentials, with TLS": (
+        {"listener": "SASL_SSL", "security_protocol": "SSL", **NO_SASL},
+        SaslAuthenticationFailedError,
+        "wants credentials: write security_protocol='SASL_SSL' and a sasl_mechanism that it has: ",
+    ),
+    "credentials, and none are wanted": (
+        {
+            "listener": "SSL",
+            "security_protocol": "SASL_SSL",
+            "sasl_mechanism": "PLAIN",
+            "sasl_username": "alice",
+            "sasl_password": "guessed",
+        },
+        IllegalSaslStateError,
+        "has no SASL: write security_protocol='PLAINTEXT', or 'SSL'",
     ),
     "wrong password, PLAIN": (
         {"listener": "SASL_PLAINTEXT", "mechanism": "PLAIN", "user": "alice", "sasl_password": "guessed"},

@@ -294,6 +294,7 @@ def _virtual_world(loop: SimulatedLoop, network: SimulatedNetwork, seed: int) ->
             ("random.Random", SeededRandom),
             ("aiokafkapy.broker.network.socket_server._listening_socket", network.listener),
             ("aiokafkapy.client.transport.connector.speaks_tls", network.speaks_tls),
+            ("aiokafkapy.client.transport.connector.sasl_mechanisms", network.sasl_mechanisms),
         ):
             stack.enter_context(mock.patch(place, stand_in))
         yield

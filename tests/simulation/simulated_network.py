@@ -86,6 +86,10 @@ class SimulatedNetwork:
         await asyncio.sleep(self.chance.uniform(*self.delay))
         return False
 
+    async def sasl_mechanisms(self, *_: Any) -> None:
+        """Stands for `listener_probe.sasl_mechanisms`: no listener here has SASL."""
+        await asyncio.sleep(self.chance.uniform(*self.delay))
+
     # faults
 
     def reset(self, port: int | None = None) -> int:

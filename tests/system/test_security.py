@@ -18,6 +18,7 @@ from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import (
     AuthenticationFailedError,
     ConfigurationError,
+    IllegalSaslStateError,
     KafkaError,
     KafkaTimeoutError,
     SaslAuthenticationFailedError,
@@ -171,7 +172,19 @@ class TestKeptOut:
         async with secured(certificates) as broker:
             options = settings(certificates, broker, "SASL_PLAINTEXT", "PLAIN")
             error = await self.refusal(options | {"bootstrap_servers": broker.bootstrap_servers_of("PLAINTEXT")})
-            assert isinstance(error, AuthenticationFailedError)
+            assert isinstance(error, IllegalSaslStateError)
+            assert "has no SASL: write security_protocol='PLAINTEXT'" in str(error)
+
+    @pytest.mark.parametrize(("ours", "theirs"), [("PLAINTEXT", "SASL_PLAINTEXT"), ("SSL", "SASL_SSL")])
+    async def test_no_credentials_for_a_listener_that_wants_them(
+        self, certificates: TestCertificates, ours: str, theirs: str
+    ) -> None:
+        async with secured(certificates) as broker:
+            options = settings(certificates, broker, ours)
+            error = await self.refusal(options | {"bootstrap_servers": broker.bootstrap_servers_of(theirs)})
+            assert isinstance(error, SaslAuthenticationFailedError)
+            assert f"wants credentials: write security_protocol='{theirs}' and a sasl_mechanism" in str(error)
+            assert all(mechanism in str(error) for mechanism in MECHANISMS)
 
 
 async def test_an_ended_session_costs_a_retry_and_no_record(certificates: TestCertificates) -> None:

@@ -34,5 +34,7 @@ cdef class NodeConnectionState:
     cdef Py_ssize_t _address_index
     cdef public bint was_closed_unanswered
     cdef public bint is_listener_known
+    cdef public bint was_closed_at_request
+    cdef public bint is_known_without_sasl
     cdef public double throttled_until
     cdef public object authentication_error

@@ -213,8 +213,14 @@ class ClusterConnectionStates:
         state.setup_timeout = self._setup_timeout.delay(0)
         self._connecting.discard(node_id)
 
-    def disconnected(self, node_id: int, now: float) -> None:
-        """The attempt failed or the connection is lost: the back-off begins."""
+    def answered(self, node_id: int) -> None:
+        """The node answered a request that a listener with SASL takes from those alone whom it knows."""
+        state = self._states.get(node_id)
+        if state is not None:
+            state.is_known_without_sasl = True
+
+    def disconnected(self, node_id: int, now: float, is_unanswered: bool = False) -> None:
+        """The attempt failed or the connection is lost, with requests unanswered or not: the back-off begins."""
         state = self._states.get(node_id)
         if state is None or state.state is _S.DISCONNECTED:
             return
@@ -223,6 +229,7 @@ class ClusterConnectionStates:
             state.failed_setups += 1
             state.setup_timeout = self._setup_timeout.delay(state.failed_setups)
         elif state.state is _S.READY:
+            state.was_closed_at_request = is_unanswered and not state.is_known_without_sasl
             # The broker may have moved: resolve its name again.
             state.clear_addresses()
         self._back_off(state, now)
@@ -293,6 +300,7 @@ class NodeConnectionState:
         "failed_attempts",
         "failed_setups",
         "host",
+        "is_known_without_sasl",
         "is_listener_known",
         "last_attempt",
         "peer_name",
@@ -302,6 +310,7 @@ class NodeConnectionState:
         "setup_timeout",
         "state",
         "throttled_until",
+        "was_closed_at_request",
         "was_closed_unanswered",
     )
 
@@ -325,6 +334,10 @@ class NodeConnectionState:
         # once, and never where requests were answered before.
         self.was_closed_unanswered = False
         self.is_listener_known = False
+        # The last connection ended when it was used, after the broker had told its versions: so a listener with SASL
+        # ends those of whom it does not know. That is looked at once too.
+        self.was_closed_at_request = False
+        self.is_known_without_sasl = False
         # Refusals.
         self.throttled_until = -math.inf
         self.authentication_error: AuthenticationFailedError | None = None

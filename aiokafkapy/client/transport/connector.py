@@ -23,14 +23,19 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Protocol
 
-from ...errors import AuthenticationFailedError, KafkaConnectionError, SslAuthenticationFailedError
+from ...errors import (
+    AuthenticationFailedError,
+    KafkaConnectionError,
+    SaslAuthenticationFailedError,
+    SslAuthenticationFailedError,
+)
 from ...security.handshake_errors import explain_failure, is_silent_end
 from ...security.tls import TlsContexts
 from ..config import ClientConfig
 from ..nodes.connection_states import Address, NodeConnectionState, format_address
 from .dialers import new_dialer
 from .happy_eyeballs import Race
-from .listener_probe import speaks_plaintext, speaks_tls
+from .listener_probe import sasl_mechanisms, speaks_plaintext, speaks_tls
 
 __all__ = ["Connector", "ConnectorProtocol"]
 
@@ -40,6 +45,9 @@ _SPEAKS_TLS: Final = (
     "the listener at {} speaks TLS: write security_protocol='SSL', or 'SASL_SSL' where it asks for credentials"
 )
 
+_WANTS_SASL: Final = (
+    "the listener at {} wants credentials: write security_protocol={!r} and a sasl_mechanism that it has: {}"
+)
 _NOT_IN_TIME: Final = "the connection was not set up in time"
 
 AddressFailure = Callable[[str, BaseException], None]
@@ -64,6 +72,7 @@ class Connector:
         self._loop = loop
         self._dialer = new_dialer(config, loop)
         self._tls = config.new_tls_contexts()
+        self._uses_sasl = config.uses_sasl
 
     async def connect(
         self,
@@ -127,15 +136,15 @@ class Connector:
     ) -> None:
         """Make a connected socket a connection; it is closed unless that works."""
         try:
-            await self._check_listener(address, state)
             state.peer_name = await self._dialer.peer_name(state.host, address)
+            await self._check_listener(address, state)
             if self._tls is None:
                 await self._loop.create_connection(protocol_factory, sock=sock)
             else:
                 await self._add_tls(self._tls, sock, state, protocol_factory)
         except OSError as error:
             sock.close()
-            if self._tls is None:
+            if self._tls is None or isinstance(error, AuthenticationFailedError):
                 raise
             is_plaintext = is_silent_end(error) and await speaks_plaintext(self._loop, self._dialer, address)
             raise explain_failure(error, state.peer_name, state.port, is_plaintext=is_plaintext) from error
@@ -144,11 +153,21 @@ class Connector:
             raise
 
     async def _check_listener(self, address: Address, state: NodeConnectionState) -> None:
-        """Raise SslAuthenticationFailedError where the last connection was closed as a listener with TLS does it."""
+        """Raise AuthenticationFailedError where the last connection was closed as a listener of another kind does it,
+        and the listener says that it is one.
+        """
+        name = format_address(state.host, state.port)
         if state.was_closed_unanswered and self._tls is None:
             state.was_closed_unanswered, state.is_listener_known = False, True
             if await speaks_tls(self._loop, self._dialer, address):
-                raise SslAuthenticationFailedError(_SPEAKS_TLS.format(format_address(state.host, state.port)))
+                raise SslAuthenticationFailedError(_SPEAKS_TLS.format(name))
+        if state.was_closed_at_request and not self._uses_sasl:
+            state.was_closed_at_request, state.is_known_without_sasl = False, True
+            context = None if self._tls is None else await self._loop.run_in_executor(None, self._tls.context)
+            mechanisms = await sasl_mechanisms(self._dialer, address, context, state.peer_name)
+            if mechanisms is not None:
+                protocol = "SASL_PLAINTEXT" if self._tls is None else "SASL_SSL"
+                raise SaslAuthenticationFailedError(_WANTS_SASL.format(name, protocol, ", ".join(mechanisms)))
 
     async def _add_tls(
         self,

@@ -1,29 +1,39 @@
 """Which kind of listener is at an address: asked when one closed a connection without a word.
 
-Owns the two questions and how their answers are told apart. A plaintext listener takes the beginning of a TLS handshake
-for a frame that is too large, and a TLS listener takes a request for no handshake; both just close, as a broker does
-that is going down. One question in the other language settles it. Nothing secret is sent. Java has no counterpart: its
+Owns the three questions and how their answers are told apart. A plaintext listener takes the beginning of a TLS
+handshake for a frame that is too large, and a TLS listener takes a request for no handshake; both just close, as a
+broker does that is going down. One question in the other language settles it. A listener with SASL tells its versions
+to anybody and closes at the first request of somebody unknown, without a word; SaslHandshake it answers with its
+mechanisms, and a listener without SASL with ILLEGAL_SASL_STATE. Nothing secret is sent. Java has no counterpart: its
 clients try again until they are stopped.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from typing import Final
 
-from ...protocol.codec import encode_request
+from ...errors import ProtocolError, UnsupportedSaslMechanismError
+from ...protocol.api import ApiKey
+from ...protocol.codec import decode_response, encode_request
+from ...protocol.messages import build_request
 from ..nodes.api_versions import build_api_versions_request
 from ..nodes.connection_states import Address
 from .dialers import Dialer
 
-__all__ = ["speaks_plaintext", "speaks_tls"]
+__all__ = ["sasl_mechanisms", "speaks_plaintext", "speaks_tls"]
 
 _PATIENCE: Final = 2.0
 """Seconds for connecting and for the answer."""
 _CORRELATION_ID: Final = 0x6B61666B
 _ENOUGH: Final = 8
 """Bytes: a frame's size and its correlation id; a TLS record's kind is in the first two."""
+_SASL_HANDSHAKE_VERSION: Final = 1
+_ANY_MECHANISM: Final = "PLAIN"
+"""Brokers answer with those that they have, be this among them or not."""
+_LARGEST_ANSWER: Final = 65_536
 _TLS_RECORDS: Final = (0x15, 0x16)
 """An alert, a handshake."""
 
@@ -41,7 +51,41 @@ async def speaks_tls(loop: asyncio.AbstractEventLoop, dialer: Dialer, address: A
     return len(answer) >= 2 and answer[0] in _TLS_RECORDS and answer[1] == 3
 
 
+async def sasl_mechanisms(
+    dialer: Dialer, address: Address, context: ssl.SSLContext | None, peer_name: str
+) -> list[str] | None:
+    """The mechanisms of the listener at ``address``, asked for over TLS where there is a context; None when it has no
+    SASL, or does not say.
+    """
+    body = build_request(ApiKey.SASL_HANDSHAKE, _SASL_HANDSHAKE_VERSION, mechanism=_ANY_MECHANISM)
+    question = encode_request(body, _CORRELATION_ID, None)
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            frame = await _first_frame(await dialer.open(address), question, context, peer_name)
+            _, answer = decode_response(ApiKey.SASL_HANDSHAKE, _SASL_HANDSHAKE_VERSION, frame)
+    except (OSError, EOFError, ProtocolError):  # OSError: also the time-out
+        return None
+    known = (0, UnsupportedSaslMechanismError.code)
+    return sorted(answer.mechanisms) if answer.error_code in known else None
+
+
 # internals
+
+
+async def _first_frame(sock: socket.socket, question: bytes, context: ssl.SSLContext | None, peer_name: str) -> bytes:
+    """The frame that answers ``question``, without its size; the socket is closed in the end."""
+    try:
+        server_hostname = None if context is None else peer_name
+        reader, writer = await asyncio.open_connection(sock=sock, ssl=context, server_hostname=server_hostname)
+    except BaseException:
+        sock.close()
+        raise
+    try:
+        writer.write(question)
+        size = int.from_bytes(await reader.readexactly(4), "big")
+        return await reader.readexactly(min(size, _LARGEST_ANSWER))
+    finally:
+        writer.transport.abort()
 
 
 def _client_hello() -> bytes:

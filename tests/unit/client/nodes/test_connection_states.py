@@ -207,3 +207,19 @@ class TestAddresses:
 def test_ipv6_hosts_stand_in_brackets() -> None:
     assert format_address("::1", 1) == "[::1]:1"
     assert format_address("h", 1) == "h:1"
+
+
+@pytest.mark.parametrize(
+    ("is_unanswered", "has_answered", "expected"), [(True, False, True), (False, False, False), (True, True, False)]
+)
+def test_a_connection_that_ended_when_it_was_used_is_noted_until_the_node_has_answered(
+    states: ClusterConnectionStates, clock: VirtualClock, is_unanswered: bool, has_answered: bool, expected: bool
+) -> None:
+    states.answered(1)  # of nobody
+    state = states.connecting(Node(1, "h", 9092), clock.time())
+    states.ready(1)
+    if has_answered:
+        states.answered(1)
+    states.disconnected(1, clock.time(), is_unanswered)
+    assert state.was_closed_at_request is expected
+    assert not state.was_closed_unanswered

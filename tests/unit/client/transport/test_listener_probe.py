@@ -12,13 +12,19 @@ from typing import Any
 import pytest
 
 from aiokafkapy.broker import DevBroker
+from aiokafkapy.broker import Listener as Kind
 from aiokafkapy.client.config import ClientConfig
 from aiokafkapy.client.nodes.connection_states import NodeConnectionState
 from aiokafkapy.client.transport.connection import BrokerConnection
 from aiokafkapy.client.transport.connector import Connector
 from aiokafkapy.client.transport.dialers import new_dialer
-from aiokafkapy.client.transport.listener_probe import speaks_plaintext, speaks_tls
-from aiokafkapy.errors import AuthenticationFailedError, KafkaConnectionError, SslAuthenticationFailedError
+from aiokafkapy.client.transport.listener_probe import sasl_mechanisms, speaks_plaintext, speaks_tls
+from aiokafkapy.errors import (
+    AuthenticationFailedError,
+    KafkaConnectionError,
+    SaslAuthenticationFailedError,
+    SslAuthenticationFailedError,
+)
 from aiokafkapy.security.tls import TlsContexts
 from aiokafkapy.testing import TestCertificates
 
@@ -180,6 +186,39 @@ async def test_a_plaintext_listener_is_connected_to_also_after_it_closed_the_las
         assert owner.connection is not None
         owner.connection.abort()
         await owner.lost
+
+
+@pytest.mark.parametrize("listener", ["PLAINTEXT", "SASL_PLAINTEXT"])
+async def test_after_a_connection_that_ended_when_it_was_used_the_listener_is_asked_for_sasl(listener: str) -> None:
+    """A broker that crashed at that moment is none with SASL."""
+    listeners = {"PLAINTEXT": Kind("PLAINTEXT"), "SASL_PLAINTEXT": Kind("SASL_PLAINTEXT")}
+    async with DevBroker(
+        listeners=listeners, sasl_users={"alice": "word"}, sasl_enabled_mechanisms=["PLAIN"]
+    ) as broker:
+        host, _, port = broker.bootstrap_servers_of(listener).rpartition(":")
+        if listener == "PLAINTEXT":
+            owner = await connect(connector(), int(port), host, was_closed_at_request=True)
+            assert owner.connection is not None
+            owner.connection.abort()
+            await owner.lost
+        else:
+            with pytest.raises(SaslAuthenticationFailedError, match=f"{port} wants credentials: .*it has: PLAIN"):
+                await connect(connector(), int(port), host, was_closed_at_request=True)
+
+
+async def test_who_says_nothing_sensible_about_sasl_has_none() -> None:
+    async def garble(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(100)
+        writer.write(b"\0\0\0\x06nonsense")
+        writer.close()
+
+    dialer = new_dialer(ClientConfig(bootstrap_servers="h"), asyncio.get_running_loop())
+    server = await asyncio.start_server(garble, "127.0.0.1", 0)
+    at: Any = (AF_INET, server.sockets[0].getsockname())
+    assert await sasl_mechanisms(dialer, at, None, "h") is None
+    server.close()
+    await server.wait_closed()
+    assert await sasl_mechanisms(dialer, at, None, "h") is None, "nobody is there"
 
 
 async def test_the_two_questions(certificates: TestCertificates) -> None:
