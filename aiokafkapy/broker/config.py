@@ -50,6 +50,7 @@ class BrokerConfig(BaseModel):
 
     # TLS; a listener may have its own of these. Unlike Kafka's broker, ours has no JKS.
     ssl_keystore_location: str | None = None
+    ssl_key_location: str | None = None
     ssl_keystore_certificate_chain: str | None = None
     ssl_keystore_key: str | None = Field(default=None, repr=False)
     ssl_key_password: str | None = Field(default=None, repr=False)

@@ -251,6 +251,7 @@ class DevBroker:
             raise ValueError(f"no listener has TLS and the name {listener or 'of any'!r}: the listeners are {names}")
         keystore = {
             "ssl_keystore_location": os.fspath(keystore_location),
+            "ssl_key_location": None,
             "ssl_keystore_certificate_chain": None,
             "ssl_keystore_key": None,
             "ssl_context": None,

@@ -15,6 +15,7 @@ __all__ = ["SECURITY_NAMES", "advice_for", "is_built_in", "with_our_names"]
 SECURITY_NAMES: Final[Mapping[str, str]] = {
     "ssl_ca_location": "ssl_truststore_location",
     "ssl_ca_pem": "ssl_truststore_certificates",
+    "ssl_certificate_location": "ssl_keystore_location",
     "ssl_certificate_pem": "ssl_keystore_certificate_chain",
     "ssl_key_pem": "ssl_keystore_key",
     "sasl_mechanisms": "sasl_mechanism",
@@ -52,6 +53,8 @@ _RENAMED: Final[Mapping[str, str]] = {
     "ssl_cafile": "ssl_truststore_location",
     "ssl_capath": "ssl_truststore_location",
     "ssl_cadata": "ssl_truststore_certificates",
+    "ssl_certfile": "ssl_keystore_location",
+    "ssl_keyfile": "ssl_key_location",
     "ssl_password": "ssl_key_password",
     "ssl_ciphers": "ssl_cipher_suites",
     "ssl_crlfile": "ssl_crl_location",
@@ -147,7 +150,6 @@ _LEFT_OUT: Final[Mapping[str, str]] = {
     "sasl_login_callback_handler_class": _MECHANISM,
     "sasl_client_callback_handler_class": _MECHANISM,
 }
-_ONE_FILE = "write ssl_keystore_location: a PEM file with the key and its certificate chain, one behind the other"
 _VERIFICATION = "write ssl_truststore_location with the authority that signed; a check that is off protects nobody"
 _ADVICE: Final[Mapping[str, str]] = {
     "batch_num_messages": "write batch_size, in bytes; records are not counted",
@@ -156,10 +158,6 @@ _ADVICE: Final[Mapping[str, str]] = {
     "compression_level": "write compression_gzip_level, compression_lz4_level or compression_zstd_level",
     "sticky_partitioning_linger_ms": "write batch_size: the sticky partition changes after so many bytes",
     "topic_metadata_propagation_max_ms": "write max_block_ms: a call waits so long for a new topic",
-    "ssl_certfile": _ONE_FILE,
-    "ssl_keyfile": _ONE_FILE,
-    "ssl_certificate_location": _ONE_FILE,
-    "ssl_key_location": _ONE_FILE,
     "ssl_check_hostname": 'write ssl_endpoint_identification_algorithm="" to do without, "https" otherwise',
     "enable_ssl_certificate_verification": _VERIFICATION,
     "ssl_truststore_password": "leave it out: certificates in PEM files are not encrypted",

@@ -71,6 +71,10 @@ class SecurityOptions(SaslOptionFields):
             "when it changes."
         ),
     ] = None
+    ssl_key_location: Annotated[
+        Location,
+        Field(description="PEM file of our own key, when it is not in that of the chain. Read again when it changes."),
+    ] = None
     ssl_keystore_certificate_chain: Annotated[
         str | None, Field(description="Our certificate chain, as PEM text instead of a file.")
     ] = None

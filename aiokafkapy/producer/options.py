@@ -90,6 +90,7 @@ class ProducerOptions(SaslKeywords, total=False):
     ssl_truststore_certificates: str | None
     ssl_truststore_type: str
     ssl_keystore_location: str | None
+    ssl_key_location: str | None
     ssl_keystore_certificate_chain: str | None
     ssl_keystore_key: str | None
     ssl_keystore_type: str

@@ -51,7 +51,11 @@ class TlsSettings(Protocol):
 
     @property
     def ssl_keystore_location(self) -> str | None:
-        """A PEM file with our chain, our own certificate first, and its key."""
+        """A PEM file with our chain, our own certificate first, and its key unless that has a file of its own."""
+
+    @property
+    def ssl_key_location(self) -> str | None:
+        """A PEM file with our key."""
 
     @property
     def ssl_keystore_certificate_chain(self) -> str | None:
@@ -159,6 +163,7 @@ _READY_EXCLUDES: Final = (
     "ssl_truststore_location",
     "ssl_truststore_certificates",
     "ssl_keystore_location",
+    "ssl_key_location",
     "ssl_keystore_certificate_chain",
     "ssl_keystore_key",
     "ssl_cipher_suites",
@@ -186,9 +191,14 @@ def _check_choices(settings: TlsSettings) -> None:
         ("ssl_truststore_location", "ssl_truststore_certificates"),
         ("ssl_keystore_location", "ssl_keystore_certificate_chain"),
         ("ssl_keystore_location", "ssl_keystore_key"),
+        ("ssl_key_location", "ssl_keystore_key"),
     ):
         if getattr(settings, one) is not None and getattr(settings, other) is not None:
             raise ConfigurationError(f"{one} and {other} are both given: write one of them")
+    if settings.ssl_key_location is not None and settings.ssl_keystore_location is None:
+        raise ConfigurationError(
+            "ssl_key_location is given without ssl_keystore_location: write there the PEM file of the certificate chain"
+        )
     chain, key = settings.ssl_keystore_certificate_chain, settings.ssl_keystore_key
     if (chain is None) != (key is None):
         given, missing = "ssl_keystore_certificate_chain", "ssl_keystore_key"
@@ -285,6 +295,9 @@ class _Builder:
         if location is not None:
             name = f"ssl_keystore_location={location!r}"
             blocks = _blocks_of("ssl_keystore_location", location)
+            if settings.ssl_key_location is not None:
+                name += f" with ssl_key_location={settings.ssl_key_location!r}"
+                blocks += [block for block in _blocks_of("ssl_key_location", settings.ssl_key_location) if block.is_key]
         elif settings.ssl_keystore_certificate_chain is not None and settings.ssl_keystore_key is not None:
             name = "ssl_keystore_certificate_chain with ssl_keystore_key"
             blocks = [*_blocks(settings.ssl_keystore_certificate_chain), *_blocks(settings.ssl_keystore_key)]
@@ -297,7 +310,7 @@ class _Builder:
         if not chain or len(keys) != 1:
             raise ConfigurationError(
                 f"{name} has {len(chain)} certificates and {len(keys)} private keys in PEM: write the chain, our own "
-                "certificate first, and its one key"
+                "certificate first, and its one key, which may be in a file of its own (ssl_key_location)"
             )
         if keys[0].is_encrypted and not settings.ssl_key_password:
             raise ConfigurationError(f"{name}: the key is encrypted: write its password as ssl_key_password")
@@ -436,6 +449,7 @@ _Fingerprint = tuple[tuple[str, tuple[int, int, int] | None], ...]
 _FOR_TEXT: Final = {
     "ssl_truststore_location": "the text as ssl_truststore_certificates",
     "ssl_keystore_location": "the text as ssl_keystore_certificate_chain and ssl_keystore_key",
+    "ssl_key_location": "the text as ssl_keystore_key, beside ssl_keystore_certificate_chain",
     "ssl_crl_location": "put the text into one",
 }
 """What to write instead of a path, where the text itself was given as one."""
@@ -447,7 +461,12 @@ _PKCS12: Final = re.compile(rb"\x30(?:\x80|[\x00-\x7f]|\x81.|\x82..|\x83...|\x84
 
 def _fingerprint(settings: TlsSettings) -> _Fingerprint:
     found: list[tuple[str, tuple[int, int, int] | None]] = []
-    for location in (settings.ssl_truststore_location, settings.ssl_keystore_location, settings.ssl_crl_location):
+    for location in (
+        settings.ssl_truststore_location,
+        settings.ssl_keystore_location,
+        settings.ssl_key_location,
+        settings.ssl_crl_location,
+    ):
         if location is None:
             continue
         try:

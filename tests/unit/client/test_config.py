@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from aiokafkapy.client.config import ClientConfig
 from aiokafkapy.errors import ConfigurationError
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.reader.config import ReaderConfig
+from aiokafkapy.testing import TestCertificates
 
 
 class SubConfig(ClientConfig):
@@ -217,12 +219,24 @@ class TestSecurity:
             ("sasl_plain_username", "write sasl_username"),
             ("ssl_cafile", "write ssl_truststore_location"),
             ("ssl_check_hostname", 'write ssl_endpoint_identification_algorithm=""'),
-            ("ssl_certfile", "write ssl_keystore_location: a PEM file"),
+            ("ssl_certfile", "write ssl_keystore_location"),
+            ("ssl_keyfile", "write ssl_key_location"),
             ("sasl.login.callback.handler.class", "leave it out"),
         ],
     )
     def test_names_of_other_clients_are_answered_with_ours(self, option: str, advice: str) -> None:
         assert advice in refused(**{option: "x"})
+
+
+def test_librdkafkas_pair_of_certificate_and_key(tmp_path: Path) -> None:
+    certificates = TestCertificates(tmp_path)
+    inline = certificates.inline_client_options(certificates.client_file)
+    chain, key = certificates.directory / "pair.crt", certificates.directory / "pair.key"
+    chain.write_text(inline["ssl_keystore_certificate_chain"])
+    key.write_text(inline["ssl_keystore_key"])
+    given = {"ssl.certificate.location": str(chain), "ssl.key.location": str(key)}
+    config = ClientConfig.from_properties({"bootstrap.servers": "h", "security.protocol": "ssl", **given})
+    assert (config.ssl_keystore_location, config.ssl_key_location) == (str(chain), str(key))
 
 
 class TestNewCredentials:

@@ -18,6 +18,7 @@ class Options:
     ssl_truststore_location: str | None = None
     ssl_truststore_certificates: str | None = None
     ssl_keystore_location: str | None = None
+    ssl_key_location: str | None = None
     ssl_keystore_certificate_chain: str | None = None
     ssl_keystore_key: str | None = None
     ssl_key_password: str | None = None

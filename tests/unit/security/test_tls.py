@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import ssl
@@ -309,12 +310,55 @@ def test_files_that_cannot_be_used_leave_the_old_certificate_in_use(
     assert _events(caplog) == ["tls.reload_failed"]
 
 
+def test_a_chain_and_its_key_in_two_files_are_replaced_one_after_the_other(
+    certificates: TestCertificates, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As cert-manager's ``tls.crt`` and ``tls.key``: between the two the old pair serves."""
+
+    def parts() -> tuple[str, str]:
+        made = certificates.inline_client_options(certificates.server(file=f"{next(numbers)}.pem"))
+        return made["ssl_keystore_certificate_chain"], made["ssl_keystore_key"]
+
+    numbers = itertools.count()
+    chain, key = tmp_path / "tls.crt", tmp_path / "tls.key"
+    (first_chain, first_key), (second_chain, second_key) = parts(), parts()
+    chain.write_text(first_chain)
+    key.write_text(first_key)
+    trust = certificates.client_options()
+    listener = TlsContexts(Options(ssl_keystore_location=str(chain), ssl_key_location=str(key)), server_side=True)
+    before = Handshake(client_context(Options(**trust)), listener.context())
+    assert before.has_worked
+    caplog.clear()
+    chain.write_text(second_chain)
+    _touch(chain, 10)
+    between = Handshake(client_context(Options(**trust)), listener.context())
+    assert between.has_worked
+    assert between.servers_serial == before.servers_serial
+    assert _events(caplog) == ["tls.reload_failed"]
+    key.write_text(second_key)
+    _touch(key, 10)
+    after = Handshake(client_context(Options(**trust)), listener.context())
+    assert after.has_worked
+    assert after.servers_serial != before.servers_serial
+
+
+def _touch(path: Path, seconds: int) -> None:
+    """A clock's tick may be long."""
+    later = path.stat().st_mtime + seconds
+    os.utime(path, (later, later))
+
+
 # what cannot be meant
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
+        ({"ssl_key_location": "tls.key"}, "ssl_key_location is given without ssl_keystore_location: write there"),
+        (
+            {"ssl_keystore_location": "tls.crt", "ssl_key_location": "tls.key", "ssl_keystore_key": "x"},
+            "ssl_keystore_location and ssl_keystore_key are both given",
+        ),
         (
             {"ssl_endpoint_identification_algorithm": "none"},
             r"ssl_endpoint_identification_algorithm='none' is unknown: write 'https', or '' for no check",
