@@ -132,7 +132,9 @@ def test_no_secret_is_in_spark_s_interface_event_log_or_checkpoints(
     pem = {f"kafka.{name.replace('_', '.')}": value for name, value in inline.items()}
     pem |= {name: jaas[name] for name in ("kafka.bootstrap.servers", "kafka.sasl.mechanism")}
     key_line = pem["kafka.ssl.keystore.key"].splitlines()[2]
-    given = {"settings": {setting[1]: setting[2]}, "options": [jaas, pem], "source": "ui-in", "sink": "ui-out"}
+    # The daemon is not the default one, so that all kinds of tasks also run in workers of ours.
+    settings = {setting[1]: setting[2], "spark.python.daemon.module": "aiokafkapy.spark.daemon"}
+    given = {"settings": settings, "options": [jaas, pem], "source": "ui-in", "sink": "ui-out"}
     done = subprocess.run(
         [sys.executable, "-m", "tests.spark.user_interface_program", str(tmp_path)],
         cwd=ROOT,

@@ -20,7 +20,7 @@ WORTH_IT: Final = 30
 def is_worker() -> bool:
     """True in a process that Spark started to run Python for it: a task's, or one that plans or commits."""
     spec = getattr(sys.modules.get("__main__"), "__spec__", None)
-    return spec is not None and spec.name.startswith("pyspark.")
+    return spec is not None and spec.name.startswith(("pyspark.", "aiokafkapy.spark."))
 
 
 def settle_in() -> None:

@@ -35,8 +35,11 @@ def test_a_process_of_the_users_own_is_left_alone(
     assert frozen == []
 
 
-def test_a_worker_is_frozen_when_it_has_loaded_something(monkeypatch: pytest.MonkeyPatch, frozen: list[str]) -> None:
-    pretend(monkeypatch, "pyspark.daemon")
+@pytest.mark.parametrize("name", ["pyspark.daemon", "aiokafkapy.spark.daemon"])
+def test_a_worker_is_frozen_when_it_has_loaded_something(
+    monkeypatch: pytest.MonkeyPatch, frozen: list[str], name: str
+) -> None:
+    pretend(monkeypatch, name)
     process.settle_in()
     process.settle_in()
     assert process.is_worker()
