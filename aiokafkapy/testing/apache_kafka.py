@@ -8,8 +8,8 @@
 
 Nodes run in KRaft's combined mode (controller and broker in one process) from jars that are fetched once
 (``kafka_jars``), with their logs on a tmpfs if there is one. Needs Java 17 on the path: see
-``ApacheKafka.available()``. ``python -m aiokafkapy.testing.apache_kafka [VERSION ...]`` only fetches the jars. Listeners
-with TLS and SASL, users and ACLs are configured by ``kafka_security``.
+``ApacheKafka.available()``. ``python -m aiokafkapy.testing.apache_kafka [VERSION ...]`` only fetches the jars.
+Listeners with TLS and SASL, users and ACLs are configured by ``kafka_security``.
 
 Rules: the object belongs to no event loop: it may be entered by ``with`` in one place (a session fixture) and its
 coroutines awaited in any loop, since everything slow runs in a worker thread. Nothing outlives the owner, even one

@@ -63,7 +63,7 @@ async def test_javas_admin_producer_and_consumer_get_in(
     protocol: str, way: str | None, certificates: TestCertificates, tools: KafkaTools, settings_file: Writer
 ) -> None:
     """`EndToEndLatency` makes the topic, and reads each record before it sends the next."""
-    principal = {None: "User:ANONYMOUS"}.get(way, "User:CN=alice" if way == "certificate" else "User:alice")
+    principal = {None: "User:ANONYMOUS", "certificate": "User:CN=alice"}.get(way, "User:alice")
     async with secured(certificates, authorizer=True, super_users=[principal]) as broker:
         servers = broker.bootstrap_servers_of(protocol)
         said = await tools.run(END_TO_END, servers, "orders", 20, "all", 100, settings_file(protocol, way))
@@ -116,10 +116,12 @@ async def test_kafka_acls_grants_lists_and_takes_away(
 ) -> None:
     async with secured(certificates, authorizer=True, super_users=["User:alice"]) as broker:
         broker.create_topic("orders-eu", 1)
-        access = ("--bootstrap-server", broker.bootstrap_servers_of("SASL_SSL"))
-        access += ("--command-config", str(settings_file("SASL_SSL", "PLAIN")))
-        rule = ("--allow-principal", "User:bob", "--operation", "Write", "--topic", "orders-")
-        rule += ("--resource-pattern-type", "prefixed")
+        access = (
+            *("--bootstrap-server", broker.bootstrap_servers_of("SASL_SSL")),
+            *("--command-config", str(settings_file("SASL_SSL", "PLAIN"))),
+        )
+        pattern = ("--topic", "orders-", "--resource-pattern-type", "prefixed")
+        rule = ("--allow-principal", "User:bob", "--operation", "Write", *pattern)
         async with producer_of(broker, certificates, "bob", USERS["bob"]) as bob:
             with pytest.raises(TopicAuthorizationFailedError):
                 await bob.send("orders-eu", b"too soon")
@@ -138,8 +140,10 @@ async def test_kafka_configs_makes_a_user_and_removes_it(
     certificates: TestCertificates, tools: KafkaTools, settings_file: Writer
 ) -> None:
     async with secured(certificates) as broker:
-        access = ("--bootstrap-server", broker.bootstrap_servers_of("SASL_SSL"))
-        access += ("--command-config", str(settings_file("SASL_SSL", "SCRAM-SHA-256")))
+        access = (
+            *("--bootstrap-server", broker.bootstrap_servers_of("SASL_SSL")),
+            *("--command-config", str(settings_file("SASL_SSL", "SCRAM-SHA-256"))),
+        )
         carol = ("--entity-type", "users", "--entity-name", "carol")
         credentials = "SCRAM-SHA-512=[iterations=8192,password=carol-secret]"
         await tools.run(CONFIGS, *access, "--alter", *carol, "--add-config", credentials)

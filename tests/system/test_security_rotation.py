@@ -97,7 +97,7 @@ async def test_a_client_that_is_revoked_while_the_broker_runs_gets_no_new_connec
 async def test_a_server_that_is_revoked_while_the_client_runs_gets_no_new_connection(
     certificates: TestCertificates,
 ) -> None:
-    revocations = {"ssl_crl_location": str(certificates.crl_file)}
+    revocations: dict[str, Any] = {"ssl_crl_location": str(certificates.crl_file)}
     async with mutual(certificates) as broker:
         async with producer_of(broker, certificates, **revocations) as producer:
             await producer.send("t", b"while it was good")
