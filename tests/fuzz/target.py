@@ -49,6 +49,7 @@ class Target(abc.ABC):
 def opened(target: Target) -> Iterator[Target]:
     """The target within its session, with memory being traced."""
     with target.session():
+        target.run(target.valid(random.Random(0)))  # the first input pays for imports, too
         tracemalloc.start()
         try:
             yield target

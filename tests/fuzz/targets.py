@@ -43,6 +43,7 @@ from .calls import played
 from .messages import EVERY_VERSION, TOPIC, batch, request, response
 from .sasl import SASL_TARGETS
 from .target import KIBIBYTE, MEBIBYTE, ExcessiveMemoryError, Target, check, opened
+from .tls import TLS_TARGETS
 
 __all__ = ["TARGETS", "ExcessiveMemoryError", "Requests", "Target", "check", "opened"]
 
@@ -304,7 +305,17 @@ class Calls(Target):
         self._runner.run(played(data))
 
 
-_ALL: Final[tuple[type[Target], ...]] = (Frames, Responses, Client, Batches, Codecs, Requests, Calls, *SASL_TARGETS)
+_ALL: Final[tuple[type[Target], ...]] = (
+    Frames,
+    Responses,
+    Client,
+    Batches,
+    Codecs,
+    Requests,
+    Calls,
+    *SASL_TARGETS,
+    *TLS_TARGETS,
+)
 TARGETS: Final[dict[str, type[Target]]] = {target.name: target for target in _ALL}
 _VERSIONS: Final = frozenset(EVERY_VERSION)
 

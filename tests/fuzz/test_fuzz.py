@@ -21,7 +21,17 @@ from .corpus import CORPUS, kept, read, write
 from .mutator import mutate
 from .targets import TARGETS, ExcessiveMemoryError, Target, check, opened
 
-EXAMPLES = {"frames": 150, "responses": 200, "client": 40, "batches": 200, "codecs": 150, "requests": 120, "calls": 40}
+EXAMPLES = {
+    "frames": 150,
+    "responses": 200,
+    "client": 40,
+    "batches": 200,
+    "codecs": 150,
+    "requests": 120,
+    "calls": 40,
+    "tls_client": 60,
+    "tls_server": 60,
+}
 
 
 def examples_of(target: Target) -> int:
