@@ -83,7 +83,7 @@ async def replay_over_http(
                     answer = await response.json()
                     status = response.status
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-                ledger.record_unanswered(f"HTTP: {error or type(error).__name__}")
+                ledger.record_unanswered(f"HTTP: {str(error) or type(error).__name__}")
                 continue
             latencies.append(time.perf_counter() - begun)
             _note_answer(ledger, flight.row, status, answer)

@@ -116,7 +116,9 @@ def run_stream(
 
 def keep_plans(frame: DataFrame, name: str, shown: Shown) -> None:
     """As `explain` prints them, and as an error's text has them."""
-    execution, utilities = frame._jdf.queryExecution(), frame.sparkSession._jvm.PythonSQLUtils
+    machine = frame.sparkSession._jvm
+    assert machine is not None
+    execution, utilities = frame._jdf.queryExecution(), machine.PythonSQLUtils
     explained = [utilities.explainString(execution, mode) for mode in EXPLAIN_MODES]
     shown.keep(f"plans {name}", "\n".join([*explained, execution.toString()]))
 

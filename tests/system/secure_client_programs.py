@@ -57,7 +57,9 @@ def confluent(settings: dict[str, Any]) -> Any:
     while len(values) < COUNT and time.monotonic() < end:
         message = consumer.poll(0.2)
         if message is not None and message.error() is None:
-            values.append((message.value() or b"").decode())
+            value = message.value()
+            assert value is not None
+            values.append(value.decode())
         elif message is not None:
             errors.append(str(message.error()))
     consumer.commit(asynchronous=False)

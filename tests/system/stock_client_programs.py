@@ -74,7 +74,9 @@ def confluent_consume(servers: str, topic: str, group: str, count: int) -> Any:
         if message is not None:
             if message.error():
                 raise RuntimeError(message.error())
-            read.append((message.partition(), message.offset(), (message.value() or b"").decode()))
+            value = message.value()
+            assert value is not None
+            read.append((message.partition(), message.offset(), value.decode()))
     consumer.commit(asynchronous=False)
     committed = consumer.committed(consumer.assignment(), timeout=TIMEOUT)
     consumer.close()

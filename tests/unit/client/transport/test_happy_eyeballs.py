@@ -249,7 +249,7 @@ async def test_many_addresses_of_a_dead_family_do_not_come_before_the_other(brok
     with black_hole(other(broker[0])) as hole:
         family, at = hole
         # Each is another address, of the same black hole: on Linux all of 127/8 would do, of ::1/128 there is but one.
-        more: list[Address] = [(family, (*at[:3], scope)) if family == V6 else hole for scope in range(1, 5)]  # type: ignore[misc]
+        more: list[Address] = [(family, (*at[:3], scope)) if family == V6 else hole for scope in range(1, 5)]
         client = Client(DualStack(hole, *more, broker))
         began = time.monotonic()
         assert (await client.connect()).label == shown(broker)
@@ -301,12 +301,12 @@ async def test_when_the_winners_certificate_is_refused_the_overtaken_address_is_
         asked = 0
         real_connect = loop.sock_connect
 
-        async def connect(sock: socket.socket, at: Any) -> None:
+        async def connect(sock: socket.socket, address: Any) -> None:
             nonlocal asked
-            asked += at == late[1]
-            if at == late[1] and asked == 1:
+            asked += address == late[1]
+            if address == late[1] and asked == 1:
                 await asyncio.get_running_loop().create_future()
-            await real_connect(sock, at)
+            await real_connect(sock, address)
 
         loop.sock_connect = connect  # type: ignore[method-assign]
         client = Client(loop, **right.client_options())
