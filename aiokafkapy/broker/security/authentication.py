@@ -13,7 +13,6 @@ Rules:
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
@@ -32,6 +31,7 @@ from ..config import BrokerConfig
 from ..listeners import Endpoint
 from .files import ScramFile
 from .sasl_session import SaslSession
+from .token_keys import TokenKeys
 
 __all__ = ["SCRAM_CODES", "Authentication", "ListenerAuthentication", "ScramChange"]
 
@@ -103,7 +103,7 @@ class Authentication:
                 self._hash_passwords(name)
                 found[name] = server_mechanism(name, self.scram[name])
             elif name == OAUTHBEARER and name in SERVER_MECHANISMS:
-                found[name] = server_mechanism(name, _token_validator(endpoint.config), now_ms=self._now_ms)
+                found[name] = _token_exchanges(endpoint.config, self._now_ms)
             else:
                 raise ConfigurationError(
                     f"listener {endpoint.name!r}: {name!r} is no mechanism of the dev broker's; write some of"
@@ -144,7 +144,7 @@ class ListenerAuthentication:
         return SaslSession(self)
 
 
-def _token_validator(config: BrokerConfig) -> Any:
+def _token_exchanges(config: BrokerConfig, now_ms: Callable[[], int]) -> Callable[[], SaslServerExchange]:
     from ...security.sasl.json_web_tokens import TokenValidator
 
     checks: dict[str, Any] = {
@@ -156,13 +156,13 @@ def _token_validator(config: BrokerConfig) -> Any:
     }
     url = config.sasl_oauthbearer_jwks_endpoint_url
     if url is None:
-        return TokenValidator(unsecured=True, **checks)
-    if not url.startswith("file:"):
-        raise ConfigurationError(
-            f"sasl_oauthbearer_jwks_endpoint_url={url!r}: the dev broker takes keys from a file only: write file:///path"
-        )
-    try:
-        jwks = json.loads(Path(url.removeprefix("file://").removeprefix("file:")).read_text())
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(f"sasl_oauthbearer_jwks_endpoint_url={url!r} cannot be read: {error}") from error
-    return TokenValidator(jwks=jwks, **checks)
+        return server_mechanism(OAUTHBEARER, TokenValidator(unsecured=True, **checks), now_ms=now_ms)
+    keys = TokenKeys(url)
+    validator = TokenValidator(jwks=keys.read(), **checks)
+    exchange = server_mechanism(OAUTHBEARER, validator, now_ms=now_ms)
+
+    def with_fresh_keys() -> SaslServerExchange:
+        keys.refresh(validator)
+        return exchange()
+
+    return with_fresh_keys

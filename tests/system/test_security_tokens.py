@@ -1,0 +1,116 @@
+"""OAUTHBEARER on the dev broker with tokens that are really signed, and a JWKS file to check them by."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import jwt
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from aiokafkapy import KafkaProducer
+from aiokafkapy.broker import DevBroker, Listener
+from aiokafkapy.errors import SaslAuthenticationFailedError
+from aiokafkapy.security.sasl.json_web_tokens import unsecured_token
+
+RSA_KEY = rsa.generate_private_key(65_537, 2_048)
+STRANGERS_KEY = rsa.generate_private_key(65_537, 2_048)
+EC_KEY = ec.generate_private_key(ec.SECP256R1())
+CHECKS: dict[str, Any] = {
+    "sasl_oauthbearer_expected_issuer": "https://id.example.com",
+    "sasl_oauthbearer_expected_audience": "kafka",
+    "sasl_oauthbearer_clock_skew_seconds": 0,
+}
+
+
+def write_keys(path: Path, **keys: Any) -> None:
+    """A JWKS of the public halves, by key id; the file is replaced as a whole, as a careful program does it."""
+    public = []
+    for kid, key in keys.items():
+        algorithm: Any = jwt.algorithms.RSAAlgorithm if hasattr(key, "decrypt") else jwt.algorithms.ECAlgorithm
+        public.append(json.loads(algorithm.to_jwk(key.public_key())) | {"kid": kid})
+        public[-1].pop("key_ops", None)
+    new = path.with_suffix(".new")
+    new.write_text(json.dumps({"keys": public}))
+    new.replace(path)
+
+
+def signed(key: Any = RSA_KEY, algorithm: str = "RS256", kid: str = "first", **claims: Any) -> str:
+    now = int(time.time())
+    body = {"sub": "alice", "iss": "https://id.example.com", "aud": "kafka", "iat": now, "exp": now + 60}
+    return jwt.encode(body | claims, key, algorithm=algorithm, headers={"kid": kid})
+
+
+def broker_with(path: Path) -> DevBroker:
+    return DevBroker(
+        listeners={"SASL_PLAINTEXT": Listener(security_protocol="SASL_PLAINTEXT")},
+        sasl_enabled_mechanisms=["OAUTHBEARER"],
+        sasl_oauthbearer_jwks_endpoint_url=f"file://{path}",
+        **CHECKS,
+    )
+
+
+async def send(broker: DevBroker, token: str) -> None:
+    async def provider() -> str:
+        return token
+
+    async with KafkaProducer(
+        broker.bootstrap_servers,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="OAUTHBEARER",
+        sasl_oauthbearer_token_provider=provider,
+    ) as producer:
+        await producer.send("t", b"x")
+
+
+@pytest.mark.parametrize(("key", "algorithm", "kid"), [(RSA_KEY, "RS256", "first"), (EC_KEY, "ES256", "second")])
+async def test_a_token_that_a_known_key_signed_lets_in(tmp_path: Path, key: Any, algorithm: str, kid: str) -> None:
+    write_keys(tmp_path / "jwks.json", first=RSA_KEY, second=EC_KEY)
+    async with broker_with(tmp_path / "jwks.json") as broker:
+        await send(broker, signed(key, algorithm, kid))
+        assert [record.value for record in broker.records("t")] == [b"x"]
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        {"key": STRANGERS_KEY},
+        {"kid": "unknown"},
+        {"iss": "https://elsewhere.example.com"},
+        {"aud": "another"},
+        {"exp": 1_000_000_000},
+        None,
+    ],
+    ids=["another key", "unknown kid", "issuer", "audience", "expired", "unsecured"],
+)
+async def test_every_other_token_is_refused_at_once(tmp_path: Path, token: Mapping[str, Any] | None) -> None:
+    write_keys(tmp_path / "jwks.json", first=RSA_KEY)
+    now = time.time()
+    forged = unsecured_token({"sub": "alice", "iss": "https://id.example.com", "aud": "kafka", "exp": now + 60})
+    async with broker_with(tmp_path / "jwks.json") as broker:
+        with pytest.raises(SaslAuthenticationFailedError):
+            await send(broker, forged if token is None else signed(**token))
+        await send(broker, signed())
+
+
+async def test_keys_are_replaced_while_the_broker_runs(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "jwks.json"
+    write_keys(path, first=RSA_KEY)
+    async with broker_with(path) as broker:
+        with pytest.raises(SaslAuthenticationFailedError):
+            await send(broker, signed(EC_KEY, "ES256", "second"))
+        write_keys(path, second=EC_KEY)
+        await send(broker, signed(EC_KEY, "ES256", "second"))
+        with pytest.raises(SaslAuthenticationFailedError):
+            await send(broker, signed())
+        # Half a file harms nobody, and is told once.
+        path.write_text('{"keys": [')
+        for _ in range(2):
+            await send(broker, signed(EC_KEY, "ES256", "second"))
+    told = [record.getMessage() for record in caplog.records if "token_keys_unreadable" in record.getMessage()]
+    assert len(told) == 1
+    assert "jwks.json" in told[0]
