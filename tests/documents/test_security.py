@@ -31,7 +31,10 @@ def clusters() -> dict[str, dict[str, Any]]:
 def certificates(tmp_path: Path) -> TestCertificates:
     """Files by the names that the settings have."""
     made = TestCertificates(tmp_path)
-    made.client(file="service.pem")
+    pem = made.client(file="service.pem").read_text()
+    keys, chain = re.findall(r"(-----BEGIN [A-Z ]*KEY-----.*KEY-----\n)(.*)", pem, re.DOTALL)[0]
+    (tmp_path / "service.key").write_text(keys)
+    (tmp_path / "service.cert").write_text(chain)
     return made
 
 
