@@ -70,6 +70,8 @@ class BrokerConfig(BaseModel):
     sasl_server_max_receive_size: int = Field(default=524_288, ge=1)
     connections_max_reauth_ms: int = Field(default=0, ge=0)
     connection_failed_authentication_delay_ms: int = Field(default=100, ge=0)
+    sasl_kerberos_service_name: str = "kafka"  # Kafka: none; its brokers must be told
+    sasl_kerberos_keytab: str | None = None  # Kafka: keyTab in a JAAS file; None: KRB5_KTNAME's, or the system's
     sasl_oauthbearer_jwks_endpoint_url: str | None = None  # a file:// URL; None: unsecured tokens are believed
     sasl_oauthbearer_expected_issuer: str | None = None
     sasl_oauthbearer_expected_audience: str | None = None

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from ...errors import ConfigurationError, UnacceptableCredentialError, UnsupportedSaslMechanismError
+from ...security.sasl.gssapi import GSSAPI
+from ...security.sasl.gssapi_server import KerberosService
 from ...security.sasl.mechanism import SaslServerExchange
 from ...security.sasl.plain import PlainCredentialStore
 from ...security.sasl.scram_credential import (
@@ -104,6 +106,8 @@ class Authentication:
                 found[name] = server_mechanism(name, self.scram[name])
             elif name == OAUTHBEARER and name in SERVER_MECHANISMS:
                 found[name] = _token_exchanges(endpoint.config, self._now_ms)
+            elif name == GSSAPI:
+                found[name] = server_mechanism(name, _kerberos_service(endpoint))
             else:
                 raise ConfigurationError(
                     f"listener {endpoint.name!r}: {name!r} is no mechanism of the dev broker's; write some of"
@@ -142,6 +146,14 @@ class ListenerAuthentication:
     def new_session(self) -> SaslSession:
         """The session of a new connection."""
         return SaslSession(self)
+
+
+def _kerberos_service(endpoint: Endpoint) -> KerberosService:
+    config = endpoint.config
+    try:
+        return KerberosService(config.sasl_kerberos_service_name, config.sasl_kerberos_keytab)
+    except ConfigurationError as error:
+        raise ConfigurationError(f"listener {endpoint.name!r}: {error}") from error
 
 
 def _token_exchanges(config: BrokerConfig, now_ms: Callable[[], int]) -> Callable[[], SaslServerExchange]:

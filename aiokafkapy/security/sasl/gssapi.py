@@ -22,15 +22,18 @@ __all__ = [
     "DEFAULT_SERVICE_NAME",
     "GSSAPI",
     "GSSAPI_CLIENT_STATES",
+    "MAX_TOKEN_BYTES",
+    "NO_SECURITY_LAYER",
     "GssapiClientExchange",
     "GssapiClientState",
     "GssapiMechanism",
+    "check_kerberos",
 ]
 
 GSSAPI: Final = "GSSAPI"
 DEFAULT_SERVICE_NAME: Final = "kafka"
 MAX_TOKEN_BYTES: Final = 524_288
-_NO_SECURITY_LAYER: Final = 1
+NO_SECURITY_LAYER: Final = 1
 _KDC_UNREACHABLE: Final = -1765328228 & 0xFFFFFFFF
 """KRB5_KDC_UNREACH, as the minor status, which is unsigned."""
 
@@ -67,16 +70,7 @@ class GssapiMechanism:
     blocks = True
 
     def __init__(self, service_name: str = DEFAULT_SERVICE_NAME) -> None:
-        if not service_name or "@" in service_name or "/" in service_name:
-            raise ConfigurationError(
-                f"sasl_kerberos_service_name={service_name!r} is no name of a service: write the part before the "
-                "host of the broker's principal, 'kafka' for kafka/broker.example.com@EXAMPLE.COM"
-            )
-        if importlib.util.find_spec("gssapi") is None:
-            raise ConfigurationError(
-                "sasl_mechanism='GSSAPI' needs the library gssapi: pip install 'aiokafkapy[kerberos]', for which "
-                "the system's Kerberos library must be there (Debian: libkrb5-dev and a C compiler)"
-            )
+        check_kerberos(service_name)
         self._service_name = service_name
 
     async def prepare(self) -> None:
@@ -155,12 +149,26 @@ class GssapiClientExchange:
         offered: bytes = self._context.unwrap(challenge).message
         if len(offered) != 4:
             raise _failed(f"offers security layers in {len(offered)} bytes, 4 are right")
-        if not offered[0] & _NO_SECURITY_LAYER:
+        if not offered[0] & NO_SECURITY_LAYER:
             raise _failed("wants a security layer of GSSAPI's own, which Kafka has none of: use TLS")
         # No layer, therefore no buffer: RFC 4752, section 3.1.
-        answer: bytes = self._context.wrap(bytes((_NO_SECURITY_LAYER, 0, 0, 0)), False).message
+        answer: bytes = self._context.wrap(bytes((NO_SECURITY_LAYER, 0, 0, 0)), False).message
         self._change(_S.RECEIVE_ANSWER)
         return answer
+
+
+def check_kerberos(service_name: str) -> None:
+    """Raise ConfigurationError for what is no name of a service, and when the library is not installed."""
+    if not service_name or "@" in service_name or "/" in service_name:
+        raise ConfigurationError(
+            f"sasl_kerberos_service_name={service_name!r} is no name of a service: write the part before the "
+            "host of the broker's principal, 'kafka' for kafka/broker.example.com@EXAMPLE.COM"
+        )
+    if importlib.util.find_spec("gssapi") is None:
+        raise ConfigurationError(
+            "SASL's mechanism GSSAPI needs the library gssapi: pip install 'aiokafkapy[kerberos]', for which "
+            "the system's Kerberos library must be there (Debian: libkrb5-dev and a C compiler)"
+        )
 
 
 def _explained(error: Any, target: str) -> SaslAuthenticationFailedError | KafkaConnectionError:

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from ...errors import ConfigurationError
+from .gssapi import GSSAPI
+from .gssapi_server import KerberosService
 from .json_web_tokens import TokenValidator
 from .mechanism import SaslServerExchange
 from .oauthbearer import OAUTHBEARER, OAuthBearerServerExchange
@@ -19,7 +21,7 @@ from .scram_credential import SCRAM_SHA_256, SCRAM_SHA_512, DelegationToken, Scr
 
 __all__ = ["SERVER_MECHANISMS", "server_mechanism"]
 
-SERVER_MECHANISMS: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER)
+SERVER_MECHANISMS: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER, GSSAPI)
 
 
 def server_mechanism(
@@ -33,7 +35,8 @@ def server_mechanism(
 
     ``users`` is a ``PlainCredentialStore`` for PLAIN and a ``ScramCredentialStore`` for SCRAM, which may change while
     the broker runs; ``tokens`` are delegation tokens by id, for SCRAM. For OAUTHBEARER it is a ``TokenValidator``, and
-    ``now_ms`` gives milliseconds since the epoch. Raises ConfigurationError for what does not fit.
+    ``now_ms`` gives milliseconds since the epoch; for GSSAPI it is a ``KerberosService``. Raises ConfigurationError for
+    what does not fit.
     """
     if name == PLAIN and isinstance(users, PlainCredentialStore):
         return lambda: PlainServerExchange(users)
@@ -41,6 +44,8 @@ def server_mechanism(
         return lambda: ScramServerExchange(name, users, tokens=tokens)
     if name == OAUTHBEARER and isinstance(users, TokenValidator) and now_ms is not None:
         return lambda: OAuthBearerServerExchange(users, now_ms())
+    if name == GSSAPI and isinstance(users, KerberosService):
+        return users.exchange
     if name in SERVER_MECHANISMS:
         raise ConfigurationError(
             f"{name} has no use for a {type(users).__name__}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,10 @@ def test_a_listener_has_the_mechanisms_that_it_enables() -> None:
     assert list(settings(sasl_enabled_mechanisms=["OAUTHBEARER"]).mechanisms) == ["OAUTHBEARER"]
     config = BrokerConfig.of()
     assert Authentication(config, None, lambda: 0).settings_for(endpoint(config, "PLAINTEXT")) is None
-    with pytest.raises(ConfigurationError, match="'GSSAPI' is no mechanism of the dev broker's; write some of PLAIN"):
-        settings(sasl_enabled_mechanisms=["GSSAPI"])
+    with pytest.raises(
+        ConfigurationError, match="'AWS_MSK_IAM' is no mechanism of the dev broker's; write some of PLAIN"
+    ):
+        settings(sasl_enabled_mechanisms=["AWS_MSK_IAM"])
 
 
 def test_users_log_in_by_their_password() -> None:
@@ -111,3 +114,13 @@ def test_passwords_are_not_shown() -> None:
     config = BrokerConfig.of(sasl_users=USERS)
     made = Authentication(config, None, lambda: 0)
     assert "hush" not in repr((config, made, made.scram, made.settings_for(endpoint(config)), endpoint(config)))
+
+
+def test_kerberos_is_checked_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = BrokerConfig.of(sasl_enabled_mechanisms="GSSAPI", sasl_kerberos_service_name="kafka@HERE")
+    with pytest.raises(ConfigurationError, match="sasl_kerberos_service_name='kafka@HERE' is no name of a service"):
+        endpoint(config)
+    assert endpoint(config, "PLAINTEXT").config is config  # where nobody authenticates it has no effect
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(ConfigurationError, match=r"pip install 'aiokafkapy\[kerberos\]'"):
+        endpoint(config, sasl_kerberos_service_name="kafka")

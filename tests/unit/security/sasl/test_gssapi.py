@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,32 +14,13 @@ from aiokafkapy.errors import ConfigurationError, KafkaConnectionError, SaslAuth
 from aiokafkapy.security.sasl import SaslOptions, mechanism_for
 from aiokafkapy.security.sasl.gssapi import GSSAPI_CLIENT_STATES, GssapiClientExchange, GssapiMechanism
 from aiokafkapy.testing.kdc import Kdc, KdcError
-
-
-def _missing() -> str | None:
-    if importlib.util.find_spec("gssapi") is None:
-        return "the library gssapi is not installed"
-    return Kdc.unavailable_reason()
-
-
-class Realm:
-    """A KDC with the service kafka/localhost and the user alice."""
-
-    def __init__(self, kdc: Kdc) -> None:
-        self.kdc = kdc
-        self.service: Path = kdc.add_principal("kafka/localhost")
-        self.alice: Path = kdc.add_principal("alice")
+from tests.realms import Realm, opened_realm, require_kerberos
 
 
 @pytest.fixture(scope="module")
 def realm() -> Iterator[Realm]:
-    reason = _missing()
-    if reason is not None:
-        if os.environ.get("AIOKAFKAPY_REQUIRE_KERBEROS") == "1":
-            pytest.fail(f"a real KDC is required here: {reason}", pytrace=False)
-        pytest.skip(f"NO KDC: {reason}")
-    with Kdc() as kdc:
-        yield Realm(kdc)
+    with opened_realm() as realm:
+        yield realm
 
 
 class Broker:
@@ -151,8 +131,7 @@ def test_a_broker_that_wants_a_layer_of_its_own_is_refused(realm: Realm) -> None
 
 
 def test_the_first_step_takes_nothing() -> None:
-    if _missing():
-        pytest.skip(f"NO KDC: {_missing()}")
+    require_kerberos()
     with pytest.raises(SaslAuthenticationFailedError, match="4 bytes before the first of GSSAPI"):
         GssapiMechanism().exchange("localhost").respond(b"what")
 

@@ -1,0 +1,197 @@
+"""GSSAPI: Kerberos tickets (RFC 4752), the broker's half over the system's Kerberos library.
+
+Owns the steps after the context is made, where the broker offers no security layer, and the principal that a ticket's
+name makes. The service's keys are the library's: from a keytab, which it reads anew for each ticket, so that a key may
+be changed while the broker runs. The client's half is ``gssapi``. Kafka's counterparts are ``SaslServerAuthenticator``,
+``SaslServerCallbackHandler``, ``KerberosShortNamer`` with its rule DEFAULT, and the JDK's ``GssKrb5Server``.
+
+Rules:
+
+- a step takes a fraction of a millisecond and asks no KDC: it needs no thread;
+- ``alice@REALM`` and ``alice/host@REALM`` are both ``User:alice``; whoever is of another realm is refused;
+- what the client would like to be called counts nothing, as in Kafka: some clients send their broker's name there;
+- a refusal has Kafka's words, and Kerberos's behind them, without which a wrong keytab cannot be found.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from enum import Enum
+from typing import Any, Final
+
+from ...errors import ConfigurationError, SaslAuthenticationFailedError
+from ...states import StateTable
+from .gssapi import GSSAPI, MAX_TOKEN_BYTES, NO_SECURITY_LAYER, check_kerberos
+
+__all__ = [
+    "GSSAPI_SERVER_STATES",
+    "GssapiServerExchange",
+    "GssapiServerState",
+    "KerberosService",
+    "short_name",
+]
+
+_OFFER: Final = bytes((NO_SECURITY_LAYER, 0, 0, 0))
+"""No layer, therefore no buffer: RFC 4752, section 3.2."""
+
+_PRINCIPAL: Final = re.compile(r"(?P<name>[^/@]+)(?:/[^/@]*)?@(?P<realm>[^/@]+)")
+
+
+class GssapiServerState(Enum):
+    """Where the broker's half stands."""
+
+    ESTABLISH_CONTEXT = "establish_context"
+    OFFER_SECURITY_LAYER = "offer_security_layer"
+    RECEIVE_CHOICE = "receive_choice"
+    COMPLETE = "complete"
+    FAILED = "failed"
+
+
+_S = GssapiServerState
+
+GSSAPI_SERVER_STATES: Final = StateTable(
+    "GSSAPI server",
+    _S.ESTABLISH_CONTEXT,
+    {
+        # Without mutual authentication there is nothing to answer a ticket with but the offer.
+        _S.ESTABLISH_CONTEXT: {_S.OFFER_SECURITY_LAYER, _S.RECEIVE_CHOICE, _S.FAILED},
+        _S.OFFER_SECURITY_LAYER: {_S.RECEIVE_CHOICE, _S.FAILED},
+        _S.RECEIVE_CHOICE: {_S.COMPLETE, _S.FAILED},
+        _S.COMPLETE: (),
+        _S.FAILED: (),
+    },
+)
+
+
+class KerberosService:
+    """The service that clients have tickets for, such as ``kafka`` on any host, with its keys and its realm."""
+
+    def __init__(self, service_name: str, keytab: str | None = None) -> None:
+        """Read the keytab; without one that which KRB5_KTNAME names, or the system's.
+
+        Raises ConfigurationError when the library is missing, the keytab cannot be read or has no key of the service,
+        or no configuration of Kerberos names a default realm.
+        """
+        check_kerberos(service_name)
+        self._library: Any = importlib.import_module("gssapi")
+        library = self._library
+        try:
+            self._credentials = library.Credentials(
+                name=library.Name(service_name, library.NameType.hostbased_service),
+                mechs=[library.MechType.kerberos],
+                usage="accept",
+                store=None if keytab is None else {"keytab": keytab},
+            )
+        except library.exceptions.GSSError as error:
+            named = os.environ.get("KRB5_KTNAME")
+            where = f"sasl_kerberos_keytab={keytab!r}" if keytab else f"KRB5_KTNAME={named!r}" if named else ""
+            raise ConfigurationError(
+                f"{where or 'the system keytab'} gives no key of the service {service_name!r}: {error.gen_message()};"
+                f" write as sasl_kerberos_keytab a file with the key of {service_name}/host@REALM, as kadmin's ktadd"
+                " makes it"
+            ) from error
+        try:
+            name = library.Name("x", library.NameType.user).canonicalize(library.MechType.kerberos)
+        except library.exceptions.GSSError as error:
+            raise ConfigurationError(
+                f"GSSAPI needs a realm: {error.gen_message()}; write default_realm in krb5.conf, which may be anywhere"
+                " when the variable KRB5_CONFIG names it"
+            ) from error
+        self._realm = str(name).rpartition("@")[2]
+
+    def exchange(self) -> GssapiServerExchange:
+        """The broker's half of one authentication."""
+        context = self._library.SecurityContext(creds=self._credentials, usage="accept")
+        return GssapiServerExchange(context, self._realm, self._library.exceptions.GSSError)
+
+
+class GssapiServerExchange:
+    """The broker's half of one authentication, over a context that accepts; ``error`` is what the library raises."""
+
+    expires_at_ms: int | None = None
+
+    def __init__(self, context: Any, realm: str, error: type[Exception]) -> None:
+        self.principal = ""
+        self._context = context
+        self._realm = realm
+        self._error = error
+        self._state = GSSAPI_SERVER_STATES.initial
+
+    @property
+    def is_complete(self) -> bool:
+        """True when the client's ticket was good, and its choice too."""
+        return self._state is _S.COMPLETE
+
+    def respond(self, response: bytes) -> bytes:
+        """The next token; raises SaslAuthenticationFailedError, with words for the client."""
+        try:
+            if len(response) > MAX_TOKEN_BYTES:
+                raise _refused(f"the token has {len(response):,} bytes, at most {MAX_TOKEN_BYTES:,} are taken")
+            return self._step(response)
+        except self._error as error:
+            cause: Any = error
+            failure = _refused(cause.gen_message())
+        except SaslAuthenticationFailedError as error:
+            failure = error
+        if not GSSAPI_SERVER_STATES.is_final(self._state):
+            self._change(_S.FAILED)
+        raise failure
+
+    # internals
+
+    def _change(self, new: GssapiServerState) -> None:
+        self._state = GSSAPI_SERVER_STATES.transition(self._state, new)
+
+    def _step(self, response: bytes) -> bytes:
+        if self._state is _S.ESTABLISH_CONTEXT:
+            return self._establish(response)
+        if self._state is _S.OFFER_SECURITY_LAYER and not response:
+            return self._offer()
+        if self._state is _S.RECEIVE_CHOICE:
+            return self._receive_choice(response)
+        raise _refused(f"{len(response)} bytes came where GSSAPI expects none")
+
+    def _establish(self, response: bytes) -> bytes:
+        if not response:
+            raise _refused("no bytes came where GSSAPI expects a ticket")
+        token: bytes | None = self._context.step(response)
+        # Whoever is refused gets a token for it, too; the library raises the refusal when it is asked for more.
+        if not self._context.complete:
+            return token or b""
+        if not token:
+            return self._offer()
+        self._change(_S.OFFER_SECURITY_LAYER)
+        return token
+
+    def _offer(self) -> bytes:
+        offer: bytes = self._context.wrap(_OFFER, False).message
+        self._change(_S.RECEIVE_CHOICE)
+        return offer
+
+    def _receive_choice(self, response: bytes) -> bytes:
+        chosen: bytes = self._context.unwrap(response).message
+        if len(chosen) < 4:
+            raise _refused(f"the choice of a security layer has {len(chosen)} bytes, at least 4 are right")
+        if not chosen[0] & NO_SECURITY_LAYER:
+            raise _refused("a security layer of GSSAPI's own was chosen, which was not offered: use TLS")
+        self.principal = f"User:{short_name(str(self._context.initiator_name), self._realm)}"
+        self._change(_S.COMPLETE)
+        return b""
+
+
+def short_name(principal: str, realm: str) -> str:
+    """``alice`` for ``alice@REALM`` and ``alice/host@REALM``; raises SaslAuthenticationFailedError for what is not of
+    this realm.
+    """
+    found = _PRINCIPAL.fullmatch(principal)
+    if found is None or found["realm"] != realm:
+        raise _refused(f"{principal!r} is no principal of the broker's realm, {realm}")
+    return found["name"]
+
+
+def _refused(reason: str) -> SaslAuthenticationFailedError:
+    return SaslAuthenticationFailedError(
+        f"Authentication failed during authentication due to invalid credentials with SASL mechanism {GSSAPI}: {reason}"
+    )
