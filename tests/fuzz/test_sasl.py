@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hmac
 import random
+from types import SimpleNamespace
 
 import jwt
 import pytest
 
 from aiokafkapy.security.sasl.plain import PlainCredentialStore
 
+from . import sasl
 from .mutator import mutate
 from .sasl import SASL_TARGETS
 from .target import Target, check, opened
@@ -40,3 +42,12 @@ def test_a_server_that_believes_any_signature_is_found(monkeypatch: pytest.Monke
     monkeypatch.setattr(jwt.PyJWS, "decode", lambda *_, **__: None)
     with pytest.raises(AssertionError):
         run_some(TARGETS["sasl_signed_token_server"]())
+
+
+def test_a_server_that_believes_any_ticket_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def believe(self: object, wrapped: bytes) -> SimpleNamespace:
+        return SimpleNamespace(message=wrapped[:-32])
+
+    monkeypatch.setattr(sasl._KerberosContext, "unwrap", believe)
+    with pytest.raises(AssertionError):
+        run_some(TARGETS["sasl_gssapi_server"]())
