@@ -47,9 +47,15 @@ class SlowNetwork:
 
     async def connect(self, host: str, port: int) -> socket.socket:
         """The option ``connector``."""
-        ours, theirs = socket.socketpair()
         broker = await asyncio.open_connection(host, port)
-        client = await asyncio.open_connection(sock=theirs)
+        ours, theirs = socket.socketpair()
+        try:
+            client = await asyncio.open_connection(sock=theirs)
+        except BaseException:
+            ours.close()
+            theirs.close()
+            broker[1].close()
+            raise
         self.connections += 1
         for (reader, _), (_, writer) in ((client, broker), (broker, client)):
             carrier = asyncio.create_task(self._carry(reader, writer))
@@ -62,10 +68,15 @@ class SlowNetwork:
         try:
             with contextlib.suppress(ConnectionError):
                 while data := await reader.read(65_536):
-                    loop.call_later(self._delay, writer.write, data)
+                    loop.call_later(self._delay, _write, writer, data)
                 await asyncio.sleep(self._delay)
         finally:
             writer.close()
+
+
+def _write(writer: asyncio.StreamWriter, data: bytes) -> None:
+    if not writer.is_closing():  # uvloop raises for one that was closed meanwhile
+        writer.write(data)
 
 
 async def send_over_sessions(make_producer: Callable[..., KafkaProducer], topic: str, seconds: float) -> list[bytes]:
