@@ -1,8 +1,8 @@
 """SASL's halves, whose peer may be anybody: an input is what the peer says, message by message.
 
 Each message has its length before it, in two bytes. A half ends complete, or fails with the one error that says so;
-once it has failed it stays so, whatever follows; and nobody is a principal who has not proved it. Of GSSAPI here is the
-broker's half, around a context that is ours: tokens themselves are read by the system's library.
+once it has failed it stays so, whatever follows; and nobody is a principal who has not proved it. GSSAPI's are
+around a context that is ours: tokens themselves are read by the system's library.
 
 Rule: what a password turns into is not computed anew for each input: a million iterations are no finding.
 """
@@ -14,8 +14,11 @@ import hmac
 import json
 import random
 import re
+import sys
+from contextlib import AbstractContextManager
 from types import SimpleNamespace
 from typing import ClassVar, Final
+from unittest.mock import patch
 
 from aiokafkapy.errors import ConfigurationError, SaslAuthenticationFailedError
 from aiokafkapy.security.sasl import (
@@ -28,6 +31,7 @@ from aiokafkapy.security.sasl import (
     unsecured_token,
 )
 from aiokafkapy.security.sasl.aws_msk_iam import AwsCredentials, AwsMskIamClientExchange
+from aiokafkapy.security.sasl.gssapi import GssapiClientExchange
 from aiokafkapy.security.sasl.gssapi_server import GssapiServerExchange
 from aiokafkapy.security.sasl.jaas import parse_jaas_config
 from aiokafkapy.security.sasl.oauthbearer import (
@@ -294,6 +298,49 @@ class _KerberosContext:
         return SimpleNamespace(message=message)
 
 
+class _KerberosClientContext(_KerberosContext):
+    def step(self, token: bytes | None) -> bytes:
+        if token is not None:
+            self.unwrap(token)
+            self.complete = True
+        return b"ticket"
+
+
+_KERBEROS: Final = SimpleNamespace(
+    MechType=SimpleNamespace(kerberos=0),
+    Name=lambda name, _: name,
+    NameType=SimpleNamespace(hostbased_service=0),
+    RequirementFlag=SimpleNamespace(mutual_authentication=0, integrity=0, out_of_sequence_detection=0),
+    SecurityContext=lambda **_: _KerberosClientContext(),
+    exceptions=SimpleNamespace(GSSError=_KerberosError),
+)
+
+
+class GssapiClient(_Client):
+    """Reads what a broker answers to a ticket, and its offer of security layers."""
+
+    name = "sasl_gssapi_client"
+    _PROOF: ClassVar[bytes] = bytes(_KerberosContext().wrap(b"kafka", False).message)
+
+    def session(self) -> AbstractContextManager[object]:
+        return patch.dict(sys.modules, {"gssapi": _KERBEROS})
+
+    def valid(self, chance: random.Random) -> bytes:
+        offer = chance.choice((b"\1\0\0\0", b"\1\0\0\0", b"\7\0\1\0", b"\4\0\0\0", b"\1", b""))
+        return _framed(self._PROOF, _KerberosContext().wrap(offer, False).message, b"")
+
+    def run(self, data: bytes) -> None:
+        half = self._exchange()
+        half.respond(b"")
+        for message in _messages(data):
+            if not self._said(half, message):
+                return
+        assert not half.is_complete or self._PROOF in data
+
+    def _exchange(self) -> SaslClientExchange:
+        return GssapiClientExchange("kafka", "host")
+
+
 class GssapiServer(_Server):
     """Reads what comes when a ticket was taken: nothing, and the choice of a security layer."""
 
@@ -353,6 +400,7 @@ SASL_TARGETS: Final[tuple[type[Target], ...]] = (
     OAuthBearerClient,
     OAuthBearerServer,
     SignedTokenServer,
+    GssapiClient,
     GssapiServer,
     AwsMskIamClient,
     Jaas,
