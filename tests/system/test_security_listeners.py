@@ -285,7 +285,9 @@ async def test_bare_tokens_follow_a_handshake_of_version_0() -> None:
             assert await client.is_closed_by_peer()
 
 
-async def test_a_wrong_password_is_answered_with_words_after_a_while_and_the_connection_ends() -> None:
+async def test_a_wrong_password_is_answered_with_words_after_a_while_and_the_connection_ends(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with DevBroker(listeners=SASL, sasl_users=USERS) as broker, RawClient(broker.nodes[0]) as client:
         began = asyncio.get_running_loop().time()
         answer = await log_in(client, "alice", "wrong")
@@ -294,6 +296,9 @@ async def test_a_wrong_password_is_answered_with_words_after_a_while_and_the_con
         assert "Invalid username or password" in answer.error_message
         assert asyncio.get_running_loop().time() - began >= 0.09  # connection.failed.authentication.delay.ms
         assert await client.is_closed_by_peer()
+    (told,) = [each.getMessage() for each in caplog.records if "authentication_failed" in each.getMessage()]
+    assert "listener=SASL_PLAINTEXT" in told
+    assert "Invalid username or password" in told
 
 
 async def test_a_mechanism_that_is_not_enabled_is_answered_with_those_that_are() -> None:

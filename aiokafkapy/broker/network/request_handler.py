@@ -28,6 +28,7 @@ import asyncio
 import dataclasses
 import logging
 import time
+from collections.abc import Callable
 from datetime import timedelta
 
 from ...errors import (
@@ -40,7 +41,7 @@ from ...errors import (
 from ...observability import RateLimitedLogger, get_logger
 from ...protocol.api import ApiKey
 from ...protocol.codec import RequestHeader, decode_request_body, decode_request_header, encode_response
-from ..context import BrokerState, RequestContext
+from ..context import BrokerState, ConnectionInfo, RequestContext
 from ..faults import broker_error
 from ..handlers import CLOSE_CONNECTION, NO_RESPONSE, Answer, Body, Handler, dispatch_table
 from ..handlers.api_versions import unsupported_version_response
@@ -113,7 +114,7 @@ class KafkaRequestHandlerPool:
             self._close_unauthenticated(request, error)
             return
         context = RequestContext(self._node_id, header, request.connection.info, self._state)
-        _Exchange(self.responses, request, context, handler, body).run()
+        _Exchange(self.responses, request, context, handler, body, self._log_refusal).run()
 
     # internals
 
@@ -137,9 +138,12 @@ class KafkaRequestHandlerPool:
 
     def _close_unauthenticated(self, request: Request, error: KafkaError) -> None:
         info = request.connection.info
-        self._warn("broker.authentication_failed", listener=info.listener, remote=info.connection_id, error=str(error))
+        self._log_refusal(info, error)
         delay = 0.0 if info.session is None else info.session.failure_delay
         self.responses.send(request, ResponseAction.CLOSE, delay=delay)
+
+    def _log_refusal(self, info: ConnectionInfo, error: BaseException) -> None:
+        self._warn("broker.authentication_failed", listener=info.listener, remote=info.connection_id, error=str(error))
 
     def _refuse(self, request: Request, header: RequestHeader, handler: Handler | None) -> None:
         if handler is not None and header.api_key == ApiKey.API_VERSIONS:
@@ -167,6 +171,7 @@ class _Exchange:
     context: RequestContext
     handler: Handler
     body: Body
+    log_refusal: Callable[[ConnectionInfo, BaseException], None]
 
     def run(self) -> None:
         """Dispatch, and finish now or when the handler's future resolves."""
@@ -201,6 +206,9 @@ class _Exchange:
                 raise broker_error(code)
             return self.handler.handle(self.context, self.body)
         except Exception as error:  # a handler's exception is the answer to this one request
+            session = self.context.connection.session
+            if session is not None and session.is_failed:
+                self.log_refusal(self.context.connection, error)
             return self._error_response(error)
 
     def _finish(self, answer: Answer) -> None:
