@@ -30,99 +30,190 @@ class BrokerConfig(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
 
     # Sockets and threads (here: tasks)
-    num_network_threads: int = Field(default=3, ge=1)
-    num_io_threads: int = Field(default=8, ge=1)
-    queued_max_requests: int = Field(default=500, ge=1)
-    socket_request_max_bytes: int = Field(default=104_857_600, ge=1)
+    num_network_threads: int = Field(default=3, ge=1, description="Tasks that read and write, for each listener.")
+    num_io_threads: int = Field(default=8, ge=1, description="Requests that are handled at once.")
+    queued_max_requests: int = Field(
+        default=500, ge=1, description="Requests that wait for a handler before reading stops."
+    )
+    socket_request_max_bytes: int = Field(
+        default=104_857_600, ge=1, description="Largest request, in bytes; a larger one closes its connection."
+    )
     socket_send_buffer_bytes: int = Field(
-        default=-1, ge=-1
-    )  # Kafka: 102400; -1 leaves it to the kernel, better on loopback
-    socket_receive_buffer_bytes: int = Field(default=-1, ge=-1)
+        default=-1,
+        ge=-1,
+        description="SO_SNDBUF. -1 leaves it to the kernel, which is better on loopback; Kafka's default is 102400.",
+    )
+    socket_receive_buffer_bytes: int = Field(default=-1, ge=-1, description="SO_RCVBUF, likewise.")
     socket_listen_backlog_size: int = Field(
-        default=128, ge=1
-    )  # Kafka: 50; a test that opens hundreds at once is not refused
-    connections_max_idle_ms: int = 600_000
-    max_connections: int = Field(default=2_147_483_647, ge=0)
-    listener_max_connections: int = Field(default=2_147_483_647, ge=0)  # Kafka: max.connections with a listener prefix
-    max_connections_per_ip: int = Field(default=2_147_483_647, ge=0)
-    max_connections_per_ip_overrides: Mapping[str, int] = Field(default_factory=dict)
-    max_connection_creation_rate: float = Field(default=2_147_483_647, gt=0)
+        default=128,
+        ge=1,
+        description="Connections that wait to be accepted. Kafka's default is 50; a test may open hundreds at once.",
+    )
+    connections_max_idle_ms: int = Field(
+        default=600_000, description="Milliseconds after which an idle connection is closed."
+    )
+    max_connections: int = Field(default=2_147_483_647, ge=0, description="Connections of the broker.")
+    listener_max_connections: int = Field(
+        default=2_147_483_647,
+        ge=0,
+        description="Connections of each listener; in Kafka, max.connections with a listener's prefix.",
+    )
+    max_connections_per_ip: int = Field(default=2_147_483_647, ge=0, description="Connections of each address.")
+    max_connections_per_ip_overrides: Mapping[str, int] = Field(
+        default_factory=dict, description="The same for single addresses, as a mapping."
+    )
+    max_connection_creation_rate: float = Field(
+        default=2_147_483_647, gt=0, description="Connections accepted per second."
+    )
 
     # TLS; a listener may have its own of these. Unlike Kafka's broker, ours has no JKS.
-    ssl_keystore_location: str | None = None
-    ssl_key_location: str | None = None
-    ssl_keystore_certificate_chain: str | None = None
-    ssl_keystore_key: str | None = Field(default=None, repr=False)
-    ssl_key_password: str | None = Field(default=None, repr=False)
-    ssl_truststore_location: str | None = None
-    ssl_truststore_certificates: str | None = None
-    ssl_client_auth: Literal["none", "requested", "required"] = "none"
-    ssl_principal_mapping_rules: str = "DEFAULT"
-    ssl_enabled_protocols: Sequence[str] = ("TLSv1.2", "TLSv1.3")
-    ssl_cipher_suites: Sequence[str] | None = None
-    ssl_crl_location: str | None = None
-    ssl_endpoint_identification_algorithm: str = ""  # a client's affair; who connects to us has no host name to check
-    ssl_context: ssl.SSLContext | None = Field(default=None, repr=False)
+    ssl_keystore_location: str | None = Field(
+        default=None, description="PEM file of the broker's certificate chain and key. Read again when it changes."
+    )
+    ssl_key_location: str | None = Field(
+        default=None, description="PEM file of the key, when it is not in that of the chain."
+    )
+    ssl_keystore_certificate_chain: str | None = Field(default=None, description="The chain as PEM text.")
+    ssl_keystore_key: str | None = Field(default=None, repr=False, description="The key as PEM text.")
+    ssl_key_password: str | None = Field(
+        default=None, repr=False, description="Password of the key, when it is encrypted."
+    )
+    ssl_truststore_location: str | None = Field(
+        default=None, description="PEM file, or directory of such, of the authorities of clients' certificates."
+    )
+    ssl_truststore_certificates: str | None = Field(default=None, description="The same as PEM text.")
+    ssl_client_auth: Literal["none", "requested", "required"] = Field(
+        default="none", description="Whether clients need a certificate."
+    )
+    ssl_principal_mapping_rules: str = Field(
+        default="DEFAULT", description="Kafka's rules that make a user's name of a certificate's."
+    )
+    ssl_enabled_protocols: Sequence[str] = Field(default=("TLSv1.2", "TLSv1.3"), description="Versions of TLS.")
+    ssl_cipher_suites: Sequence[str] | None = Field(default=None, description="Ciphers; None: OpenSSL's.")
+    ssl_crl_location: str | None = Field(default=None, description="PEM file of certificates that are revoked.")
+    ssl_endpoint_identification_algorithm: str = Field(
+        default="", description="Has no effect: a client has no host name to check."
+    )
+    ssl_context: ssl.SSLContext | None = Field(default=None, repr=False, description="A ready context, used as it is.")
 
     # SASL; of these too a listener may have its own, but for the users
-    sasl_users: Mapping[str, str] = Field(default_factory=dict, repr=False)  # Kafka: in a JAAS file, per mechanism
-    sasl_enabled_mechanisms: Sequence[str] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")  # Kafka: GSSAPI
-    sasl_server_max_receive_size: int = Field(default=524_288, ge=1)
-    connections_max_reauth_ms: int = Field(default=0, ge=0)
-    connection_failed_authentication_delay_ms: int = Field(default=100, ge=0)
-    sasl_kerberos_service_name: str = "kafka"  # Kafka: none; its brokers must be told
-    sasl_kerberos_keytab: str | None = None  # Kafka: keyTab in a JAAS file; None: KRB5_KTNAME's, or the system's
-    sasl_oauthbearer_jwks_endpoint_url: str | None = None  # a file:// URL; None: unsecured tokens are believed
-    sasl_oauthbearer_expected_issuer: str | None = None
-    sasl_oauthbearer_expected_audience: str | None = None
-    sasl_oauthbearer_clock_skew_seconds: int = Field(default=30, ge=0)
-    sasl_oauthbearer_sub_claim_name: str = "sub"
-    sasl_oauthbearer_scope_claim_name: str = "scope"
+    sasl_users: Mapping[str, str] = Field(
+        default_factory=dict,
+        repr=False,
+        description="Passwords by user, for PLAIN and SCRAM; in Kafka they are in a JAAS file.",
+    )
+    sasl_enabled_mechanisms: Sequence[str] = Field(
+        default=("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+        description="Mechanisms of SASL. Kafka's default is GSSAPI.",
+    )
+    sasl_server_max_receive_size: int = Field(
+        default=524_288, ge=1, description="Largest request before a client is authenticated, in bytes."
+    )
+    connections_max_reauth_ms: int = Field(
+        default=0, ge=0, description="Milliseconds after which a client has to authenticate again (KIP-368). 0: never."
+    )
+    connection_failed_authentication_delay_ms: int = Field(
+        default=100, ge=0, description="Milliseconds before a refused connection is closed."
+    )
+    sasl_kerberos_service_name: str = Field(
+        default="kafka", description="First part of the broker's Kerberos principal. Kafka has no default."
+    )
+    sasl_kerberos_keytab: str | None = Field(
+        default=None,
+        description="Keytab of the service, in Kafka in a JAAS file. None: that of KRB5_KTNAME, or the system's.",
+    )
+    sasl_oauthbearer_jwks_endpoint_url: str | None = Field(
+        default=None,
+        description="file:// URL of the keys that sign tokens, read again on change. None: tokens are unsecured.",
+    )
+    sasl_oauthbearer_expected_issuer: str | None = Field(default=None, description="The iss that a token must have.")
+    sasl_oauthbearer_expected_audience: str | None = Field(default=None, description="The aud that a token must have.")
+    sasl_oauthbearer_clock_skew_seconds: int = Field(
+        default=30, ge=0, description="Seconds by which the clocks of broker and issuer may differ."
+    )
+    sasl_oauthbearer_sub_claim_name: str = Field(default="sub", description="Claim of a token that names the user.")
+    sasl_oauthbearer_scope_claim_name: str = Field(default="scope", description="Claim of a token that has its scope.")
 
     # Rights
-    authorizer: bool = False  # Kafka: authorizer.class.name; there is one here, its StandardAuthorizer
-    super_users: Sequence[str] = ()
-    allow_everyone_if_no_acl_found: bool = False
+    authorizer: bool = Field(
+        default=False, description="Check ACLs, as Kafka's StandardAuthorizer does; in Kafka, authorizer.class.name."
+    )
+    super_users: Sequence[str] = Field(
+        default=(), description="Principals that may do everything: User:alice;User:bob."
+    )
+    allow_everyone_if_no_acl_found: bool = Field(
+        default=False, description="Whether what has no ACL is allowed to everyone."
+    )
 
     # Topics
-    auto_create_topics_enable: bool = True
-    delete_topic_enable: bool = True
-    num_partitions: int = Field(default=1, ge=1)
+    auto_create_topics_enable: bool = Field(default=True, description="Create a topic when it is first asked for.")
+    delete_topic_enable: bool = Field(default=True, description="Allow topics to be deleted.")
+    num_partitions: int = Field(default=1, ge=1, description="Partitions of a topic whose creator does not say.")
     default_replication_factor: int = Field(
-        default=-1, ge=-1
-    )  # Kafka: 1; -1 here means every node: replicas cost nothing
+        default=-1,
+        ge=-1,
+        description="Replicas likewise. -1 is every node, since replicas cost nothing here; Kafka's default is 1.",
+    )
 
     # Logs (topic configs of the same name override these)
-    message_max_bytes: int = Field(default=1_048_588, ge=0)
-    message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = "CreateTime"
-    message_timestamp_before_max_ms: int = 9_223_372_036_854_775_807
-    message_timestamp_after_max_ms: int = 3_600_000
-    compression_type: str = "producer"
-    cleanup_policy: str = "delete"
-    min_insync_replicas: int = Field(default=1, ge=1)
-    retention_ms: int = 604_800_000
-    retention_bytes: int = -1
-    segment_bytes: int = Field(default=1_073_741_824, ge=14)
-    producer_id_expiration_ms: int = 86_400_000
+    message_max_bytes: int = Field(default=1_048_588, ge=0, description="Largest record batch, in bytes.")
+    message_timestamp_type: Literal["CreateTime", "LogAppendTime"] = Field(
+        default="CreateTime", description="Whose time a record has: its producer's, or the broker's."
+    )
+    message_timestamp_before_max_ms: int = Field(
+        default=9_223_372_036_854_775_807, description="Milliseconds that a timestamp may be in the past."
+    )
+    message_timestamp_after_max_ms: int = Field(
+        default=3_600_000, description="Milliseconds that a timestamp may be in the future."
+    )
+    compression_type: str = Field(default="producer", description="Codec of the log; 'producer' keeps what came.")
+    cleanup_policy: str = Field(default="delete", description="delete, compact, or both with a comma.")
+    min_insync_replicas: int = Field(default=1, ge=1, description="Replicas that must be in sync for acks=all.")
+    retention_ms: int = Field(default=604_800_000, description="Milliseconds that records are kept; -1 for ever.")
+    retention_bytes: int = Field(default=-1, description="Bytes that a partition keeps; -1 without limit.")
+    segment_bytes: int = Field(default=1_073_741_824, ge=14, description="Size of a segment, in bytes.")
+    producer_id_expiration_ms: int = Field(
+        default=86_400_000, description="Milliseconds after which an idle producer's state is forgotten."
+    )
 
     # Fetch
-    fetch_max_bytes: int = Field(default=57_671_680, ge=1024)
-    max_incremental_fetch_session_cache_slots: int = Field(default=1_000, ge=0)
+    fetch_max_bytes: int = Field(default=57_671_680, ge=1024, description="Largest answer to a fetch, in bytes.")
+    max_incremental_fetch_session_cache_slots: int = Field(
+        default=1_000, ge=0, description="Fetch sessions that are kept."
+    )
 
     # Groups
-    group_initial_rebalance_delay_ms: int = Field(default=0, ge=0)  # Kafka: 3000; here the first poll must not wait
-    group_min_session_timeout_ms: int = 6_000
-    group_max_session_timeout_ms: int = 1_800_000
-    group_max_size: int = 2_147_483_647
-    offset_metadata_max_bytes: int = 4_096
-    offsets_retention_minutes: int = 10_080
+    group_initial_rebalance_delay_ms: int = Field(
+        default=0,
+        ge=0,
+        description="Milliseconds that a new group waits for members. Kafka's default is 3000; tests must not wait.",
+    )
+    group_min_session_timeout_ms: int = Field(
+        default=6_000, description="Shortest session time-out that a member may ask for, in milliseconds."
+    )
+    group_max_session_timeout_ms: int = Field(
+        default=1_800_000, description="Longest session time-out that a member may ask for, in milliseconds."
+    )
+    group_max_size: int = Field(default=2_147_483_647, description="Members of a group.")
+    offset_metadata_max_bytes: int = Field(
+        default=4_096, description="Largest metadata of a committed offset, in bytes."
+    )
+    offsets_retention_minutes: int = Field(
+        default=10_080, description="Minutes that offsets of an empty group are kept."
+    )
 
     # Quotas; None means unlimited. Rates are per client id, request_percentage is of one event loop.
-    producer_byte_rate: float | None = Field(default=None, gt=0)
-    consumer_byte_rate: float | None = Field(default=None, gt=0)
-    request_percentage: float | None = Field(default=None, gt=0)
-    quota_window_num: int = Field(default=11, ge=2)
-    quota_window_size_seconds: int = Field(default=1, ge=1)
+    producer_byte_rate: float | None = Field(
+        default=None, gt=0, description="Bytes per second that each client id may produce. None: no quota."
+    )
+    consumer_byte_rate: float | None = Field(
+        default=None, gt=0, description="Bytes per second that each client id may fetch. None: no quota."
+    )
+    request_percentage: float | None = Field(
+        default=None, gt=0, description="Per cent of the event loop that each client id may use. None: no quota."
+    )
+    quota_window_num: int = Field(default=11, ge=2, description="Windows that a quota's rate is measured over.")
+    quota_window_size_seconds: int = Field(default=1, ge=1, description="Seconds of each of them.")
 
     @field_validator("sasl_enabled_mechanisms", "ssl_enabled_protocols", "ssl_cipher_suites", mode="before")
     @classmethod

@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.coordination.group import GROUP_STATES
 from aiokafkapy.broker.network.client_connection import MUTE_STATES
 from aiokafkapy.client.network_client_state import NETWORK_CLIENT_STATES
@@ -74,6 +76,7 @@ def generated() -> dict[tuple[Path, str], str]:
     return {
         (DOCS / "architecture.md", "state machines"): _state_machines(),
         (DOCS / "configuration.md", "producer options"): _options(ProducerConfig),
+        (DOCS / "configuration.md", "broker options"): _options(BrokerConfig),
     }
 
 
@@ -97,7 +100,7 @@ def _state_machines() -> str:
     return "\n\n".join(f"### {table.name}\n\n```mermaid\n{table.diagram()}\n```" for table in STATE_MACHINES)
 
 
-def _options(config: type[ProducerConfig]) -> str:
+def _options(config: type[BaseModel]) -> str:
     lines = ["| option | default | |", "|---|---|---|"]
     for name, field in config.model_fields.items():
         description = " ".join((field.description or "").split()).replace("|", "\\|")

@@ -35,3 +35,9 @@ def test_it_cannot_be_changed() -> None:
     config = BrokerConfig()
     with pytest.raises(ValueError, match="frozen"):
         config.num_partitions = 3
+
+
+def test_every_option_has_a_description() -> None:
+    for name, field in BrokerConfig.model_fields.items():
+        assert field.description, name
+        assert not name.endswith("_ms") or "illiseconds" in field.description, name
