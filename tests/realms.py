@@ -15,7 +15,7 @@ import pytest
 
 from aiokafkapy.testing.kdc import Kdc
 
-__all__ = ["Realm", "opened_realm", "require_kerberos"]
+__all__ = ["Realm", "missing_kerberos", "opened_realm", "require_kerberos"]
 
 
 class Realm:
@@ -27,15 +27,20 @@ class Realm:
         self.alice: Path = kdc.add_principal("alice")
 
 
-def require_kerberos() -> None:
-    """Skip the test, or fail it, where the library or the KDC is missing."""
+def missing_kerberos() -> str | None:
+    """Why there is no KDC, or no library for it; fails the test where they are required."""
     is_installed = importlib.util.find_spec("gssapi") is not None
     reason = Kdc.unavailable_reason() if is_installed else "the library gssapi is not installed"
-    if reason is None:
-        return
-    if os.environ.get("AIOKAFKAPY_REQUIRE_KERBEROS") == "1":
+    if reason is not None and os.environ.get("AIOKAFKAPY_REQUIRE_KERBEROS") == "1":
         pytest.fail(f"a real KDC is required here: {reason}", pytrace=False)
-    pytest.skip(f"NO KDC: {reason}")
+    return reason
+
+
+def require_kerberos() -> None:
+    """Skip the test, or fail it, where the library or the KDC is missing."""
+    reason = missing_kerberos()
+    if reason is not None:
+        pytest.skip(f"NO KDC: {reason}")
 
 
 @contextmanager

@@ -6,8 +6,8 @@ drives them; nothing here opens a connection to a broker. Kafka's counterpart is
 
 Rules:
 
-- No asyncio, no clock and no socket but in ``sasl.tokens``, ``sasl.oidc`` and ``sasl.aws_credentials``, which fetch
-  what a mechanism needs.
+- No asyncio, no clock and no socket but in ``sasl.tokens``, ``sasl.oidc``, ``sasl.cloud_identity`` and
+  ``sasl.aws_credentials``, which fetch what a mechanism needs.
 - A secret is held by something whose ``repr`` hides it, and no message names one.
 - Extras (``gssapi``, ``httpx``, ``jwt``, ``botocore``) are imported when a mechanism that needs one is made.
 """

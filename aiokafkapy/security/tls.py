@@ -30,7 +30,7 @@ from ..errors import ConfigurationError
 from ..observability import get_logger
 from .handshake_errors import explain_failure
 
-__all__ = ["ClientAuth", "TlsContexts", "TlsSettings", "check_settings", "explain_failure"]
+__all__ = ["ClientAuth", "TlsContexts", "TlsSettings", "check_settings", "explain_failure", "file_version"]
 
 _logger = get_logger(__name__)
 
@@ -444,7 +444,8 @@ def _openssl_name(name: str) -> str:
 
 # files
 
-_Fingerprint = tuple[tuple[str, tuple[int, int, int] | None], ...]
+FileVersion = tuple[int, int, int]
+_Fingerprint = tuple[tuple[str, FileVersion | None], ...]
 """Each file with its time of change, inode and size; None when it is not there."""
 _FOR_TEXT: Final = {
     "ssl_truststore_location": "the text as ssl_truststore_certificates",
@@ -459,8 +460,17 @@ _JAVA_SUFFIXES: Final = {".jks": "JKS", ".jceks": "JCEKS", ".p12": "PKCS12", ".p
 _PKCS12: Final = re.compile(rb"\x30(?:\x80|[\x00-\x7f]|\x81.|\x82..|\x83...|\x84....)\x02\x01\x03", re.DOTALL)
 
 
+def file_version(path: Path) -> FileVersion | None:
+    """What changes when a file is replaced or written to; None while it cannot be looked at."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_ino, status.st_size
+
+
 def _fingerprint(settings: TlsSettings) -> _Fingerprint:
-    found: list[tuple[str, tuple[int, int, int] | None]] = []
+    found: list[tuple[str, FileVersion | None]] = []
     for location in (
         settings.ssl_truststore_location,
         settings.ssl_keystore_location,
@@ -473,13 +483,7 @@ def _fingerprint(settings: TlsSettings) -> _Fingerprint:
             paths = _files(location)
         except (OSError, ValueError):
             paths = [Path(location)]
-        for path in paths:
-            try:
-                status = path.stat()
-            except OSError:
-                found.append((str(path), None))
-            else:
-                found.append((str(path), (status.st_mtime_ns, status.st_ino, status.st_size)))
+        found += [(str(path), file_version(path)) for path in paths]
     return tuple(found)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +9,7 @@ import pytest
 
 from aiokafkapy.testing import ApacheKafka, KafkaSecurity, TestCertificates
 from aiokafkapy.testing.kdc import Kdc
+from tests.realms import missing_kerberos
 
 HERE = Path(__file__).parent
 
@@ -36,14 +35,9 @@ def certificates(security: KafkaSecurity) -> TestCertificates:
 @pytest.fixture(scope="module")
 def kdc_if_any() -> Iterator[Kdc | None]:
     """A KDC of MIT Kerberos, or None without it or its library for Python, where CI does not require them."""
-    reason = Kdc.unavailable_reason()
-    if importlib.util.find_spec("gssapi") is None:
-        reason = "there is no gssapi: pip install 'aiokafkapy[kerberos]'"
-    if reason is None:
+    if missing_kerberos() is None:
         with Kdc() as kdc:
             yield kdc
-    elif os.environ.get("AIOKAFKAPY_REQUIRE_KERBEROS") == "1":
-        pytest.fail(f"Kerberos is required here: {reason}", pytrace=False)
     else:
         yield None
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import ConfigurationError
 from ...observability import get_logger
+from ...security.tls import file_version
 
 if TYPE_CHECKING:
     from ...security.sasl.json_web_tokens import TokenValidator
@@ -36,7 +37,7 @@ class TokenKeys:
             )
         self._url = url
         self._path = Path(url.removeprefix("file://").removeprefix("file:"))
-        self._version = self._look()
+        self._version = file_version(self._path)
 
     def read(self) -> Any:
         """The JWKS that is in the file now."""
@@ -49,7 +50,7 @@ class TokenKeys:
 
     def refresh(self, validator: TokenValidator) -> None:
         """Give the validator the keys of the file if it has changed; call it before each authentication."""
-        version = self._look()
+        version = file_version(self._path)
         if version == self._version:
             return
         self._version = version
@@ -57,12 +58,3 @@ class TokenKeys:
             validator.use_keys(self.read())
         except ConfigurationError as error:
             logger.warning("broker.token_keys_unreadable", error=str(error))
-
-    # internals
-
-    def _look(self) -> tuple[int, int, int] | None:
-        try:
-            status = self._path.stat()
-        except OSError:
-            return None
-        return status.st_mtime_ns, status.st_ino, status.st_size

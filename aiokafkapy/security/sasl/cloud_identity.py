@@ -12,24 +12,22 @@ from __future__ import annotations
 import asyncio
 import importlib
 import importlib.util
-import re
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ...errors import ConfigurationError, KafkaConnectionError, SaslAuthenticationFailedError
 from .oauthbearer import OAuthBearerToken
 from .oidc import TokenEndpoint
-from .options import SaslOptions
+from .options import SaslOptions, parse_pairs
 from .secret import Secret
 
-__all__ = ["AwsWebIdentity", "AzureManagedIdentity", "cloud_provider_for", "parse_pairs"]
+__all__ = ["AwsWebIdentity", "AzureManagedIdentity", "cloud_provider_for"]
 
 AZURE_URL: Final = "http://169.254.169.254/metadata/identity/oauth2/token"
 """The same on every machine of Azure, and reachable from that machine alone."""
 _AWS_SETTINGS: Final = ("region", "audience", "duration_seconds", "signing_algorithm", "sts_endpoint")
 _ALGORITHMS: Final = ("ES384", "RS256")
 _TAG: Final = "tag_"
-_UNQUOTED_COMMA: Final = re.compile(r"(?<!\\),")
 
 
 def cloud_provider_for(kind: str, options: SaslOptions) -> AzureManagedIdentity | AwsWebIdentity:
@@ -43,17 +41,6 @@ def cloud_provider_for(kind: str, options: SaslOptions) -> AzureManagedIdentity 
     raise ConfigurationError(
         f"sasl_oauthbearer_metadata_authentication_type={kind!r} is unknown: write 'azure_imds' or 'aws_iam'"
     )
-
-
-def parse_pairs(option: str, text: str) -> dict[str, str]:
-    """``"a=b,c=d"`` as a dict; a comma within a value is written ``\\,``. Raises ConfigurationError for others."""
-    pairs = {}
-    for part in filter(str.strip, _UNQUOTED_COMMA.split(text)):
-        name, equals, value = part.strip().partition("=")
-        if not name or not equals:
-            raise ConfigurationError(f"{option} has a part that is no pair: write 'name=value,name=value'")
-        pairs[name] = value.replace("\\,", ",")
-    return pairs
 
 
 class AzureManagedIdentity:

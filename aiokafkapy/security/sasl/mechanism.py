@@ -19,7 +19,7 @@ from .aws_msk_iam import AWS_MSK_IAM
 from .gssapi import DEFAULT_SERVICE_NAME, GSSAPI, GssapiMechanism
 from .jaas import JaasConfig, parse_jaas_config
 from .oauthbearer import OAUTHBEARER, check_extensions
-from .options import SaslOptions, SaslSettings
+from .options import SaslOptions, SaslSettings, parse_pairs
 from .plain import PLAIN, PlainMechanism
 from .scram import ScramMechanism
 from .scram_credential import SCRAM_SHA_256, SCRAM_SHA_512
@@ -167,7 +167,7 @@ def _login(name: str, options: SaslOptions) -> _Login:
 
 def _oauthbearer(name: str, options: SaslOptions) -> SaslMechanism:
     # Imported here: they know asyncio, and their libraries are extras.
-    from .cloud_identity import cloud_provider_for, parse_pairs
+    from .cloud_identity import cloud_provider_for
     from .oidc import provider_for
     from .tokens import OAuthBearerMechanism, TokenKeeper, TokenProvider, UnsecuredTokens, provider_of
 

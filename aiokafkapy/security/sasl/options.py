@@ -1,6 +1,7 @@
 """The options of SASL, with Kafka's names and defaults.
 
-Owns which options there are; they are checked by the mechanism that they are for. Kafka's counterpart is
+Owns which options there are, and the grammar of those that are lists of pairs; they are checked by the mechanism that
+they are for. Kafka's counterpart is
 ``SaslConfigs``.
 
 Rule: whoever has settings (a client's configuration, a listener) may lack attributes for mechanisms that it does not
@@ -9,12 +10,16 @@ offer: ``SaslOptions.of`` takes the defaults for them. Secrets are put into hold
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, fields
 from typing import Any, Final, Protocol
 
+from ...errors import ConfigurationError
 from .secret import Secret
 
-__all__ = ["SaslOptions", "SaslSettings"]
+__all__ = ["SaslOptions", "SaslSettings", "parse_pairs"]
+
+_UNQUOTED_COMMA: Final = re.compile(r"(?<!\\),")
 
 
 class SaslSettings(Protocol):
@@ -97,6 +102,20 @@ class SaslOptions:
 
 
 _SECRETS: Final = frozenset(field.name for field in fields(SaslOptions) if "Secret" in str(field.type))
+
+
+def parse_pairs(option: str, text: str) -> dict[str, str]:
+    """``"a=b,c=d"`` as a dict; a comma within a value is written ``\\,``. Raises ConfigurationError for others."""
+    pairs = {}
+    for part in filter(str.strip, _UNQUOTED_COMMA.split(text)):
+        name, equals, value = part.strip().partition("=")
+        if not name or not equals:
+            raise ConfigurationError(f"{option} has a part that is no pair: write 'name=value,name=value'")
+        pairs[name] = value.replace("\\,", ",")
+    return pairs
+
+
+# internals
 
 
 def _held(value: Any) -> Any:

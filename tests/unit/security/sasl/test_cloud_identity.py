@@ -16,8 +16,8 @@ from aiokafkapy.security.sasl import SaslOptions, mechanism_for
 from aiokafkapy.security.sasl.cloud_identity import (
     AzureManagedIdentity,
     cloud_provider_for,
-    parse_pairs,
 )
+from aiokafkapy.security.sasl.options import parse_pairs
 from aiokafkapy.security.sasl.tokens import OAuthBearerMechanism
 
 from .exchanges import everything_shown_of
