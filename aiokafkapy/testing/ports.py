@@ -19,10 +19,13 @@ LOOPBACK = "127.0.0.1"
 # Linux hands out 32768 and up to outgoing connections, other systems 49152 and up.
 _PORTS = range(20_000, 32_000)
 
+# Not the generator that a test run seeds: processes with one seed would all choose the same ports.
+_random = random.SystemRandom()
+
 
 def free_port(taken: Collection[int | None] = ()) -> int:
     """A free port of the loopback address that is not in ``taken``; OSError if there is none."""
-    for port in random.sample(_PORTS, len(_PORTS)):
+    for port in _random.sample(_PORTS, len(_PORTS)):
         if port not in taken:
             with contextlib.suppress(OSError), socket.socket() as probe:
                 probe.bind((LOOPBACK, port))

@@ -1,3 +1,4 @@
+import random
 import socket
 
 import pytest
@@ -23,3 +24,11 @@ def test_ports_in_use_or_taken_are_not_given(monkeypatch: pytest.MonkeyPatch) ->
         assert free_port(others[1:]) == others[0] or free_port(others[:1]) in others[1:]
         with pytest.raises(OSError, match="no free port"):
             free_port(others)
+
+
+def test_processes_whose_tests_are_seeded_alike_do_not_choose_the_same_ports() -> None:
+    def chosen() -> list[int]:
+        random.seed(7)
+        return [free_port() for _ in range(10)]
+
+    assert chosen() != chosen()
