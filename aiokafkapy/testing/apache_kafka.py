@@ -503,10 +503,13 @@ def _new_cluster_id() -> str:
 
 
 def _tail(path: Path, lines: int = 25) -> str:
+    """What a node said last, and its errors before, since a node that fails says much while it shuts down."""
     try:
-        return "\n".join(path.read_text(errors="replace").splitlines()[-lines:])
+        said = path.read_text(errors="replace").splitlines()
     except OSError as error:
         return str(error)
+    errors = [line for line in said[:-lines] if " ERROR " in line or " FATAL " in line or "Exception" in line]
+    return "\n".join(errors[-lines:] + said[-lines:])
 
 
 if __name__ == "__main__":
