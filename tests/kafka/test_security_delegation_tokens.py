@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -33,6 +36,15 @@ async def _new_token(kafka: ApacheKafka, security: KafkaSecurity, folder: Path) 
     return found[1], found[2]
 
 
+async def _until_known(producer: Callable[[], KafkaProducer]) -> None:
+    """Wait for the node to know a token: the controller makes it, and a node reads of it in the metadata log."""
+    async with asyncio.timeout(30):
+        while True:
+            with contextlib.suppress(SaslAuthenticationFailedError):
+                async with producer():
+                    return
+
+
 async def test_a_producer_gets_in_with_a_delegation_token(
     secure_kafka: ApacheKafka, security: KafkaSecurity, topic: str, tmp_path: Path
 ) -> None:
@@ -51,6 +63,7 @@ async def test_a_producer_gets_in_with_a_delegation_token(
             },
         )
 
+    await _until_known(lambda: producer("SCRAM-SHA-256", token_hmac))
     for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
         async with producer(mechanism, token_hmac) as delegate:
             await delegate.send(topic, mechanism.encode())
