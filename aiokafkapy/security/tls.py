@@ -281,6 +281,7 @@ class _Builder:
         if self.server_side:
             modes = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
             context.verify_mode = modes[self.client_auth]
+            context.options |= ssl.OP_NO_RENEGOTIATION  # as Kafka's SslTransportLayer
         else:
             context.check_hostname = bool(self.settings.ssl_endpoint_identification_algorithm)
             context.verify_mode = ssl.CERT_REQUIRED

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,6 +35,7 @@ from aiokafkapy.security.sasl.json_web_tokens import unsecured_token
 from aiokafkapy.testing import TestCertificates
 
 USERS = {"alice": "correct horse", "bob=,": "pässword"}
+TLS_VERSIONS = ("TLSv1.2", "TLSv1.3")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 
 
@@ -109,6 +113,40 @@ async def test_what_is_sent_is_there_and_can_be_read(
         assert found == sent
 
 
+UNKNOWN_CA = "not of a CA that the broker trusts; see ssl_keystore_location (TLSV1_ALERT_UNKNOWN_CA)"
+EXPIRED = "it has expired; have the one at ssl_keystore_location renewed (SSLV3_ALERT_CERTIFICATE_EXPIRED)"
+REVOKED = "it was revoked; put a new one at ssl_keystore_location (SSLV3_ALERT_CERTIFICATE_REVOKED)"
+REQUIRED = "wants a certificate of ours and got none: write ssl_keystore_location"
+REFUSED_CERTIFICATES = {
+    "none": {
+        "TLSv1.2": ("see whether it wants ssl_keystore_location", "SSLV3_ALERT_HANDSHAKE_FAILURE"),
+        "TLSv1.3": (REQUIRED, "TLSV13_ALERT_CERTIFICATE_REQUIRED"),
+    },
+    "expired": dict.fromkeys(TLS_VERSIONS, (EXPIRED, "SSLV3_ALERT_CERTIFICATE_EXPIRED")),
+    "of another CA": dict.fromkeys(TLS_VERSIONS, (UNKNOWN_CA, "TLSV1_ALERT_UNKNOWN_CA")),
+    "revoked": dict.fromkeys(TLS_VERSIONS, (REVOKED, "SSLV3_ALERT_CERTIFICATE_REVOKED")),
+}
+"""What our client says of it, and the alert."""
+
+
+def alert_of(broker: DevBroker, certificates: TestCertificates, client: Path | None, version: str) -> str:
+    """The alert that a client without any of our code gets, though it speaks before it listens."""
+    context = ssl.create_default_context(cafile=str(certificates.ca_file))
+    context.minimum_version = context.maximum_version = ssl.TLSVersion[version.replace(".", "_")]
+    if client is not None:
+        context.load_cert_chain(client)
+    node = broker.nodes[0]
+    with socket.create_connection((node.host, node.port), timeout=10) as plain, pytest.raises(ssl.SSLError) as raised:
+        encrypted = context.wrap_socket(plain, server_hostname="localhost", do_handshake_on_connect=False)
+        try:
+            encrypted.do_handshake()
+            encrypted.write(b"a request")
+            encrypted.read(1)
+        finally:
+            encrypted.close()
+    return str(raised.value.reason)
+
+
 class TestKeptOut:
     """Told at once, and why; no secret is shown."""
 
@@ -155,6 +193,32 @@ class TestKeptOut:
             error = await self.refusal(options | {"ssl_truststore_location": str(certificates.other_ca_file)})
             assert isinstance(error, SslAuthenticationFailedError)
             assert "not trusted here" in str(error)
+
+    @pytest.mark.parametrize("version", TLS_VERSIONS)
+    @pytest.mark.parametrize("fault", REFUSED_CERTIFICATES)
+    async def test_a_certificate_of_ours_that_the_broker_refuses(
+        self, tmp_path: Path, fault: str, version: str
+    ) -> None:
+        certificates = TestCertificates(tmp_path)
+        client: Path | None = None
+        server = certificates.server_options(ssl_client_auth="required")
+        match fault:
+            case "expired":
+                client = certificates.client(expired=True)
+            case "of another CA":
+                client = certificates.client(by_other_ca=True)
+            case "revoked":
+                client = certificates.client_file
+                server["ssl_crl_location"] = str(certificates.revoke(client))
+        words, alert = REFUSED_CERTIFICATES[fault][version]
+        async with DevBroker(listeners={"SSL": Listener(**server)}) as broker:
+            options = certificates.client_options(client, ssl_enabled_protocols=[version])
+            error = await self.refusal({"bootstrap_servers": broker.bootstrap_servers, **options})
+            assert isinstance(error, SslAuthenticationFailedError)
+            assert words in str(error)
+            assert await asyncio.to_thread(alert_of, broker, certificates, client, version) == alert
+            (node,) = broker._running.values()
+            assert node.server.metrics.failed_authentications == node.server.metrics.accepted == 2
 
     async def test_tls_to_a_listener_without(self, certificates: TestCertificates) -> None:
         async with secured(certificates) as broker:

@@ -177,8 +177,7 @@ class ClientConnection(asyncio.Protocol):
         """Every byte in the buffer counts as unsent, so that a client which does not read is not served further."""
         # A cast, not a check: uvloop's transports are no asyncio.Transport.
         self._transport = cast(asyncio.Transport, transport)
-        # 1, not 0: with 0 a transport with TLS takes an empty buffer for one that is too full.
-        self._transport.set_write_buffer_limits(high=1, low=0)
+        self._transport.set_write_buffer_limits(high=0, low=0)
         self._owner.on_connected(self)
         # Not at once: uvloop starts to read after this call, even if reading was paused in it.
         asyncio.get_running_loop().call_soon(self.update_reading)

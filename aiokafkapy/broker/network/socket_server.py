@@ -11,8 +11,8 @@ Rules:
   stops reading.
 - Starting and stopping are synchronous; only waiting for the tasks to end (``wait_stopped``) is not.
 - Nothing polls: every task waits for an event that another part sets.
-- A TLS handshake is a task beside its Processor. It counts against the quotas from the start and has a time-out; a
-  failed one closes only its own connection.
+- A TLS handshake (``TlsTransport``) goes on beside its Processor. It counts against the quotas from the start and has a
+  time-out; a failed one closes only its own connection.
 
 Event: ``broker.tls_handshake_failed`` (warning, about ten lines a minute for each listener).
 """
@@ -23,15 +23,14 @@ import asyncio
 import logging
 import math
 import socket
-import ssl
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ...errors import AuthenticationFailedError
 from ...observability import RateLimitedLogger, get_logger
+from ...security.tls import TlsContexts
 from ..config import BrokerConfig
 from ..context import ConnectionInfo
 from ..listeners import Endpoint
@@ -40,6 +39,7 @@ from ..security.sasl_session import SaslSession
 from .client_connection import ClientConnection
 from .connection_quotas import ConnectionQuotas, TooManyConnectionsError
 from .request_channel import Request, RequestChannel, Response, ResponseAction
+from .tls_transport import TlsTransport
 
 __all__ = ["Acceptor", "ConnectionMetrics", "NewSession", "Processor", "SocketServer"]
 
@@ -150,12 +150,11 @@ class SocketServer:
     @property
     def is_stopped(self) -> bool:
         """Whether every task has ended."""
-        return all(task.done() for task in self._tasks) and not any(each.handshakes for each in self.processors)
+        return all(task.done() for task in self._tasks)
 
     async def wait_stopped(self) -> None:
         """Return when every task of this server has ended."""
-        handshakes = [task for processor in self.processors for task in processor.handshakes]
-        await asyncio.gather(*self._tasks, *handshakes, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     @property
     def connections(self) -> list[ClientConnection]:
@@ -291,7 +290,6 @@ class Processor:
 
     def __init__(self, number: int, server: SocketServer, endpoint: Endpoint) -> None:
         self.name = f"{endpoint.name}-{number}"
-        self.handshakes: set[asyncio.Future[Any]] = set()
         self._server = server
         self._endpoint = endpoint
         self._max_idle = endpoint.config.connections_max_idle_ms / 1000
@@ -304,7 +302,8 @@ class Processor:
         self._is_stopped = False
         self.when_room: Callable[[], None] | None = None
 
-        # Connections, least recently used first, with the time of the last use
+        # Connections whose TLS handshake is not done; then, least recently used first, with the time of the last use
+        self._handshakes: dict[ClientConnection, TlsTransport] = {}
         self._last_used: OrderedDict[ClientConnection, float] = OrderedDict()
         self._idle_timer: asyncio.TimerHandle | None = None
 
@@ -367,10 +366,13 @@ class Processor:
         self._wakeup.set()
         for connection in self.connections:
             connection.close()
-        for handshake in self.handshakes:
-            handshake.cancel()
+        for connection, handshake in list(self._handshakes.items()):
+            if handshake.was_connected:  # else the task is about to see that we have stopped
+                self._give_up(connection)
         while self._new_connections:
-            self._refuse(*self._new_connections.popleft())
+            waiting, info = self._new_connections.popleft()
+            waiting.close()
+            self._count_out(info)
         self._responses.clear()
         if self._idle_timer is not None:
             self._idle_timer.cancel()
@@ -385,6 +387,7 @@ class Processor:
 
     def on_connected(self, connection: ClientConnection) -> None:
         """Count it in."""
+        self._handshakes.pop(connection, None)
         self._last_used[connection] = now = time.monotonic()
         self._arm_idle_timer(now)
         subject = connection.peer_subject if self._endpoint.tls is not None else None
@@ -429,10 +432,9 @@ class Processor:
         """Count it out."""
         if self._last_used.pop(connection, None) is None:
             return
-        self._server.metrics.disconnected += 1
         if error is not None and not isinstance(error, OSError):
             self._server.metrics.invalid += 1
-        self._server.quotas.decrease(connection.info.listener, connection.info.remote_host)
+        self._count_out(connection.info)
 
     # asyncio callbacks
 
@@ -460,43 +462,40 @@ class Processor:
             when_room, self.when_room = self.when_room, None
             when_room()
         protocol = ClientConnection(self, info, self._endpoint.config.socket_request_max_bytes)
-        if self._endpoint.tls is not None:
-            self._begin_handshake(self._endpoint.tls.context(), protocol, connection)
-            return
+        handler = protocol if self._endpoint.tls is None else self._new_handshake(self._endpoint.tls, protocol)
         try:
-            await asyncio.get_running_loop().connect_accepted_socket(lambda: protocol, connection)
+            await asyncio.get_running_loop().connect_accepted_socket(lambda: handler, connection)
         except OSError:
             pass  # gone before it was set up
-        self._on_set_up(protocol, connection)
-
-    def _begin_handshake(self, context: ssl.SSLContext, protocol: ClientConnection, connection: socket.socket) -> None:
-        # In a task of its own: a client with a slow handshake must not delay the others.
-        timeout = min(TLS_HANDSHAKE_TIMEOUT, self._max_idle) if self._max_idle > 0 else TLS_HANDSHAKE_TIMEOUT
-        handshake = asyncio.ensure_future(
-            asyncio.get_running_loop().connect_accepted_socket(
-                lambda: protocol, connection, ssl=context, ssl_handshake_timeout=timeout
-            )
-        )
-        self.handshakes.add(handshake)
-        handshake.add_done_callback(lambda _: self._on_handshake_done(handshake, protocol, connection))
-
-    def _on_handshake_done(
-        self, handshake: asyncio.Future[Any], protocol: ClientConnection, connection: socket.socket
-    ) -> None:
-        self.handshakes.discard(handshake)
-        error = None if handshake.cancelled() else handshake.exception()
-        if error is not None:
-            self._server.on_handshake_failed(protocol.info, error)
-        self._on_set_up(protocol, connection)
-
-    def _on_set_up(self, protocol: ClientConnection, connection: socket.socket) -> None:
-        if not protocol.was_connected:
-            self._refuse(connection, protocol.info)  # else connection_lost counts it out
+        if not handler.was_connected:
+            self._handshakes.pop(protocol, None)
+            connection.close()
+            self._count_out(info)
         elif self._is_stopped:
-            protocol.close()
+            self._give_up(protocol)
 
-    def _refuse(self, connection: socket.socket, info: ConnectionInfo) -> None:
-        connection.close()
+    def _new_handshake(self, tls: TlsContexts, connection: ClientConnection) -> TlsTransport:
+        timeout = min(TLS_HANDSHAKE_TIMEOUT, self._max_idle) if self._max_idle > 0 else TLS_HANDSHAKE_TIMEOUT
+        handshake = TlsTransport(
+            tls.context(), connection, timeout, lambda error: self._on_handshake_failed(connection, error)
+        )
+        self._handshakes[connection] = handshake
+        return handshake
+
+    def _on_handshake_failed(self, connection: ClientConnection, error: OSError) -> None:
+        del self._handshakes[connection]
+        self._server.on_handshake_failed(connection.info, error)
+        self._count_out(connection.info)
+
+    def _give_up(self, connection: ClientConnection) -> None:
+        handshake = self._handshakes.pop(connection, None)
+        if handshake is None:
+            connection.close()  # counted out by ``on_disconnected``
+        else:
+            handshake.abort()
+            self._count_out(connection.info)
+
+    def _count_out(self, info: ConnectionInfo) -> None:
         self._server.metrics.disconnected += 1
         self._server.quotas.decrease(info.listener, info.remote_host)
 

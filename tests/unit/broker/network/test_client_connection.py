@@ -27,7 +27,7 @@ class FakeTransport(asyncio.Transport):
         self._is_reading = True
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        assert (high, low) == (1, 0)
+        assert (high, low) == (0, 0)
 
     def write(self, data: Any) -> None:
         self.written += bytes(data)
