@@ -22,6 +22,9 @@ __all__ = ["BROKER", "TOPIC", "handle", "topic_configs"]
 
 TOPIC: Final = 2
 BROKER: Final = 4
+_GROUP: Final = 32
+_OF_CLUSTER: Final = (8, 16)
+"""BROKER_LOGGER and CLIENT_METRICS."""
 
 # ConfigSource
 _DYNAMIC_TOPIC, _STATIC_BROKER, _DEFAULT = 1, 4, 5
@@ -59,6 +62,11 @@ def _describe(context: RequestContext, resource: Any) -> dict[str, Any]:
             context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
             entries = _of_broker(context.state.config)
         else:
+            # As KafkaApis, which knows these types: who may not ask does not learn that they have no options here.
+            if resource.resource_type in _OF_CLUSTER:
+                context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
+            elif resource.resource_type == _GROUP:
+                context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.GROUP, resource.resource_name)
             raise InvalidRequestError(f"Unexpected resource type {resource.resource_type}")
     except KafkaError as error:
         return _result(resource, error, ())

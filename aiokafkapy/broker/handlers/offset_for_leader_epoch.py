@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import KafkaError
+from ...errors import KafkaError, UnknownTopicOrPartitionError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
-from ..security.acls import Operation
+from ..security.acls import Operation, ResourceType
+from ..storage.topics import Topic
 from . import Body, register
 from .leadership import check_leader, find_partition, find_topic
 
@@ -46,10 +47,20 @@ def handle(context: RequestContext, body: Body) -> Body:
 
 def _answer(context: RequestContext, name: str, requested: Any) -> dict[str, Any]:
     try:
-        partition = find_partition(find_topic(context, Operation.DESCRIBE, name), requested.partition)
+        partition = find_partition(_find_topic(context, name), requested.partition)
         context.check_topic(name, partition.index)
         check_leader(context, partition, requested.current_leader_epoch)
     except KafkaError as error:
         return {"partition": requested.partition, "error_code": error.code}
     epoch, end_offset = partition.log.end_offset_for_epoch(requested.leader_epoch, partition.leader_epoch)
     return {"partition": partition.index, "error_code": 0, "leader_epoch": epoch, "end_offset": end_offset}
+
+
+def _find_topic(context: RequestContext, name: str) -> Topic:
+    # It was a request among brokers before it was one of consumers, so CLUSTER_ACTION is enough (KafkaApis).
+    if not context.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER):
+        return find_topic(context, Operation.DESCRIBE, name)
+    topic = context.state.topics.get(name)
+    if topic is None:
+        raise UnknownTopicOrPartitionError(topic=name)
+    return topic

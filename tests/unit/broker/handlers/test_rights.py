@@ -16,6 +16,7 @@ from ..support import make_batch, topic_of
 from .harness import Harness
 
 TOPIC, GROUP, CLUSTER, TX = 29, 30, 31, 53
+INVALID_REQUEST = 42
 O, R = Operation, ResourceType  # noqa: E741
 Right = tuple[Operation, ResourceType, str]
 
@@ -130,6 +131,33 @@ async def test_a_topic_without_the_right_is_refused_and_no_other(
         assert call(guarded)[0] == TOPIC
     allow(guarded, (right, R.TOPIC, "t"), (right, R.TOPIC, "no"))
     assert call(guarded) == [0, TOPIC, unknown]
+
+
+async def test_the_right_of_brokers_shows_the_epochs_of_every_topic(guarded: Harness) -> None:
+    allow(guarded, (O.CLUSTER_ACTION, R.CLUSTER, "kafka-cluster"))
+    assert leader_epochs(guarded) == [0, 0, 3]
+
+
+@pytest.mark.parametrize(
+    ("resource_type", "refusal", "right"),
+    [
+        (8, CLUSTER, (O.DESCRIBE_CONFIGS, R.CLUSTER, "kafka-cluster")),
+        (16, CLUSTER, (O.DESCRIBE_CONFIGS, R.CLUSTER, "kafka-cluster")),
+        (32, GROUP, (O.DESCRIBE_CONFIGS, R.GROUP, "1")),
+    ],
+    ids=["broker logger", "client metrics", "group"],
+)
+async def test_options_that_are_not_here_need_the_right_to_see_them_all_the_same(
+    guarded: Harness, resource_type: int, refusal: int, right: Right
+) -> None:
+    def code() -> int:
+        resources = [{"resource_type": resource_type, "resource_name": "1", "configuration_keys": None}]
+        (result,) = guarded.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=resources).results
+        return int(result.error_code)
+
+    assert code() == refusal
+    allow(guarded, right)
+    assert code() == INVALID_REQUEST
 
 
 GROUP_CALLS: list[tuple[ApiKey, int, dict[str, Any], Operation]] = [
