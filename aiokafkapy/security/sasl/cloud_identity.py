@@ -46,7 +46,7 @@ def cloud_provider_for(kind: str, options: SaslOptions) -> AzureManagedIdentity 
 class AzureManagedIdentity:
     """GETs a token of the machine's managed identity from the Instance Metadata Service."""
 
-    def __init__(self, settings: dict[str, str], options: SaslOptions, endpoint: TokenEndpoint | None = None) -> None:
+    def __init__(self, settings: dict[str, str], options: SaslOptions, transport: Any = None) -> None:
         query = settings.pop("query", None) or settings.pop("params", None)
         if settings or not query:
             raise ConfigurationError(
@@ -54,8 +54,8 @@ class AzureManagedIdentity:
                 "'query=api-version=2018-02-01&resource=api://…', with &client_id=… for a user-assigned identity"
             )
         url = options.sasl_oauthbearer_token_endpoint_url or AZURE_URL
-        self._url = f"{url}{'&' if '?' in url else '?'}{query}"
-        self._endpoint = endpoint or TokenEndpoint(options, url=self._url)
+        url = f"{url}{'&' if '?' in url else '?'}{query}"
+        self._endpoint = TokenEndpoint(options, url=url, transport=transport)
 
     async def __call__(self) -> OAuthBearerToken:
         """A new token."""

@@ -9,6 +9,7 @@ import urllib.parse
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 from aiokafkapy.errors import ConfigurationError, KafkaConnectionError, SaslAuthenticationFailedError
@@ -55,8 +56,7 @@ def test_azure_is_asked_with_a_get_and_its_header(endpoint_url: str | None, aske
     async def program() -> None:
         server = Server(answer(expires_in="86399"))
         options = azure(sasl_oauthbearer_token_endpoint_url=endpoint_url)
-        plain = AzureManagedIdentity({name: QUERY}, options)
-        token = await AzureManagedIdentity({name: QUERY}, options, server.endpoint(options, vars(plain)["_url"]))()
+        token = await AzureManagedIdentity({name: QUERY}, options, httpx.MockTransport(server))()
         (request,) = server.requests
         assert (request.method, str(request.url), request.content) == ("GET", asked, b"")
         assert request.headers["metadata"] == "true"

@@ -55,11 +55,10 @@ class Server:
     def form(self) -> dict[str, str]:
         return dict(urllib.parse.parse_qsl(self.requests[-1].content.decode()))
 
-    def endpoint(self, options: SaslOptions, url: str | None = None) -> TokenEndpoint:
+    def endpoint(self, options: SaslOptions) -> TokenEndpoint:
         """In the time of the running loop."""
         return TokenEndpoint(
             options,
-            url=url,
             transport=httpx.MockTransport(self),
             sleep=elapsed,
             monotonic=asyncio.get_running_loop().time,
