@@ -10,6 +10,7 @@ from aiokafkapy.client.nodes.in_flight_requests cimport InFlightRequest, InFligh
 from aiokafkapy.client.metadata_updater cimport MetadataUpdater
 from aiokafkapy.client.nodes.node_readiness cimport NodeReadiness
 from aiokafkapy.client.request_pipeline cimport RequestPipeline
+from aiokafkapy.protocol.framing cimport decode_correlation_id
 
 
 @cython.final
@@ -40,7 +41,7 @@ cdef class NetworkClient:
     cpdef post(self, ClientRequest request, double now, object future=*)
     @cython.locals(now=double)
     cpdef on_frames(self, object connection, list frames)
-    @cython.locals(entry=InFlightRequest)
+    @cython.locals(entry=InFlightRequest, correlation_id=int)
     cdef _handle_completed_receive(self, object connection, bytes frame, double now)
     cdef _maybe_throttle(self, InFlightRequest entry, object body, double now)
     cpdef _notify(self)

@@ -42,7 +42,8 @@ from ..errors import (
     UnsupportedVersionError,
 )
 from ..protocol.api import ApiKey
-from ..protocol.codec import Message, decode_correlation_id
+from ..protocol.codec import Message
+from ..protocol.framing import decode_correlation_id
 from ..security.handshake_errors import explain_failure
 from .api_versions_handshake import ApiVersionsHandshake
 from .authentication import Authenticator

@@ -17,12 +17,12 @@ from kio.serial import entity_writer
 
 from ..errors import MalformedFrameError
 from .api import ApiKey, is_flexible, request_class, response_class
+from .framing import decode_correlation_id
 from .reader import Cursor, FieldReader, RequestCursor, entity_reader
 
 __all__ = [
     "Message",
     "RequestHeader",
-    "decode_correlation_id",
     "decode_request",
     "decode_request_body",
     "decode_request_header",
@@ -90,13 +90,6 @@ def encode_response(body: Message, correlation_id: int) -> bytes:
 def response_header_size(api_key: int, version: int) -> int:
     """Bytes of a response's header when it has no tagged fields."""
     return 5 if is_flexible(api_key, version) and api_key != ApiKey.API_VERSIONS else 4
-
-
-def decode_correlation_id(frame: bytes) -> int:
-    """The correlation id of a response frame (without its size)."""
-    if len(frame) < 4:
-        raise MalformedFrameError(f"a response of {len(frame)} bytes has no correlation id")
-    return int.from_bytes(frame[:4], "big", signed=True)
 
 
 def decode_response(api_key: int, version: int, frame: bytes) -> tuple[int, Any]:

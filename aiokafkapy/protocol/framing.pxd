@@ -2,7 +2,8 @@
 
 cimport cython
 
-cdef Py_ssize_t _SIZE_BYTES
+cdef Py_ssize_t _INT32_BYTES
+cdef long long _SIGN
 
 
 @cython.final
@@ -16,5 +17,10 @@ cdef class FrameDecoder:
     cpdef list feed(self, bytes data)
     @cython.locals(chunk=bytes)
     cdef Py_ssize_t _continue_frame(self, bytes data, Py_ssize_t position, list frames) except -1
-    @cython.locals(size=Py_ssize_t, index=Py_ssize_t)
+    @cython.locals(size="long long")
     cdef Py_ssize_t _checked_size(self, bytes data, Py_ssize_t position) except -1
+
+
+cpdef long long decode_correlation_id(bytes frame) except? -1
+@cython.locals(value="long long", index=Py_ssize_t)
+cpdef long long int32_at(bytes data, Py_ssize_t position) except? -1

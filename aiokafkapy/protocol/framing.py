@@ -1,4 +1,4 @@
-"""Cuts a byte stream into size-prefixed frames.
+"""Cuts a byte stream into size-prefixed frames, and reads which request a response's frame answers.
 
 Shared by the client and the dev broker. The declared size is checked before anything is buffered, and memory grows only
 with the bytes that have arrived: a peer that declares 100 MB and sends ten bytes costs ten bytes.
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from ..errors import MalformedFrameError
 
-__all__ = ["FrameDecoder"]
+__all__ = ["FrameDecoder", "decode_correlation_id", "int32_at"]
 
-_SIZE_BYTES = 4
+_INT32_BYTES = 4
+_SIGN = 1 << 31
 
 
 class FrameDecoder:
@@ -46,11 +47,11 @@ class FrameDecoder:
                 # The size itself was split: join the parts and continue in the joined bytes.
                 data = self._prefix + data[position:]
                 position, end, self._prefix = 0, len(data), b""
-            if end - position < _SIZE_BYTES:
+            if end - position < _INT32_BYTES:
                 self._prefix = data[position:]
                 break
             size = self._checked_size(data, position)
-            position += _SIZE_BYTES
+            position += _INT32_BYTES
             if end - position >= size:
                 frames.append(data[position : position + size])
                 position += size
@@ -68,11 +69,22 @@ class FrameDecoder:
         return position + len(chunk)
 
     def _checked_size(self, data: bytes, position: int) -> int:
-        size = 0
-        for index in range(position, position + _SIZE_BYTES):
-            size = size << 8 | data[index]
-        if size >= 1 << 31:
-            size -= 1 << 32  # the size is a signed int32
+        size = int32_at(data, position)
         if not 0 <= size <= self.max_size:
             raise MalformedFrameError(f"frame of {size} bytes announced; the limit is {self.max_size}")
         return size
+
+
+def decode_correlation_id(frame: bytes) -> int:
+    """The correlation id of a response frame (without its size)."""
+    if len(frame) < _INT32_BYTES:
+        raise MalformedFrameError(f"a response of {len(frame)} bytes has no correlation id")
+    return int32_at(frame, 0)
+
+
+def int32_at(data: bytes, position: int) -> int:
+    """The signed int32 at this position, which must be there."""
+    value = 0
+    for index in range(position, position + _INT32_BYTES):
+        value = value << 8 | data[index]
+    return value - ((value & _SIGN) << 1)

@@ -2,6 +2,11 @@
 
 cimport cython
 
+from aiokafkapy.protocol.framing cimport int32_at
+
+cdef long long _TWO_TO_32
+cdef Py_ssize_t _CORRELATION_ID, _LONE_ANSWER_SIZE
+
 
 @cython.final
 cdef class PartitionProduceResponse:
@@ -28,10 +33,15 @@ cdef PartitionProduceResponse _plain_answer(
 cpdef list encode_produce_request(
     int version, int correlation_id, object client_id, object transactional_id, int acks, int timeout_ms, object topics
 )
-@cython.locals(size=Py_ssize_t, encoded_id=bytes, records_size=bytes)
+@cython.locals(size=Py_ssize_t, rest=Py_ssize_t, head=bytearray)
 cdef list _encode_lone_request(
     int correlation_id, object client_id, int acks, int timeout_ms, object topic_id, int partition, object buffers
 )
+cdef _put_int32(bytearray target, Py_ssize_t position, long long value)
+@cython.locals(answer=PartitionProduceResponse)
+cdef object _decode_lone_answer(bytes data)
+@cython.locals(low="long long")
+cdef long long _int64_at(bytes data, Py_ssize_t position) except? -1
 cdef bytes _partition_head(long long partition, long long size, bint flexible)
 @cython.locals(gathered=list, small=list, size=Py_ssize_t, total=Py_ssize_t)
 cdef list _gathered(list pieces)

@@ -29,6 +29,7 @@ from ..common import Node
 from ..errors import MalformedFrameError
 from .api import ApiKey
 from .codec import encode_request_header, unsigned_varint
+from .framing import int32_at
 from .reader import Cursor
 
 __all__ = [
@@ -55,6 +56,8 @@ NODE_ENDPOINTS_TAG: Final = 0
 CURRENT_LEADER_TAG: Final = 0
 
 _LONE_TAIL: Final = b"\0\0\0"
+_CORRELATION_ID: Final = 8
+"""Where it stands in a request's frame, behind the frame's size, API key and version."""
 
 _INT16: Final = Struct(">h")
 _INT32: Final = Struct(">i")
@@ -69,7 +72,8 @@ _PLAIN_PARTITION: Final = Struct(">ihqqq3s")
 _pack_partition_head: Final = Struct(">IBB").pack
 """Partition number, and the size of its records as a varint of two bytes."""
 _LEADER: Final = Struct(">ii")
-_LONE_ANSWER: Final = Struct(">iBB16sBihqqq3sBiB")
+_TWO_TO_32: Final = 1 << 32
+_LONE_ANSWER_SIZE: Final = 62
 """A whole response of the highest version for one partition without errors or hints; its varints are one byte."""
 
 
@@ -253,41 +257,57 @@ def _encode_lone_request(
     size = 0
     for buffer in buffers:
         size += len(buffer)
-    encoded_id = b"" if client_id is None else client_id.encode()
-    struct, struct_size = _lone_head(len(encoded_id))
-    records_size = unsigned_varint(size + 1)
-    # Not ``id.bytes``: that takes several Python calls.
-    raw_topic_id = topic_id.int.to_bytes(16, "big")
-    head = struct.pack(
-        struct_size - 4 + len(records_size) + size + len(_LONE_TAIL),
-        _PRODUCE, HIGHEST_VERSION, correlation_id, -1 if client_id is None else len(encoded_id), encoded_id,
-        0, 0, acks, timeout_ms, 2, raw_topic_id, 2, partition,
-    )  # fmt: skip
+    # By the id's number: a UUID's hash and its ``bytes`` take several Python calls.
+    head = bytearray(_lone_head(client_id, acks, timeout_ms, topic_id.int))
+    _put_int32(head, len(head) - _INT32.size, partition)
+    rest = size + 1
+    while rest >= 0x80:
+        head.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    head.append(rest)
+    _put_int32(head, 0, len(head) - _INT32.size + size + len(_LONE_TAIL))
+    _put_int32(head, _CORRELATION_ID, correlation_id)
     if size <= SMALL_BUFFER:
-        return [b"".join((head, records_size, *buffers, _LONE_TAIL))]
-    pieces: list[bytes | memoryview] = [b"".join((head, records_size, buffers[0]))]
+        return [b"".join((head, *buffers, _LONE_TAIL))]
+    pieces: list[bytes | memoryview] = [b"".join((head, buffers[0]))]
     pieces += [bytes(buffer) if isinstance(buffer, bytearray) else buffer for buffer in buffers[1:]]
     pieces.append(_LONE_TAIL)
     return pieces
 
 
-@lru_cache(maxsize=16)
-def _lone_head(client_id_size: int) -> tuple[Struct, int]:
-    """The layout, and its size, of all that precedes the records in a request of the highest version for one partition.
+@lru_cache(maxsize=64)
+def _lone_head(client_id: str | None, acks: int, timeout_ms: int, topic_number: int) -> bytes:
+    """All that precedes the records in a request of the highest version for one partition; zero are the frame's size,
+    the correlation id, and the partition, which is last.
 
     Frame size, API key, version, correlation id, client id; no tags, no transactional id, acks, time-out, the one
     topic, its one partition.
     """
-    struct = Struct(f">ihhih{client_id_size}sBBhiB16sBi")
-    return struct, struct.size
+    encoded_id = b"" if client_id is None else client_id.encode()
+    client_id_size = -1 if client_id is None else len(encoded_id)
+    return Struct(f">ihhih{len(encoded_id)}sBBhiB16sBi").pack(
+        0, _PRODUCE, HIGHEST_VERSION, 0, client_id_size, encoded_id,
+        0, 0, acks, timeout_ms, 2, topic_number.to_bytes(16, "big"), 2, 0,
+    )  # fmt: skip
+
+
+def _put_int32(target: bytearray, position: int, value: int) -> None:
+    target[position] = value >> 24 & 0xFF
+    target[position + 1] = value >> 16 & 0xFF
+    target[position + 2] = value >> 8 & 0xFF
+    target[position + 3] = value & 0xFF
 
 
 def decode_produce_response(version: int, frame: bytes) -> ProduceResponse:
     """Read a response frame (without its size) of a request of ``version``; raises MalformedFrameError."""
-    if version == HIGHEST_VERSION and len(frame) == _LONE_ANSWER.size:
+    if version == HIGHEST_VERSION and len(frame) == _LONE_ANSWER_SIZE and type(frame) is bytes:
         lone = _decode_lone_answer(frame)
         if lone is not None:
             return lone
+    return _decode_any_answer(version, frame)
+
+
+def _decode_any_answer(version: int, frame: bytes) -> ProduceResponse:
     flexible = version >= FIRST_FLEXIBLE
     cursor = Cursor(frame)
     try:
@@ -306,19 +326,30 @@ def decode_produce_response(version: int, frame: bytes) -> ProduceResponse:
     return ProduceResponse(correlation_id, throttle_time_ms, partitions, node_endpoints)
 
 
-def _decode_lone_answer(frame: bytes) -> ProduceResponse | None:
-    """The response to one successful batch, the usual one of a lone awaited send; None if the frame is another one."""
-    (
-        correlation_id, header_tags, topics, topic_id, partitions, partition, error_code, base_offset,
-        log_append_time_ms, log_start_offset, nothing_to_say, topic_tags, throttle_time_ms, tags,
-    ) = _LONE_ANSWER.unpack(frame)  # fmt: skip
-    if topics != 2 or partitions != 2 or nothing_to_say != _NOTHING_TO_SAY or header_tags or topic_tags or tags:
+def _decode_lone_answer(data: bytes) -> ProduceResponse | None:
+    """The response to one successful batch, the usual one of a lone awaited send; None if the frame is another one.
+
+    Correlation id, no tags, one topic's id, its one partition: index, error code, base offset, log append time, log
+    start offset, nothing to say; no tags of the topic, throttle time, no tags.
+    """
+    if data[4] or data[5] != 2 or data[22] != 2 or data[53] != 1 or data[54] or data[55] or data[56] or data[61]:
         return None
     answer = _plain_answer(
-        None, _topic_id(topic_id), partition, error_code, base_offset, log_append_time_ms, log_start_offset
+        None,
+        _topic_id(data[6:22]),
+        int32_at(data, 23),
+        int32_at(data, 27) >> 16,
+        _int64_at(data, 29),
+        _int64_at(data, 37),
+        _int64_at(data, 45),
     )
     # Without the constructor, which is a Python call.
-    return tuple.__new__(ProduceResponse, (correlation_id, throttle_time_ms, [answer], ()))
+    return tuple.__new__(ProduceResponse, (int32_at(data, 0), int32_at(data, 57), [answer], ()))
+
+
+def _int64_at(data: bytes, position: int) -> int:
+    low = int32_at(data, position + 4)
+    return int32_at(data, position) * _TWO_TO_32 + (low if low >= 0 else low + _TWO_TO_32)
 
 
 @lru_cache(maxsize=1024)

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from aiokafkapy.errors import MalformedFrameError
 from aiokafkapy.protocol.api import ApiKey, client_versions, request_class, response_class, schema_versions
 from aiokafkapy.protocol.codec import (
-    decode_correlation_id,
     decode_request,
     decode_request_header,
     decode_response,
     encode_request,
     encode_response,
 )
+from aiokafkapy.protocol.framing import decode_correlation_id
 from aiokafkapy.protocol.messages import build, build_request, build_response, milliseconds
 from aiokafkapy.protocol.reader import Cursor, entity_reader, error_code
 
