@@ -234,7 +234,7 @@ class TestAccounting:
             await producer.send("t", b"x")
             runtime = producer._life.runtime
             assert runtime is not None
-            runtime.sender.send_producer_data = lambda now: 1 / 0  # type: ignore[method-assign]
+            runtime.sender.run_once = lambda now: 1 / 0  # type: ignore[method-assign]
             with pytest.raises(errors.SenderCrashedError) as caught:
                 await producer.send("t", b"y")
             assert isinstance(caught.value.__cause__, ZeroDivisionError)

@@ -114,7 +114,8 @@ class ReadyBatches:
             if is_ready:
                 ready_nodes.add(leader)
         self._queues.gathering = gathering
-        return ReadyCheckResult(ready_nodes, max(0.0, next_ready - now), unknown_leader_topics)
+        # Without the constructor, which is a Python call.
+        return tuple.__new__(ReadyCheckResult, (ready_nodes, max(0.0, next_ready - now), unknown_leader_topics))
 
     def drain(
         self, cluster: Cluster, node_ids: Iterable[int], max_request_size: int, now: float

@@ -1,1 +1,44 @@
-# sender.py is compiled as it is: it has no class whose fields need types.
+# Types of sender.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+from aiokafkapy.producer.accumulator.record_accumulator cimport RecordAccumulator
+from aiokafkapy.producer.identity.transaction_manager cimport TransactionManager
+from aiokafkapy.producer.metrics cimport SenderMetrics
+from aiokafkapy.producer.sender.in_flight_batches cimport InFlightBatches
+from aiokafkapy.producer.sender.produce_requests cimport ProduceRequests
+
+cdef double NEVER
+
+
+@cython.final
+cdef class Sender:
+    cdef RecordAccumulator _accumulator
+    cdef TransactionManager _transaction_manager
+    cdef readonly SenderMetrics _metrics
+    cdef object _loop
+    cdef object _on_crash
+    cdef readonly InFlightBatches in_flight_batches
+    cdef ProduceRequests _requests
+    cdef object _producer_id_requests
+    cdef bint _is_stopped
+    cdef bint _is_woken
+    cdef double _woken_at
+    cdef object _last_pass
+    cdef object _bug
+    cdef object _context
+    cdef object _timer
+    cdef double _timer_at
+    cdef double _due
+    cdef readonly object _executor
+    cdef dict __dict__  # a test of a crash gives it a ``run_once`` of its own
+
+    cpdef wakeup(self)
+    @cython.locals(now=double)
+    cpdef _on_wakeup(self)
+    cpdef _on_timer(self)
+    @cython.locals(delay=double)
+    cdef _pass(self, double now)
+    cdef _end(self)
+    cdef _wake_at(self, double due)
+    cpdef double send_producer_data(self, double now) except? -1

@@ -1,12 +1,15 @@
-"""``Sender``: the one task that turns ready batches into Produce requests.
+"""``Sender``: turns ready batches into Produce requests, pass by pass.
 
-Owns the task, its sleep, and the threads that compress. ``produce_requests`` makes the requests and takes their
-answers; bytes are the network client's. Kafka's counterpart has this name.
+Owns the task, the passes, their timer, and the threads that compress. ``produce_requests`` makes the requests and takes
+their answers; bytes are the network client's. Kafka's counterpart has this name.
 
 Rules:
 
-- ``run_once(now)`` does all that can be done at ``now`` and returns the seconds until there is more to do by the clock;
-  any other event that gives it work calls ``wakeup``. So the task sleeps whenever there is nothing to do.
+- ``run_once(now)``, a pass, does all that can be done at ``now`` and returns the seconds until there is more to do by
+  the clock; any other event that gives it work calls ``wakeup``. Nothing runs while there is nothing to do.
+- A pass is a plain callback of the loop, in the turn after the wake-up: a lone awaited send pays for each pass alone,
+  and a task's step with the future that it waits on would be a tenth of that. The task begins with the first pass and
+  then waits for the last one, so that the Sender has an owner, who sees it end and may cancel it.
 - No bad answer ends the task. If it must end, by a bug or because it was cancelled, ``on_crash`` is told the cause, and
   fails all that is pending.
 
@@ -19,6 +22,7 @@ import asyncio
 import math
 from collections.abc import Callable
 from concurrent.futures import Executor, ThreadPoolExecutor
+from contextvars import Context, copy_context
 from functools import partial
 from typing import Final
 
@@ -72,11 +76,13 @@ class Sender:
             self._producer_id_requests = ProducerIdRequests(
                 client, metadata, accumulator, transaction_manager, clock=loop.time, wakeup=self.wakeup
             )
-        # The task
+        # The passes; the first needs no wake-up, and none runs before it
         self._is_stopped = False
-        self._is_woken = False
+        self._is_woken = True
         self._woken_at = 0.0
-        self._waiter: asyncio.Future[None] | None = None
+        self._last_pass: asyncio.Future[None] | None = None
+        self._bug: BaseException | None = None
+        self._context: Context | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = NEVER
         self._due = NEVER
@@ -87,13 +93,14 @@ class Sender:
     async def run(self) -> None:
         """The task's body: until ``stop()``. Being cancelled counts as a crash."""
         try:
-            while not self._is_stopped:
-                self._is_woken = False
-                delay = self.run_once(self._loop.time())
-                if delay > 0 and not self._is_woken:
-                    await self._sleep(delay)
-                else:
-                    await asyncio.sleep(0)
+            if not self._is_stopped:
+                self._last_pass = self._loop.create_future()
+                self._context = copy_context()
+                self._pass(self._loop.time())
+                await self._last_pass
+                bug, self._bug = self._bug, None  # its traceback leads back here
+                if bug is not None:
+                    raise bug
         except BaseException as cause:
             if self._is_stopped:
                 return
@@ -110,15 +117,13 @@ class Sender:
             return
         self._is_woken = True
         self._woken_at = self._loop.time()
-        waiter = self._waiter
-        if waiter is not None and not waiter.done():
-            waiter.set_result(None)
+        # In the task's context: what the caller's task has in its own is none of the Sender's.
+        self._loop.call_soon(self._on_wakeup, context=self._context)
 
     def stop(self) -> None:
         """End the task soon, without failing anything."""
-        self._is_stopped = True
-        self._is_woken = False
-        self.wakeup()
+        self._is_stopped = self._is_woken = True
+        self._end()
 
     def run_once(self, now: float) -> float:
         """Do what can be done now; returns the seconds until the clock gives more to do (infinity: nothing will)."""
@@ -159,6 +164,20 @@ class Sender:
 
     # asyncio callbacks
 
+    def _on_wakeup(self) -> None:
+        if self._is_stopped:
+            return
+        now = self._loop.time()
+        self._metrics.record_wake_up(now - self._woken_at, now)
+        try:
+            self._pass(now)
+        except BaseException as bug:
+            self._bug = bug
+            self._is_woken = True  # no more passes
+            self._end()
+            if not isinstance(bug, Exception):
+                raise  # the loop has to see it
+
     def _on_compressed(self, batch: ProducerBatch, future: asyncio.Future[None]) -> None:
         error = None if future.cancelled() else future.exception()
         now = self._loop.time()
@@ -176,28 +195,36 @@ class Sender:
 
     # internals
 
-    async def _sleep(self, delay: float) -> None:
-        """Until woken, or for ``delay`` seconds. A timer that is early is left alone: it sets itself again."""
-        self._due = self._loop.time() + delay
+    def _pass(self, now: float) -> None:
+        """One pass, and what leads to the next."""
+        self._is_woken = False
+        delay = self.run_once(now)
+        if delay <= 0:
+            self.wakeup()
+        elif not self._is_woken:
+            self._wake_at(now + delay)
+
+    def _end(self) -> None:
+        """Let the task come to its end."""
+        last_pass = self._last_pass
+        if last_pass is not None and not last_pass.done():
+            last_pass.set_result(None)
+
+    def _wake_at(self, due: float) -> None:
+        """Have the clock wake it. A timer that is early is left alone: it sets itself again."""
+        self._due = due
         timer = self._timer
-        if timer is not None and self._timer_at > self._due:
+        if timer is not None and self._timer_at > due:
             timer.cancel()
             timer = None
-        if timer is None and delay < NEVER:
-            self._timer = self._loop.call_at(self._due, self._on_timer)
+        if timer is None and due < NEVER:
+            self._timer = self._loop.call_at(due, self._on_timer)
             # Not timer.when(): below a millisecond uvloop gives a Handle, which has no such thing.
-            self._timer_at = self._due
-        waiter = self._waiter = self._loop.create_future()
-        try:
-            await waiter
-        finally:
-            self._waiter = None
-        now = self._loop.time()
-        self._metrics.record_wake_up(now - self._woken_at, now)
+            self._timer_at = due
 
     def _release(self) -> None:
         """Leave nothing behind."""
-        self._is_stopped = True
+        self._is_stopped = self._is_woken = True
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextvars import ContextVar
 from typing import Any
 from uuid import UUID
 
@@ -278,6 +279,69 @@ class TestTask:
         with pytest.raises(ZeroDivisionError):
             await sender.run()
         assert isinstance(crashes[0], ZeroDivisionError)
+
+    @pytest.mark.parametrize("bug", [ZeroDivisionError(), StopIteration()])
+    async def test_a_bug_in_a_later_pass_ends_the_task_and_all_passes(self, bug: Exception) -> None:
+        crashes: list[BaseException] = []
+        _, sender = self.sender(crashes)
+        runs: list[float] = []
+
+        def run_once(now: float) -> float:
+            runs.append(now)
+            if len(runs) == 2:
+                raise bug
+            return float("inf")
+
+        sender.run_once = run_once  # type: ignore[method-assign]
+        task = asyncio.create_task(sender.run())
+        await asyncio.sleep(0)
+        sender.wakeup()
+        await asyncio.wait([task], timeout=5)
+        sender.wakeup()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert task.done()
+        assert crashes == [bug]
+        assert len(runs) == 2
+
+    async def test_a_wake_up_is_answered_in_the_next_turn_and_not_in_the_context_of_who_woke_it(self) -> None:
+        _, sender = self.sender([])
+        whose: ContextVar[str] = ContextVar("whose", default="nobody's")
+        seen: list[str] = []
+
+        def run_once(now: float) -> float:
+            seen.append(whose.get())
+            return float("inf")
+
+        sender.run_once = run_once  # type: ignore[method-assign]
+        task = asyncio.create_task(sender.run())
+        await asyncio.sleep(0)
+        whose.set("a caller's")
+        sender.wakeup()
+        await asyncio.sleep(0)
+        assert seen == ["nobody's", "nobody's"]
+        sender.stop()
+        await task
+
+    async def test_nothing_runs_once_it_was_stopped(self) -> None:
+        _, sender = self.sender([])
+        runs: list[float] = []
+
+        def run_once(now: float) -> float:
+            runs.append(now)
+            return 0.0  # there is always more to do
+
+        sender.run_once = run_once  # type: ignore[method-assign]
+        task = asyncio.create_task(sender.run())
+        for _ in range(5):
+            await asyncio.sleep(0)
+        so_far = len(runs)
+        sender.stop()
+        await task
+        sender.wakeup()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert len(runs) == so_far > 1
 
     async def test_being_cancelled_is_told(self) -> None:
         crashes: list[BaseException] = []
