@@ -34,61 +34,75 @@ _WITH_PASSWORD: Final = ("SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN")
 """Mechanisms that --user is for, the best first."""
 
 
+# The options
+
+_Port = Annotated[
+    int | None,
+    typer.Option(
+        "--port",
+        "-p",
+        min=0,
+        max=65_535,
+        help="Port of node 1, the next follow; 0: free ones.",
+        show_default=str(DEFAULT_PORT),
+    ),
+]
+_Nodes = Annotated[int, typer.Option("--nodes", "-n", min=1, help="How many nodes.")]
+_DataDir = Annotated[
+    Path | None, typer.Option("--data-dir", "-d", help="Keep topics and records here; otherwise in memory.")
+]
+_Host = Annotated[
+    str, typer.Option("--host", help="Address to listen on. Without --user anybody who reaches it may do anything.")
+]
+_AdvertisedHost = Annotated[
+    str | None, typer.Option("--advertised-host", help="Name that clients are told to connect to.")
+]
+_Topics = Annotated[
+    list[str] | None,
+    typer.Option("--topic", "-t", metavar="NAME[:PARTITIONS]", help="Make this topic; may be given several times."),
+]
+_Config = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--config",
+        "-X",
+        metavar="KEY=VALUE|@FILE",
+        help="A broker option, such as num.partitions=6, or a properties file.",
+    ),
+]
+_Listeners = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--listener",
+        "-l",
+        metavar="NAME=PROTOCOL://HOST:PORT",
+        help="Listen here instead of on --host and --port; may be given several times.",
+    ),
+]
+_Tls = Annotated[bool, typer.Option("--tls", help="Make a throw-away CA and a certificate, and say what clients need.")]
+_Users = Annotated[
+    list[str] | None,
+    typer.Option("--user", metavar="NAME=PASSWORD", help="Who may log in, by PLAIN or SCRAM; several times."),
+]
+_Authorizer = Annotated[bool, typer.Option("--authorizer", help="Let ACLs decide who may do what.")]
+_SuperUsers = Annotated[
+    list[str] | None, typer.Option("--super-user", metavar="NAME", help="Who may do everything; several times.")
+]
+
+
 def broker(
-    port: Annotated[
-        int | None,
-        typer.Option(
-            "--port",
-            "-p",
-            min=0,
-            max=65_535,
-            help="Port of node 1, the next follow; 0: free ones.",
-            show_default=str(DEFAULT_PORT),
-        ),
-    ] = None,
-    nodes: Annotated[int, typer.Option("--nodes", "-n", min=1, help="How many nodes.")] = 1,
-    data_dir: Annotated[
-        Path | None, typer.Option("--data-dir", "-d", help="Keep topics and records here; otherwise in memory.")
-    ] = None,
-    host: Annotated[
-        str, typer.Option("--host", help="Address to listen on. Without --user anybody who reaches it may do anything.")
-    ] = DEFAULT_HOST,
-    advertised_host: Annotated[
-        str | None, typer.Option("--advertised-host", help="Name that clients are told to connect to.")
-    ] = None,
-    topic: Annotated[
-        list[str] | None,
-        typer.Option("--topic", "-t", metavar="NAME[:PARTITIONS]", help="Make this topic; may be given several times."),
-    ] = None,
-    config: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--config",
-            "-X",
-            metavar="KEY=VALUE|@FILE",
-            help="A broker option, such as num.partitions=6, or a properties file.",
-        ),
-    ] = None,
-    listener: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--listener",
-            "-l",
-            metavar="NAME=PROTOCOL://HOST:PORT",
-            help="Listen here instead of on --host and --port; may be given several times.",
-        ),
-    ] = None,
-    tls: Annotated[
-        bool, typer.Option("--tls", help="Make a throw-away CA and a certificate, and say what clients need.")
-    ] = False,
-    user: Annotated[
-        list[str] | None,
-        typer.Option("--user", metavar="NAME=PASSWORD", help="Who may log in, by PLAIN or SCRAM; several times."),
-    ] = None,
-    authorizer: Annotated[bool, typer.Option("--authorizer", help="Let ACLs decide who may do what.")] = False,
-    super_user: Annotated[
-        list[str] | None, typer.Option("--super-user", metavar="NAME", help="Who may do everything; several times.")
-    ] = None,
+    port: _Port = None,
+    nodes: _Nodes = 1,
+    data_dir: _DataDir = None,
+    host: _Host = DEFAULT_HOST,
+    advertised_host: _AdvertisedHost = None,
+    topic: _Topics = None,
+    config: _Config = None,
+    listener: _Listeners = None,
+    tls: _Tls = False,
+    user: _Users = None,
+    authorizer: _Authorizer = False,
+    super_user: _SuperUsers = None,
 ) -> None:
     """Run an embedded Kafka broker until Ctrl-C: the real protocol, for clients in any language, without a JVM."""
     wanted = dict(_parse_topic(entry) for entry in topic or ())
