@@ -135,7 +135,8 @@ def readme_section(results: Results) -> str:
     lines = [
         textwrap.fill(
             f"One run of `python -m benchmarks`, {_rounds(results)}, values of 100 B, all idempotent, uvloop: "
-            f"{machine.in_words(results.machine)}. Medians of messages/s and of CPU per message:",
+            f"{machine.in_words(results.machine)}. Medians of messages/s and of CPU per message; "
+            "the highest rate is bold, and an empty cell was not measured. AIOProducer is confluent-kafka's:",
             width=120,
         ),
         "",
@@ -210,14 +211,16 @@ def _is_apart(one: Spread, other: Spread) -> bool:
 
 
 def _readme_cell(best: dict[str, Row], client: str) -> str:
-    """Rate and CPU; p50 with it where a single send is awaited."""
+    """Rate and CPU; p50 with it where a single send is awaited. The highest rate of all clients is bold."""
     row = best.get(client)
     if row is None:
         return ""
-    text = f"{_short(row.median('rate') or 0.0)}/s · {row.median('cpu_us') or 0.0:.3g} µs"
+    rate, cpu = row.median("rate") or 0.0, row.median("cpu_us") or 0.0
+    text = f"{_short(rate)}/s · " + (f"{cpu:,.0f} µs" if cpu >= LARGE else f"{cpu:.3g} µs")
     if row.measurement.workload == "lone await":
         text += f" · p50 {row.median('p50_ms') or 0.0:.3f} ms"
-    return f"**{text}**" if client == "aiokafkapy" else text
+    highest = max(best[client].median("rate") or 0.0 for client in _README_CLIENTS if client in best)
+    return f"**{text}**" if rate == highest else text
 
 
 def _short(rate: float) -> str:

@@ -1,4 +1,4 @@
-"""What the benchmarks say of a run, on figures made up here; and that rows, goals and functions fit together."""
+"""The report of a benchmark run, on made-up figures; rows, goals and functions fit together."""
 
 from __future__ import annotations
 
@@ -190,13 +190,20 @@ def test_results_are_read_as_they_were_written(results: Results, tmp_path: Path)
 
 def test_a_page_gets_the_table_between_its_markers(results: Results, tmp_path: Path) -> None:
     readme = tmp_path / "README.md"
-    readme.write_text("before\n<!-- benchmarks -->\nold\n<!-- /benchmarks -->\nafter\n")
+    readme.write_text("before\n<!-- benchmarks -->\nformer table\n<!-- /benchmarks -->\nafter\n")
     put_into_page(readme, readme_section(results))
     text = readme.read_text()
     assert text.startswith("before\n<!-- benchmarks -->\n")
     assert text.endswith("\n<!-- /benchmarks -->\nafter\n")
     assert "**1.00 M/s · 1 µs**" in text
-    assert "old" not in text
+    assert "former table" not in text
+
+
+def test_the_highest_rate_is_bold_whoever_has_it() -> None:
+    beaten = _results(
+        _row("aiokafkapy", *_rates(200)), _row("confluent-kafka", *_rates(500)), _row("other", *_rates(900))
+    )
+    assert "| 200/s · 5,000 µs | **500/s · 2,000 µs** |" in readme_section(beaten)
 
 
 def test_a_page_shows_charts_that_lie_elsewhere(tmp_path: Path) -> None:
