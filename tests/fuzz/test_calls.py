@@ -1,4 +1,4 @@
-"""The public calls, in both forms: whatever is passed, the same becomes of it."""
+"""The public calls in both forms: any argument has the same outcome, compiled and interpreted."""
 
 from __future__ import annotations
 

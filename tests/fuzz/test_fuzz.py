@@ -1,4 +1,4 @@
-"""Strangers' bytes, for as long as a run of the tests has time: what was found once, and some more of each kind.
+"""Untrusted bytes: every past finding, and some seconds of new inputs for each target.
 
 ``python -m tests.fuzz`` is the long form of the same, and keeps what it finds.
 """

@@ -1,4 +1,4 @@
-"""The targets of SASL find a half that lets in who has proved nothing."""
+"""The fuzz targets of SASL find a server half that accepts a client without proof."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The producer on one real Apache Kafka: what it writes is what Kafka's own tools read, and every trouble ends well."""
+"""The producer on one real Apache Kafka: Kafka's own tools read what it writes, and it recovers from every fault."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``spark.read.format("aiokafkapy")``: rows, columns and ranges; and what is told when something is wrong."""
+"""``spark.read.format("aiokafkapy")``: rows, columns and ranges; and the errors for bad options and failed reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``spark.readStream.format("aiokafkapy")``: micro-batches, checkpoints, and what changes while a query runs."""
+"""``spark.readStream.format("aiokafkapy")``: micro-batches, checkpoints, and topics that change while a query runs."""
 
 from __future__ import annotations
 

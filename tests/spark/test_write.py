@@ -1,4 +1,4 @@
-"""``df.write.format("aiokafkapy")``: what is in the topics afterwards, and what is refused."""
+"""``df.write.format("aiokafkapy")``: the records in the topics, and the rows and options that are refused."""
 
 from __future__ import annotations
 

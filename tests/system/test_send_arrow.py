@@ -1,4 +1,4 @@
-"""``send_arrow`` against the dev broker over real sockets: what arrives, in which order, and what is told of it."""
+"""``send_arrow`` against the dev broker over real sockets: records that arrive, their order, and the results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tests share a process."""
+"""The distribution of tests over processes: chains that share a fixture."""
 
 from __future__ import annotations
 

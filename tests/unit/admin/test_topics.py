@@ -1,4 +1,4 @@
-"""What the topic admin asks, of whom, and what it makes of the answers; the client is a list of answers."""
+"""The topic admin: its requests, their nodes, and its results; the client is a list of answers."""
 
 from __future__ import annotations
 

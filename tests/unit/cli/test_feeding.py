@@ -1,4 +1,4 @@
-"""How input crosses to the loop."""
+"""Lines that a thread reads cross to the event loop, in order and bounded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading ends when nobody reads what it writes; what is read is in ``test_commands``."""
+"""``read`` ends when its output is closed; the records it prints are in ``test_commands``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``produce`` makes of lines, CSV and JSON lines."""
+"""Lines, CSV and JSON lines as ``produce`` turns them into records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's data: what a line of the file becomes."""
+"""The demo's data: each line of the file becomes a flight."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The demo's books: each kind of trouble is found, and by its own check."""
+"""The demo's ledger: each kind of discrepancy is found, by its own check."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pipeline without Spark: what pandas computes, what equal means, what a reader of the report sees."""
+"""The pipeline without Spark: the figures of pandas, their comparison, and the report."""
 
 from __future__ import annotations
 

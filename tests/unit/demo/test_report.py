@@ -1,4 +1,4 @@
-"""The demo's report says what the books say."""
+"""The demo's report shows the figures of its ledger."""
 
 from __future__ import annotations
 

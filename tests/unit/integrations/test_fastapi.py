@@ -1,4 +1,4 @@
-"""The typed dependency: what FastAPI makes of it, and what a type checker knows."""
+"""The typed dependency, as FastAPI resolves it and as a type checker sees it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the web integrations share, with a producer that only plays its part."""
+"""The common part of the web integrations, with a stand-in for the producer."""
 
 from __future__ import annotations
 

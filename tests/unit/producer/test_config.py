@@ -1,4 +1,4 @@
-"""The producer's options: Kafka's names and defaults, and what cannot be meant."""
+"""The producer's options: Kafka's names and defaults; contradictions are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who is told of a fork."""
+"""A fork is told to each producer that is alive, and to no other."""
 
 from __future__ import annotations
 

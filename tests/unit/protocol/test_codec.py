@@ -1,4 +1,4 @@
-"""Requests and responses of every version, and what happens to bytes that are not."""
+"""Requests and responses of every version; malformed bytes are refused."""
 
 import datetime
 from typing import Any

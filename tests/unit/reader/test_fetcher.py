@@ -1,4 +1,4 @@
-"""What is fetched from which node, and what an answer means; no socket, and time is a number."""
+"""The fetcher's requests by node, and its handling of responses, without sockets, on a virtual clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Committing for a group without members: what is asked, of whom, and what is tried again."""
+"""Committing for a group without members: the requests, their coordinator, and retries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""aiokafkapy.record.arrow: which tables are taken, which columns, and what is said of those that are not."""
+"""aiokafkapy.record.arrow: the tables and columns that are taken, and the errors for the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Contexts of options, shown by handshakes between them."""
+"""TLS contexts made from options, proved by handshakes between them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The server's half of TLS without sockets: when the connection is told, what is written, and how it ends."""
+"""The server's half of TLS without sockets: the handshake, its alerts, records, and the end of a connection."""
 
 from __future__ import annotations
 

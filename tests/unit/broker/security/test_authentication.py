@@ -1,4 +1,4 @@
-"""The users of a cluster, and what each listener lets them in by."""
+"""The users of a cluster, and the mechanisms that each listener accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Small files: replaced as a whole, and never believed when a byte of them changed."""
+"""Checkpoint files: replaced as a whole, and refused when a byte of them has changed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways to a broker that are not straight: proxies, the user's own; and what is set on the sockets."""
+"""Proxies and the user's own connector on the way to a broker, and the options of sockets."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compression: at once, beside the loop, and what becomes of a batch meanwhile."""
+"""Compression, at once or in a thread, and a batch that is expired, split or aborted meanwhile."""
 
 from __future__ import annotations
 

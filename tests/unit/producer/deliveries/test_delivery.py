@@ -1,4 +1,4 @@
-"""Deliveries: who waits for a record, and how they are told."""
+"""Deliveries: awaiting a record's outcome, and the callbacks that are told of it."""
 
 from __future__ import annotations
 

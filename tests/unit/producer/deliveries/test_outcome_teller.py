@@ -1,4 +1,4 @@
-"""Who waits is told in order, a slice at each turn of the loop; a few are told at once."""
+"""Waiters are told in order, a slice at each turn of the loop; a few are told at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""aiokafkapy.producer.deliveries.record_metadata: the same as the long way round."""
+"""aiokafkapy.producer.deliveries.record_metadata: the shortcut gives what the constructor gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""aiokafkapy.producer.deliveries.row_places and table_metadata: where each row of a table is, found from little."""
+"""aiokafkapy.producer.deliveries.row_places and table_metadata: a row's partition and offset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""aiokafkapy.producer.deliveries.shortcuts: the same as the long way round, whatever loops and threads come and go."""
+"""aiokafkapy.producer.deliveries.shortcuts: each gives what the standard library gives, over loops and threads."""
 
 from __future__ import annotations
 

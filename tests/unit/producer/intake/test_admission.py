@@ -1,4 +1,4 @@
-"""Records that cannot be appended yet: order, deadlines, and who is told what."""
+"""Records that cannot be appended yet: their order, deadlines and errors."""
 
 from __future__ import annotations
 

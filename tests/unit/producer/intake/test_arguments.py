@@ -1,4 +1,4 @@
-"""What callers pass, checked at the call: the same answer in both forms, and words that say what to write."""
+"""Arguments are checked at the call: the same error in both forms, which says what to write."""
 
 from __future__ import annotations
 

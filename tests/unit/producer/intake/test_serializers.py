@@ -1,4 +1,4 @@
-"""Keys and values to bytes, and what is said when that is not possible."""
+"""Keys and values to bytes, and the errors when that is not possible."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of batches on the wire: retries, splits, doubts, expiry."""
+"""Batches on the wire: retries, splits, unknown outcomes, expiry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What each answer of a broker leads to."""
+"""Each error code in a Produce response, and the action that follows from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What settings mean which mechanism, and what is said to those that mean none."""
+"""The mechanism that follows from the settings, and the errors for settings that contradict it."""
 
 from __future__ import annotations
 

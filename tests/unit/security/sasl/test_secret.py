@@ -1,4 +1,4 @@
-"""A secret is shown by nothing that shows objects."""
+"""A secret is hidden from repr, str, format and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which half of a broker a name means."""
+"""The server half for each mechanism's name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When the next token is asked for, as Java decides it."""
+"""The time at which the next token is asked for, as in Java."""
 
 from __future__ import annotations
 

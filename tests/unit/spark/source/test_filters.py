@@ -1,4 +1,4 @@
-"""What may be left unread because of a filter, and what must not."""
+"""Filters that are pushed down skip only records that cannot match."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options of a read: what they mean, and what is refused with which words."""
+"""Options of a read: their meaning, and the error for each bad one."""
 
 from __future__ import annotations
 
