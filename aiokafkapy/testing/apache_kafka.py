@@ -349,7 +349,9 @@ class ApacheKafka:
 
     def _lay_out(self, count: int) -> None:
         """Choose ports and write the files of the first nodes, which vote."""
-        self._nodes = {node_id: self._new_node(node_id, controller=True) for node_id in range(1, count + 1)}
+        self._nodes = {}
+        for node_id in range(1, count + 1):  # one by one: each leaves the ports of those before it alone
+            self._nodes[node_id] = self._new_node(node_id, controller=True)
         self._voters = ",".join(f"{node.node_id}@{LOOPBACK}:{node.controller_port}" for node in self._nodes.values())
 
     def _new_node(self, node_id: int, *, controller: bool) -> _Node:

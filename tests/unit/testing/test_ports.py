@@ -1,5 +1,7 @@
 import random
 import socket
+import subprocess
+import sys
 
 import pytest
 
@@ -32,3 +34,16 @@ def test_processes_whose_tests_are_seeded_alike_do_not_choose_the_same_ports() -
         return [free_port() for _ in range(10)]
 
     assert chosen() != chosen()
+
+
+def _given_elsewhere(restricted: str = "pass") -> subprocess.CompletedProcess[str]:
+    code = f"from aiokafkapy.testing import ports; {restricted}; print(ports.free_port())"
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+
+def test_a_port_is_given_to_no_other_process_while_its_own_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = free_port()
+    assert f"no free port from {ours}" in _given_elsewhere(f"ports._PORTS = range({ours}, {ours + 1})").stderr
+    released = int(_given_elsewhere().stdout)
+    monkeypatch.setattr(ports, "_PORTS", range(released, released + 1))
+    assert free_port() == released
