@@ -11,7 +11,6 @@ renamed under a file lock, so test runs may do it in parallel. Nothing is fetche
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib.util
 import os
@@ -19,9 +18,11 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from .file_lock import locked
 
 __all__ = [
     "DEFAULT_VERSION",
@@ -120,7 +121,8 @@ def gather_jars(
     if path.is_dir():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
-    with _lock(path.with_name(path.name + ".lock")):
+    # On Windows two fetches at once do the work twice, and the rename decides.
+    with locked(path.with_name(path.name + ".lock")):
         if path.is_dir():  # another process fetched them while we waited
             return path
         with tempfile.TemporaryDirectory(dir=path.parent, prefix=f"{path.name}.part-") as scratch:
@@ -199,16 +201,3 @@ def _ivy_jar() -> Path | None:
     if pyspark is None or pyspark.origin is None:
         return None
     return next(iter(sorted(Path(pyspark.origin).parent.glob("jars/ivy-*.jar"))), None)
-
-
-@contextlib.contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Hold a lock between processes; it is released when its process ends, however that ends."""
-    try:
-        import fcntl
-    except ImportError:  # no such lock on Windows: two fetches at once do the work twice, and the rename decides
-        yield
-        return
-    with path.open("w") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield

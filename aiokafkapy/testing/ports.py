@@ -5,20 +5,21 @@ socket may take its port, and a client that keeps connecting to it can, once in 
 very port as its own and connect to itself. Ports below that range have neither problem.
 
 A port is free until its server listens, which takes a JVM some seconds, and again while that server is down. So a file
-in the system's folder for temporary files, locked while it is used, names the ports given and the process that has
-each, for as long as it lives.
+in the system's folder for temporary files names the ports given and the process that has each, for as long as it lives.
+On Windows there is no such file.
 """
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import random
 import socket
 import tempfile
 from collections.abc import Collection
 from pathlib import Path
+
+from .file_lock import locked
 
 __all__ = ["LOOPBACK", "free_port"]
 
@@ -36,20 +37,22 @@ def free_port(taken: Collection[int | None] = ()) -> int:
 
     No other process is given it by this function while this one lives.
     """
-    with _ledger().open("a+") as ledger:
-        fcntl.flock(ledger, fcntl.LOCK_EX)
-        ledger.seek(0)
-        given = {int(port): int(owner) for port, owner in map(str.split, ledger)}
-        given = {port: owner for port, owner in given.items() if owner == os.getpid() or _is_alive(owner)}
-        port = _choose({*taken, *(port for port, owner in given.items() if owner != os.getpid())})
-        given[port] = os.getpid()
-        ledger.truncate(0)
-        ledger.writelines(f"{port} {owner}\n" for port, owner in given.items())
+    if os.name == "nt":  # no lock, and os.kill would end the process that it is to ask about
+        return _choose(taken)
+    ledger = Path(tempfile.gettempdir()) / f"aiokafkapy-ports-{os.getuid()}"
+    with locked(ledger.with_suffix(".lock")):
+        owners = {port: owner for port, owner in _read(ledger).items() if _is_alive(owner)}
+        port = _choose({*taken, *(port for port, owner in owners.items() if owner != os.getpid())})
+        owners[port] = os.getpid()
+        ledger.write_text("".join(f"{port} {owner}\n" for port, owner in owners.items()))
     return port
 
 
-def _ledger() -> Path:
-    return Path(tempfile.gettempdir()) / f"aiokafkapy-ports-{os.getuid()}"
+def _read(ledger: Path) -> dict[int, int]:
+    """The process of each port."""
+    if not ledger.exists():
+        return {}
+    return {int(port): int(owner) for port, owner in map(str.split, ledger.read_text().splitlines())}
 
 
 def _choose(taken: Collection[int | None]) -> int:

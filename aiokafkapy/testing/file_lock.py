@@ -1,0 +1,28 @@
+"""A lock between processes, on a file.
+
+Owns the lock while it is held. Knows nothing of what it guards. Java's counterpart is ``FileLock``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+__all__ = ["locked"]
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold the lock of this file, which is made if it is missing; blocks until it is free.
+
+    It is released when its process ends, however that ends. Windows has no such lock: there nobody waits.
+    """
+    try:
+        import fcntl
+    except ImportError:
+        yield
+        return
+    with path.open("w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
