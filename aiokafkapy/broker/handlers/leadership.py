@@ -21,7 +21,7 @@ from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Partition, Topic
 
-__all__ = ["check_leader", "current_leader", "find_partition", "find_topic", "node_endpoints"]
+__all__ = ["check_leader", "current_leader", "find_partition", "find_topic", "find_topic_by_name", "node_endpoints"]
 
 NO_EPOCH = -1
 
@@ -34,14 +34,19 @@ def find_topic(context: RequestContext, operation: Operation, name: str | None, 
     """
     if name is not None:
         context.check_right(operation, ResourceType.TOPIC, name)
-        topic = context.state.topics.get(name)
-        if topic is None:
-            raise UnknownTopicOrPartitionError(topic=name)
-        return topic
+        return find_topic_by_name(context, name)
     topic = context.state.topics.by_id(topic_id)
     if topic is None:
         raise UnknownTopicIdError
     context.check_right(operation, ResourceType.TOPIC, topic.name)
+    return topic
+
+
+def find_topic_by_name(context: RequestContext, name: str) -> Topic:
+    """A topic, for a client whose rights are known. UnknownTopicOrPartitionError."""
+    topic = context.state.topics.get(name)
+    if topic is None:
+        raise UnknownTopicOrPartitionError(topic=name)
     return topic
 
 

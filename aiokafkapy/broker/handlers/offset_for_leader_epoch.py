@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...errors import KafkaError, UnknownTopicOrPartitionError
+from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 from ..storage.topics import Topic
 from . import Body, register
-from .leadership import check_leader, find_partition, find_topic
+from .leadership import check_leader, find_partition, find_topic, find_topic_by_name
 
 __all__ = ["handle"]
 
@@ -58,9 +58,6 @@ def _answer(context: RequestContext, name: str, requested: Any) -> dict[str, Any
 
 def _find_topic(context: RequestContext, name: str) -> Topic:
     # It was a request among brokers before it was one of consumers, so CLUSTER_ACTION is enough (KafkaApis).
-    if not context.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER):
-        return find_topic(context, Operation.DESCRIBE, name)
-    topic = context.state.topics.get(name)
-    if topic is None:
-        raise UnknownTopicOrPartitionError(topic=name)
-    return topic
+    if context.may(Operation.CLUSTER_ACTION, ResourceType.CLUSTER):
+        return find_topic_by_name(context, name)
+    return find_topic(context, Operation.DESCRIBE, name)
