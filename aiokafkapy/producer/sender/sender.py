@@ -189,9 +189,8 @@ class Sender:
         self._timer = None
         if self._due <= self._loop.time():
             self.wakeup()
-        elif self._due < NEVER:
-            self._timer = self._loop.call_at(self._due, self._on_timer)
-            self._timer_at = self._due
+        else:
+            self._wake_at(self._due)
 
     # internals
 
