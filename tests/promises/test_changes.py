@@ -214,7 +214,7 @@ def of_epoch(epoch: int, leader: int | None = None) -> Callable[[Request, bytes]
 async def test_a_leader_that_is_gone_for_good_is_succeeded_and_nothing_is_lost(cluster3: Cluster) -> None:
     topic = await cluster3.create_topic(partitions=3)
     values = numbered(0, 3_000)
-    async with cluster3.producer(linger_ms=0, batch_size=2_000, delivery_timeout_ms=60_000) as producer:
+    async with cluster3.producer(linger_ms=0, batch_size=2_000, delivery_timeout_ms=120_000) as producer:
         tasks = []
         for n, value in enumerate(values):
             tasks.append(asyncio.create_task(producer.send(topic, value, partition=n % 3)))

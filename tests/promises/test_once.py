@@ -320,7 +320,8 @@ async def test_a_producer_id_that_does_not_come_at_first_is_waited_for(cluster: 
 async def test_a_broker_that_is_killed_and_restarted_has_everything_once(cluster: Cluster) -> None:
     topic = await cluster.create_topic(partitions=2)
     values = [b"%d" % n for n in range(4_000)]
-    async with cluster.producer(batch_size=2_000, linger_ms=0) as producer:
+    # A node of Apache Kafka takes up to half a minute to start on a busy machine: records must outlive that.
+    async with cluster.producer(batch_size=2_000, linger_ms=0, delivery_timeout_ms=120_000) as producer:
         tasks = []
         for n, value in enumerate(values):
             tasks.append(asyncio.create_task(producer.send(topic, value, partition=n % 2)))
