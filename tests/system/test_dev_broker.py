@@ -396,7 +396,7 @@ async def test_request_time_over_the_quota_is_throttled_and_muted() -> None:
             began = time.monotonic()
             body = await client.call(ApiKey.METADATA, 13, topics=None)
             assert body.throttle_time.total_seconds() > 0
-            assert time.monotonic() - began < 0.5  # the answer itself does not wait (KIP-219)
+            assert time.monotonic() - began < body.throttle_time.total_seconds(), "KIP-219: the answer does not wait"
             broker.controls.clear()
             client.send(ApiKey.API_VERSIONS, 0)
             for _ in range(10):

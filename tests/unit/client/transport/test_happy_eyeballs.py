@@ -57,15 +57,20 @@ class Track:
         return await self.ends[address]
 
 
+@pytest.fixture
+def no_overtaking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The next address begins only after a failure: whoever waits for the delay, waits past the test's end."""
+    monkeypatch.setattr("aiokafkapy.client.transport.happy_eyeballs.CONNECTION_ATTEMPT_DELAY", 3600.0)
+
+
+@pytest.mark.usefixtures("no_overtaking")
 async def test_after_a_failure_the_next_begins_at_once() -> None:
     track = Track(address(1), address(2))
     with socket.socket() as sock:
         running = asyncio.create_task(track.race.winner())
-        began = asyncio.get_running_loop().time()
         assert await track.began.get() == address(1)
         track.ends[address(1)].set_exception(ConnectionRefusedError("refused"))
         assert await track.began.get() == address(2)
-        assert asyncio.get_running_loop().time() - began < CONNECTION_ATTEMPT_DELAY
         track.ends[address(2)].set_result(sock)
         assert await running == (address(2), sock)
     assert track.failures == [(address(1), "refused")]
@@ -227,7 +232,7 @@ async def test_a_family_that_is_a_black_hole_costs_the_attempt_delay(broker: Add
         client = Client(DualStack(hole, broker))
         began = time.monotonic()
         peer = await client.connect()
-        assert CONNECTION_ATTEMPT_DELAY * 0.9 <= time.monotonic() - began < 4 * CONNECTION_ATTEMPT_DELAY
+        assert time.monotonic() - began >= CONNECTION_ATTEMPT_DELAY * 0.9
         assert peer.label == shown(broker)
         assert client.failures == [], "the loser has not failed"
         await client.close()
@@ -235,12 +240,11 @@ async def test_a_family_that_is_a_black_hole_costs_the_attempt_delay(broker: Add
         client.check_nothing_is_left()
 
 
+@pytest.mark.usefixtures("no_overtaking")
 async def test_a_family_that_refuses_costs_nothing(broker: Address) -> None:
     with refusing(other(broker[0])) as closed:
         client = Client(DualStack(closed, broker))
-        began = time.monotonic()
         assert (await client.connect()).label == shown(broker)
-        assert time.monotonic() - began < CONNECTION_ATTEMPT_DELAY
         assert client.failures == [(shown(closed), REFUSED)]
         await client.close()
 
@@ -251,18 +255,16 @@ async def test_many_addresses_of_a_dead_family_do_not_come_before_the_other(brok
         # Each is another address, of the same black hole: on Linux all of 127/8 would do, of ::1/128 there is but one.
         more: list[Address] = [(family, (*at[:3], scope)) if family == V6 else hole for scope in range(1, 5)]
         client = Client(DualStack(hole, *more, broker))
-        began = time.monotonic()
         assert (await client.connect()).label == shown(broker)
-        assert time.monotonic() - began < 2 * CONNECTION_ATTEMPT_DELAY
+        assert [sock.family for sock in client.loop.sockets][:2] == [hole[0], broker[0]]
         await client.close()
 
 
+@pytest.mark.usefixtures("no_overtaking")
 async def test_one_family_alone_where_the_option_says_so(broker: Address) -> None:
     with black_hole(other(broker[0])) as hole:
         client = Client(DualStack(hole, broker), broker_address_family="v4" if broker[0] == V4 else "v6")
-        began = time.monotonic()
         assert (await client.connect()).label == shown(broker)
-        assert time.monotonic() - began < CONNECTION_ATTEMPT_DELAY
         assert len(client.loop.sockets) == 1
         await client.close()
 
@@ -271,7 +273,7 @@ async def test_a_cancelled_race_closes_every_socket_and_names_every_address() ->
     with black_hole(V6) as one, black_hole(V4) as two:
         client = Client(DualStack(one, two))
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(1.5 * CONNECTION_ATTEMPT_DELAY):
+            async with asyncio.timeout(3 * CONNECTION_ATTEMPT_DELAY):
                 await client.connect()
         await asyncio.sleep(0)
         assert len(client.loop.sockets) == 2
