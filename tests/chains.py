@@ -15,8 +15,11 @@ import pytest
 __all__ = ["CHAINS", "chain_of", "make_scheduler", "place_of"]
 
 CHAINS = {
-    # Starts Sparks of its own, each of several processes.
+    # These start Sparks of their own, each of several processes; in two chains, so that there are two at a time.
     "spark programs": re.compile(r"tests/spark/(test_pipeline\.py|test_write\.py::test_a_task_that_is_run_twice)"),
+    "spark drivers": re.compile(
+        r"tests/spark/(test_security\.py::test_no_secret_is_in|test_stream_faults\.py::test_a_driver_that_is_killed)"
+    ),
     "spark": re.compile(r"tests/spark/"),
     "secure node": re.compile(r"tests/kafka/test_security"),
     "three nodes": re.compile(r"tests/(kafka|chaos/test_chaos\.py)|.*[-\[]kafka3[-\]]"),

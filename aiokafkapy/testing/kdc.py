@@ -131,7 +131,7 @@ class Kdc:
         address = f"{LOOPBACK}:{self.port}"
         self.configuration.write_text(
             f"[libdefaults]\n default_realm = {self.realm}\n dns_lookup_kdc = false\n dns_lookup_realm = false\n"
-            " dns_canonicalize_hostname = false\n rdns = false\n udp_preference_limit = 1\n kdc_timeout = 2\n"
+            " dns_canonicalize_hostname = false\n rdns = false\n udp_preference_limit = 1\n kdc_timeout = 30\n"
             f"[realms]\n {self.realm} = {{\n  kdc = {address}\n }}\n"
             f"[domain_realm]\n localhost = {self.realm}\n"
         )
