@@ -122,9 +122,16 @@ class BrokerConfig(BaseModel):
         default=None,
         description="Keytab of the service, in Kafka in a JAAS file. None: that of KRB5_KTNAME, or the system's.",
     )
+    sasl_kerberos_principal_to_local_rules: Sequence[str] = Field(
+        default=("DEFAULT",), description="Kafka's rules that make a user's name of a Kerberos principal."
+    )
     sasl_oauthbearer_jwks_endpoint_url: str | None = Field(
         default=None,
-        description="file:// URL of the keys that sign tokens, read again on change. None: tokens are unsecured.",
+        description="https:// or file:// URL of the keys that sign tokens; a file is read again when it changes. "
+        "None: tokens are unsecured.",
+    )
+    sasl_oauthbearer_jwks_endpoint_refresh_ms: int = Field(
+        default=3_600_000, gt=0, description="Milliseconds after which keys from an https:// URL are asked for again."
     )
     sasl_oauthbearer_expected_issuer: str | None = Field(default=None, description="The iss that a token must have.")
     sasl_oauthbearer_expected_audience: str | None = Field(default=None, description="The aud that a token must have.")
@@ -215,7 +222,13 @@ class BrokerConfig(BaseModel):
     quota_window_num: int = Field(default=11, ge=2, description="Windows that a quota's rate is measured over.")
     quota_window_size_seconds: int = Field(default=1, ge=1, description="Seconds of each of them.")
 
-    @field_validator("sasl_enabled_mechanisms", "ssl_enabled_protocols", "ssl_cipher_suites", mode="before")
+    @field_validator(
+        "sasl_enabled_mechanisms",
+        "ssl_enabled_protocols",
+        "ssl_cipher_suites",
+        "sasl_kerberos_principal_to_local_rules",
+        mode="before",
+    )
     @classmethod
     def _split_list(cls, value: Any) -> Any:
         """Kafka's lists are text with commas, as the command line gives them."""

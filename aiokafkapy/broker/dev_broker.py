@@ -104,7 +104,7 @@ class DevBroker:
             raise IllegalStateError("the broker is running already")
         self._lock.acquire()
         try:
-            self._state = self._open_state()
+            self._state = await self._open_state()
         except BaseException:
             self._lock.release()
             raise
@@ -124,6 +124,7 @@ class DevBroker:
             self._stop_node(node_id, state)
         state.groups.close()
         state.purgatory.close()
+        state.authentication.close()
         for node in self._stopping:
             await node.wait_stopped()
         self._stopping.clear()
@@ -280,7 +281,7 @@ class DevBroker:
 
     # internals
 
-    def _open_state(self) -> BrokerState:
+    async def _open_state(self) -> BrokerState:
         loop = asyncio.get_running_loop()
         purgatory = Purgatory(loop)
         topics = TopicRegistry(self.config, self._node_ids, data_dir=self._data_dir)
@@ -296,17 +297,20 @@ class DevBroker:
                 purgatory=purgatory,
                 faults=self.controls.faults,
                 loop=loop,
-                authentication=self._open_authentication(),
+                authentication=await self._open_authentication(),
                 authorizer=_authorizer(self.config, self._data_dir),
             )
         except BaseException:
             topics.close()
             raise
 
-    def _open_authentication(self) -> Authentication:
+    async def _open_authentication(self) -> Authentication:
         authentication = Authentication(self.config, self._data_dir, lambda: int(time.time() * 1000))
-        listeners = {name: authentication.settings_for(endpoint) for name, endpoint in self._endpoints.items()}
-        self._authentications = {name: settings for name, settings in listeners.items() if settings is not None}
+        self._authentications = {}
+        for name, endpoint in self._endpoints.items():
+            settings = await authentication.settings_for(endpoint)
+            if settings is not None:
+                self._authentications[name] = settings
         return authentication
 
     def _new_session(self, listener: str) -> SaslSession | None:

@@ -20,6 +20,7 @@ from typing import Any, Final, TypeAlias
 from ..errors import ConfigurationError
 from ..security.protocols import SECURITY_PROTOCOLS, has_sasl, has_tls
 from ..security.sasl.gssapi import GSSAPI, check_kerberos
+from ..security.sasl.kerberos_names import LocalNameRules
 from ..security.tls import TlsContexts
 from .config import BrokerConfig
 from .principals import PrincipalRules
@@ -88,6 +89,7 @@ class Endpoint:
         Raises ConfigurationError, and with ``check`` also when their files cannot be used; then nothing has changed.
         """
         rules = PrincipalRules(config.ssl_principal_mapping_rules)
+        LocalNameRules(config.sasl_kerberos_principal_to_local_rules)
         if self.has_sasl and GSSAPI in config.sasl_enabled_mechanisms:
             check_kerberos(config.sasl_kerberos_service_name)
         if has_tls(self.security_protocol):

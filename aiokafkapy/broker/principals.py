@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from ..errors import ConfigurationError
+from ..security.java_patterns import compile_rule
 
 __all__ = ["PrincipalRules", "distinguished_name"]
 
@@ -77,20 +78,9 @@ class PrincipalRules:
 
 def _rule(text: str, found: re.Match[str]) -> tuple[re.Pattern[str], str, str]:
     try:
-        pattern = re.compile(found["pattern"])
-    except re.error as error:
-        raise ConfigurationError(
-            f"ssl_principal_mapping_rules={text!r}: {found['pattern']!r} is no regular expression: {error}"
-        ) from None
-    # Java writes $1 where Python writes \1.
-    escaped = found["replacement"].replace("\\", "\\\\")
-    replacement = re.sub(r"\$(\d)", r"\\g<\1>", escaped)
-    for number in re.findall(r"\$(\d)", found["replacement"]):
-        if int(number) > pattern.groups:
-            raise ConfigurationError(
-                f"ssl_principal_mapping_rules={text!r}: ${number} is more than the pattern's {pattern.groups} groups"
-            )
-    return pattern, replacement, found["case"]
+        return *compile_rule(found["pattern"], found["replacement"]), found["case"]
+    except ValueError as error:
+        raise ConfigurationError(f"ssl_principal_mapping_rules={text!r}: {error}") from None
 
 
 def _attribute(kind: str, value: str) -> str:

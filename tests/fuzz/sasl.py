@@ -34,6 +34,7 @@ from aiokafkapy.security.sasl.aws_msk_iam import AwsCredentials, AwsMskIamClient
 from aiokafkapy.security.sasl.gssapi import GssapiClientExchange
 from aiokafkapy.security.sasl.gssapi_server import GssapiServerExchange
 from aiokafkapy.security.sasl.jaas import parse_jaas_config
+from aiokafkapy.security.sasl.kerberos_names import LocalNameRules
 from aiokafkapy.security.sasl.oauthbearer import (
     OAuthBearerClientExchange,
     OAuthBearerServerExchange,
@@ -352,7 +353,7 @@ class GssapiServer(_Server):
         return bytes(_KerberosContext().wrap(b"alice@HERE", False).message)
 
     def _exchange(self) -> SaslServerExchange:
-        return GssapiServerExchange(_KerberosContext(), "HERE", _KerberosError)
+        return GssapiServerExchange(_KerberosContext(), "HERE", LocalNameRules(), _KerberosError)
 
 
 class AwsMskIamClient(_Client):

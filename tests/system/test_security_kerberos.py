@@ -12,7 +12,7 @@ import pytest
 
 from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker, Listener
-from aiokafkapy.errors import ConfigurationError, SaslAuthenticationFailedError
+from aiokafkapy.errors import ConfigurationError, SaslAuthenticationFailedError, TopicAuthorizationFailedError
 from aiokafkapy.testing import KafkaTools, TestCertificates
 from aiokafkapy.testing.kdc import Kdc
 from tests.realms import Realm, opened_realm
@@ -62,6 +62,16 @@ async def test_a_ticket_lets_its_owner_in(realm: Realm, certificates: TestCertif
         async with client_of(broker, protocol, **client) as producer:
             await producer.send_many("t", [b"%d" % number for number in range(COUNT)])
         assert values(broker) == [b"%d" % number for number in range(COUNT)]
+
+
+@pytest.mark.usefixtures("alice")
+async def test_rules_say_who_a_principal_is(realm: Realm) -> None:
+    rules = ["RULE:[1:$1](bob)s/bob/carol/", "RULE:[1:$1@$0](alice@.*)s/@.*//U"]
+    async with kerberized(realm, sasl_kerberos_principal_to_local_rules=rules) as broker, client_of(broker) as producer:
+        with pytest.raises(TopicAuthorizationFailedError):
+            await producer.send("t", b"alice is ALICE, who may do nothing")
+    with pytest.raises(ConfigurationError, match="sasl_kerberos_principal_to_local_rules: 'RULE' is no rule"):
+        kerberized(realm, sasl_kerberos_principal_to_local_rules=["RULE"])
 
 
 @pytest.mark.usefixtures("alice")

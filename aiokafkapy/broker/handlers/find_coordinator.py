@@ -19,6 +19,8 @@ from . import Body, error_message, register
 __all__ = ["handle"]
 
 GROUP: Final = 0
+SHARE: Final = 2
+"""Between brokers (KIP-932)."""
 BATCHED_FROM_VERSION: Final = 4
 
 
@@ -39,8 +41,11 @@ def _keys(context: RequestContext, body: Body) -> list[str]:
 
 def _find(context: RequestContext, key: str, key_type: int) -> dict[str, Any]:
     try:
-        resource_type = ResourceType.GROUP if key_type == GROUP else ResourceType.TRANSACTIONAL_ID
-        context.check_right(Operation.DESCRIBE, resource_type, key)
+        if key_type == SHARE:
+            context.check_right(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+        else:
+            resource_type = ResourceType.GROUP if key_type == GROUP else ResourceType.TRANSACTIONAL_ID
+            context.check_right(Operation.DESCRIBE, resource_type, key)
         if key_type != GROUP:
             raise InvalidRequestError("This broker coordinates groups only: it has no transactions yet.")
     except KafkaError as error:

@@ -14,12 +14,14 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from ...errors import ConfigurationError, UnacceptableCredentialError, UnsupportedSaslMechanismError
 from ...security.sasl.gssapi import GSSAPI
 from ...security.sasl.gssapi_server import KerberosService
+from ...security.sasl.kerberos_names import LocalNameRules
 from ...security.sasl.mechanism import SaslServerExchange
 from ...security.sasl.plain import PlainCredentialStore
 from ...security.sasl.scram_credential import (
@@ -33,7 +35,7 @@ from ..config import BrokerConfig
 from ..listeners import Endpoint
 from .files import ScramFile
 from .sasl_session import SaslSession
-from .token_keys import TokenKeys
+from .token_keys import TokenKeys, token_keys
 
 __all__ = ["SCRAM_CODES", "Authentication", "ListenerAuthentication", "ScramChange"]
 
@@ -63,12 +65,21 @@ class Authentication:
             self.scram[name].update(credentials)
         self._users = config.sasl_users
         self._has_hashed: set[str] = set()
+        self._token_keys: list[TokenKeys] = []
 
-    def settings_for(self, endpoint: Endpoint) -> ListenerAuthentication | None:
-        """What the sessions of a listener need; None for a listener without SASL. Raises ConfigurationError."""
+    async def settings_for(self, endpoint: Endpoint) -> ListenerAuthentication | None:
+        """What the sessions of a listener need; None for a listener without SASL.
+
+        Asks for the keys of tokens where the listener takes such. Raises ConfigurationError.
+        """
         if not endpoint.has_sasl:
             return None
-        return ListenerAuthentication(self, endpoint.config, self._mechanisms(endpoint))
+        return ListenerAuthentication(self, endpoint.config, await self._mechanisms(endpoint))
+
+    def close(self) -> None:
+        """Ask for no more keys."""
+        for keys in self._token_keys:
+            keys.close()
 
     def change_scram(self, changes: list[ScramChange]) -> None:
         """Make changes that were checked, all or none. Raises KafkaStorageError."""
@@ -96,7 +107,7 @@ class Authentication:
 
     # internals
 
-    def _mechanisms(self, endpoint: Endpoint) -> Mechanisms:
+    async def _mechanisms(self, endpoint: Endpoint) -> Mechanisms:
         found: Mechanisms = {}
         for name in endpoint.config.sasl_enabled_mechanisms:
             if name == PLAIN:
@@ -105,7 +116,7 @@ class Authentication:
                 self._hash_passwords(name)
                 found[name] = server_mechanism(name, self.scram[name])
             elif name == OAUTHBEARER and name in SERVER_MECHANISMS:
-                found[name] = _token_exchanges(endpoint.config, self._now_ms)
+                found[name] = await self._token_exchanges(endpoint.config)
             elif name == GSSAPI:
                 found[name] = server_mechanism(name, _kerberos_service(endpoint))
             else:
@@ -114,6 +125,31 @@ class Authentication:
                     f" {', '.join(SERVER_MECHANISMS)}"
                 )
         return found
+
+    async def _token_exchanges(self, config: BrokerConfig) -> Callable[[], SaslServerExchange]:
+        from ...security.sasl.json_web_tokens import TokenValidator
+
+        checks: dict[str, Any] = {
+            "issuer": config.sasl_oauthbearer_expected_issuer,
+            "audience": config.sasl_oauthbearer_expected_audience,
+            "clock_skew_seconds": config.sasl_oauthbearer_clock_skew_seconds,
+            "sub_claim_name": config.sasl_oauthbearer_sub_claim_name,
+            "scope_claim_name": config.sasl_oauthbearer_scope_claim_name,
+        }
+        url = config.sasl_oauthbearer_jwks_endpoint_url
+        if url is None:
+            return server_mechanism(OAUTHBEARER, TokenValidator(unsecured=True, **checks), now_ms=self._now_ms)
+        keys = token_keys(url, config.sasl_oauthbearer_jwks_endpoint_refresh_ms / 1_000)
+        validator = TokenValidator(jwks=await keys.read(), **checks)
+        validator.on_unknown_key = partial(keys.ask_again, validator)
+        self._token_keys.append(keys)
+        exchange = server_mechanism(OAUTHBEARER, validator, now_ms=self._now_ms)
+
+        def with_fresh_keys() -> SaslServerExchange:
+            keys.refresh(validator)
+            return exchange()
+
+        return with_fresh_keys
 
     def _hash_passwords(self, mechanism: str) -> None:
         # Not before a listener wants them: it takes milliseconds for each.
@@ -151,30 +187,7 @@ class ListenerAuthentication:
 def _kerberos_service(endpoint: Endpoint) -> KerberosService:
     config = endpoint.config
     try:
-        return KerberosService(config.sasl_kerberos_service_name, config.sasl_kerberos_keytab)
+        rules = LocalNameRules(config.sasl_kerberos_principal_to_local_rules)
+        return KerberosService(config.sasl_kerberos_service_name, config.sasl_kerberos_keytab, rules)
     except ConfigurationError as error:
         raise ConfigurationError(f"listener {endpoint.name!r}: {error}") from error
-
-
-def _token_exchanges(config: BrokerConfig, now_ms: Callable[[], int]) -> Callable[[], SaslServerExchange]:
-    from ...security.sasl.json_web_tokens import TokenValidator
-
-    checks: dict[str, Any] = {
-        "issuer": config.sasl_oauthbearer_expected_issuer,
-        "audience": config.sasl_oauthbearer_expected_audience,
-        "clock_skew_seconds": config.sasl_oauthbearer_clock_skew_seconds,
-        "sub_claim_name": config.sasl_oauthbearer_sub_claim_name,
-        "scope_claim_name": config.sasl_oauthbearer_scope_claim_name,
-    }
-    url = config.sasl_oauthbearer_jwks_endpoint_url
-    if url is None:
-        return server_mechanism(OAUTHBEARER, TokenValidator(unsecured=True, **checks), now_ms=now_ms)
-    keys = TokenKeys(url)
-    validator = TokenValidator(jwks=keys.read(), **checks)
-    exchange = server_mechanism(OAUTHBEARER, validator, now_ms=now_ms)
-
-    def with_fresh_keys() -> SaslServerExchange:
-        keys.refresh(validator)
-        return exchange()
-
-    return with_fresh_keys

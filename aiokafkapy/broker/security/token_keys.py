@@ -1,60 +1,155 @@
-"""The keys that a listener's OAUTHBEARER tokens are signed with, from a JWKS file that may be replaced.
+"""The keys that a listener's OAUTHBEARER tokens are signed with: a JWKS in a file or at a URL, which may be replaced.
 
-Owns reading the file, at the start and again when it has changed. What a token is worth is
-``security.sasl.json_web_tokens``'s. Kafka's counterpart is ``RefreshingHttpsJwks``, for files.
+Owns reading it, at the start and again later, and when. What a token is worth is ``security.sasl.json_web_tokens``'s.
+Kafka's counterparts are ``JwksFileVerificationKeyResolver`` and ``RefreshingHttpsJwks``.
 
-Rule: a file that cannot be used is an error at the start; later the keys of before stay in use.
+Rules:
 
-Event: ``broker.token_keys_unreadable`` (warning, once for each version of the file).
+- a JWKS that cannot be used is an error at the start; later the keys of before stay in use;
+- a file is looked at before each authentication. A URL is asked when its keys are older than
+  ``sasl_oauthbearer_jwks_endpoint_refresh_ms``, and for a token with a key that is not known, at most once a second;
+  no authentication waits for it: a client that was refused tries again.
+
+Event: ``broker.token_keys_unreadable`` (warning, once for each version of a file, each time for a URL).
 """
 
 from __future__ import annotations
 
+import asyncio
+import importlib.util
 import json
+import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ...errors import ConfigurationError
+from ...errors import ConfigurationError, KafkaConnectionError
 from ...observability import get_logger
+from ...security.sasl.http_json import get_json
 from ...security.tls import file_version
 
 if TYPE_CHECKING:
     from ...security.sasl.json_web_tokens import TokenValidator
 
-__all__ = ["TokenKeys"]
+__all__ = ["FileKeys", "TokenKeys", "UrlKeys", "token_keys"]
+
+SECONDS_BETWEEN: Final = 1.0
+MOST_SECONDS: Final = 10.0
+"""For one answer, Kafka's ``sasl.oauthbearer`` connect and read time-outs together."""
 
 logger = get_logger(__name__)
 
 
-class TokenKeys:
-    """The JWKS file of ``sasl_oauthbearer_jwks_endpoint_url``; raises ConfigurationError when it cannot be used."""
+class TokenKeys(Protocol):
+    """Where keys come from."""
+
+    async def read(self) -> Any:
+        """The JWKS. Raises ConfigurationError when it cannot be had."""
+
+    def refresh(self, validator: TokenValidator) -> None:
+        """Give the validator newer keys if it is time; called before each authentication."""
+
+    def ask_again(self, validator: TokenValidator) -> None:
+        """A token came with a key that is not known."""
+
+    def close(self) -> None:
+        """Ask no more."""
+
+
+def token_keys(url: str, refresh_seconds: float) -> TokenKeys:
+    """The keys at this URL; raises ConfigurationError for another scheme than file, http and https."""
+    if url.startswith("file:"):
+        return FileKeys(url)
+    if not url.startswith(("https://", "http://")):
+        raise ConfigurationError(
+            f"sasl_oauthbearer_jwks_endpoint_url={url!r} is no URL of keys: write https://host/path or file:///path"
+        )
+    if importlib.util.find_spec("httpx") is None:
+        raise ConfigurationError(
+            f"sasl_oauthbearer_jwks_endpoint_url={url!r}: asking for it needs httpx: pip install 'aiokafkapy[oauth]'"
+        )
+    return UrlKeys(url, refresh_seconds)
+
+
+class FileKeys:
+    """The keys in a file."""
 
     def __init__(self, url: str) -> None:
-        if not url.startswith("file:"):
-            raise ConfigurationError(
-                f"sasl_oauthbearer_jwks_endpoint_url={url!r}: the dev broker takes keys from a file only: write "
-                "file:///path"
-            )
         self._url = url
         self._path = Path(url.removeprefix("file://").removeprefix("file:"))
         self._version = file_version(self._path)
 
-    def read(self) -> Any:
+    async def read(self) -> Any:
         """The JWKS that is in the file now."""
-        try:
-            return json.loads(self._path.read_text())
-        except (OSError, ValueError) as error:
-            raise ConfigurationError(
-                f"sasl_oauthbearer_jwks_endpoint_url={self._url!r} cannot be read: {error}"
-            ) from error
+        return self._read()
 
     def refresh(self, validator: TokenValidator) -> None:
-        """Give the validator the keys of the file if it has changed; call it before each authentication."""
+        """Take the file's keys if it has changed."""
         version = file_version(self._path)
         if version == self._version:
             return
         self._version = version
         try:
-            validator.use_keys(self.read())
+            validator.use_keys(self._read())
         except ConfigurationError as error:
             logger.warning("broker.token_keys_unreadable", error=str(error))
+
+    def ask_again(self, validator: TokenValidator) -> None:
+        """The file was looked at just before."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _read(self) -> Any:
+        try:
+            return json.loads(self._path.read_text())
+        except (OSError, ValueError) as error:
+            raise _unreadable(self._url, error) from error
+
+
+class UrlKeys:
+    """The keys that a server gives, over HTTP."""
+
+    def __init__(self, url: str, refresh_seconds: float) -> None:
+        self._url = url
+        self._refresh_seconds = refresh_seconds
+        self._asked_at = time.monotonic()
+        self._asking: asyncio.Task[None] | None = None
+
+    async def read(self) -> Any:
+        """The JWKS that the server gives now."""
+        self._asked_at = time.monotonic()
+        try:
+            return await get_json(self._url, MOST_SECONDS)
+        except KafkaConnectionError as error:
+            raise _unreadable(self._url, error) from error
+
+    def refresh(self, validator: TokenValidator) -> None:
+        """Ask when the keys are old."""
+        if time.monotonic() - self._asked_at >= self._refresh_seconds:
+            self._ask(validator)
+
+    def ask_again(self, validator: TokenValidator) -> None:
+        """Ask for the key that is not known: it may be new."""
+        if time.monotonic() - self._asked_at >= SECONDS_BETWEEN:
+            self._ask(validator)
+
+    def close(self) -> None:
+        """Cancel what is asked for."""
+        if self._asking is not None:
+            self._asking.cancel()
+
+    # internals
+
+    def _ask(self, validator: TokenValidator) -> None:
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.get_running_loop().create_task(self._take_newer(validator))
+
+    async def _take_newer(self, validator: TokenValidator) -> None:
+        try:
+            validator.use_keys(await self.read())
+        except ConfigurationError as error:
+            logger.warning("broker.token_keys_unreadable", error=str(error))
+
+
+def _unreadable(url: str, error: Exception) -> ConfigurationError:
+    return ConfigurationError(f"sasl_oauthbearer_jwks_endpoint_url={url!r} cannot be read: {error}")

@@ -1,14 +1,13 @@
 """GSSAPI: Kerberos tickets (RFC 4752), the broker's half over the system's Kerberos library.
 
-Owns the steps after the context is made, where the broker offers no security layer, and the principal that a ticket's
-name makes. The service's keys are the library's: from a keytab, which it reads anew for each ticket, so that a key may
-be changed while the broker runs. The client's half is ``gssapi``. Kafka's counterparts are ``SaslServerAuthenticator``,
-``SaslServerCallbackHandler``, ``KerberosShortNamer`` with its rule DEFAULT, and the JDK's ``GssKrb5Server``.
+Owns the steps after the context is made, where the broker offers no security layer. Which user a ticket's name makes is
+``kerberos_names``'s. The service's keys are the library's: from a keytab, which it reads anew for each ticket, so that
+a key may be changed while the broker runs. The client's half is ``gssapi``. Kafka's counterparts are
+``SaslServerAuthenticator``, ``SaslServerCallbackHandler``, and the JDK's ``GssKrb5Server``.
 
 Rules:
 
 - a step takes a fraction of a millisecond and asks no KDC: it needs no thread;
-- ``alice@REALM`` and ``alice/host@REALM`` are both ``User:alice``; whoever is of another realm is refused;
 - what the client would like to be called counts nothing, as in Kafka: some clients send their broker's name there;
 - a refusal has Kafka's words, and Kerberos's behind them, without which a wrong keytab cannot be found.
 """
@@ -17,26 +16,23 @@ from __future__ import annotations
 
 import importlib
 import os
-import re
 from enum import Enum
 from typing import Any, Final
 
 from ...errors import ConfigurationError, SaslAuthenticationFailedError
 from ...states import StateTable
 from .gssapi import GSSAPI, MAX_TOKEN_BYTES, NO_SECURITY_LAYER, check_kerberos
+from .kerberos_names import LocalNameRules
 
 __all__ = [
     "GSSAPI_SERVER_STATES",
     "GssapiServerExchange",
     "GssapiServerState",
     "KerberosService",
-    "short_name",
 ]
 
 _OFFER: Final = bytes((NO_SECURITY_LAYER, 0, 0, 0))
 """No layer, therefore no buffer: RFC 4752, section 3.2."""
-
-_PRINCIPAL: Final = re.compile(r"(?P<name>[^/@]+)(?:/[^/@]*)?@(?P<realm>[^/@]+)")
 
 
 class GssapiServerState(Enum):
@@ -68,13 +64,14 @@ GSSAPI_SERVER_STATES: Final = StateTable(
 class KerberosService:
     """The service that clients have tickets for, such as ``kafka`` on any host, with its keys and its realm."""
 
-    def __init__(self, service_name: str, keytab: str | None = None) -> None:
+    def __init__(self, service_name: str, keytab: str | None = None, rules: LocalNameRules | None = None) -> None:
         """Read the keytab; without one that which KRB5_KTNAME names, or the system's.
 
         Raises ConfigurationError when the library is missing, the keytab cannot be read or has no key of the service,
         or no configuration of Kerberos names a default realm.
         """
         check_kerberos(service_name)
+        self._rules = rules or LocalNameRules()
         self._library: Any = importlib.import_module("gssapi")
         library = self._library
         try:
@@ -104,7 +101,7 @@ class KerberosService:
     def exchange(self) -> GssapiServerExchange:
         """The broker's half of one authentication."""
         context = self._library.SecurityContext(creds=self._credentials, usage="accept")
-        return GssapiServerExchange(context, self._realm, self._library.exceptions.GSSError)
+        return GssapiServerExchange(context, self._realm, self._rules, self._library.exceptions.GSSError)
 
 
 class GssapiServerExchange:
@@ -112,10 +109,11 @@ class GssapiServerExchange:
 
     expires_at_ms: int | None = None
 
-    def __init__(self, context: Any, realm: str, error: type[Exception]) -> None:
+    def __init__(self, context: Any, realm: str, rules: LocalNameRules, error: type[Exception]) -> None:
         self.principal = ""
         self._context = context
         self._realm = realm
+        self._rules = rules
         self._error = error
         self._state = GSSAPI_SERVER_STATES.initial
 
@@ -176,19 +174,15 @@ class GssapiServerExchange:
             raise _refused(f"the choice of a security layer has {len(chosen)} bytes, at least 4 are right")
         if not chosen[0] & NO_SECURITY_LAYER:
             raise _refused("a security layer of GSSAPI's own was chosen, which was not offered: use TLS")
-        self.principal = f"User:{short_name(str(self._context.initiator_name), self._realm)}"
+        name = str(self._context.initiator_name)
+        user = self._rules.local_name(name, self._realm)
+        if user is None:
+            raise _refused(
+                f"{name!r} gives no user by sasl.kerberos.principal.to.local.rules; the broker's realm is {self._realm}"
+            )
+        self.principal = f"User:{user}"
         self._change(_S.COMPLETE)
         return b""
-
-
-def short_name(principal: str, realm: str) -> str:
-    """``alice`` for ``alice@REALM`` and ``alice/host@REALM``; raises SaslAuthenticationFailedError for what is not of
-    this realm.
-    """
-    found = _PRINCIPAL.fullmatch(principal)
-    if found is None or found["realm"] != realm:
-        raise _refused(f"{principal!r} is no principal of the broker's realm, {realm}")
-    return found["name"]
 
 
 def _refused(reason: str) -> SaslAuthenticationFailedError:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -89,6 +89,8 @@ class TokenValidator:
         self._sub_claim_name = sub_claim_name
         self._scope_claim_name = scope_claim_name
         self._keys: Mapping[str | None, _Key] | None = None
+        self.on_unknown_key: Callable[[], object] | None = None
+        """Called when a token is signed with a key that is not among them."""
         if jwks is not None:
             self.use_keys(jwks)
 
@@ -103,7 +105,12 @@ class TokenValidator:
             if header.get("alg") != "none" or not token.reveal().endswith("."):
                 raise InvalidTokenError("the token is signed, and only unsecured ones are believed here")
         else:
-            _check_signature(token, header, self._keys)
+            key = _key_for(header, self._keys)
+            if key is None:
+                if self.on_unknown_key is not None:
+                    self.on_unknown_key()
+                raise InvalidTokenError("the token is signed with a key that is not in the JWKS")
+            _check_signature(token, header, key)
         return self._check_claims(claims, now_ms)
 
     # internals
@@ -213,15 +220,16 @@ def _keys_of(jwks: Mapping[str, Any]) -> dict[str | None, _Key]:
     return found
 
 
-def _check_signature(token: Secret[str], header: Mapping[str, Any], keys: Mapping[str | None, _Key]) -> None:
+def _key_for(header: Mapping[str, Any], keys: Mapping[str | None, _Key]) -> _Key | None:
+    kid = header.get("kid")
+    if kid is None and len(keys) == 1:
+        return next(iter(keys.values()))
+    return keys.get(kid) if kid is None or isinstance(kid, str) else None
+
+
+def _check_signature(token: Secret[str], header: Mapping[str, Any], key: _Key) -> None:
     import jwt
 
-    kid = header.get("kid")
-    key = next(iter(keys.values())) if kid is None and len(keys) == 1 else None
-    if key is None and (kid is None or isinstance(kid, str)):
-        key = keys.get(kid)
-    if key is None:
-        raise InvalidTokenError("the token is signed with a key that is not in the JWKS")
     if header.get("alg") not in key.algorithms:
         raise InvalidTokenError("the token's algorithm is not its key's")
     try:

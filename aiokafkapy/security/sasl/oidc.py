@@ -26,6 +26,7 @@ from typing import Any, Final
 
 from ...common import ExponentialBackoff
 from ...errors import ConfigurationError, KafkaConnectionError, SaslAuthenticationFailedError
+from .http_json import bounded_body
 from .oauthbearer import OAuthBearerToken
 from .options import SaslOptions
 from .secret import Secret
@@ -33,7 +34,6 @@ from .secret import Secret
 __all__ = ["ClientCredentials", "FileToken", "JwtBearer", "provider_for"]
 
 JWT_BEARER_GRANT: Final = "urn:ietf:params:oauth:grant-type:jwt-bearer"
-MAX_ANSWER_BYTES: Final = 1_000_000
 """As Kafka's ``HttpJwtRetriever``."""
 _REFUSALS: Final = frozenset({400, 401, 402, 403, 404, 405, 406, 407, 409, 410, 411, 412, 413, 414, 415, 501, 505})
 """Statuses that the same request gets again; Kafka's list."""
@@ -159,11 +159,9 @@ class TokenEndpoint:
                 ) as answer,
             ):
                 status = answer.status_code
-                async for piece in answer.aiter_bytes():
-                    body += piece
-                    if len(body) > MAX_ANSWER_BYTES:
-                        failure = f"its answer has more than {MAX_ANSWER_BYTES:,} bytes"
-                        break
+                body = await bounded_body(answer)
+        except ValueError as error:
+            failure = str(error)
         except httpx.HTTPError as error:
             failure = f"{type(error).__name__}: {str(error)[:_SHOWN_OF_A_REFUSAL]}"
         # Outside of the block above: its frames and errors have the request, with its secrets.

@@ -65,7 +65,7 @@ class SocketlessNode:
 async def socketless_node(nodes: int = 1, **config: Any) -> AsyncIterator[SocketlessNode]:
     """A node of a cluster whose nodes all "run"."""
     broker = DevBroker(nodes=nodes, **config)
-    broker._state = state = broker._open_state()
+    broker._state = state = await broker._open_state()
     for node_id in broker._node_ids:
         broker._ports[node_id] = dict.fromkeys(broker._endpoints, 9090 + node_id)
         broker._advertise(state, node_id)

@@ -299,6 +299,9 @@ async def test_a_transactional_id_needs_its_right(guarded: Harness) -> None:
     data = [{"name": "t", "partition_data": [{"index": 0, "records": make_batch()}]}]
     body = guarded.call(ApiKey.PRODUCE, 9, acks=-1, transactional_id="tx", topic_data=data)
     assert body.responses[0].partition_responses[0].error_code == TX
+    for key_type, words in ((1, "DESCRIBE TRANSACTIONAL_ID 'tx'"), (2, "CLUSTER_ACTION CLUSTER 'kafka-cluster'")):
+        (found,) = guarded.call(ApiKey.FIND_COORDINATOR, 6, coordinator_keys=["tx"], key_type=key_type).coordinators
+        assert found.error_message == f"User:alice may not {words}"
     (found,) = guarded.call(ApiKey.FIND_COORDINATOR, 4, coordinator_keys=["tx"], key_type=1).coordinators
     assert (found.error_code, found.error_message) == (TX, "User:alice may not DESCRIBE TRANSACTIONAL_ID 'tx'")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
 import json
 from pathlib import Path
@@ -21,6 +22,7 @@ from aiokafkapy.errors import (
 )
 from aiokafkapy.security.sasl.json_web_tokens import unsecured_token
 from aiokafkapy.security.sasl.scram_credential import ScramCredential
+from aiokafkapy.testing.ports import free_port
 
 USERS = {"alice": "hush-alice"}
 CREDENTIAL = ScramCredential(b"salt-for-carol", b"stored", b"server", 4_096)
@@ -33,7 +35,7 @@ def endpoint(config: BrokerConfig, protocol: str = "SASL_PLAINTEXT", **options: 
 
 def settings(data_dir: Path | None = None, **options: Any) -> ListenerAuthentication:
     config = BrokerConfig.of(sasl_users=USERS)
-    made = Authentication(config, data_dir, lambda: 5_000).settings_for(endpoint(config, **options))
+    made = asyncio.run(Authentication(config, data_dir, lambda: 5_000).settings_for(endpoint(config, **options)))
     assert made is not None
     return made
 
@@ -42,7 +44,7 @@ def test_a_listener_has_the_mechanisms_that_it_enables() -> None:
     assert list(settings().mechanisms) == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
     assert list(settings(sasl_enabled_mechanisms=["OAUTHBEARER"]).mechanisms) == ["OAUTHBEARER"]
     config = BrokerConfig.of()
-    assert Authentication(config, None, lambda: 0).settings_for(endpoint(config, "PLAINTEXT")) is None
+    assert asyncio.run(Authentication(config, None, lambda: 0).settings_for(endpoint(config, "PLAINTEXT"))) is None
     with pytest.raises(
         ConfigurationError, match="'AWS_MSK_IAM' is no mechanism of the dev broker's; write some of PLAIN"
     ):
@@ -71,7 +73,7 @@ def test_changed_credentials_survive_and_count_before_the_given_ones(tmp_path: P
     before.change_scram([("alice", 1, CREDENTIAL), ("carol", 2, CREDENTIAL)])
     before.change_scram([("carol", 2, None), ("dave", 2, CREDENTIAL)])
     after = Authentication(config, tmp_path, lambda: 0)
-    assert after.settings_for(endpoint(config)) is not None  # which makes credentials of the passwords
+    assert asyncio.run(after.settings_for(endpoint(config))) is not None  # which makes credentials of the passwords
     assert after.scram["SCRAM-SHA-256"]["alice"] == CREDENTIAL
     assert sorted(after.scram["SCRAM-SHA-256"]) == ["alice"]
     assert sorted(after.scram["SCRAM-SHA-512"]) == ["alice", "dave"]
@@ -103,7 +105,9 @@ def test_tokens_are_believed_unsigned_or_by_the_keys_of_a_file(tmp_path: Path) -
     keys = tmp_path / "keys.json"
     keys.write_text(json.dumps({"keys": []}))
     for url, words in (
-        ("https://issuer.invalid/keys", "takes keys from a file only: write file:///path"),
+        ("ftp://issuer.invalid/keys", "is no URL of keys: write https://host/path or file:///path"),
+        (f"http://127.0.0.1:{free_port()}/keys", "cannot be read: All connection attempts failed"),
+        ("http://[", "cannot be read: "),
         (f"file://{tmp_path}/none.json", "cannot be read"),
     ):
         with pytest.raises(ConfigurationError, match=words):
@@ -113,7 +117,9 @@ def test_tokens_are_believed_unsigned_or_by_the_keys_of_a_file(tmp_path: Path) -
 def test_passwords_are_not_shown() -> None:
     config = BrokerConfig.of(sasl_users=USERS)
     made = Authentication(config, None, lambda: 0)
-    assert "hush" not in repr((config, made, made.scram, made.settings_for(endpoint(config)), endpoint(config)))
+    assert "hush" not in repr(
+        (config, made, made.scram, asyncio.run(made.settings_for(endpoint(config))), endpoint(config))
+    )
 
 
 def test_kerberos_is_checked_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:

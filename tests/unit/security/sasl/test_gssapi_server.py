@@ -17,7 +17,6 @@ from aiokafkapy.security.sasl.gssapi_server import (
     GSSAPI_SERVER_STATES,
     GssapiServerExchange,
     KerberosService,
-    short_name,
 )
 from tests.realms import Realm, opened_realm
 
@@ -183,17 +182,6 @@ def test_without_the_library_it_says_how_to_get_it(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: SimpleNamespace())
     with pytest.raises(ConfigurationError, match="'kafka/localhost' is no name of a service"):
         KerberosService("kafka/localhost")
-
-
-@pytest.mark.parametrize("principal", ["alice@HERE", "alice/laptop@HERE"])
-def test_a_principal_of_the_realm_has_a_short_name(principal: str) -> None:
-    assert short_name(principal, "HERE") == "alice"
-
-
-@pytest.mark.parametrize("principal", ["alice@THERE", "alice", "@HERE", r"a\@b@HERE", "a/b/c@HERE", "alice@here"])
-def test_any_other_principal_has_none(principal: str) -> None:
-    with pytest.raises(SaslAuthenticationFailedError, match="is no principal of the broker's realm, HERE"):
-        short_name(principal, "HERE")
 
 
 def test_the_states_end_in_two() -> None:

@@ -1,0 +1,48 @@
+"""Answers over HTTP: ``bounded_body``, which cannot fill the memory, whoever gives it, and ``get_json``.
+
+Thin I/O over httpx (extra ``oauth``), which is imported when it is asked for something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+from typing import TYPE_CHECKING, Any, Final
+
+from ...errors import KafkaConnectionError
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["bounded_body", "get_json"]
+
+MAX_ANSWER_BYTES: Final = 1_000_000
+
+
+async def bounded_body(answer: httpx.Response) -> bytes:
+    """The body of a streamed answer. Raises ValueError when it is longer than a million bytes."""
+    body = bytearray()
+    async for piece in answer.aiter_bytes():
+        body += piece
+        if len(body) > MAX_ANSWER_BYTES:
+            raise ValueError(f"its answer has more than {MAX_ANSWER_BYTES:,} bytes")
+    return bytes(body)
+
+
+async def get_json(url: str, seconds: float) -> Any:
+    """What a server gives at this URL, within so many seconds. Raises KafkaConnectionError."""
+    import httpx
+
+    # Reading the system's trust store takes tens of milliseconds.
+    verify = await asyncio.to_thread(ssl.create_default_context) if url.startswith("https:") else False
+    try:
+        async with (
+            asyncio.timeout(seconds),
+            httpx.AsyncClient(verify=verify, timeout=seconds) as client,
+            client.stream("GET", url, headers={"Accept": "application/json"}) as answer,
+        ):
+            answer.raise_for_status()
+            return json.loads(await bounded_body(answer))
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+        raise KafkaConnectionError(str(error) or type(error).__name__) from error
