@@ -130,8 +130,8 @@ def perf(
             before = producer.statistics()
             begun = time.perf_counter()
             with progress("sending", num_records) as bar:
-                load = _send_with_tasks if tasks else _send
-                await load(producer, topic, values, num_records, Pace(throughput, begun), figures, stop, bar, tasks)
+                load = _Load(producer, topic, values, num_records, Pace(throughput, begun), figures, stop, bar)
+                await (load.send_with_tasks(tasks) if tasks else load.send())
                 await producer.flush()
             figures.seconds = time.perf_counter() - begun
             after = producer.statistics()
@@ -169,68 +169,67 @@ async def _make_topic(topic: str, partitions: int, options: Mapping[str, Any], t
         say(f"made topic {topic} with {partitions} partitions")
 
 
-async def _send(
-    producer: KafkaProducer,
-    topic: str,
-    values: list[bytes],
-    count: int,
-    pace: Pace,
-    figures: Figures,
-    stop: Stop,
-    bar: Progress,
-    tasks: int,
-) -> None:
-    every = -(-count // MAX_TIMED)
-    while figures.sent < count and not stop.is_requested:
-        for number in range(figures.sent, min(figures.sent + BLOCK, count)):
-            begun = time.perf_counter()
-            value = values[number % DISTINCT_VALUES]
-            try:
-                delivery = producer.send_nowait(topic, value)
-            except (BufferExhaustedError, MetadataNotReadyError):
+@dataclass(slots=True)
+class _Load:
+    """What is sent, how fast, and what is told of it."""
+
+    producer: KafkaProducer
+    topic: str
+    values: list[bytes]
+    count: int
+    pace: Pace
+    figures: Figures
+    stop: Stop
+    bar: Progress
+
+    async def send(self) -> None:
+        """One task that does not wait for outcomes."""
+        figures = self.figures
+        every = -(-self.count // MAX_TIMED)
+        while self._goes_on():
+            for number in range(figures.sent, min(figures.sent + BLOCK, self.count)):
+                begun = time.perf_counter()
+                value = self.values[number % DISTINCT_VALUES]
                 try:
-                    delivery = await producer.enqueue(topic, value)
-                except KafkaError as error:
-                    figures.note_error(error)
-                    continue
-            if number % every == 0:
-                delivery.add_done_callback(partial(figures.note, begun))
-        figures.sent = min(figures.sent + BLOCK, count)
-        bar.update(figures.sent)
-        await asyncio.sleep(pace.delay(figures.sent, time.perf_counter()))
+                    delivery = self.producer.send_nowait(self.topic, value)
+                except (BufferExhaustedError, MetadataNotReadyError):
+                    try:
+                        delivery = await self.producer.enqueue(self.topic, value)
+                    except KafkaError as error:
+                        figures.note_error(error)
+                        continue
+                if number % every == 0:
+                    delivery.add_done_callback(partial(figures.note, begun))
+            figures.sent = min(figures.sent + BLOCK, self.count)
+            self.bar.update(figures.sent)
+            await asyncio.sleep(self.pace.delay(figures.sent, time.perf_counter()))
 
+    async def send_with_tasks(self, tasks: int) -> None:
+        """So many tasks that each wait for the outcome of their record."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(tasks):
+                group.create_task(self._send_one_by_one())
 
-async def _send_with_tasks(
-    producer: KafkaProducer,
-    topic: str,
-    values: list[bytes],
-    count: int,
-    pace: Pace,
-    figures: Figures,
-    stop: Stop,
-    bar: Progress,
-    tasks: int,
-) -> None:
-    async def work() -> None:
-        while figures.sent < count and not stop.is_requested:
+    async def _send_one_by_one(self) -> None:
+        figures = self.figures
+        while self._goes_on():
             number = figures.sent
             figures.sent += 1
             begun = time.perf_counter()
-            if delay := pace.delay(number, begun):
+            if delay := self.pace.delay(number, begun):
                 await asyncio.sleep(delay)
                 begun = time.perf_counter()
             try:
-                await producer.send(topic, values[number % DISTINCT_VALUES])
+                await self.producer.send(self.topic, self.values[number % DISTINCT_VALUES])
             except KafkaError as error:
                 figures.first_error = figures.first_error or str(error)
             else:
                 figures.latencies.append(time.perf_counter() - begun)
             if number % BLOCK == 0:
-                bar.update(number)
+                self.bar.update(number)
 
-    async with asyncio.TaskGroup() as group:
-        for _ in range(tasks):
-            group.create_task(work())
+    def _goes_on(self) -> bool:
+        return self.figures.sent < self.count and not self.stop.is_requested
 
 
 def _print(figures: Figures, *, as_json: bool) -> None:
