@@ -27,6 +27,7 @@ __all__ = [
     "SenderCrashedError",
     "SerializationError",
     "SslAuthenticationFailedError",
+    "TransactionAbortedError",
     "WrongEventLoopError",
 ]
 
@@ -97,6 +98,10 @@ class ForkedProducerError(IllegalStateError):
 
 class WrongEventLoopError(IllegalStateError):
     """The producer was started on another event loop: make one for each loop."""
+
+
+class TransactionAbortedError(KafkaError):
+    """The record was not sent: its transaction was aborted before. Java: TransactionAbortedException."""
 
 
 class SenderCrashedError(KafkaError):

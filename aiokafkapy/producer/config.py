@@ -172,11 +172,18 @@ class ProducerConfig(ClientConfig):
         ),
     ] = True
 
-    transactional_id: Annotated[str | None, Field(description="Not available in this version.")] = None
+    transactional_id: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            description="Name of the producer in transactions: a later one of this name fences an earlier. None: no "
+            "transactions.",
+        ),
+    ] = None
     transaction_timeout_ms: Annotated[
         int,
         Field(
-            ge=1, le=MAX_INT, description="Milliseconds that a transaction may be open; without effect in this version."
+            ge=1, le=MAX_INT, description="Milliseconds after which a broker aborts a transaction that is still open."
         ),
     ] = 60_000
 
@@ -260,8 +267,10 @@ class ProducerConfig(ClientConfig):
             raise ConfigurationError(
                 "partitioner_ignore_keys=True has no effect with a partitioner of your own: leave one of the two out"
             )
-        if self.transactional_id is not None:
-            raise ConfigurationError("transactional_id is not available in this version: leave it out")
+        if self.transactional_id is not None and not self.enable_idempotence:
+            raise ConfigurationError(
+                f"transactional_id={self.transactional_id!r} needs idempotence: leave enable_idempotence=False out"
+            )
         return self
 
 

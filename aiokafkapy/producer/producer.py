@@ -17,7 +17,8 @@ import logging
 import math
 import warnings
 from asyncio import _get_running_loop
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import cache, partial
 from importlib import import_module
 from time import time
@@ -26,7 +27,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 from .._form import compiled
 from ..common import PartitionInfo
-from ..errors import ProducerClosedError, WrongEventLoopError
+from ..errors import IllegalStateError, KafkaError, ProducerClosedError, WrongEventLoopError
 from ..observability import RateLimitedLogger, get_logger
 from . import forks
 from .deliveries.delivery import Delivery, waiter_for
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from .statistics import ProducerHealth, ProducerStatistics
     from .tables.table_metadata import TableMetadata
     from .tables.table_send import TableSend
+    from .transactions import Transactions
 
 __all__ = ["KafkaProducer"]
 
@@ -107,6 +109,9 @@ class KafkaProducer(RecordSender[K, V]):
         forks.watch(self)
         try:
             await runtime.wait_until_connected()
+            transactions = runtime.open_transactions(self._intake)
+            if transactions is not None:
+                await transactions.initialize()
             if not life.may_become(ProducerState.RUNNING):
                 raise ProducerClosedError("the producer was closed while it started")
         except BaseException:
@@ -118,6 +123,8 @@ class KafkaProducer(RecordSender[K, V]):
             raise
         life.become(ProducerState.RUNNING)
         self._intake.bind(runtime)
+        if transactions is not None:
+            self._intake.shut_gate()
         _logger.info("producer.started", client_id=self._config.client_id, nodes=len(runtime.metadata.cluster.nodes))
 
     async def close(self, timeout: float | None = None) -> None:
@@ -266,6 +273,63 @@ class KafkaProducer(RecordSender[K, V]):
         deadline = math.inf if timeout is None else runtime.loop.time() + max(0.0, timeout)
         await runtime.flush(deadline)
 
+    # transactions
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """``async with producer.transaction():`` opens a transaction and commits it; aborts it when an exception, or
+        cancellation, leaves the block, which is raised again, and the producer is as good as new.
+
+        Raises what ``begin_transaction`` and ``commit_transaction`` raise; after an error of the commit that is not
+        fatal the transaction is aborted, unless its outcome is unknown.
+        """
+        await self.begin_transaction()
+        try:
+            yield
+            await self.commit_transaction()
+        except BaseException as error:
+            if self._transactions().may_be_aborted:
+                try:
+                    await self.abort_transaction()
+                except KafkaError as failure:
+                    error.add_note(f"the transaction was not aborted: {described(failure)}")
+            raise
+
+    async def begin_transaction(self) -> None:
+        """Open a transaction: records may be sent until its end. It waits for the end of the one before.
+
+        Raises IllegalStateError without ``transactional_id`` and while a transaction is open, and ProducerFencedError,
+        or another fatal error, when the producer can only be closed.
+        """
+        await self._transactions().begin()
+
+    async def commit_transaction(self) -> None:
+        """Wait for the outcome of every record of the transaction, and commit it. Being cancelled, it goes on.
+
+        Raises the error of a record or a request that failed: then only ``abort_transaction`` is left. Raises
+        KafkaTimeoutError after ``max_block_ms`` without the coordinator's answer, with ``outcome_unknown``: calling it
+        again, or ``begin_transaction``, asks again.
+        """
+        await self._transactions().commit()
+
+    async def abort_transaction(self) -> None:
+        """Abort the transaction: readers with ``read_committed`` see nothing of it. Being cancelled, it goes on.
+
+        Records that were not sent yet fail with TransactionAbortedError. Does nothing when no transaction is open.
+        """
+        await self._transactions().abort()
+
+    async def send_offsets_to_transaction(self, offsets: Mapping[Any, Any], group_metadata: Any) -> None:
+        """Commit a consumer group's offsets, the next ones to read, with the transaction (KIP-447).
+
+        ``offsets`` are numbers, or any client's objects with ``offset``, by partition; ``group_metadata`` is a group's
+        id or what the consumer's client tells of its membership, with ``group_id``, ``generation_id``, ``member_id``
+        and ``group_instance_id``. Raises the coordinator's error; then the transaction can only be aborted.
+        """
+        from .transaction_coordinator import group_of, offsets_of
+
+        await self._transactions().send_offsets(offsets_of(offsets), group_of(group_metadata))
+
     # looking
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
@@ -347,6 +411,15 @@ class KafkaProducer(RecordSender[K, V]):
 
     # internals
 
+    def _transactions(self) -> Transactions:
+        """The transactions of a started producer. Raises why there are none."""
+        transactions = self._intake.usable_runtime().transactions
+        if transactions is None:
+            raise IllegalStateError(
+                "this producer has no transactions: write transactional_id='a-name-of-this-service' to have them"
+            )
+        return transactions
+
     def _forked(self) -> object:
         """This is the child of a fork: return what belongs to the parent, which must be neither touched nor freed."""
         if self._life.may_become(ProducerState.FORKED):
@@ -366,9 +439,19 @@ def _new_intake(config: ProducerConfig, interceptors: ProducerInterceptors, life
     """The intake for a configuration."""
     serializers = prepare(config.key_serializer), prepare(config.value_serializer)
     partitioner = partitioner_for(config.partitioner, config.partitioner_ignore_keys)
+    why_unusable = partial(_why_unusable, life)
     if interceptors:
-        return InterceptedIntake(*serializers, partitioner, life.why_unusable, interceptors)
-    return RecordIntake(*serializers, partitioner, life.why_unusable)
+        return InterceptedIntake(*serializers, partitioner, why_unusable, interceptors)
+    return RecordIntake(*serializers, partitioner, why_unusable)
+
+
+def _why_unusable(life: Lifecycle[Any]) -> KafkaError:
+    """Why a call cannot be served here and now: the producer's state, or that no transaction is open."""
+    runtime = life.runtime
+    if life.state is ProducerState.RUNNING and runtime is not None and runtime.is_usable_here and runtime.transaction:
+        error: KafkaError = runtime.transaction.why_no_record()
+        return error
+    return life.why_unusable()
 
 
 def _log_interceptor_error(log: RateLimitedLogger, hook: str, error: BaseException) -> None:

@@ -41,12 +41,16 @@ from .accumulator.producer_batch import ProducerBatch
 from .accumulator.record_accumulator import RecordAccumulator
 from .config import ProducerConfig
 from .deliveries.outcome_teller import OutcomeTeller
+from .identity.transaction import Transaction
 from .identity.transaction_manager import TransactionManager
 from .intake.admission import Admission
 from .intake.partitioners import Partitioner
+from .intake.record_intake import RecordIntake
 from .metrics import SenderMetrics
 from .producer_metadata import ProducerMetadata
 from .sender.sender import Sender
+from .transaction_coordinator import TransactionCoordinator
+from .transactions import Transactions
 
 __all__ = ["ProducerRuntime"]
 
@@ -85,7 +89,12 @@ class ProducerRuntime:
             metadata_max_idle_ms=config.metadata_max_idle_ms,
             allow_auto_topic_creation=config.allow_auto_create_topics,
         )
-        self.transaction_manager = TransactionManager(config.retry_backoff) if config.enable_idempotence else None
+        self.transaction: Transaction | None = None
+        if config.transactional_id is not None:
+            self.transaction = Transaction(config.transactional_id, self._on_new_partition)
+        self.transaction_manager: TransactionManager | None = None
+        if config.enable_idempotence:
+            self.transaction_manager = TransactionManager(config.retry_backoff, self.transaction)
         self.teller = OutcomeTeller(loop)
         self.accumulator = RecordAccumulator(config, None, self.transaction_manager, self.teller)
         self.client = NetworkClient(config, self.metadata, loop=loop, wakeup=self._wakeup)
@@ -100,6 +109,12 @@ class ProducerRuntime:
             on_crash=self._on_sender_crash,
         )
         self.accumulator.wakeup = self.sender.wakeup
+        self.transactions: Transactions | None = None  # once it is started
+        self.coordinator: TransactionCoordinator | None = None
+        if self.transaction is not None and self.transaction_manager is not None:
+            self.coordinator = TransactionCoordinator(
+                config, self.transaction, self.transaction_manager, loop=loop, wakeup=self.sender.wakeup
+            )
         self.admission = Admission(
             loop, self.metadata, self.accumulator, partitioner, self.teller, max_block=self.max_block
         )
@@ -111,6 +126,17 @@ class ProducerRuntime:
         self._cluster_id: str | None = None
         self.sender_task = loop.create_task(self.sender.run(), name="aiokafkapy-sender")
         self.sender_task.add_done_callback(_retrieve)
+
+    @property
+    def is_usable_here(self) -> bool:
+        """True on its loop, until this life is over."""
+        return self.is_bound and self.loop is asyncio._get_running_loop()
+
+    def open_transactions(self, intake: RecordIntake) -> Transactions | None:
+        """The calls of a transactional producer, with the gate that they open and shut; None without transactions."""
+        if self.transaction is not None and self.coordinator is not None:
+            self.transactions = Transactions(self, intake, self.transaction, self.coordinator)
+        return self.transactions
 
     # waiting for metadata
 
@@ -204,6 +230,8 @@ class ProducerRuntime:
         """
         started = self.loop.time()
         try:
+            if self.transactions is not None and self.crash is None:
+                await self.transactions.close(deadline)
             if self.crash is None and not self.sender_task.done():
                 await self.flush(deadline)
         except FlushTimeoutError:
@@ -213,6 +241,8 @@ class ProducerRuntime:
         finally:
             self.abort(partial(self._close_error, self.loop.time() - started))
         await self.client.close()
+        if self.coordinator is not None:
+            await self.coordinator.close()
         await asyncio.wait([self.sender_task])
         await self.teller.told_all()
         _logger.info("producer.closed", delivered=self.accumulator.delivered, failed=self.accumulator.failed)
@@ -227,6 +257,8 @@ class ProducerRuntime:
         self.metadata.remove_listener(self._on_metadata_change)
         self._fail_pending(make_error or _dropped_error)
         self.client.abort()
+        if self.coordinator is not None:
+            self.coordinator.abort()
         self.accumulator.close()
         waiters, self._metadata_waiters = self._metadata_waiters, []
         for waiter in waiters:
@@ -255,6 +287,10 @@ class ProducerRuntime:
         return text + (f" and {waiting} waiting to be accepted" if waiting else "")
 
     # asyncio callbacks
+
+    def _on_new_partition(self) -> None:
+        assert self.coordinator is not None
+        self.coordinator.add_partitions_soon()
 
     def _wakeup(self) -> None:
         # The network client is made before the Sender.

@@ -23,6 +23,7 @@ from aiokafkapy.client.network_client_state import NETWORK_CLIENT_STATES
 from aiokafkapy.client.nodes.connection_states import CONNECTION_STATES
 from aiokafkapy.producer.accumulator.producer_batch import BATCH_STATES
 from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.producer.identity.transaction import TRANSACTION_STATES
 from aiokafkapy.producer.identity.transaction_manager import TRANSACTION_MANAGER_STATES
 from aiokafkapy.producer.state import PRODUCER_STATES
 from aiokafkapy.states import StateTable
@@ -39,6 +40,7 @@ STATE_MACHINES: Final[tuple[StateTable[Any], ...]] = (
     CONNECTION_STATES,
     BATCH_STATES,
     TRANSACTION_MANAGER_STATES,
+    TRANSACTION_STATES,
     MUTE_STATES,
     GROUP_STATES,
 )

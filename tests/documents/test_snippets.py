@@ -21,6 +21,8 @@ ADDRESS: Final = "localhost:9092"
 LONGEST: Final = 120
 """Seconds after which a snippet hangs."""
 
+ELSEWHERE: Final = ("SparkSession", "producer.transaction()", "CONFLUENT_CLOUD")
+
 ORDER: Final = {"customer": "ann", "item": "tea"}
 POSTED: Final = ("/orders", "/clicks")
 
@@ -29,8 +31,8 @@ Runner = Callable[[Path, DevBroker], Coroutine[Any, Any, None]]
 
 @pytest.mark.parametrize(
     "snippet",
-    # Those of Spark and the settings for clusters have tests of their own.
-    [one for one in snippets("python") if "SparkSession" not in one.text and "CONFLUENT_CLOUD" not in one.text],
+    # Those of Spark, of transactions, and the settings for clusters have tests of their own.
+    [one for one in snippets("python") if not any(word in one.text for word in ELSEWHERE)],
     ids=lambda one: one.label,
 )
 async def test_a_snippet_runs_as_it_stands(snippet: Snippet, kafka_broker: DevBroker, tmp_path: Path) -> None:

@@ -36,6 +36,7 @@ cdef class TransactionManager:
     cdef set _partitions_to_rewrite
     cdef dict _unresolved
     cdef bint _is_foreign
+    cdef readonly object transaction
 
     @cython.locals(entry=TxnPartitionEntry)
     cpdef bint should_stop_drain_batches_for_partition(self, object topic_partition, object first) except -1

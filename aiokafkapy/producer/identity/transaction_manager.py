@@ -3,7 +3,8 @@
 It owns the producer id and epoch, and per partition (Kafka's ``TxnPartitionMap`` and ``TxnPartitionEntry``) the next
 sequence number, the last one acknowledged, and the batches that have a sequence and no outcome yet, on the wire or
 waiting to be sent again. It knows no sockets and no clock (``now`` is an argument); the accumulator asks it at drain,
-the Sender tells it outcomes. Transactions will add their states to the table and their requests here.
+the Sender tells it outcomes. Of a transactional producer the id comes from ``TransactionCoordinator``, and what an
+error means for the open transaction is ``Transaction``'s.
 
 Rules, KIP-98 and KIP-360:
 
@@ -29,12 +30,14 @@ from typing import Final, NamedTuple, Protocol
 
 from ...common import ExponentialBackoff, TopicPartition
 from ...errors import (
+    InvalidProducerEpochError,
     KafkaError,
     OutOfOrderSequenceNumberError,
     UnknownProducerIdError,
     for_code,
 )
 from ...states import StateTable
+from .transaction import Transaction
 
 __all__ = [
     "NO_PRODUCER_EPOCH",
@@ -155,9 +158,11 @@ class TransactionManager:
         "_retry_at",
         "_state",
         "_unresolved",
+        "transaction",
     )
 
-    def __init__(self, backoff: ExponentialBackoff) -> None:
+    def __init__(self, backoff: ExponentialBackoff, transaction: Transaction | None = None) -> None:
+        self.transaction = transaction
         self._state = TRANSACTION_MANAGER_STATES.initial
         self._identity = NO_IDENTITY
         # InitProducerId
@@ -192,8 +197,8 @@ class TransactionManager:
 
     @property
     def is_transactional(self) -> bool:
-        """False: transactions come in a later release."""
-        return False
+        """True when every batch belongs to a transaction."""
+        return self.transaction is not None
 
     @property
     def last_error(self) -> KafkaError | None:
@@ -211,8 +216,8 @@ class TransactionManager:
         )
 
     def time_to_init_producer_id(self, now: float) -> float | None:
-        """Seconds until InitProducerId may be sent; None when an id is there or on its way."""
-        if self._state is not _UNINITIALIZED:
+        """Seconds until InitProducerId may be sent; None while it is not to be sent from here."""
+        if self._state is not _UNINITIALIZED or self.transaction is not None:
             return None
         return max(0.0, self._retry_at - now)
 
@@ -237,6 +242,14 @@ class TransactionManager:
         self._last_error = error
         return delay
 
+    def use_identity(self, producer_id: int, epoch: int) -> None:
+        """A transaction coordinator gave this identity: partitions take it with their next batch."""
+        if self._state is not _READY:
+            self._transition(_State.INITIALIZING)
+            self._transition(_State.READY)
+        self._identity = ProducerIdAndEpoch(producer_id, epoch)
+        self.reset_sequences()
+
     def reset_sequences(self) -> None:
         """Forget all sequences: every batch was aborted, and the next ones get another producer id."""
         self._partitions.clear()
@@ -248,6 +261,8 @@ class TransactionManager:
     def should_stop_drain_batches_for_partition(self, topic_partition: TopicPartition, first: SequencedBatch) -> bool:
         """True when ``first``, the first batch of the partition, must not be drained now."""
         if self._identity is NO_IDENTITY or self._is_foreign:
+            return True
+        if self.transaction is not None and self.transaction.must_wait(topic_partition):
             return True
         if self._partitions_to_rewrite and topic_partition in self._partitions_to_rewrite and first.may_be_renumbered:
             return True
@@ -307,6 +322,9 @@ class TransactionManager:
     def handle_failed_batch(self, batch: SequencedBatch, error: BaseException, adjust_sequence_numbers: bool) -> None:
         """``batch`` failed for good. ``adjust_sequence_numbers``: it is known to be on no broker, so it left a gap."""
         self.remove_in_flight_batch(batch)
+        if self.transaction is not None:
+            self._fail_transaction(batch, error)
+            return
         if not batch.has_sequence:
             return
         if isinstance(error, UnknownProducerIdError) and not adjust_sequence_numbers:
@@ -315,7 +333,12 @@ class TransactionManager:
             self.request_epoch_bump(batch.topic_partition)
 
     def mark_sequence_unresolved(self, batch: SequencedBatch) -> None:
-        """``batch`` expired and may or may not be on the broker: drain nothing new until that is settled."""
+        """``batch`` expired and may or may not be on the broker: drain nothing new until that is settled.
+
+        In a transaction nothing is settled: it can only be aborted, and the next one has another epoch.
+        """
+        if self.transaction is not None:
+            return
         following = increment_sequence(last_sequence_of(batch), 1)
         known = self._unresolved.get(batch.topic_partition)
         if known is None or is_before(known, following):
@@ -342,6 +365,10 @@ class TransactionManager:
 
         There our id may be another producer's, and our batches would be taken for repetitions of its own.
         """
+        if self.transaction is not None:
+            self.transaction.fail(InvalidProducerEpochError("the cluster is another one now"))
+            self.transaction.needs_new_epoch = True
+            return
         self._is_foreign = True
 
     def bump_epoch_if_needed(self, is_on_the_wire: Callable[[TopicPartition], bool]) -> bool:
@@ -373,6 +400,8 @@ class TransactionManager:
     def can_retry(self, code: int, log_start_offset: int, batch: SequencedBatch) -> bool:
         """True when the batch may be sent again after the error ``code``; may ask for an epoch bump as KIP-360 says."""
         topic_partition = batch.topic_partition
+        if self.transaction is not None:
+            return self._can_retry_in_transaction(code, batch)
         if code == UnknownProducerIdError.code:
             # The broker lost our state. -1: the partition was moving while it answered, so ask again. Renumbered
             # batches get this answer for their old numbers. Otherwise begin again with a new epoch.
@@ -416,6 +445,19 @@ class TransactionManager:
         return bool(self._partitions_to_rewrite)
 
     # internals
+
+    def _fail_transaction(self, batch: SequencedBatch, error: BaseException) -> None:
+        """A batch without an outcome, or one that left a gap, needs another epoch once the transaction is aborted."""
+        transaction = self.transaction
+        assert transaction is not None
+        transaction.needs_new_epoch |= batch.has_sequence
+        transaction.fail(error if isinstance(error, KafkaError) else KafkaError(str(error)))
+
+    def _can_retry_in_transaction(self, code: int, batch: SequencedBatch) -> bool:
+        """An epoch cannot be bumped within a transaction: a gap in the sequences ends it."""
+        if code == OutOfOrderSequenceNumberError.code:
+            return not self._entry(batch.topic_partition).is_next_sequence(batch.base_sequence)  # only too early
+        return for_code(code).retriable
 
     def _is_first_in_doubt(self, topic_partition: TopicPartition) -> bool:
         entry = self._partitions.get(topic_partition)

@@ -53,7 +53,7 @@ class BulkSend:
 
     def __init__(self, intake: RecordIntake, topic: str | None) -> None:
         self._intake = intake
-        self._runtime: ProducerRuntime = intake.usable_runtime()
+        self._runtime: ProducerRuntime = intake.accepting_runtime()
         # Records name their topic themselves; a value without one fails by itself.
         self._topic = None if topic is None else topic_name(topic)
         self._is_plain = intake.takes_plain_values and topic is not None
@@ -107,7 +107,7 @@ class BulkSend:
             now = runtime.now()
             state = runtime.admission.refresh(topic, now)
             position = 0
-            if state.waiting is None and state.partition_count and runtime.is_bound:
+            if state.waiting is None and state.partition_count and self._intake.takes_records:
                 timestamp_ms = now_ms()
                 deliveries = DeliveryList(sizes, None, timestamp_ms)
                 self._parts.append(deliveries)

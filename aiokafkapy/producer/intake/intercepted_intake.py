@@ -48,7 +48,7 @@ class InterceptedIntake(RecordIntake):
         self, topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any
     ) -> Delivery | PendingRecord:
         """As ``RecordIntake.accept``, with the chain called before, and told of the outcome."""
-        self.usable_runtime()  # interceptors see no record of a producer that cannot be used
+        self.accepting_runtime()  # interceptors see no record of a producer that cannot be used
         interceptors = self._interceptors
         if headers is not None:
             headers = materialized(topic, headers)

@@ -24,6 +24,7 @@ cdef class RecordIntake:
     cdef object _why_unusable
     cdef object _runtime
     cdef object _loop
+    cdef object _bound_loop
     cdef object _now
     cdef dict _topics
     cdef RecordAppender _appender

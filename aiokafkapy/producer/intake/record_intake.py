@@ -55,6 +55,7 @@ class RecordIntake:
 
     __slots__ = (
         "_appender",
+        "_bound_loop",
         "_goes_by_key",
         "_has_serializers",
         "_is_sticky_without_key",
@@ -93,6 +94,7 @@ class RecordIntake:
         """Take records from now on, on the loop of ``runtime``, as long as that lives."""
         self._runtime = runtime
         self._loop: Any = runtime.loop
+        self._bound_loop: Any = runtime.loop
         self._now = runtime.now
         # Empty once the runtime has come to its end, which is how its end is seen.
         self._topics = runtime.topics
@@ -101,14 +103,33 @@ class RecordIntake:
     def unbind(self) -> None:
         """Take no more records."""
         # A record whose serializer or partitioner calls this finds the rest as it was.
-        self._loop = _NO_LOOP
+        self._loop = self._bound_loop = _NO_LOOP
         self._topics = {}
+
+    def shut_gate(self) -> None:
+        """Take no records until ``open_gate``: no transaction is open."""
+        self._loop = _NO_LOOP
+
+    def open_gate(self) -> None:
+        """Take records again."""
+        self._loop = self._bound_loop
 
     def usable_runtime(self) -> ProducerRuntime:
         """The runtime, when the producer can be used here and now; else raises why not."""
+        if running_loop() is not self._bound_loop or not self._runtime.is_bound:
+            raise self._why_unusable()
+        return cast("ProducerRuntime", self._runtime)
+
+    def accepting_runtime(self) -> ProducerRuntime:
+        """As ``usable_runtime``, when it takes records; else raises why not."""
         if running_loop() is not self._loop or not self._runtime.is_bound:
             raise self._why_unusable()
         return cast("ProducerRuntime", self._runtime)
+
+    @property
+    def takes_records(self) -> bool:
+        """False once ``accept`` would refuse them, on the loop that it is bound to."""
+        return self._loop is not _NO_LOOP and bool(self._runtime.is_bound)
 
     @property
     def shows_each_record(self) -> bool:

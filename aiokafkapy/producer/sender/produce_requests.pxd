@@ -25,6 +25,7 @@ cdef class ProduceRequests:
     cdef int _request_timeout_ms
     cdef Py_ssize_t _max_request_size
     cdef object _min_version
+    cdef object _transaction
     cdef readonly dict in_flight
 
     @cython.locals(cluster=Cluster, delay=double, nodes=list, batches=list)
@@ -44,6 +45,7 @@ cdef class SentBatches:
     cdef ProduceRequests _requests
     cdef readonly list batches
     cdef readonly list topics
+    cdef object _transactional_id
     cdef int _acks
     cdef int _timeout_ms
 

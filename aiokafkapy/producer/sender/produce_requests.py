@@ -33,6 +33,7 @@ from ...record.encoding import BATCH_HEADER_SIZE
 from ..accumulator.producer_batch import ProducerBatch
 from ..accumulator.record_accumulator import RecordAccumulator
 from ..config import ProducerConfig
+from ..identity.transaction import Transaction
 from ..metrics import SenderMetrics
 from ..producer_metadata import ProducerMetadata
 from .in_flight_batches import InFlightBatches
@@ -43,6 +44,7 @@ __all__ = ["ProduceRequests"]
 
 FIRST_PRODUCE_WITH_ZSTD: Final = 7
 FIRST_PRODUCE_WITH_TOPIC_IDS: Final = 13
+LAST_PRODUCE_BEFORE_TRANSACTION_V2: Final = 11
 
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 _NEVER: Final = math.inf
@@ -65,6 +67,7 @@ class ProduceRequests:
         "_metrics",
         "_min_version",
         "_request_timeout_ms",
+        "_transaction",
         "_wakeup",
         "in_flight",
     )
@@ -78,6 +81,7 @@ class ProduceRequests:
         in_flight_batches: InFlightBatches,
         metrics: SenderMetrics,
         *,
+        transaction: Transaction | None = None,
         clock: Callable[[], float],
         compress: Callable[[ProducerBatch], None],
         wakeup: Callable[[], None],
@@ -91,6 +95,7 @@ class ProduceRequests:
         self._compress = compress
         self._wakeup = wakeup
         # Options
+        self._transaction = transaction
         self._acks = config.required_acks
         self._request_timeout_ms = config.request_timeout_ms
         self._max_request_size = config.max_request_size
@@ -189,7 +194,12 @@ class ProduceRequests:
             if topic_id is None:
                 # Some brokers offer Produce 13 beside a Metadata without ids (Event Hubs).
                 max_version = FIRST_PRODUCE_WITH_TOPIC_IDS - 1
-        sent = SentBatches(self, batches, topics, self._acks, self._request_timeout_ms)
+        transactional_id = None
+        if self._transaction is not None:
+            transactional_id = self._transaction.transactional_id
+            if self._transaction.version < 2:
+                max_version = LAST_PRODUCE_BEFORE_TRANSACTION_V2
+        sent = SentBatches(self, batches, topics, transactional_id, self._acks, self._request_timeout_ms)
         request = ready_made(
             node_id,
             _PRODUCE,
@@ -221,16 +231,18 @@ class ProduceRequests:
 class SentBatches:
     """The batches of one request, which it encodes, and which its answers are compared with."""
 
-    __slots__ = ("_acks", "_requests", "_timeout_ms", "batches", "topics")
+    __slots__ = ("_acks", "_requests", "_timeout_ms", "_transactional_id", "batches", "topics")
 
     def __init__(
         self,
         requests: ProduceRequests,
         batches: list[ProducerBatch],
         topics: list[tuple[str, UUID | None, list[ProducerBatch]]],
+        transactional_id: str | None,
         acks: int,
         timeout_ms: int,
     ) -> None:
+        self._transactional_id = transactional_id
         self._requests = requests
         self.batches = batches
         self.topics = topics
@@ -243,7 +255,9 @@ class SentBatches:
             (topic, topic_id, [_number_and_bytes(batch) for batch in batches])
             for topic, topic_id, batches in self.topics
         ]
-        return encode_produce_request(version, correlation_id, client_id, None, self._acks, self._timeout_ms, topics)
+        return encode_produce_request(
+            version, correlation_id, client_id, self._transactional_id, self._acks, self._timeout_ms, topics
+        )
 
     def handle_response(self, response: ClientResponse) -> None:
         """The request is over."""

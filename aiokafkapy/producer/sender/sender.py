@@ -69,6 +69,7 @@ class Sender:
         self.in_flight_batches = InFlightBatches(config, metadata, accumulator, transaction_manager, metrics)
         self._requests = ProduceRequests(
             config, client, metadata, accumulator, self.in_flight_batches, metrics,
+            transaction=None if transaction_manager is None else transaction_manager.transaction,
             clock=loop.time, compress=self._start_compression, wakeup=self.wakeup,
         )  # fmt: skip
         self._producer_id_requests: ProducerIdRequests | None = None

@@ -64,7 +64,7 @@ class ArrowSend:
 
     def __init__(self, intake: RecordIntake) -> None:
         self._intake = intake
-        self._runtime = intake.usable_runtime()
+        self._runtime = intake.accepting_runtime()
         partitioner = intake.partitioner
         self._is_plain = not intake.shows_each_record
         self._hashes_keys = isinstance(partitioner, DefaultPartitioner) and not partitioner.ignore_keys
@@ -302,7 +302,7 @@ class ArrowSend:
     def _is_over(self) -> bool:
         """True when the producer takes no more rows."""
         try:
-            self._intake.usable_runtime()
+            self._intake.accepting_runtime()
         except KafkaError as error:
             self._is_ended, self._end_error = True, error
         return self._is_ended
@@ -322,11 +322,11 @@ class ArrowSend:
         try:
             if topic not in self._routes:
                 topic_name(topic)
-            runtime = self._intake.usable_runtime()
+            runtime = self._intake.accepting_runtime()
             state = runtime.admission.refresh(topic, runtime.now())
             if not state.partition_count:
                 await runtime.partitions_for(topic)
-                self._intake.usable_runtime()
+                self._intake.accepting_runtime()
                 state = runtime.admission.refresh(topic, runtime.now())
         except KafkaError as error:
             self._topic_errors[topic] = error

@@ -116,7 +116,7 @@ def test_a_level_without_its_codec_contradicts() -> None:
         {"compression_type": "brotli"}, {"compression_type": "gzip", "compression_gzip_level": 0},
         {"compression_type": "gzip", "compression_gzip_level": 10}, {"linger_ms": -1}, {"batch_size": -1},
         {"buffer_memory": 0}, {"max_request_size": 0}, {"retries": -1}, {"max_block_ms": -5},
-        {"max_request_size": 50_000_000}, {"transactional_id": "x"}, {"key_serializer": "org.apache.StringSerializer"},
+        {"max_request_size": 50_000_000}, {"transactional_id": ""}, {"key_serializer": "org.apache.StringSerializer"},
         {"partitioner_ignore_keys": True, "partitioner": lambda *_: 0},
     ],
 )  # fmt: skip

@@ -48,8 +48,12 @@ class Runtime:
             raise value
         return PendingRecord(self.admission, topic, key, value, 0, 5, headers, loop=asyncio.get_running_loop())
 
-    def usable_runtime(self) -> Any:
+    def accepting_runtime(self) -> Any:
         return self
+
+    @property
+    def takes_records(self) -> bool:
+        return self.is_bound
 
     async def deliver(self) -> None:
         """What a Sender and a broker would do."""

@@ -1,0 +1,239 @@
+"""``Transaction``: where a transactional producer stands, and what belongs to the transaction that is open.
+
+Owns the states of Kafka's ``TransactionManager`` that the idempotent producer has not, the partitions and groups of the
+open transaction, and what an error means for it. It knows no sockets, no clock and no asyncio:
+``TransactionCoordinator`` sends what is due, the accumulator asks at drain, the Sender tells which batches failed.
+
+Rules, KIP-98, KIP-360, KIP-588, KIP-890, KIP-1050:
+
+- Version 2 (``transaction.version``, finalized by the cluster) adds partitions by the Produce request itself, and the
+  end of each transaction gives the next epoch. In version 1 a partition is added by a request of its own, before its
+  first batch may go. The version changes between transactions only.
+- An error of a record or of a request makes the transaction *abortable*: it cannot be committed any more, and the
+  producer is as good as new after ``abort``. One that says that another producer has taken over the id, or that a right
+  is missing, is *fatal*: the producer can only be closed.
+- An end that was asked for stays asked for until its answer is there: a commit whose answer was lost is never taken for
+  done, nor for undone.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable
+from typing import Final
+
+from ...common import TopicPartition
+from ...errors import (
+    ClusterAuthorizationFailedError,
+    IllegalStateError,
+    InvalidTransactionTimeoutError,
+    KafkaError,
+    ProducerFencedError,
+    TransactionalIdAuthorizationFailedError,
+    TransactionCoordinatorFencedError,
+    UnsupportedForMessageFormatError,
+    UnsupportedVersionError,
+)
+from ...states import StateTable
+
+__all__ = ["TRANSACTION_STATES", "Transaction", "TransactionState", "is_fatal"]
+
+
+class TransactionState(enum.Enum):
+    """Kafka's names, without those that are the idempotent producer's too."""
+
+    UNINITIALIZED = "uninitialized"
+    INITIALIZING = "initializing"
+    READY = "ready"
+    IN_TRANSACTION = "in_transaction"
+    COMMITTING_TRANSACTION = "committing_transaction"
+    ABORTING_TRANSACTION = "aborting_transaction"
+    ABORTABLE_ERROR = "abortable_error"
+    FATAL_ERROR = "fatal_error"
+
+
+_S = TransactionState
+
+TRANSACTION_STATES: Final = StateTable(
+    "Transaction",
+    _S.UNINITIALIZED,
+    {
+        _S.UNINITIALIZED: {_S.INITIALIZING, _S.FATAL_ERROR},
+        _S.INITIALIZING: {_S.READY, _S.UNINITIALIZED, _S.FATAL_ERROR},
+        _S.READY: {_S.IN_TRANSACTION, _S.FATAL_ERROR},
+        _S.IN_TRANSACTION: {
+            _S.COMMITTING_TRANSACTION,
+            _S.ABORTING_TRANSACTION,
+            _S.ABORTABLE_ERROR,
+            _S.FATAL_ERROR,
+        },
+        _S.COMMITTING_TRANSACTION: {_S.READY, _S.ABORTABLE_ERROR, _S.FATAL_ERROR},
+        _S.ABORTABLE_ERROR: {_S.ABORTING_TRANSACTION, _S.FATAL_ERROR},
+        _S.ABORTING_TRANSACTION: {_S.READY, _S.FATAL_ERROR},
+        _S.FATAL_ERROR: (),
+    },
+)
+
+_FATAL: Final = (
+    ProducerFencedError,
+    TransactionCoordinatorFencedError,
+    TransactionalIdAuthorizationFailedError,
+    ClusterAuthorizationFailedError,
+    InvalidTransactionTimeoutError,
+    UnsupportedVersionError,
+    UnsupportedForMessageFormatError,
+)
+
+
+def is_fatal(error: BaseException) -> bool:
+    """True when no transaction of this producer can succeed any more."""
+    return isinstance(error, _FATAL)
+
+
+class Transaction:
+    """The state of one transactional producer. ``on_new_partition`` is called when one waits to be added."""
+
+    def __init__(self, transactional_id: str, on_new_partition: Callable[[], None]) -> None:
+        self.transactional_id = transactional_id
+        self.version = 1
+        self.error: KafkaError | None = None
+        """Why the transaction cannot be committed, or the producer not be used."""
+        self.needs_new_epoch = False
+        """An abort must end with a new epoch: a record may still arrive late under this one."""
+        self._state = TRANSACTION_STATES.initial
+        self._on_new_partition = on_new_partition
+        # Of the open transaction
+        self.new_partitions: set[TopicPartition] = set()
+        self.partitions: set[TopicPartition] = set()
+        self.groups: set[str] = set()
+
+    @property
+    def state(self) -> TransactionState:
+        """Where it stands."""
+        return self._state
+
+    @property
+    def is_open(self) -> bool:
+        """True while records may be sent."""
+        return self._state is _S.IN_TRANSACTION
+
+    @property
+    def takes_partitions(self) -> bool:
+        """True while records of it may still have to be sent, those of a commit among them."""
+        return self._state in (_S.IN_TRANSACTION, _S.COMMITTING_TRANSACTION)
+
+    @property
+    def is_unfinished(self) -> bool:
+        """True from ``begin`` until the transaction has come to its end."""
+        return self._state in (
+            _S.IN_TRANSACTION,
+            _S.COMMITTING_TRANSACTION,
+            _S.ABORTING_TRANSACTION,
+            _S.ABORTABLE_ERROR,
+        )
+
+    @property
+    def is_known_to_the_broker(self) -> bool:
+        """True when the coordinator may have something to end."""
+        return bool(self.partitions or self.groups)
+
+    # life
+
+    def initialize(self) -> None:
+        """The producer id is asked for."""
+        self._become(_S.INITIALIZING)
+
+    def initialized(self) -> None:
+        """The producer id is there, and what an earlier producer with this id left open has been ended."""
+        self._become(_S.READY)
+
+    def begin(self) -> None:
+        """Open a transaction. Raises IllegalStateError, or the fatal error."""
+        self._expect(_S.READY, "begin_transaction()")
+        self._become(_S.IN_TRANSACTION)
+
+    def start_commit(self) -> None:
+        """No more records. Raises IllegalStateError, the fatal error, or why it can only be aborted."""
+        if self._state is _S.ABORTABLE_ERROR:
+            assert self.error is not None
+            raise self.error.fresh()
+        if self._state is not _S.COMMITTING_TRANSACTION:  # else the answer to the last one did not come
+            self._expect(_S.IN_TRANSACTION, "commit_transaction()")
+            self._become(_S.COMMITTING_TRANSACTION)
+
+    def start_abort(self) -> None:
+        """No more records. Raises IllegalStateError, or the fatal error."""
+        if self._state is _S.COMMITTING_TRANSACTION:
+            raise IllegalStateError(
+                "abort_transaction(): the commit was asked for, and its outcome is not known: "
+                "commit_transaction() asks again"
+            )
+        if self._state is _S.ABORTABLE_ERROR:
+            self._become(_S.ABORTING_TRANSACTION)
+        elif self._state is not _S.ABORTING_TRANSACTION:
+            self._expect(_S.IN_TRANSACTION, "abort_transaction()")
+            self._become(_S.ABORTING_TRANSACTION)
+
+    def ended(self) -> None:
+        """The transaction is committed or aborted: the next may begin."""
+        self._become(_S.READY)
+        self.error = None
+        self.needs_new_epoch = False
+        self.new_partitions.clear()
+        self.partitions.clear()
+        self.groups.clear()
+
+    def fail(self, error: KafkaError) -> None:
+        """A record or a request failed: the transaction can only be aborted, or the producer be closed."""
+        if self._state is _S.FATAL_ERROR:
+            return
+        if is_fatal(error):
+            self._become(_S.FATAL_ERROR)
+            self.error = error
+        elif self._state in (_S.IN_TRANSACTION, _S.COMMITTING_TRANSACTION):
+            self._become(_S.ABORTABLE_ERROR)
+            self.error = error
+
+    # asked by the accumulator at drain
+
+    def must_wait(self, topic_partition: TopicPartition) -> bool:
+        """True when a batch of this partition may not be sent yet; in version 1 it is then to be added."""
+        if topic_partition in self.partitions:
+            return False
+        if self.version >= 2:
+            self.partitions.add(topic_partition)
+            return False
+        if topic_partition not in self.new_partitions:
+            self.new_partitions.add(topic_partition)
+            self._on_new_partition()
+        return True
+
+    def added(self, partitions: set[TopicPartition]) -> None:
+        """The coordinator knows that these belong to the transaction."""
+        self.new_partitions -= partitions
+        self.partitions |= partitions
+
+    # errors
+
+    def why_no_record(self) -> KafkaError:
+        """Why a record cannot be sent now."""
+        if self.error is not None:
+            return self.error.fresh()
+        if self._state is _S.READY:
+            return IllegalStateError(
+                f"no transaction is open: the producer has transactional_id={self.transactional_id!r}; send inside "
+                "`async with producer.transaction():`"
+            )
+        return IllegalStateError(f"the transaction takes no more records: it is {self._state.value}")
+
+    # internals
+
+    def _expect(self, state: TransactionState, call: str) -> None:
+        if self._state is _S.FATAL_ERROR:
+            assert self.error is not None
+            raise self.error.fresh()
+        if self._state is not state:
+            raise IllegalStateError(f"{call} needs the state {state.value}; the producer is {self._state.value}")
+
+    def _become(self, state: TransactionState) -> None:
+        self._state = TRANSACTION_STATES.transition(self._state, state)

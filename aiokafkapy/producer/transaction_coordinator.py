@@ -1,0 +1,359 @@
+"""``TransactionCoordinator``: the requests of a transactional producer, to the node that coordinates its transactions.
+
+Owns a network client of its own, for the coordinator answers slowly while it waits for markers, and records must not
+queue behind that; the coordinator's address; and retries. What is due and what an error means is ``Transaction``'s.
+Kafka's counterparts are the request handlers of ``TransactionManager``.
+
+Rules:
+
+- A request is sent again until its answer is there or its time is over: after a lost connection, a coordinator that has
+  moved (which is looked up again), and any other retriable error, with back-off. CONCURRENT_TRANSACTIONS means that the
+  transaction before is just being ended: that takes milliseconds, so it is asked again in twenty.
+- Another epoch than ours is another producer: INVALID_PRODUCER_EPOCH, of the requests that are sent here, says that
+  this one is fenced (KIP-360).
+
+Events: ``transaction.initialized`` (debug; transactional_id, producer_id, epoch, version), ``transaction.retry``
+(debug; api, error).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
+from typing import Any, Final, NamedTuple, TypeVar
+
+from ..client.network_client import NetworkClient
+from ..client.network_client_utils import await_ready
+from ..cluster.metadata import Metadata
+from ..common import Node, TopicPartition
+from ..errors import (
+    ConcurrentTransactionsError,
+    CoordinatorNotAvailableError,
+    InvalidProducerEpochError,
+    KafkaError,
+    KafkaTimeoutError,
+    OperationNotAttemptedError,
+    ProducerFencedError,
+    make,
+)
+from ..observability import get_logger
+from ..protocol.api import ApiKey
+from ..protocol.messages import build_request
+from .config import ProducerConfig
+from .identity.transaction import Transaction
+from .identity.transaction_manager import TransactionManager
+
+__all__ = ["GroupMetadata", "OffsetToCommit", "TransactionCoordinator", "group_of", "offsets_of"]
+
+T = TypeVar("T")
+
+SECONDS_WHILE_CONCURRENT: Final = 0.02
+INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT: Final = 5
+END_TXN_BEFORE_V2: Final = 4
+TXN_OFFSET_COMMIT_BEFORE_V2: Final = 4
+ADD_PARTITIONS_FOR_CLIENTS: Final = 3
+"""Version 4 and later are the brokers' own, with many transactions in one request."""
+
+_GROUP: Final = 0
+_TRANSACTION: Final = 1
+"""FindCoordinator's numbers."""
+
+_logger = get_logger(__name__)
+
+
+class GroupMetadata(NamedTuple):
+    """Of a consumer in a group, as its client's ``consumer_group_metadata()`` tells it (KIP-447)."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+class OffsetToCommit(NamedTuple):
+    """The next offset to read of a partition."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+class TransactionCoordinator:
+    """Asks the coordinator of one transactional id, and those of the groups whose offsets are committed."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        transaction: Transaction,
+        manager: TransactionManager,
+        *,
+        loop: asyncio.AbstractEventLoop,
+        wakeup: Callable[[], None],
+    ) -> None:
+        self._transaction = transaction
+        self._manager = manager
+        self._timeout_ms = config.transaction_timeout_ms
+        self._backoff = config.retry_backoff
+        self._loop = loop
+        self._wakeup = wakeup
+        # It requests no topics, only the brokers.
+        metadata = Metadata(
+            retry_backoff_ms=config.retry_backoff_ms,
+            retry_backoff_max_ms=config.retry_backoff_max_ms,
+            metadata_max_age_ms=config.metadata_max_age_ms,
+        )
+        self._client = NetworkClient(config, metadata, loop=loop)
+        self._nodes: dict[tuple[int, str], Node] = {}
+        self._adding: asyncio.Task[None] | None = None
+
+    def abort(self) -> None:
+        """Close the connections at once; what is being asked for ends with an error."""
+        if self._adding is not None:
+            self._adding.cancel()
+        self._client.abort()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        self.abort()
+        if self._adding is not None:
+            await asyncio.wait([self._adding])
+        await self._client.close()
+
+    # requests
+
+    async def init_producer_id(self, timeout: float) -> None:
+        """Take the transactional id: fence whoever had it, end what was left open, and get an identity."""
+        identity = self._manager.producer_id_and_epoch
+
+        async def ask() -> None:
+            node = await self._coordinator(_TRANSACTION, self._transaction.transactional_id)
+            body = await self._send(
+                node,
+                ApiKey.INIT_PRODUCER_ID,
+                max_version=INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT,
+                transactional_id=self._transaction.transactional_id,
+                transaction_timeout=self._timeout_ms,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.epoch,
+            )
+            self._check(body.error_code)
+            self._manager.use_identity(body.producer_id, body.producer_epoch)
+            self._transaction.version = self._version(node)
+            _logger.debug(
+                "transaction.initialized",
+                transactional_id=self._transaction.transactional_id,
+                producer_id=body.producer_id,
+                epoch=body.producer_epoch,
+                version=self._transaction.version,
+            )
+
+        await self._until(ask, timeout, "InitProducerId")
+
+    def add_partitions_soon(self) -> None:
+        """Partitions wait to be added: do that, all of them in one request."""
+        if self._adding is None or self._adding.done():
+            self._adding = self._loop.create_task(self._add_partitions(), name="aiokafkapy-transaction")
+
+    async def add_offsets(self, group_id: str, timeout: float) -> None:
+        """Tell the coordinator that the group's offsets belong to the transaction (version 1)."""
+
+        async def ask() -> None:
+            node = await self._coordinator(_TRANSACTION, self._transaction.transactional_id)
+            body = await self._send(node, ApiKey.ADD_OFFSETS_TO_TXN, group_id=group_id, **self._identity())
+            self._check(body.error_code)
+
+        await self._until(ask, timeout, "AddOffsetsToTxn")
+
+    async def commit_offsets(
+        self, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetToCommit], timeout: float
+    ) -> None:
+        """Write the offsets into the transaction, at the group's coordinator."""
+        topics: dict[str, list[dict[str, Any]]] = {}
+        for tp, one in offsets.items():
+            topics.setdefault(tp.topic, []).append(
+                {
+                    "partition_index": tp.partition,
+                    "committed_offset": one.offset,
+                    "committed_leader_epoch": one.leader_epoch,
+                    "committed_metadata": one.metadata,
+                }
+            )
+
+        async def ask() -> None:
+            node = await self._coordinator(_GROUP, group.group_id)
+            body = await self._send(
+                node,
+                ApiKey.TXN_OFFSET_COMMIT,
+                max_version=None if self._transaction.version >= 2 else TXN_OFFSET_COMMIT_BEFORE_V2,
+                group_id=group.group_id,
+                generation_id=group.generation_id,
+                member_id=group.member_id,
+                group_instance_id=group.group_instance_id,
+                topics=[{"name": name, "partitions": partitions} for name, partitions in topics.items()],
+                **self._identity(),
+            )
+            for topic in body.topics:
+                for answer in topic.partitions:
+                    self._check(answer.error_code, topic=topic.name, partition=answer.partition_index)
+
+        await self._until(ask, timeout, "TxnOffsetCommit")
+
+    async def end(self, committed: bool, timeout: float) -> None:
+        """Commit or abort the transaction."""
+
+        async def ask() -> None:
+            node = await self._coordinator(_TRANSACTION, self._transaction.transactional_id)
+            body = await self._send(
+                node,
+                ApiKey.END_TXN,
+                max_version=None if self._transaction.version >= 2 else END_TXN_BEFORE_V2,
+                committed=committed,
+                **self._identity(),
+            )
+            self._check(body.error_code)
+            if getattr(body, "producer_id", -1) >= 0:
+                self._manager.use_identity(body.producer_id, body.producer_epoch)
+
+        await self._until(ask, timeout, "EndTxn")
+
+    # internals
+
+    async def _add_partitions(self) -> None:
+        transaction = self._transaction
+        while transaction.takes_partitions and transaction.new_partitions:
+            partitions = set(transaction.new_partitions)
+            try:
+                ask = partial(self._ask_to_add, partitions)
+                await self._until(ask, self._timeout_ms / 1000, "AddPartitionsToTxn")
+            except KafkaError as error:
+                transaction.fail(error)
+            else:
+                transaction.added(partitions)
+            self._wakeup()
+
+    async def _ask_to_add(self, partitions: Collection[TopicPartition]) -> None:
+        by_topic: dict[str, list[int]] = {}
+        for tp in sorted(partitions):
+            by_topic.setdefault(tp.topic, []).append(tp.partition)
+        topics = [{"name": name, "partitions": numbers} for name, numbers in by_topic.items()]
+        node = await self._coordinator(_TRANSACTION, self._transaction.transactional_id)
+        identity = {f"v3_and_below_{name}": value for name, value in self._identity().items()}
+        body = await self._send(
+            node,
+            ApiKey.ADD_PARTITIONS_TO_TXN,
+            max_version=ADD_PARTITIONS_FOR_CLIENTS,
+            v3_and_below_topics=topics,
+            **identity,
+        )
+        answers = [
+            (topic.name, answer.partition_index, answer.partition_error_code)
+            for topic in body.results_by_topic_v3_and_below
+            for answer in topic.results_by_partition
+        ]
+        # One that failed by itself says more than those that were not attempted because of it.
+        for topic, partition, code in sorted(answers, key=lambda answer: answer[2] == OperationNotAttemptedError.code):
+            self._check(code, topic=topic, partition=partition)
+
+    def _identity(self) -> dict[str, Any]:
+        identity = self._manager.producer_id_and_epoch
+        return {
+            "transactional_id": self._transaction.transactional_id,
+            "producer_id": identity.producer_id,
+            "producer_epoch": identity.epoch,
+        }
+
+    def _check(self, code: int, **place: Any) -> None:
+        if not code:
+            return
+        error = make(code, **place)
+        if isinstance(error, InvalidProducerEpochError | ProducerFencedError):
+            raise ProducerFencedError(
+                f"another producer has taken transactional_id={self._transaction.transactional_id!r}: close this one"
+            )
+        raise error
+
+    async def _send(self, node: Node, api_key: ApiKey, *, max_version: int | None = None, **fields: Any) -> Any:
+        options = {} if max_version is None else {"max_version": max_version}
+        return await self._client.send_and_wait(
+            api_key, lambda version: build_request(api_key, version, **fields), node=node, **options
+        )
+
+    async def _coordinator(self, key_type: int, key: str) -> Node:
+        node = self._nodes.get((key_type, key))
+        if node is None:
+            body = await self._client.send_and_wait(
+                ApiKey.FIND_COORDINATOR,
+                lambda version: build_request(
+                    ApiKey.FIND_COORDINATOR, version, key=key, key_type=key_type, coordinator_keys=[key]
+                ),
+                min_version=1,
+            )
+            for found in getattr(body, "coordinators", (body,)):
+                if found.error_code:
+                    raise make(found.error_code, getattr(found, "error_message", None))
+                node = self._nodes[key_type, key] = Node(found.node_id, found.host, found.port)
+        if node is None:
+            raise CoordinatorNotAvailableError(f"the broker named no coordinator of {key!r}")
+        return await await_ready(self._client, node, self._loop.time)
+
+    def _version(self, node: Node) -> int:
+        """The cluster's ``transaction.version``, as far as this node has what version 2 needs."""
+        known = self._client.nodes.node_api_versions(node.node_id)
+        return 2 if known is not None and known.finalized_features.get("transaction.version", 0) >= 2 else 1
+
+    async def _until(self, ask: Callable[[], Awaitable[T]], timeout: float, name: str) -> T:
+        """The result of ``ask``, asked again after retriable errors. Raises any other error, and KafkaTimeoutError."""
+        last: KafkaError | None = None
+        attempts = 0
+        try:
+            async with asyncio.timeout(timeout):
+                while True:
+                    try:
+                        return await ask()
+                    except KafkaError as error:
+                        if not error.retriable:
+                            raise
+                        last = error
+                    _logger.debug("transaction.retry", api=name, error=str(last))
+                    if isinstance(last, ConcurrentTransactionsError):
+                        await asyncio.sleep(SECONDS_WHILE_CONCURRENT)
+                    else:
+                        self._nodes.clear()
+                        await asyncio.sleep(self._backoff.delay(attempts))
+                        attempts += 1
+        except TimeoutError as error:
+            if isinstance(error, KafkaError):
+                raise
+            raise KafkaTimeoutError(
+                f"transaction {self._transaction.transactional_id!r}: {name} had no answer within {timeout:g} s: "
+                f"{last or 'no coordinator was reached'}"
+            ) from last
+
+
+def offsets_of(offsets: Mapping[Any, Any]) -> dict[TopicPartition, OffsetToCommit]:
+    """Offsets in any client's form: numbers or objects with ``offset``, by objects with ``topic`` and ``partition``."""
+    found: dict[TopicPartition, OffsetToCommit] = {}
+    for place, one in offsets.items():
+        topic, partition = (place.topic, place.partition) if hasattr(place, "topic") else place
+        if isinstance(one, int):
+            found[TopicPartition(topic, partition)] = OffsetToCommit(one)
+        else:
+            epoch = getattr(one, "leader_epoch", None)
+            found[TopicPartition(topic, partition)] = OffsetToCommit(
+                one.offset, -1 if epoch is None else epoch, getattr(one, "metadata", None) or ""
+            )
+    return found
+
+
+def group_of(given: Any) -> GroupMetadata:
+    """A group in any client's form: its id, or an object that also tells of the member."""
+    if isinstance(given, str):
+        return GroupMetadata(given)
+    generation = getattr(given, "generation_id", -1)
+    return GroupMetadata(
+        given.group_id,
+        -1 if generation is None else generation,
+        getattr(given, "member_id", None) or "",
+        getattr(given, "group_instance_id", None),
+    )

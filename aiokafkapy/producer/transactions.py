@@ -1,0 +1,185 @@
+"""``Transactions``: the calls of a transactional producer, from ``begin`` to the end of each transaction.
+
+Owns the order of things at an end: no more records, every record's outcome, then the coordinator's answer. States and
+what errors mean are ``Transaction``'s, requests are ``TransactionCoordinator``'s. Kafka's counterpart is the
+transactional half of ``KafkaProducer``.
+
+Rules:
+
+- An end runs in a task of its own: who is cancelled while waiting for it leaves it to come to its end, and the next
+  ``begin`` waits for that.
+- A commit is told as done when the coordinator has said so, and never before. Without an answer within ``max_block_ms``
+  its outcome is unknown, which the error says; asking again, by ``commit`` or by the next ``begin``, tells it.
+- What was not sent when a transaction is aborted is not sent any more; what is on its way is waited for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Coroutine, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from ..common import TopicPartition
+from ..errors import (
+    InvalidProducerEpochError,
+    KafkaError,
+    KafkaTimeoutError,
+    TransactionAbortedError,
+)
+from ..observability import get_logger
+from .identity.transaction import Transaction, TransactionState
+from .intake.record_intake import RecordIntake
+from .transaction_coordinator import GroupMetadata, OffsetToCommit, TransactionCoordinator
+
+if TYPE_CHECKING:
+    from .runtime import ProducerRuntime
+
+__all__ = ["Transactions"]
+
+_S: Final = TransactionState
+
+_logger = get_logger(__name__)
+
+
+class Transactions:
+    """The transactions of one started producer."""
+
+    def __init__(
+        self,
+        runtime: ProducerRuntime,
+        intake: RecordIntake,
+        transaction: Transaction,
+        coordinator: TransactionCoordinator,
+    ) -> None:
+        self._runtime = runtime
+        self._intake = intake
+        self._transaction = transaction
+        self._coordinator = coordinator
+        self._ending: asyncio.Task[None] | None = None
+
+    async def initialize(self) -> None:
+        """Take the transactional id, within ``max_block_ms``."""
+        self._transaction.initialize()
+        try:
+            await self._coordinator.init_producer_id(self._runtime.max_block)
+        except KafkaError as error:
+            self._transaction.fail(error)
+            raise
+        self._transaction.initialized()
+
+    @property
+    def may_be_aborted(self) -> bool:
+        """False while a commit was asked for whose answer did not come."""
+        return self._transaction.state is not _S.COMMITTING_TRANSACTION
+
+    async def begin(self) -> None:
+        """Open a transaction; waits for the end of the one before, and asks again for a commit without an answer."""
+        if self._ending is not None and not self._ending.done():
+            await asyncio.wait([self._ending])
+        if self._transaction.state is _S.COMMITTING_TRANSACTION:
+            await self.commit()
+        elif self._transaction.state is _S.ABORTING_TRANSACTION:
+            await self.abort()
+        self._transaction.begin()
+        self._intake.open_gate()
+
+    async def commit(self) -> None:
+        """Wait for the outcome of every record, and commit."""
+        if self._ending is not None and not self._ending.done():
+            await asyncio.wait([self._ending])
+        self._transaction.start_commit()
+        self._intake.shut_gate()
+        await self._to_its_end(self._commit())
+
+    async def abort(self) -> None:
+        """Drop what was not sent, wait for what was, and abort. Does nothing when no transaction is open."""
+        if self._ending is not None and not self._ending.done():
+            await asyncio.wait([self._ending])
+        if self._transaction.state is _S.READY:
+            return
+        self._transaction.start_abort()
+        self._intake.shut_gate()
+        await self._to_its_end(self._abort())
+
+    async def send_offsets(self, offsets: Mapping[TopicPartition, OffsetToCommit], group: GroupMetadata) -> None:
+        """Commit a consumer group's offsets with the transaction."""
+        transaction = self._transaction
+        if not transaction.is_open:
+            raise transaction.why_no_record()
+        if not offsets:
+            return
+        timeout = self._runtime.max_block
+        try:
+            if transaction.version < 2 and group.group_id not in transaction.groups:
+                await self._coordinator.add_offsets(group.group_id, timeout)
+            transaction.groups.add(group.group_id)
+            await self._coordinator.commit_offsets(group, offsets, timeout)
+        except KafkaError as error:
+            transaction.fail(error)
+            raise
+
+    async def close(self, deadline: float) -> None:
+        """Abort what is open, until ``deadline`` (loop time); the broker's time-out aborts it otherwise."""
+        if not self._transaction.is_unfinished:
+            return
+        try:
+            async with asyncio.timeout_at(None if deadline == math.inf else deadline):
+                await self.abort()
+        except (KafkaError, TimeoutError) as error:
+            _logger.warning(
+                "transaction.left_open",
+                transactional_id=self._transaction.transactional_id,
+                error=str(error) or type(error).__name__,
+            )
+
+    # internals
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._ending = self._runtime.loop.create_task(work, name="aiokafkapy-transaction-end")
+        task.add_done_callback(_retrieve)
+        await asyncio.shield(task)
+
+    async def _commit(self) -> None:
+        transaction = self._transaction
+        await self._runtime.flush(math.inf)
+        if transaction.error is not None:
+            raise transaction.error.fresh()
+        if transaction.is_known_to_the_broker:
+            try:
+                await self._coordinator.end(True, self._runtime.max_block)
+            except KafkaTimeoutError as error:
+                error.outcome_unknown = True
+                raise
+            except KafkaError as error:
+                transaction.fail(error)
+                raise
+        transaction.ended()
+
+    async def _abort(self) -> None:
+        transaction = self._transaction
+        error = TransactionAbortedError("the transaction was aborted before this record was sent")
+        error.__cause__ = transaction.error
+        for record in self._runtime.admission.snapshot():
+            self._runtime.admission.refuse(record, error.fresh())
+        self._runtime.accumulator.abort_undrained(error)
+        await self._runtime.flush(math.inf)
+        try:
+            # The broker has ended it already, by its own time-out, when it refuses our epoch (KIP-588).
+            is_ended = isinstance(transaction.error, InvalidProducerEpochError)
+            if transaction.is_known_to_the_broker and not is_ended:
+                await self._coordinator.end(False, self._runtime.max_block)
+            if is_ended or (transaction.needs_new_epoch and transaction.version < 2):
+                await self._coordinator.init_producer_id(self._runtime.max_block)
+        except KafkaTimeoutError:
+            raise
+        except KafkaError as failure:
+            transaction.fail(failure)
+            raise
+        transaction.ended()
+
+
+def _retrieve(task: asyncio.Task[None]) -> None:
+    """Its waiter may have been cancelled; then the next call meets the error again."""
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _logger.debug("transaction.not_ended", error=str(error))
