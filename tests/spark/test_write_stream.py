@@ -92,6 +92,39 @@ def test_a_micro_batch_that_failed_is_written_after_a_restart(lines: Lines, brok
     assert values(broker.records("t")) == list(range(100))
 
 
+@pytest.mark.parametrize("once", [True, False], ids=["exactly once", "at least once"])
+def test_a_committed_micro_batch_that_is_run_again_is_written_once(
+    lines: Lines, kafka: ApacheKafka, broker: Broker, read_back: Any, topic: str, once: bool
+) -> None:
+    """As after a driver that died between the sink's commit and the checkpoint's; without the option, twice."""
+    broker.run(kafka.create_topic(topic, partitions=2))
+    options = {"exactlyOnce": "true", "exactlyOnceTopic": f"{topic}-markers"} if once else {}
+    lines.add("1", range(50))
+    lines.add("2", range(50, 100))
+    run(lines.frame(), lines.checkpoint, kafka.bootstrap_servers, topic=topic, **options)
+    for path in Path(lines.checkpoint, "commits").glob("*1*"):
+        path.unlink()
+    lines.add("3", range(100, 150))
+    run(lines.frame(), lines.checkpoint, kafka.bootstrap_servers, topic=topic, **options)
+    found = read_back(kafka.bootstrap_servers, topic)
+    written = values([record for records in found.values() for record in records])
+    assert set(written) == set(range(150))
+    assert len(written) == (150 if once else 200)
+
+
+def test_a_batch_with_a_job_s_name_is_written_once(
+    spark: SparkSession, kafka: ApacheKafka, broker: Broker, read_back: Any, write: Any, topic: str
+) -> None:
+    broker.run(kafka.create_topic(topic, partitions=2))
+    options = {"topic": topic, "exactlyOnce": "true", "exactlyOnceTopic": f"{topic}-markers", "jobId": "day 7"}
+    for _ in range(2):
+        write(spark.range(100).selectExpr("cast(id as string) as value"), kafka.bootstrap_servers, **options)
+    with pytest.raises(PySparkException, match=r"ExactlyOnceError.*rows are committed; run again, it has"):
+        write(spark.range(99).selectExpr("cast(id as string) as value"), kafka.bootstrap_servers, **options)
+    found = read_back(kafka.bootstrap_servers, topic)
+    assert values([record for records in found.values() for record in records]) == list(range(100))
+
+
 class ToldWriter(KafkaStreamWriter):
     """Writes into a file what the driver is told."""
 

@@ -35,6 +35,8 @@ class WrittenRows(WriterCommitMessage):
     rows: int = 0
     bytes: int = 0
     """Of the records as encoded, before compression."""
+    rows_before: int = 0
+    """Rows that an earlier attempt had committed, and that were not written again."""
     retries: int = 0
     """Batches of records that were sent once more."""
     seconds: float = 0.0
@@ -79,6 +81,8 @@ def _summary(messages: Sequence[object], batch_id: int | None) -> dict[str, obje
         "tasks": len(written),
         "topics": rows_by_topic(written),
     }
+    if rows_before := sum(message.rows_before for message in written):
+        fields["rows_before"] = rows_before
     if batch_id is not None:
         query_id = next((message.query_id for message in written if message.query_id), None)
         fields = {"query_id": query_id, "batch_id": batch_id} | fields

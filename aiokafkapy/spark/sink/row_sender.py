@@ -12,13 +12,13 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Final
-
-from pyspark import TaskContext
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from ...producer.config import ProducerConfig
 from ...producer.producer import KafkaProducer
@@ -28,52 +28,72 @@ from ..worker.worker_loop import lease, loop, submit
 from .messages import WrittenRows
 from .sink_options import SinkOptions
 from .table_queue import TableQueue
+from .task import current_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["send_partition"]
+__all__ = ["hand_over", "send_partition", "send_tables"]
+
+T = TypeVar("T")
 
 
 def send_partition(options: SinkOptions, batches: Iterator[pa.RecordBatch]) -> WrittenRows:
     """Send all rows and wait until they are acknowledged. Raises RowFailedError for the first one that is not, and
     KafkaError when no broker can be reached.
     """
-    report = WrittenRows(**_task())
+    report = WrittenRows(**current_task()._asdict())
     first = next((batch for batch in batches if batch.num_rows), None)
     if first is None:
         return report
     started = perf_counter()
-    feed: Feed[pa.RecordBatch] = Feed(loop())
-    job = submit(_send_all(options, feed))
-    try:
-        is_open = feed.put(first)
-        first = None
-        while is_open and (batch := next(batches, None)) is not None:
-            is_open = not batch.num_rows or feed.put(batch)
-        feed.end()
-        written = job.result()
-    except BaseException:
-        job.end()
-        raise
+    written = hand_over(chain((first,), batches), partial(_send_all, options))
     return replace(report, **written, seconds=perf_counter() - started)
 
 
-async def _send_all(options: SinkOptions, feed: Feed[pa.RecordBatch]) -> dict[str, Any]:
-    """Send what comes, on the loop; returns what of the report is known there."""
+def hand_over(batches: Iterator[pa.RecordBatch], write: Callable[[Feed[pa.RecordBatch]], Coroutine[Any, Any, T]]) -> T:
+    """Run ``write`` on the loop, and give it the batches that have rows; returns its result or raises its error."""
+    feed: Feed[pa.RecordBatch] = Feed(loop())
+    job = submit(_closing(feed, write))
     try:
-        async with _producer(options.properties) as producer:
-            retried = producer.metrics()[_RETRIED]
-            most_bytes = producer.statistics().buffer_memory // 2
-            queue = TableQueue(producer, options.topic, most_bytes, has_timestamps=options.has_timestamps)
-            try:
-                while (batch := await feed.take()) is not None:
-                    await queue.put(batch)
-                await queue.finish()
-            finally:
-                queue.close()
-            retries = int(producer.metrics()[_RETRIED] - retried)
-            return {"rows": queue.rows, "bytes": queue.bytes, "retries": retries, "ranges": queue.ranges}
+        is_open = True
+        while is_open and (batch := next(batches, None)) is not None:
+            is_open = not batch.num_rows or feed.put(batch)
+        feed.end()
+        return job.result()
+    except BaseException:
+        job.end()
+        raise
+
+
+async def send_tables(
+    producer: KafkaProducer, options: SinkOptions, feed: Feed[pa.RecordBatch], first: pa.RecordBatch | None = None
+) -> dict[str, Any]:
+    """Send what comes, on the loop, and wait until it is acknowledged; returns what of the report is known there."""
+    retried = producer.metrics()[_RETRIED]
+    most_bytes = producer.statistics().buffer_memory // 2
+    queue = TableQueue(producer, options.topic, most_bytes, has_timestamps=options.has_timestamps)
+    try:
+        batch, first = first if first is not None else await feed.take(), None
+        while batch is not None:
+            await queue.put(batch)
+            batch = await feed.take()
+        await queue.finish()
+    finally:
+        queue.close()
+    retries = int(producer.metrics()[_RETRIED] - retried)
+    return {"rows": queue.rows, "bytes": queue.bytes, "retries": retries, "ranges": queue.ranges}
+
+
+async def _send_all(options: SinkOptions, feed: Feed[pa.RecordBatch]) -> dict[str, Any]:
+    async with _producer(options.properties) as producer:
+        return await send_tables(producer, options, feed)
+
+
+async def _closing(feed: Feed[Any], write: Callable[[Feed[Any]], Coroutine[Any, Any, T]]) -> T:
+    """However ``write`` ends, the thread that feeds it goes on."""
+    try:
+        return await write(feed)
     finally:
         feed.close()
 
@@ -97,18 +117,3 @@ def _is_alive(producer: KafkaProducer) -> bool:
 
 
 _RETRIED: Final = "record-retry-total"
-
-
-def _task() -> dict[str, Any]:
-    """Which task this is, and of which micro-batch; Spark's names for the latter are not documented."""
-    context = TaskContext.get()
-    if context is None:
-        return {}
-    batch_id = context.getLocalProperty("streaming.sql.batchId")
-    return {
-        "partition_id": context.partitionId(),
-        "attempt_number": context.attemptNumber(),
-        "task_attempt_id": context.taskAttemptId(),
-        "query_id": context.getLocalProperty("sql.streaming.queryId"),
-        "batch_id": int(batch_id) if batch_id and batch_id.isdecimal() else None,
-    }

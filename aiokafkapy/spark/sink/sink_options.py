@@ -11,20 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from ...producer.config import ProducerConfig
-from ..options import KAFKA_PREFIX, Options, kafka_properties, used_properties, warn_ignored
+from ...reader.config import ReaderConfig
+from ..options import KAFKA_PREFIX, OptionError, Options, kafka_properties, used_properties, warn_ignored
 
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["ColumnError", "SinkOptions", "check_columns"]
+__all__ = ["ColumnError", "ExactlyOnce", "SinkOptions", "check_columns"]
 
 DEFAULTS: Final[Mapping[str, str]] = {"batch.size": "524288"}
 """Kafka's options where a task's rows come in floods, unless the user says otherwise: a quarter of the requests."""
 
-_KNOWN: Final = ("topic", "includeHeaders")
+_KNOWN: Final = ("topic", "includeHeaders", "exactlyOnce", "exactlyOnceTopic", "transactionalIdPrefix", "jobId")
 _MEANINGLESS: Final = (
     "subscribe", "subscribePattern", "assign", "startingOffsets", "endingOffsets", "startingTimestamp",
     "endingTimestamp", "startingOffsetsByTimestamp", "endingOffsetsByTimestamp", "startingOffsetsByTimestampStrategy",
@@ -37,13 +38,25 @@ _REFUSED: Final[Mapping[str, str]] = {
     "key.serializer": "nothing: keys are sent as the bytes of their column",
     "value.serializer": "nothing: values are sent as the bytes of their column",
     "partitioner.class": "nothing for Kafka's default partitioner, or a column 'partition'",
-    "transactional.id": "nothing: leave it out",
+    "transactional.id": "nothing: with option 'exactlyOnce' each Spark partition has its own",
 }
 """Options of Kafka's producer that would change what is written."""
 
 
 class ColumnError(ValueError):
     """A column of what is to be written is missing or has another type than a record's part."""
+
+
+class ExactlyOnce(NamedTuple):
+    """How ``exactlyOnce`` was asked for."""
+
+    topic: str
+    """The topic that remembers what is committed."""
+    transactional_id_prefix: str
+    job_id: str | None
+    """What tells a batch write from others; None in a stream, whose query has an id."""
+    reader_properties: Mapping[str, str]
+    """Those of the properties with which that topic is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +69,22 @@ class SinkOptions:
     """For all rows, whatever their column says; None takes the column."""
     has_timestamps: bool = True
     """A column ``timestamp`` has the records' times."""
+    exactly_once: ExactlyOnce | None = None
 
     @classmethod
-    def parse(cls, options: Mapping[str, str]) -> Self:
+    def parse(cls, options: Mapping[str, str], *, is_stream: bool = False) -> Self:
         """Check all options. Raises OptionError."""
         given = Options(options, _KNOWN, _MEANINGLESS)
         topic = given.text("topic")
         given.flag("includeHeaders")  # as in Spark's connector a column of headers is sent in any case
         properties = kafka_properties(given, _REFUSED)
+        once = _exactly_once(given, properties, is_stream=is_stream)
         used = used_properties(ProducerConfig, properties)
+        if once is not None:
+            # Refuses what a transactional producer cannot have; the tasks' own ids begin so.
+            used_properties(ProducerConfig, properties | {"transactional.id": once.transactional_id_prefix})
         warn_ignored("write", [*given.ignored, *(KAFKA_PREFIX + name for name in properties if name not in used)])
-        return cls({**DEFAULTS, **used}, topic)
+        return cls({**DEFAULTS, **used}, topic, exactly_once=once)
 
     def for_columns(self, schema: StructType) -> Self:
         """The options for rows with these columns. Raises ColumnError.
@@ -79,6 +97,24 @@ class SinkOptions:
             return self
         warn_ignored("write", [f"column timestamp ({of_times[0].dataType.simpleString()})"])
         return replace(self, has_timestamps=False)
+
+
+def _exactly_once(given: Options, properties: Mapping[str, str], *, is_stream: bool) -> ExactlyOnce | None:
+    """What the options say of it; None without it. Raises OptionError."""
+    if not given.flag("exactlyOnce"):
+        return None
+    job_id = given.text("jobId")
+    if is_stream and job_id is not None:
+        raise OptionError("jobId", job_id, "nothing: in a stream the id of the query, kept in its checkpoint, is taken")
+    if not is_stream and job_id is None:
+        expected = "a name for this write, the same when it is run again, as a batch has no checkpoint to tell that"
+        raise OptionError("jobId", None, expected)
+    return ExactlyOnce(
+        given.text("exactlyOnceTopic") or "aiokafkapy-batches",
+        given.text("transactionalIdPrefix") or "aiokafkapy",
+        job_id,
+        used_properties(ReaderConfig, properties),
+    )
 
 
 def check_columns(schema: StructType, topic: str | None) -> None:

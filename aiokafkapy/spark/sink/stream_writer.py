@@ -36,13 +36,18 @@ class KafkaStreamWriter(DataSourceStreamArrowWriter):
     @classmethod
     def plan(cls, schema: StructType, options: Mapping[str, str], overwrite: bool) -> Self:
         """Check everything that is known before there are rows. Raises OptionError, ColumnError."""
-        return cls(SinkOptions.parse(options).for_columns(schema))
+        return cls(SinkOptions.parse(options, is_stream=True).for_columns(schema))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRows:
         """Send a partition's rows and wait until all are acknowledged. Runs in a task."""
         from .row_sender import send_partition
 
-        return send_partition(self._options, iterator)
+        once = self._options.exactly_once
+        if once is None:
+            return send_partition(self._options, iterator)
+        from .exactly_once import send_partition_once
+
+        return send_partition_once(self._options, once, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803
         """Log what the micro-batch wrote."""

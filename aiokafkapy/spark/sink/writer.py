@@ -48,7 +48,12 @@ class KafkaWriter(DataSourceArrowWriter):
         """Send a partition's rows and wait until all are acknowledged. Runs in a task."""
         from .row_sender import send_partition
 
-        return send_partition(self._options, iterator)
+        once = self._options.exactly_once
+        if once is None:
+            return send_partition(self._options, iterator)
+        from .exactly_once import send_partition_once
+
+        return send_partition_once(self._options, once, iterator)
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Log what was written: all tasks succeeded, and everything is on the brokers already."""

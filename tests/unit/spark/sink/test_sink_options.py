@@ -74,6 +74,34 @@ def test_wrong_options_are_refused(given: dict[str, str], sentence: str) -> None
         SinkOptions.parse(given)
 
 
+def test_exactly_once_names_what_tells_a_write_from_others() -> None:
+    once = SinkOptions.parse(SERVERS | {"exactlyOnce": "true", "jobId": "day-7"}).exactly_once
+    assert once is not None
+    assert (once.topic, once.transactional_id_prefix, once.job_id) == ("aiokafkapy-batches", "aiokafkapy", "day-7")
+    named = {"exactlyOnce": "True", "exactlyOnceTopic": "marks", "transactionalIdPrefix": "shop"}
+    once = SinkOptions.parse(SERVERS | named | {"kafka.linger.ms": "7"}, is_stream=True).exactly_once
+    assert once is not None
+    assert (once.topic, once.transactional_id_prefix, once.job_id) == ("marks", "shop", None)
+    assert once.reader_properties == {"bootstrap.servers": "host:9092"}
+    assert SinkOptions.parse(SERVERS | {"exactlyOnce": "false"}).exactly_once is None
+
+
+@pytest.mark.parametrize(
+    ("given", "is_stream", "sentence"),
+    [
+        ({}, False, "option 'jobId' is missing: expected a name for this write, the same when it is run again"),
+        ({"jobId": "x"}, True, "option 'jobId' is 'x': expected nothing: in a stream the id of the query"),
+        ({"exactlyOnce": "yes"}, True, "option 'exactlyOnce' is 'yes': expected 'true' or 'false'"),
+        ({"kafka.acks": "1"}, True, "acks"),
+        ({"kafka.enable.idempotence": "false"}, True, "enable_idempotence"),
+        ({"kafka.transactional.id": "x"}, True, "each Spark partition has its own"),
+    ],
+)
+def test_exactly_once_is_refused_where_it_cannot_hold(given: dict[str, str], is_stream: bool, sentence: str) -> None:
+    with pytest.raises(OptionError, match=sentence):
+        SinkOptions.parse(SERVERS | {"exactlyOnce": "true"} | given, is_stream=is_stream)
+
+
 def test_options_of_reading_are_ignored_in_a_write_and_named(caplog: pytest.LogCaptureFixture) -> None:
     shared = {name: "x" for name in _KNOWN if name != "includeHeaders"} | {"path": "/x", "groupIdPrefix": "g"}
     of_consumer = {"kafka.group.id": "g", "kafka.key.deserializer": "X", "kafka.auto.offset.reset": "earliest"}

@@ -1,0 +1,128 @@
+"""``BatchMarker``: what one task wrote of one micro-batch, as it is told beside the rows and in the same transaction.
+
+Owns the marker's form, the names that belong to a task's place (``TaskPlace``), and the comparison of rows that come a
+second time. It knows no Kafka and no Spark. There is no counterpart in Spark's connector; Flink's ``KafkaSink`` keeps
+the like in its checkpoints.
+
+Rules:
+
+- A marker is found by query and Spark partition. The one of a later micro-batch replaces it, also when the topic is
+  compacted.
+- Rows are compared by their number and by a sum over their checksums: a task that is run again may get the same rows in
+  another order, from a shuffle.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import repeat
+from operator import xor
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
+from zlib import crc32
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["BatchMarker", "ExactlyOnceError", "RowSum", "TaskPlace"]
+
+
+SEPARATOR: Final = 0x5EED5EED
+"""Between a key's bytes and a value's, which would else count as one text."""
+
+
+class ExactlyOnceError(Exception):
+    """``exactlyOnce`` cannot be kept for this write; the text says why, and what to do."""
+
+
+class TaskPlace(NamedTuple):
+    """One Spark partition of one micro-batch of a query; a batch write is micro-batch 0 of the query ``jobId``."""
+
+    query_id: str
+    batch_id: int
+    partition_id: int
+
+    def __str__(self) -> str:
+        return f"micro-batch {self.batch_id} of query {self.query_id}, Spark partition {self.partition_id}"
+
+    @property
+    def key(self) -> bytes:
+        """The key of this place's markers, whatever the micro-batch."""
+        return f"{self.query_id}/{self.partition_id}".encode()
+
+    def transactional_id(self, prefix: str) -> str:
+        """Of every attempt at this place: a later one fences an earlier one."""
+        return f"{prefix}-{self.query_id}-{self.partition_id}"
+
+
+class RowSum:
+    """The number of a task's rows, and a sum that does not depend on their order."""
+
+    __slots__ = ("checksum", "rows")
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.checksum = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Count a batch's rows, and add the checksums of their keys and values."""
+        self.rows += batch.num_rows
+        keys = map(crc32, _column(batch, "key")) if "key" in batch.schema.names else repeat(0)
+        checksums = map(crc32, _column(batch, "value"), map(xor, keys, repeat(SEPARATOR)))
+        self.checksum = (self.checksum + sum(checksums)) % 2**64
+
+
+class BatchMarker(NamedTuple):
+    """The rows that are committed at a place."""
+
+    batch_id: int
+    rows: int
+    checksum: int
+
+    @classmethod
+    def of(cls, place: TaskPlace, found: RowSum) -> Self:
+        """The marker for these rows."""
+        return cls(place.batch_id, found.rows, found.checksum)
+
+    @classmethod
+    def decode(cls, value: bytes) -> Self:
+        """From a record's value. Raises ExactlyOnceError for one that is no marker."""
+        try:
+            fields = json.loads(value)
+            return cls(fields["batch"], fields["rows"], int(fields["checksum"], 16))
+        except (ValueError, KeyError, TypeError) as error:
+            raise ExactlyOnceError(
+                f"a record among the markers is none: {value[:80]!r}; nothing else may write to that topic"
+            ) from error
+
+    def encode(self) -> bytes:
+        """As a record's value."""
+        return json.dumps({"batch": self.batch_id, "rows": self.rows, "checksum": f"{self.checksum:016x}"}).encode()
+
+    def covers(self, place: TaskPlace) -> bool:
+        """Whether the rows of this place are committed: of this micro-batch, or of one after it."""
+        return self.batch_id >= place.batch_id
+
+    def check(self, place: TaskPlace, found: RowSum) -> None:
+        """Raise ExactlyOnceError when these rows, of the marker's own micro-batch, are others than those committed."""
+        if self.batch_id != place.batch_id or self == BatchMarker.of(place, found):
+            return
+        told = f"{found.rows} rows" if found.rows != self.rows else f"{found.rows} rows, but other ones"
+        raise ExactlyOnceError(
+            f"{place}: {self.rows} rows are committed; run again, it has {told}. Rows that move or change when a "
+            "micro-batch is run again would be lost or written twice: let a partition's rows follow from the source "
+            "alone, without rand(), limits without an order or another number of partitions than before; "
+            "repartition(n, column) before the sink holds them in place"
+        )
+
+
+def _column(batch: pa.RecordBatch, name: str) -> list[bytes]:
+    """A column's values as bytes; null counts as empty."""
+    import pyarrow as pa
+
+    column = batch.column(name)
+    if not pa.types.is_binary(column.type):
+        column = column.cast(pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary())
+    if column.null_count:
+        column = column.fill_null(b"")
+    values: list[bytes] = column.to_pylist()
+    return values

@@ -1,0 +1,133 @@
+"""``MarkerTopic``: the topic that remembers which micro-batches are committed, made where it is missing, and read.
+
+Owns two readers: one asks for the end of the log, the other reads to it what is committed. What a marker says is
+``batch_marker``'s. It lives on a worker's event loop.
+
+Rules:
+
+- ``find`` returns what was committed before it was called: it reads up to the end of the log, not up to the last stable
+  offset, and so waits for transactions that are just being committed there.
+- It reads only what is new since its last call; the whole topic only once in a process.
+- A topic that is missing is made for a query's first micro-batch only. Later on its markers are missing with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final
+
+from ...admin.topics import TopicAdmin, TopicDescription
+from ...client.config import ClientConfig
+from ...common import TopicPartition
+from ...errors import TopicAlreadyExistsError, TopicAuthorizationFailedError
+from ...observability import get_logger
+from ...reader.config import ReaderConfig
+from ...reader.partition_reader import PartitionReader
+from .batch_marker import BatchMarker, ExactlyOnceError, TaskPlace
+
+__all__ = ["MarkerTopic"]
+
+CONFIGS: Final[Mapping[str, str]] = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
+"""Small segments, because the one that is written to is not compacted."""
+
+_logger = get_logger(__name__)
+
+
+class MarkerTopic:
+    """The markers of one query, as far as they are read."""
+
+    def __init__(self, properties: Mapping[str, str], topic: str, most_seconds: float) -> None:
+        self.topic = topic
+        self._most_seconds = most_seconds
+        self._config = ClientConfig.from_properties(properties)
+        reader_config = ReaderConfig.from_properties(properties)
+        self._ends = PartitionReader(config=reader_config)
+        self._committed = PartitionReader(config=reader_config.model_copy(update={"isolation_level": "read_committed"}))
+        self._partitions: list[TopicPartition] = []
+        self._markers: dict[bytes, BatchMarker] = {}
+
+    async def open(self, place: TaskPlace) -> None:
+        """Make sure that the topic is there and keeps what it is told. Raises ExactlyOnceError."""
+        async with TopicAdmin(config=self._config) as admin:
+            found = (await admin.describe_existing([self.topic])).get(self.topic)
+            if found is None:
+                found = await self._create(admin, place)
+            await self._check_policy(admin)
+        await self._ends.start()
+        await self._committed.start()
+        self._partitions = [TopicPartition(self.topic, each.partition) for each in found.partitions]
+        self._committed.assign(self._partitions)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._ends.close()
+        await self._committed.close()
+
+    async def find(self, place: TaskPlace) -> BatchMarker | None:
+        """The last marker of this place that was committed before this call. Raises ExactlyOnceError when the topic has
+        lost records, or a transaction stays open in it.
+        """
+        await self._read_to_the_end()
+        return self._markers.get(place.key)
+
+    async def wait_for(self, place: TaskPlace, seconds: float) -> BatchMarker | None:
+        """The marker of this place once it covers the micro-batch; None when it has not come within so many seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                while True:
+                    marker = await self.find(place)
+                    if marker is not None and marker.covers(place):
+                        return marker
+                    await asyncio.sleep(0.2)
+        except TimeoutError:
+            return None
+
+    # internals
+
+    async def _create(self, admin: TopicAdmin, place: TaskPlace) -> TopicDescription:
+        if place.batch_id > 0:
+            raise ExactlyOnceError(
+                f"topic {self.topic!r}, which remembers what is committed, does not exist, and this is {place}: "
+                "whether it was written before cannot be told. If the topic was deleted, start a new query; if this "
+                "query never had exactlyOnce before, create it with one partition and cleanup.policy=compact"
+            )
+        try:
+            return await admin.create(self.topic, partitions=1, configs=CONFIGS)
+        except TopicAlreadyExistsError:  # another task was quicker
+            return await admin.describe(self.topic)
+
+    async def _check_policy(self, admin: TopicAdmin) -> None:
+        """Refuse a topic that forgets its records after a time, as one made by the broker on its own does."""
+        try:
+            policy = (await admin.configs(self.topic)).get("cleanup.policy")
+        except TopicAuthorizationFailedError as error:
+            _logger.warning("spark.marker_topic_not_checked", topic=self.topic, error=str(error))
+            return
+        if policy != "compact":
+            raise ExactlyOnceError(
+                f"topic {self.topic!r}, which is to remember what is committed, has "
+                f"cleanup.policy={policy or 'delete'}: expected compact, or another topic in option 'exactlyOnceTopic'"
+            )
+
+    async def _read_to_the_end(self) -> None:
+        ends = await self._ends.end_offsets(self._partitions)
+        for partition, end in ends.items():
+            read = self._committed.position(partition)
+            if read is not None and read > end:
+                raise ExactlyOnceError(
+                    f"{partition} ends at offset {end}, and was read to {read}: topic {self.topic!r}, which remembers "
+                    "what is committed, was deleted and made anew. Start a new query"
+                )
+            self._committed.stop_at(partition, end)
+        try:
+            async with asyncio.timeout(self._most_seconds):
+                while not self._committed.is_finished:
+                    for record in await self._committed.fetch():
+                        if record.key is not None and record.value is not None:
+                            self._markers[record.key] = BatchMarker.decode(record.value)
+        except TimeoutError:
+            raise ExactlyOnceError(
+                f"topic {self.topic!r} could not be read to its end, {ends}, within {self._most_seconds:g} s: a "
+                "transaction is open there, or its leader cannot be reached"
+            ) from None

@@ -1,0 +1,38 @@
+"""``current_task``: which task of Spark's this thread runs, and of which micro-batch.
+
+Owns Spark's names for that; those of the query and the micro-batch are not documented.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from pyspark import TaskContext
+
+__all__ = ["Task", "current_task"]
+
+
+class Task(NamedTuple):
+    """A task's numbers, -1 outside of Spark."""
+
+    partition_id: int = -1
+    attempt_number: int = -1
+    task_attempt_id: int = -1
+    query_id: str | None = None
+    """Of the streaming query, None in a batch or where Spark does not tell it."""
+    batch_id: int | None = None
+
+
+def current_task() -> Task:
+    """The task that runs in this thread."""
+    context = TaskContext.get()
+    if context is None:
+        return Task()
+    batch_id = context.getLocalProperty("streaming.sql.batchId")
+    return Task(
+        context.partitionId(),
+        context.attemptNumber(),
+        context.taskAttemptId(),
+        context.getLocalProperty("sql.streaming.queryId"),
+        int(batch_id) if batch_id and batch_id.isdecimal() else None,
+    )
