@@ -241,6 +241,8 @@ class ProducerRuntime:
         finally:
             self.abort(partial(self._close_error, self.loop.time() - started))
         await self.client.close()
+        if self.transactions is not None:
+            await self.transactions.abandoned()
         if self.coordinator is not None:
             await self.coordinator.close()
         await asyncio.wait([self.sender_task])
@@ -257,6 +259,8 @@ class ProducerRuntime:
         self.metadata.remove_listener(self._on_metadata_change)
         self._fail_pending(make_error or _dropped_error)
         self.client.abort()
+        if self.transactions is not None:
+            self.transactions.abandon()
         if self.coordinator is not None:
             self.coordinator.abort()
         self.accumulator.close()

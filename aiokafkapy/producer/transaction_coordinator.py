@@ -312,7 +312,7 @@ class TransactionCoordinator:
                     try:
                         return await ask()
                     except KafkaError as error:
-                        if not error.retriable:
+                        if not error.retriable or not self._client.is_active:
                             raise
                         last = error
                     _logger.debug("transaction.retry", api=name, error=str(last))

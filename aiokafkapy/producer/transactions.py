@@ -25,6 +25,7 @@ from ..errors import (
     InvalidProducerEpochError,
     KafkaError,
     KafkaTimeoutError,
+    ProducerClosedError,
     TransactionAbortedError,
 )
 from ..observability import get_logger
@@ -133,12 +134,29 @@ class Transactions:
                 error=str(error) or type(error).__name__,
             )
 
+    def abandon(self) -> None:
+        """The producer ends now: an end that is under way gets no answer any more."""
+        if self._ending is not None:
+            self._ending.cancel()
+
+    async def abandoned(self) -> None:
+        """Return when no task is left."""
+        if self._ending is not None:
+            await asyncio.wait([self._ending])
+
     # internals
 
     async def _to_its_end(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._ending = self._runtime.loop.create_task(work, name="aiokafkapy-transaction-end")
         task.add_done_callback(_retrieve)
-        await asyncio.shield(task)
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                raise
+            error = ProducerClosedError("the producer was closed before the transaction had come to its end")
+            error.outcome_unknown = self._transaction.state is _S.COMMITTING_TRANSACTION
+            raise error from None
 
     async def _commit(self) -> None:
         transaction = self._transaction

@@ -317,10 +317,10 @@ class TestThroughAProxy:
     ) -> None:
         async with (
             FaultProxy(node.bootstrap_servers) as net,
-            transactional(net.bootstrap_servers, topic, max_block_ms=3_000) as producer,
+            transactional(net.bootstrap_servers, topic, max_block_ms=10_000) as producer,
         ):
             net.on_request(ApiKey.END_TXN, lambda _: Answer(lose=True, cut=True))
-            with pytest.raises(errors.KafkaTimeoutError, match="EndTxn had no answer within 3 s") as raised:
+            with pytest.raises(errors.KafkaTimeoutError, match="EndTxn had no answer within 10 s") as raised:
                 async with producer.transaction():
                     await producer.send(topic, b"once", partition=0)
             assert raised.value.outcome_unknown
@@ -330,3 +330,33 @@ class TestThroughAProxy:
             async with producer.transaction():
                 await producer.send(topic, b"next", partition=0)
         assert await committed(node, topic) == [b"once", b"next"]
+
+    async def test_closing_at_once_while_it_commits_leaves_no_task_and_tells_that_the_outcome_is_unknown(
+        self, node: ApacheKafka, topic: str
+    ) -> None:
+        async with FaultProxy(node.bootstrap_servers) as net:
+            producer = transactional(net.bootstrap_servers, topic)
+            await producer.start()
+            await producer.begin_transaction()
+            await producer.send(topic, b"x")
+            net.hold(ApiKey.END_TXN)
+            commit = asyncio.create_task(producer.commit_transaction())
+            await net.seen(ApiKey.END_TXN)
+            await producer.close(timeout=0)
+            with pytest.raises(
+                errors.ProducerClosedError, match="before the transaction had come to its end"
+            ) as raised:
+                await commit
+            assert raised.value.outcome_unknown
+            assert [task for task in asyncio.all_tasks() if task.get_name().startswith("aiokafkapy")] == []
+
+    async def test_closing_while_it_starts_ends_the_start(self, node: ApacheKafka, topic: str) -> None:
+        async with FaultProxy(node.bootstrap_servers) as net:
+            net.hold(ApiKey.INIT_PRODUCER_ID)
+            producer = transactional(net.bootstrap_servers, topic)
+            start = asyncio.create_task(producer.start())
+            await net.seen(ApiKey.INIT_PRODUCER_ID)
+            await producer.close(timeout=0)
+            with pytest.raises(errors.KafkaError):
+                await asyncio.wait_for(start, 30)
+            assert [task for task in asyncio.all_tasks() if task.get_name().startswith("aiokafkapy")] == []

@@ -58,7 +58,7 @@ def settings(
     certificates: TestCertificates, broker: DevBroker, protocol: str, mechanism: str | None = None, user: str = "alice"
 ) -> dict[str, Any]:
     """A client's options for a listener."""
-    found: dict[str, Any] = {"bootstrap_servers": broker.bootstrap_servers_of(protocol), "max_block_ms": 5_000}
+    found: dict[str, Any] = {"bootstrap_servers": broker.bootstrap_servers_of(protocol), "max_block_ms": 20_000}
     if protocol.endswith("SSL"):
         found |= certificates.client_options()
     found["security_protocol"] = protocol
@@ -155,7 +155,7 @@ class TestKeptOut:
         producer = KafkaProducer(**options)
         with pytest.raises(AuthenticationFailedError) as raised:
             await producer.start()
-        assert time.monotonic() - started < 4, "not only when max_block_ms is over"
+        assert time.monotonic() - started < 15, "not only when max_block_ms is over"
         assert "hunter2" not in f"{raised.value!r} {raised.value.__cause__!r} {producer.config!r}"
         return raised.value
 

@@ -43,7 +43,7 @@ def kerberized(realm: Realm, protocol: str = "SASL_PLAINTEXT", **options: Any) -
 
 
 def client_of(broker: DevBroker, protocol: str = "SASL_PLAINTEXT", **options: Any) -> KafkaProducer:
-    chosen = {"security_protocol": protocol, "sasl_mechanism": "GSSAPI", "max_block_ms": 5_000, **options}
+    chosen = {"security_protocol": protocol, "sasl_mechanism": "GSSAPI", "max_block_ms": 20_000, **options}
     return KafkaProducer(broker.bootstrap_servers, linger_ms=0, **chosen)
 
 
@@ -97,7 +97,7 @@ class TestKeptOut:
             with pytest.raises(SaslAuthenticationFailedError) as raised:
                 await producer.start()
             await producer.close()
-            assert time.monotonic() - started < 4, "not only when max_block_ms is over"
+            assert time.monotonic() - started < 15, "not only when max_block_ms is over"
         return str(raised.value)
 
     async def test_who_has_no_ticket(self, realm: Realm) -> None:
