@@ -319,12 +319,15 @@ class KafkaProducer(RecordSender[K, V]):
         """
         await self._transactions().abort()
 
-    async def send_offsets_to_transaction(self, offsets: Mapping[Any, Any], group_metadata: Any) -> None:
+    async def send_offsets_to_transaction(
+        self, offsets: Mapping[Any, Any] | Iterable[Any], group_metadata: Any
+    ) -> None:
         """Commit a consumer group's offsets, the next ones to read, with the transaction (KIP-447).
 
-        ``offsets`` are numbers, or any client's objects with ``offset``, by partition; ``group_metadata`` is a group's
-        id or what the consumer's client tells of its membership, with ``group_id``, ``generation_id``, ``member_id``
-        and ``group_instance_id``. Raises the coordinator's error; then the transaction can only be aborted.
+        ``offsets`` are numbers, or any client's objects with ``offset``, by partition, or confluent-kafka's list;
+        ``group_metadata`` is a group's id, or an object with ``group_id``, ``generation_id``, ``member_id`` and
+        ``group_instance_id``. Raises TypeError and ValueError for what is neither, and the coordinator's error; after
+        that the transaction can only be aborted.
         """
         from .transaction_coordinator import group_of, offsets_of
 

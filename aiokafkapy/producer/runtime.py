@@ -191,9 +191,10 @@ class ProducerRuntime:
 
     def update_credentials(self, config: ProducerConfig) -> None:
         """Authenticate with what ``config`` says from now on."""
-        mechanism = config.new_sasl_mechanism()
-        if mechanism is not None:
-            self.client.update_credentials(mechanism)
+        for client in (self.client, self.coordinator):
+            mechanism = config.new_sasl_mechanism()
+            if client is not None and mechanism is not None:
+                client.update_credentials(mechanism)
 
     async def metadata_refreshed(self) -> None:
         """Ask for the metadata of all topics in use again, and wait for the answer, up to ``max_block_ms``."""

@@ -19,7 +19,7 @@ Events: ``transaction.initialized`` (debug; transactional_id, producer_id, epoch
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -40,6 +40,7 @@ from ..errors import (
 from ..observability import get_logger
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_request
+from ..security.sasl.mechanism import SaslMechanism
 from .config import ProducerConfig
 from .identity.transaction import Transaction
 from .identity.transaction_manager import TransactionManager
@@ -119,6 +120,10 @@ class TransactionCoordinator:
         if self._adding is not None:
             await asyncio.wait([self._adding])
         await self._client.close()
+
+    def update_credentials(self, mechanism: SaslMechanism) -> None:
+        """Authenticate with these from now on."""
+        self._client.update_credentials(mechanism)
 
     # requests
 
@@ -331,28 +336,45 @@ class TransactionCoordinator:
             ) from last
 
 
-def offsets_of(offsets: Mapping[Any, Any]) -> dict[TopicPartition, OffsetToCommit]:
-    """Offsets in any client's form: numbers or objects with ``offset``, by objects with ``topic`` and ``partition``."""
-    found: dict[TopicPartition, OffsetToCommit] = {}
-    for place, one in offsets.items():
+def offsets_of(offsets: Mapping[Any, Any] | Iterable[Any]) -> dict[TopicPartition, OffsetToCommit]:
+    """Offsets in any client's form: numbers or objects with ``offset`` by partition, or a list of objects with
+    ``topic``, ``partition`` and ``offset``, as confluent-kafka has them.
+
+    Raises TypeError or ValueError for what is none.
+    """
+    pairs = offsets.items() if isinstance(offsets, Mapping) else ((one, one) for one in offsets)
+    return {place: _offset(place, one) for place, one in ((_partition(place), one) for place, one in pairs)}
+
+
+def _partition(place: Any) -> TopicPartition:
+    try:
         topic, partition = (place.topic, place.partition) if hasattr(place, "topic") else place
-        if isinstance(one, int):
-            found[TopicPartition(topic, partition)] = OffsetToCommit(one)
-        else:
-            epoch = getattr(one, "leader_epoch", None)
-            found[TopicPartition(topic, partition)] = OffsetToCommit(
-                one.offset, -1 if epoch is None else epoch, getattr(one, "metadata", None) or ""
-            )
-    return found
+    except (TypeError, ValueError):
+        raise TypeError(f"{place!r} is no partition: expected a topic and a number, as TopicPartition has") from None
+    return TopicPartition(topic, partition)
+
+
+def _offset(place: TopicPartition, one: Any) -> OffsetToCommit:
+    offset = getattr(one, "offset", one)
+    if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
+        raise ValueError(f"{place}: an offset to commit is 0 or more, not {offset!r}")
+    epoch = getattr(one, "leader_epoch", None)
+    return OffsetToCommit(offset, -1 if epoch is None else epoch, getattr(one, "metadata", None) or "")
 
 
 def group_of(given: Any) -> GroupMetadata:
-    """A group in any client's form: its id, or an object that also tells of the member."""
-    if isinstance(given, str):
-        return GroupMetadata(given)
-    generation = getattr(given, "generation_id", -1)
+    """A group in any client's form: its id, or an object that also tells of the member.
+
+    Raises TypeError or ValueError for what is none.
+    """
+    group_id = getattr(given, "group_id", given)
+    if not isinstance(group_id, str):
+        raise TypeError(f"{given!r} is no group: expected its id, or what a consumer tells of its membership")
+    if not group_id:
+        raise ValueError("the group has no id")
+    generation = getattr(given, "generation_id", None)
     return GroupMetadata(
-        given.group_id,
+        group_id,
         -1 if generation is None else generation,
         getattr(given, "member_id", None) or "",
         getattr(given, "group_instance_id", None),

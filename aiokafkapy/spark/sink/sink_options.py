@@ -25,6 +25,9 @@ __all__ = ["ColumnError", "ExactlyOnce", "SinkOptions", "check_columns"]
 DEFAULTS: Final[Mapping[str, str]] = {"batch.size": "524288"}
 """Kafka's options where a task's rows come in floods, unless the user says otherwise: a quarter of the requests."""
 
+TRANSACTION_TIMEOUT: Final[Mapping[str, str]] = {"transaction.timeout.ms": "300000"}
+"""With ``exactlyOnce``: a task's rows are one transaction, and a task may take longer than Kafka's minute."""
+
 _KNOWN: Final = ("topic", "includeHeaders", "exactlyOnce", "exactlyOnceTopic", "transactionalIdPrefix", "jobId")
 _MEANINGLESS: Final = (
     "subscribe", "subscribePattern", "assign", "startingOffsets", "endingOffsets", "startingTimestamp",
@@ -83,6 +86,7 @@ class SinkOptions:
         if once is not None:
             # Refuses what a transactional producer cannot have; the tasks' own ids begin so.
             used_properties(ProducerConfig, properties | {"transactional.id": once.transactional_id_prefix})
+            used = {**TRANSACTION_TIMEOUT, **used}
         warn_ignored("write", [*given.ignored, *(KAFKA_PREFIX + name for name in properties if name not in used)])
         return cls({**DEFAULTS, **used}, topic, exactly_once=once)
 

@@ -86,6 +86,14 @@ def test_exactly_once_names_what_tells_a_write_from_others() -> None:
     assert SinkOptions.parse(SERVERS | {"exactlyOnce": "false"}).exactly_once is None
 
 
+def test_a_transaction_of_a_whole_task_may_take_longer_than_a_minute() -> None:
+    once = SERVERS | {"exactlyOnce": "true"}
+    assert SinkOptions.parse(once, is_stream=True).properties["transaction.timeout.ms"] == "300000"
+    given = once | {"kafka.transaction.timeout.ms": "5000"}
+    assert SinkOptions.parse(given, is_stream=True).properties["transaction.timeout.ms"] == "5000"
+    assert "transaction.timeout.ms" not in SinkOptions.parse(SERVERS).properties
+
+
 @pytest.mark.parametrize(
     ("given", "is_stream", "sentence"),
     [

@@ -1,0 +1,60 @@
+"""What ``send_offsets_to_transaction`` takes, in any client's form. The requests are tested against real Kafka."""
+
+from __future__ import annotations
+
+from collections import namedtuple
+from types import SimpleNamespace
+from typing import Any
+
+import aiokafka
+import confluent_kafka
+import pytest
+from aiokafka.structs import OffsetAndMetadata
+
+from aiokafkapy.common import TopicPartition
+from aiokafkapy.producer.transaction_coordinator import GroupMetadata, OffsetToCommit, group_of, offsets_of
+
+Place = namedtuple("Place", "topic partition")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({TopicPartition("t", 1): 5}, OffsetToCommit(5)),
+        ({("t", 1): 5}, OffsetToCommit(5)),
+        ({Place("t", 1): OffsetToCommit(5, 2, "x")}, OffsetToCommit(5, 2, "x")),
+        ({aiokafka.TopicPartition("t", 1): 5}, OffsetToCommit(5)),
+        ({aiokafka.TopicPartition("t", 1): OffsetAndMetadata(5, "x")}, OffsetToCommit(5, -1, "x")),
+        ({TopicPartition("t", 1): SimpleNamespace(offset=5, leader_epoch=None, metadata=None)}, OffsetToCommit(5)),
+        ([confluent_kafka.TopicPartition("t", 1, 5)], OffsetToCommit(5)),
+        ([confluent_kafka.TopicPartition("t", 1, 5, "x", 3)], OffsetToCommit(5, 3, "x")),
+    ],
+)
+def test_offsets_of_any_client(given: Any, expected: OffsetToCommit) -> None:
+    assert offsets_of(given) == {TopicPartition("t", 1): expected}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({TopicPartition("t", 1): -1}, "t-1: an offset to commit is 0 or more, not -1"),
+        ({TopicPartition("t", 1): True}, "t-1: an offset to commit is 0 or more, not True"),
+        ({TopicPartition("t", 1): "5"}, "t-1: an offset to commit is 0 or more, not '5'"),
+        ({"t": 5}, "'t' is no partition"),
+        ([confluent_kafka.TopicPartition("t", 1)], "t-1: an offset to commit is 0 or more, not -1001"),
+    ],
+)
+def test_what_is_no_offset_is_refused(given: Any, words: str) -> None:
+    with pytest.raises((TypeError, ValueError), match=words):
+        offsets_of(given)
+
+
+def test_groups_of_any_client() -> None:
+    assert group_of("g") == GroupMetadata("g", -1, "", None)
+    told = SimpleNamespace(group_id="g", generation_id=4, member_id="m", group_instance_id="i")
+    assert group_of(told) == GroupMetadata("g", 4, "m", "i")
+    assert group_of(SimpleNamespace(group_id="g", generation_id=None, member_id=None)) == GroupMetadata("g")
+    with pytest.raises(TypeError, match="5 is no group"):
+        group_of(5)
+    with pytest.raises(ValueError, match="the group has no id"):
+        group_of("")
