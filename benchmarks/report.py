@@ -145,7 +145,9 @@ def readme_section(results: Results) -> str:
     ]
     for name, best in found:
         if best:
-            lines.append(f"| {name} | " + " | ".join(_readme_cell(best, client) for client in clients) + " |")
+            highest = max((_rate(best[client]) for client in _README_CLIENTS if client in best), default=0.0)
+            cells = (_readme_cell(best.get(client), highest) for client in clients)
+            lines.append(f"| {name} | " + " | ".join(cells) + " |")
     kept = f"benchmarks/results/{results.date}"
     lines += ["", f"Each peer at its best setting; all rows, ranges, settings and goals are in [{kept}.md]({kept}.md)."]
     return "\n".join(lines)
@@ -210,17 +212,19 @@ def _is_apart(one: Spread, other: Spread) -> bool:
     return one.low > other.high or one.high < other.low
 
 
-def _readme_cell(best: dict[str, Row], client: str) -> str:
-    """Rate and CPU; p50 with it where a single send is awaited. The highest rate of all clients is bold."""
-    row = best.get(client)
+def _readme_cell(row: Row | None, highest: float) -> str:
+    """Rate and CPU; p50 with it where a single send is awaited. The row's highest rate is bold."""
     if row is None:
         return ""
-    rate, cpu = row.median("rate") or 0.0, row.median("cpu_us") or 0.0
+    rate, cpu = _rate(row), row.median("cpu_us") or 0.0
     text = f"{_short(rate)}/s · " + (f"{cpu:,.0f} µs" if cpu >= LARGE else f"{cpu:.3g} µs")
     if row.measurement.workload == "lone await":
         text += f" · p50 {row.median('p50_ms') or 0.0:.3f} ms"
-    highest = max(best[client].median("rate") or 0.0 for client in _README_CLIENTS if client in best)
     return f"**{text}**" if rate == highest else text
+
+
+def _rate(row: Row) -> float:
+    return row.median("rate") or 0.0
 
 
 def _short(rate: float) -> str:
