@@ -79,7 +79,7 @@ class TopicAdmin:
     async def __aenter__(self) -> Self:
         if self._client is None:
             loop = asyncio.get_running_loop()
-            self._client = NetworkClient(self.config, self.metadata, loop=loop, wakeup=_nothing)
+            self._client = NetworkClient(self.config, self.metadata, loop=loop)
         return self
 
     async def __aexit__(
@@ -271,10 +271,6 @@ class TopicAdmin:
 
 class _NotSpreadError(UnknownTopicOrPartitionError):
     """A broker does not know all partitions and leaders of a topic yet."""
-
-
-def _nothing() -> None:
-    """The network client's wake-up, which is not needed here."""
 
 
 def _check(answer: Any, name: str) -> None:
