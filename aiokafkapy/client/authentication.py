@@ -184,7 +184,8 @@ class Authenticator:
             return
         session.change(_S.FAILED)
         if not isinstance(error, KafkaError):  # of a mechanism or token provider of the user's
-            text = f"{self.mechanism.name}: {type(error).__name__}: {error}"
+            # Its words are its own traceback's to show: they may have a token or a password, and logs keep ours.
+            text = f"{self.mechanism.name}: {type(error).__name__} was raised by the mechanism or the token provider"
             error, cause = SaslAuthenticationFailedError(text), error
             error.__cause__ = cause
         self._on_failed(connection, error)

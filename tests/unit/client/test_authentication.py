@@ -258,7 +258,7 @@ class TestRefused:
         await under_test.loop.settle()
         error = under_test.metadata.fatal_error
         assert isinstance(error, SaslAuthenticationFailedError)
-        assert str(error) == "SAY-THREE: LookupError: no vault"
+        assert str(error) == "SAY-THREE: LookupError was raised by the mechanism or the token provider"
         assert error.__cause__ is mechanism.error
 
     async def test_new_credentials_are_tried_at_once(self, make_client: MakeClient, cluster: FakeCluster) -> None:

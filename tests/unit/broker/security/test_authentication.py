@@ -108,6 +108,7 @@ def test_tokens_are_believed_unsigned_or_by_the_keys_of_a_file(tmp_path: Path) -
         ("ftp://issuer.invalid/keys", "is no URL of keys: write https://host/path or file:///path"),
         (f"http://127.0.0.1:{free_port()}/keys", "cannot be read: All connection attempts failed"),
         ("http://[", "cannot be read: "),
+        ("http://127.0.0.1:99999/keys", "cannot be read: "),
         (f"file://{tmp_path}/none.json", "cannot be read"),
     ):
         with pytest.raises(ConfigurationError, match=words):
