@@ -202,6 +202,15 @@ class BrokerConfig(BaseModel):
         default=1_800_000, description="Longest session time-out that a member may ask for, in milliseconds."
     )
     group_max_size: int = Field(default=2_147_483_647, description="Members of a group.")
+    transaction_max_timeout_ms: int = Field(
+        default=900_000,
+        ge=1,
+        description="Longest time-out of a transaction, in milliseconds, that a producer may ask for.",
+    )
+    transaction_version: Literal[1, 2] = Field(
+        default=2,
+        description="Version of transactions that producers use (KIP-890): Kafka's feature transaction.version.",
+    )
     offset_metadata_max_bytes: int = Field(
         default=4_096, description="Largest metadata of a committed offset, in bytes."
     )

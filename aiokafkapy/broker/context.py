@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from .config import BrokerConfig
     from .coordination.groups import GroupCoordinator
     from .coordination.purgatory import Purgatory
+    from .coordination.transactions import TransactionCoordinator
     from .security.authentication import Authentication
     from .security.authorizer import Authorizer
     from .security.sasl_session import SaslSession
@@ -95,6 +96,7 @@ class BrokerState:
     cluster_id: str
     topics: TopicRegistry
     groups: GroupCoordinator
+    transactions: TransactionCoordinator
     producer_ids: ProducerIdManager
     purgatory: Purgatory
     faults: Faults

@@ -27,6 +27,9 @@ from .context import BrokerState
 from .controls import Controls
 from .coordination.groups import GroupCoordinator
 from .coordination.purgatory import Purgatory
+from .coordination.transaction_expiry import TransactionExpiry
+from .coordination.transaction_markers import TransactionMarkers
+from .coordination.transactions import TransactionCoordinator
 from .listeners import DEFAULT_LISTENER, Endpoint, Listener, Listeners, endpoints_of
 from .network.request_channel import RequestChannel
 from .network.request_handler import KafkaRequestHandlerPool
@@ -37,7 +40,7 @@ from .security.files import AclFile
 from .security.sasl_session import SaslSession
 from .storage.data_dir import DataDirLock, load_cluster_id
 from .storage.producer_state import ProducerIdManager
-from .storage.topics import Topic, TopicRegistry
+from .storage.topics import Partition, Topic, TopicRegistry
 
 __all__ = ["DevBroker"]
 
@@ -89,6 +92,7 @@ class DevBroker:
         self._stalled: set[int] = set()
         self._authentications: dict[str, ListenerAuthentication] = {}
         self._state: BrokerState | None = None
+        self._expiry: TransactionExpiry | None = None
         self._lock = DataDirLock(self._data_dir)
 
     # starting and stopping
@@ -122,6 +126,9 @@ class DevBroker:
             return
         for node_id in list(self._running):
             self._stop_node(node_id, state)
+        if self._expiry is not None:
+            self._expiry.close()
+        state.transactions.close()
         state.groups.close()
         state.purgatory.close()
         state.authentication.close()
@@ -285,15 +292,25 @@ class DevBroker:
         loop = asyncio.get_running_loop()
         purgatory = Purgatory(loop)
         topics = TopicRegistry(self.config, self._node_ids, data_dir=self._data_dir)
-        # A fetch that waits must hear of a leader that moved and of a topic that is gone.
-        topics.on_change = purgatory.check
         try:
+            groups = GroupCoordinator(self.config, data_dir=self._data_dir)
+            producer_ids = ProducerIdManager(data_dir=self._data_dir, first=topics.next_producer_id())
+            transactions = self._open_transactions(topics, groups, producer_ids, purgatory)
+
+            def on_change(partition: Partition) -> None:
+                # A fetch that waits must hear of a leader that moved and of a topic that is gone; so must a
+                # transaction whose markers wait for a leader.
+                purgatory.check(partition)
+                transactions.resume()
+
+            topics.on_change = on_change
             return BrokerState(
                 config=self.config,
                 cluster_id=load_cluster_id(self._data_dir),
                 topics=topics,
-                groups=GroupCoordinator(self.config, data_dir=self._data_dir),
-                producer_ids=ProducerIdManager(data_dir=self._data_dir, first=topics.next_producer_id()),
+                groups=groups,
+                transactions=transactions,
+                producer_ids=producer_ids,
                 purgatory=purgatory,
                 faults=self.controls.faults,
                 loop=loop,
@@ -303,6 +320,23 @@ class DevBroker:
         except BaseException:
             topics.close()
             raise
+
+    def _open_transactions(
+        self,
+        topics: TopicRegistry,
+        groups: GroupCoordinator,
+        producer_ids: ProducerIdManager,
+        purgatory: Purgatory,
+    ) -> TransactionCoordinator:
+        loop = asyncio.get_running_loop()
+        markers = TransactionMarkers(topics, groups.offsets, purgatory.check, lambda: int(time.time() * 1000))
+        transactions = TransactionCoordinator(
+            self.config, markers, producer_ids.generate, now=loop.time(), data_dir=self._data_dir
+        )
+        producer_ids.skip_before(transactions.next_producer_id())
+        transactions.resume()
+        self._expiry = TransactionExpiry(transactions, loop)
+        return transactions
 
     async def _open_authentication(self) -> Authentication:
         authentication = Authentication(self.config, self._data_dir, lambda: int(time.time() * 1000))

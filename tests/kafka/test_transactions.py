@@ -1,11 +1,13 @@
-"""Transactions on real Kafka: version 2 of Kafka 4 (KIP-890) and version 1 of Kafka 3.9, read back as committed."""
+"""Transactions on real Kafka, version 2 of Kafka 4 (KIP-890) and version 1 of Kafka 3.9, and on the dev broker, which
+has both; read back as committed.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator, Mapping
+from typing import Any, Protocol
 
 import confluent_kafka
 import pyarrow as pa
@@ -13,6 +15,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from aiokafkapy import KafkaProducer, errors
+from aiokafkapy.broker import DevBroker
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.reader import PartitionReader
@@ -31,15 +34,44 @@ def kafka_3_9() -> Iterator[ApacheKafka]:
         yield kafka
 
 
-@pytest.fixture(params=["version 2", "version 1"])
-def node(request: pytest.FixtureRequest) -> ApacheKafka:
-    """One node, whose transactions are of this version."""
-    found: ApacheKafka = request.getfixturevalue("kafka" if request.param == "version 2" else "kafka_3_9")
-    return found
+class Node(Protocol):
+    """What these tests need of a cluster."""
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Where it listens."""
+
+    async def create_topic(self, name: str, partitions: int = 1, *, config: Mapping[str, str] | None = None) -> Any:
+        """Create a topic."""
+
+
+class DevNode:
+    """The dev broker as real Kafka is seen."""
+
+    def __init__(self, broker: DevBroker) -> None:
+        self._broker = broker
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self._broker.bootstrap_servers
+
+    async def create_topic(self, name: str, partitions: int = 1, *, config: Mapping[str, str] | None = None) -> None:
+        self._broker.create_topic(name, partitions, config=config)
+
+
+@pytest.fixture(params=["kafka 4", "kafka 3.9", "dev 2", "dev 1"])
+async def node(request: pytest.FixtureRequest) -> AsyncIterator[Node]:
+    """One node, whose transactions are of version 2, 1, 2 and 1."""
+    name, version = request.param.split()
+    if name == "dev":
+        async with DevBroker(transaction_version=int(version)) as broker:
+            yield DevNode(broker)
+    else:
+        yield request.getfixturevalue("kafka" if version == "4" else "kafka_3_9")
 
 
 @pytest.fixture
-async def topic(node: ApacheKafka) -> str:
+async def topic(node: Node) -> str:
     """A topic with three partitions."""
     name = f"transactions-{uuid.uuid4().hex[:8]}"
     await node.create_topic(name, 3)
@@ -47,7 +79,7 @@ async def topic(node: ApacheKafka) -> str:
 
 
 @pytest.fixture
-async def producer(node: ApacheKafka, topic: str) -> AsyncIterator[KafkaProducer]:
+async def producer(node: Node, topic: str) -> AsyncIterator[KafkaProducer]:
     async with transactional(node.bootstrap_servers, topic) as producer:
         yield producer
 
@@ -56,7 +88,7 @@ def transactional(servers: str, name: str, **options: Any) -> KafkaProducer:
     return KafkaProducer(servers, transactional_id=name, linger_ms=0, **options)
 
 
-async def committed(kafka: ApacheKafka, topic: str, count: int = 3) -> list[bytes | None]:
+async def committed(kafka: Node, topic: str, count: int = 3) -> list[bytes | None]:
     """The values that a reader of what is committed sees up to the end of the log, in order per partition."""
     partitions = [TopicPartition(topic, number) for number in range(count)]
     async with PartitionReader(kafka.bootstrap_servers) as reader:
@@ -74,7 +106,7 @@ def numbered(count: int, name: str = "") -> list[bytes]:
 
 
 async def test_what_is_committed_is_seen_whole_and_what_is_aborted_never(
-    node: ApacheKafka, topic: str, producer: KafkaProducer
+    node: Node, topic: str, producer: KafkaProducer
 ) -> None:
     for turn in range(3):
         async with producer.transaction():
@@ -90,7 +122,7 @@ async def test_what_is_committed_is_seen_whole_and_what_is_aborted_never(
 
 
 async def test_every_way_to_send_is_refused_outside_and_works_inside(
-    node: ApacheKafka, topic: str, producer: KafkaProducer
+    node: Node, topic: str, producer: KafkaProducer
 ) -> None:
     table = pa.table({"value": [b"table"]})
     ways: list[Callable[[], Awaitable[Any]]] = [
@@ -137,7 +169,7 @@ async def test_without_a_transactional_id_there_are_none(kafka: ApacheKafka) -> 
 
 
 async def test_a_later_producer_fences_the_earlier_and_ends_what_it_left(
-    node: ApacheKafka, topic: str, producer: KafkaProducer
+    node: Node, topic: str, producer: KafkaProducer
 ) -> None:
     await producer.begin_transaction()
     await producer.send(topic, b"left open", partition=0)
@@ -156,7 +188,7 @@ async def test_a_later_producer_fences_the_earlier_and_ends_what_it_left(
 
 
 async def test_offsets_are_committed_with_the_records_or_not_at_all(
-    node: ApacheKafka, topic: str, producer: KafkaProducer
+    node: Node, topic: str, producer: KafkaProducer
 ) -> None:
     def of_the_group() -> int:
         consumer = confluent_kafka.Consumer({"bootstrap.servers": node.bootstrap_servers, "group.id": topic})
@@ -178,7 +210,7 @@ async def test_offsets_are_committed_with_the_records_or_not_at_all(
 
 
 async def test_a_record_that_fails_leaves_only_an_abort_and_the_producer_as_good_as_new(
-    node: ApacheKafka, topic: str, producer: KafkaProducer
+    node: Node, topic: str, producer: KafkaProducer
 ) -> None:
     await node.create_topic(f"{topic}-small", 1, config={"max.message.bytes": "100"})
     with pytest.raises(errors.MessageTooLargeError):
@@ -198,7 +230,7 @@ async def test_a_record_that_fails_leaves_only_an_abort_and_the_producer_as_good
     assert await committed(node, topic) == [b"new"]
 
 
-async def test_cancellation_in_the_body_aborts(node: ApacheKafka, topic: str, producer: KafkaProducer) -> None:
+async def test_cancellation_in_the_body_aborts(node: Node, topic: str, producer: KafkaProducer) -> None:
     inside = asyncio.Event()
 
     async def body() -> None:
@@ -217,7 +249,7 @@ async def test_cancellation_in_the_body_aborts(node: ApacheKafka, topic: str, pr
     assert await committed(node, topic) == [b"after"]
 
 
-async def test_closing_in_a_transaction_aborts_it(node: ApacheKafka, topic: str) -> None:
+async def test_closing_in_a_transaction_aborts_it(node: Node, topic: str) -> None:
     producer = transactional(node.bootstrap_servers, topic)
     await producer.start()
     await producer.begin_transaction()
@@ -228,7 +260,7 @@ async def test_closing_in_a_transaction_aborts_it(node: ApacheKafka, topic: str)
 
 @pytest.mark.parametrize("steps", range(8))
 async def test_whoever_is_cancelled_at_any_step_sees_whole_transactions_only(
-    node: ApacheKafka, topic: str, producer: KafkaProducer, steps: int
+    node: Node, topic: str, producer: KafkaProducer, steps: int
 ) -> None:
     """Cancelled so many turns of the loop after the first record has its outcome; the next begins where it ended."""
 
@@ -303,7 +335,7 @@ class TestThroughAProxy:
         "api", [ApiKey.FIND_COORDINATOR, ApiKey.INIT_PRODUCER_ID, ApiKey.ADD_PARTITIONS_TO_TXN, ApiKey.END_TXN]
     )
     @pytest.mark.parametrize("after", [True, False], ids=["its answer", "the request"])
-    async def test_what_is_lost_is_asked_again(self, node: ApacheKafka, topic: str, api: ApiKey, after: bool) -> None:
+    async def test_what_is_lost_is_asked_again(self, node: Node, topic: str, api: ApiKey, after: bool) -> None:
         async with FaultProxy(node.bootstrap_servers) as net:
             net.drop_next(api, after=after)
             async with transactional(net.bootstrap_servers, topic) as producer:
@@ -312,9 +344,7 @@ class TestThroughAProxy:
                         await producer.send(topic, b"%d" % turn, partition=0)
         assert await committed(node, topic) == [b"0", b"1"]
 
-    async def test_a_commit_without_an_answer_is_told_as_unknown_and_asked_again(
-        self, node: ApacheKafka, topic: str
-    ) -> None:
+    async def test_a_commit_without_an_answer_is_told_as_unknown_and_asked_again(self, node: Node, topic: str) -> None:
         async with (
             FaultProxy(node.bootstrap_servers) as net,
             transactional(net.bootstrap_servers, topic, max_block_ms=10_000) as producer,
@@ -332,7 +362,7 @@ class TestThroughAProxy:
         assert await committed(node, topic) == [b"once", b"next"]
 
     async def test_closing_at_once_while_it_commits_leaves_no_task_and_tells_that_the_outcome_is_unknown(
-        self, node: ApacheKafka, topic: str
+        self, node: Node, topic: str
     ) -> None:
         async with FaultProxy(node.bootstrap_servers) as net:
             producer = transactional(net.bootstrap_servers, topic)
@@ -350,7 +380,7 @@ class TestThroughAProxy:
             assert raised.value.outcome_unknown
             assert [task for task in asyncio.all_tasks() if task.get_name().startswith("aiokafkapy")] == []
 
-    async def test_closing_while_it_starts_ends_the_start(self, node: ApacheKafka, topic: str) -> None:
+    async def test_closing_while_it_starts_ends_the_start(self, node: Node, topic: str) -> None:
         async with FaultProxy(node.bootstrap_servers) as net:
             net.hold(ApiKey.INIT_PRODUCER_ID)
             producer = transactional(net.bootstrap_servers, topic)

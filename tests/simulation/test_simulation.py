@@ -83,7 +83,7 @@ def test_nor_have_the_addresses_of_tasks() -> None:
 
 
 def forget_duplicates(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ProducerStateManager, "check", lambda *_: None)
+    monkeypatch.setattr(ProducerStateManager, "check", lambda *_, **__: None)
 
 
 def believe_that_nothing_is_in_doubt(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,44 +1,27 @@
-"""The offsets that groups have committed.
+"""The offsets that groups have committed, and those that wait for the end of a transaction.
 
-Owns group → topic-partition → offset, and the file that remembers it; does not check whether a member may commit,
+Owns group → topic-partition → offset, and what its journal says of them; does not check whether a member may commit,
 which ``groups`` does. Kafka's counterparts are ``OffsetMetadataManager`` and the topic ``__consumer_offsets``.
 
 Rules:
 
-- a commit is in the file before ``commit`` returns; a line of the file is a checksum (CRC-32C) and a JSON document, and
-  the last word wins;
-- a last line that was cut short by a crash is moved into a file beside it, for no client was told of it; any
-  other line that does not fit its checksum is damage, and the broker does not start on it;
-- the topic's id is part of a commit, so a topic made again under its old name starts without offsets, as in Kafka;
-- the file is rewritten when most of its lines say nothing any more.
+- a commit is in the journal before ``commit`` returns, and so are offsets of an open transaction, by its producer id;
+- the topic's id is part of a commit, so a topic made again under its old name starts without offsets, as in Kafka.
 """
 
 from __future__ import annotations
 
-import json
-import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from crc32c import crc32c
-
 from ...common import TopicPartition
-from ...errors import KafkaStorageError
-from ...observability import get_logger
-from ..storage.checkpoint_file import DamagedFileError, set_aside, write_atomically
-from ..storage.log_storage import write_all
+from ..storage.journal import Journal
 
 __all__ = ["CommittedOffset", "OffsetStore"]
 
-logger = get_logger()
-
-REWRITE_FROM: Final = 10_000
-"""Lines below which the file is left as it is."""
-
-CHECKSUM_SIZE: Final = 8
-"""Hexadecimal digits before the document of a line."""
+REMEDY: Final = "remove that line, or the file, to start without the offsets that were committed there"
 
 
 class CommittedOffset(NamedTuple):
@@ -62,12 +45,12 @@ class OffsetStore:
     def __init__(self, data_dir: Path | str | None = None) -> None:
         """Reads the file. Raises DamagedFileError, and OSError when the file cannot be read."""
         self._groups: dict[str, dict[TopicPartition, CommittedOffset]] = {}
-        self._path = None if data_dir is None else Path(data_dir) / "group-offsets.jsonl"
-        self._descriptor = -1
-        self._size = 0
-        self._lines = 0
-        if self._path is not None and self._path.exists():
-            self._load(self._path)
+        self._pending: dict[tuple[str, int], dict[TopicPartition, CommittedOffset]] = {}
+        path = None if data_dir is None else Path(data_dir) / "group-offsets.jsonl"
+        self._journal = Journal(path, REMEDY)
+        for document in self._journal.load():
+            self._apply(document)
+        self._journal.rewrite(self._documents())
 
     def groups(self) -> list[str]:
         """The groups that have offsets."""
@@ -105,60 +88,57 @@ class OffsetStore:
             self._write(group_id, {})
             del self._groups[group_id]
 
+    # transactions
+
+    def add_pending(self, group_id: str, producer_id: int, offsets: Offsets) -> None:
+        """Remember offsets until the producer's transaction ends. Raises KafkaStorageError, and has changed nothing."""
+        if offsets:
+            self._journal.append(_document(group_id, offsets) | {"pending": producer_id})
+            self._pending.setdefault((group_id, producer_id), {}).update(offsets)
+
+    def end_pending(self, group_id: str, producer_id: int, *, is_commit: bool) -> None:
+        """Commit or forget what a producer's transaction has. Raises KafkaStorageError; then nothing has changed."""
+        offsets = self._pending.get((group_id, producer_id))
+        if offsets is None:
+            return
+        if is_commit:
+            self.commit(group_id, offsets)
+        self._journal.append(_document(group_id, {}) | {"pending": producer_id})
+        del self._pending[group_id, producer_id]
+
+    def is_pending(self, group_id: str, place: TopicPartition) -> bool:
+        """Whether an open transaction has an offset of this partition."""
+        return any(place in offsets for (group, _), offsets in self._pending.items() if group == group_id)
+
     def close(self) -> None:
         """Close the file; idempotent."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        self._journal.close()
 
     # internals
 
     def _write(self, group_id: str, offsets: Offsets) -> None:
-        if self._path is None:
-            return
-        line = _line(group_id, offsets)
-        try:
-            if self._descriptor < 0:
-                self._path.parent.mkdir(parents=True, exist_ok=True)
-                self._descriptor = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            # At a position, so that the next line goes over the rest of a failed write.
-            write_all(self._descriptor, (line,), self._size)
-        except OSError as error:
-            raise KafkaStorageError(f"cannot write to {self._path}: {error}") from error
-        self._size += len(line)
-        self._lines += 1
-        if self._lines >= REWRITE_FROM and self._lines > 2 * len(self._groups):
-            self._rewrite(self._path)
+        self._journal.append(_document(group_id, offsets))
+        if self._journal.is_stale(len(self._groups) + len(self._pending)):
+            self._journal.rewrite(self._documents())
 
-    def _rewrite(self, path: Path) -> None:
-        self.close()
-        content = b"".join(_line(group_id, offsets) for group_id, offsets in self._groups.items())
-        write_atomically(path, content)
-        self._size = len(content)
-        self._lines = len(self._groups)
-
-    def _load(self, path: Path) -> None:
-        *lines, torn = path.read_bytes().split(b"\n")
-        if _is_whole(torn[:-1]):
-            # Not cut short: the byte that ends the line is damaged.
-            lines.append(torn)
-        for number, line in enumerate(lines, 1):
-            if not _is_whole(line):
-                remedy = "remove that line, or the file, to start without the offsets that were committed there"
-                raise DamagedFileError(path, f"line {number} does not fit its checksum", remedy)
-            self._apply(json.loads(line[CHECKSUM_SIZE:]))
-        if torn and lines[-1:] != [torn]:
-            kept_in = set_aside(path, torn)
-            logger.warning("broker.offsets_truncated", file=str(path), bytes=len(torn), kept_in=str(kept_in))
-        # Also drops the torn line, which the next append would otherwise run into.
-        self._rewrite(path)
+    def _documents(self) -> Iterator[dict[str, Any]]:
+        for group_id, offsets in self._groups.items():
+            yield _document(group_id, offsets)
+        for (group_id, producer_id), offsets in self._pending.items():
+            yield _document(group_id, offsets) | {"pending": producer_id}
 
     def _apply(self, document: Any) -> None:
-        group_id, entries = document["group"], document["offsets"]
+        group_id, entries, producer_id = document["group"], document["offsets"], document.get("pending")
         if not entries:
-            self._groups.pop(group_id, None)
+            if producer_id is None:
+                self._groups.pop(group_id, None)
+            else:
+                self._pending.pop((group_id, producer_id), None)
             return
-        offsets = self._groups.setdefault(group_id, {})
+        if producer_id is None:
+            offsets = self._groups.setdefault(group_id, {})
+        else:
+            offsets = self._pending.setdefault((group_id, producer_id), {})
         for topic, partition, offset, epoch, metadata, topic_id in entries:
             identity = None if topic_id is None else UUID(topic_id)
             if offset < 0:
@@ -167,14 +147,9 @@ class OffsetStore:
                 offsets[TopicPartition(topic, partition)] = CommittedOffset(offset, epoch, metadata, identity)
 
 
-def _line(group_id: str, offsets: Offsets) -> bytes:
+def _document(group_id: str, offsets: Offsets) -> dict[str, Any]:
     entries = [
         [tp.topic, tp.partition, o.offset, o.leader_epoch, o.metadata, None if o.topic_id is None else str(o.topic_id)]
         for tp, o in offsets.items()
     ]
-    document = b" " + json.dumps({"group": group_id, "offsets": entries}).encode()
-    return b"%08x%s\n" % (crc32c(document), document)
-
-
-def _is_whole(line: bytes) -> bool:
-    return len(line) > CHECKSUM_SIZE and line[:CHECKSUM_SIZE] == b"%08x" % crc32c(line[CHECKSUM_SIZE:])
+    return {"group": group_id, "offsets": entries}

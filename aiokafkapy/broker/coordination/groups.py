@@ -163,6 +163,22 @@ class GroupCoordinator:
         self._check_commit(group, identity)
         self.offsets.commit(identity.group_id, offsets)
 
+    def commit_in_transaction(
+        self, identity: MemberIdentity, producer_id: int, offsets: Mapping[TopicPartition, CommittedOffset]
+    ) -> None:
+        """Take offsets that count when the producer's transaction is committed (KIP-447).
+
+        Raises the error for the member's response, or KafkaStorageError; then nothing was taken.
+        """
+        group = self._groups.get(identity.group_id)
+        if group is not None:
+            self._check_commit_in_transaction(group, identity)
+        elif identity.generation_id >= 0:
+            raise IllegalGenerationError
+        else:
+            _check_group_id(identity.group_id, may_be_empty=True)
+        self.offsets.add_pending(identity.group_id, producer_id, offsets)
+
     def delete(self, group_id: str) -> None:
         """Delete a group and its offsets. Raises GroupIdNotFoundError, NonEmptyGroupError."""
         group = self._groups.get(group_id)
@@ -221,6 +237,13 @@ class GroupCoordinator:
         if identity.generation_id != group.generation_id:
             raise IllegalGenerationError
         return group, member
+
+    def _check_commit_in_transaction(self, group: Group, identity: MemberIdentity) -> None:
+        """Who names no member is believed, as before KIP-447."""
+        if identity.member_id or identity.generation_id >= 0 or identity.group_instance_id is not None:
+            _known_member(group, identity)
+            if identity.generation_id != group.generation_id:
+                raise IllegalGenerationError
 
     def _check_commit(self, group: Group, identity: MemberIdentity) -> None:
         if identity.generation_id < 0 and group.is_empty:

@@ -1,8 +1,9 @@
 """ApiVersions (18): the APIs and versions that this broker serves.
 
 versions: 0-4
-kept: the version ranges of exactly the APIs that have a handler; the check of the client's software name (v3+)
-dropped: supported and finalized features, since there are none yet
+kept: the version ranges of exactly the APIs that have a handler; the check of the client's software name (v3+);
+    the feature transaction.version (v3+), finalized at 2 (KIP-890)
+dropped: all other features
 notes: it may come before a client has authenticated by SASL. The response's header is always version 0; a version we
     do not know is answered in v0 with UNSUPPORTED_VERSION and our range (KIP-511), see request_handler. Produce is
     advertised from 0 although 0-2 are refused, as Kafka 4 does: librdkafka before 2.10 compresses only when it sees
@@ -12,6 +13,7 @@ notes: it may come before a client has authenticated by SASL. The response's hea
 from __future__ import annotations
 
 import re
+from typing import Final
 
 from ...errors import InvalidRequestError, UnsupportedVersionError
 from ...protocol.api import ApiKey
@@ -20,6 +22,8 @@ from ..context import RequestContext
 from . import Body, dispatch_table, register
 
 __all__ = ["handle", "unsupported_version_response"]
+
+TRANSACTION_VERSION: Final = "transaction.version"
 
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
@@ -33,7 +37,13 @@ def handle(context: RequestContext, body: Body) -> Body:
         raise InvalidRequestError("the client's software name or version has characters it may not have")
     if context.connection.session is not None:
         context.connection.session.versions_told()
-    return context.respond(api_keys=_api_keys())
+    version = context.state.config.transaction_version
+    return context.respond(
+        api_keys=_api_keys(),
+        supported_features=[{"name": TRANSACTION_VERSION, "min_version": 0, "max_version": 2}],
+        finalized_features_epoch=0,
+        finalized_features=[{"name": TRANSACTION_VERSION, "max_version_level": version, "min_version_level": version}],
+    )
 
 
 def unsupported_version_response() -> Body:

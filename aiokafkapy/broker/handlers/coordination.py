@@ -1,24 +1,47 @@
-"""The common part of all group APIs: check the client's right, and that this node coordinates the group.
+"""The common part of all APIs of groups and transactions: check the client's right, and that this node coordinates.
 
-Registers nothing. All nodes share one ``GroupCoordinator``; that only one of them answers for a group is kept up
-because clients must learn to find it, and to follow when it stops.
+Registers nothing. All nodes share one coordinator of each kind; that only one of them answers for a group or a
+transactional id is kept up because clients must learn to find it, and to follow when it stops.
 """
 
 from __future__ import annotations
 
 from datetime import timedelta
 
-from ...errors import CoordinatorNotAvailableError, NotCoordinatorError
+from ...errors import (
+    CoordinatorNotAvailableError,
+    InvalidProducerEpochError,
+    KafkaError,
+    NotCoordinatorError,
+    ProducerFencedError,
+)
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 
-__all__ = ["check_group", "seconds"]
+__all__ = ["check_group", "check_transactional_id", "fencing_code", "seconds"]
 
 
 def check_group(context: RequestContext, operation: Operation, group_id: str) -> None:
     """Raise GroupAuthorizationFailedError, or NotCoordinatorError when another node coordinates the group."""
     context.check_right(operation, ResourceType.GROUP, group_id)
-    node = context.state.coordinator_for(group_id)
+    _check_coordinator(context, group_id)
+
+
+def check_transactional_id(context: RequestContext, operation: Operation, transactional_id: str) -> None:
+    """Raise TransactionalIdAuthorizationFailedError, or NotCoordinatorError when another node coordinates the id."""
+    context.check_right(operation, ResourceType.TRANSACTIONAL_ID, transactional_id)
+    _check_coordinator(context, transactional_id)
+
+
+def fencing_code(context: RequestContext, error: KafkaError, fenced_from_version: int) -> int:
+    """The error's code; before a version PRODUCER_FENCED was INVALID_PRODUCER_EPOCH (KIP-360)."""
+    if isinstance(error, ProducerFencedError) and context.api_version < fenced_from_version:
+        return InvalidProducerEpochError.code or -1
+    return error.code or -1
+
+
+def _check_coordinator(context: RequestContext, key: str) -> None:
+    node = context.state.coordinator_for(key)
     if node is None:
         raise CoordinatorNotAvailableError
     if node.node_id != context.node_id:

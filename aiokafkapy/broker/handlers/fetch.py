@@ -6,8 +6,8 @@ kept: min_bytes and max_wait (parked in the purgatory), max_bytes of the request
     addresses (v16+)
 dropped: fetch sessions: session id 0 in an answer asks the client to name all its partitions each time
     (KIP-227); fetching from followers and racks; diverging epochs (logs never diverge here); the replica's fields
-notes: batches come whole, so the first may begin below the offset asked for. Nothing is transactional yet, so the last
-    stable offset is the high watermark under both isolation levels. v13+ name topics by id only.
+notes: batches come whole, so the first may begin below the offset asked for. With read_committed nothing from the last
+    stable offset on is read, and the answer names the aborted transactions. v13+ name topics by id only.
 """
 
 from __future__ import annotations
@@ -126,7 +126,8 @@ class _Fetch:
             if each.error is not None:
                 return True
             if each.partition is not None:
-                available += min(each.partition.log.bytes_from(each.offset), each.max_bytes)
+                log = each.partition.log
+                available += min(log.bytes_from(each.offset, before=self._before(each.partition)), each.max_bytes)
         return available >= self.body.min_bytes or not self.wanted or self.body.max_wait.total_seconds() <= 0
 
     def response(self) -> Body:
@@ -140,7 +141,9 @@ class _Fetch:
             if each.error is None and each.partition is not None:
                 try:
                     limit = min(each.max_bytes, max(left, 0))
-                    records = b"".join(each.partition.log.read(each.offset, limit, minimum_one=minimum_one))
+                    before = self._before(each.partition)
+                    found = each.partition.log.read(each.offset, limit, minimum_one=minimum_one, before=before)
+                    records = b"".join(found)
                 except KafkaError as error:
                     each.error = error
             if records:
@@ -158,6 +161,10 @@ class _Fetch:
         )
 
     # internals
+
+    def _before(self, partition: Partition) -> int | None:
+        """Where the part ends that this request may read; None for the end of the log."""
+        return partition.log.last_stable_offset if self.body.isolation_level == READ_COMMITTED else None
 
     def _check(self, each: _Wanted) -> None:
         if each.error is not None or each.partition is None:
@@ -188,12 +195,18 @@ class _Fetch:
                 answer["current_leader"] = current_leader(each.partition)
             return answer
         log = each.partition.log
+        aborted = None
+        if self.body.isolation_level == READ_COMMITTED:
+            aborted = [
+                {"producer_id": one.producer_id, "first_offset": one.first_offset}
+                for one in log.aborted_transactions(each.offset, log.last_stable_offset)
+            ]
         return {
             "partition_index": each.index,
             "error_code": 0,
             "high_watermark": log.high_watermark,
-            "last_stable_offset": log.high_watermark,
+            "last_stable_offset": log.last_stable_offset,
             "log_start_offset": log.start_offset,
-            "aborted_transactions": [] if self.body.isolation_level == READ_COMMITTED else None,
+            "aborted_transactions": aborted,
             "records": records,
         }

@@ -1,8 +1,8 @@
-"""FindCoordinator (10): the node that coordinates a group.
+"""FindCoordinator (10): the node that coordinates a group or a transactional id.
 
 versions: 0-6
-kept: groups; many keys at once (v4+)
-dropped: transactional ids (there are no transactions yet) and share groups: INVALID_REQUEST with a message
+kept: groups and transactional ids; many keys at once (v4+)
+dropped: share groups: INVALID_REQUEST with a message
 notes: any node answers. The coordinator is a running node chosen by the key; when it stops another one is.
 """
 
@@ -19,6 +19,7 @@ from . import Body, error_message, register
 __all__ = ["handle"]
 
 GROUP: Final = 0
+TRANSACTION: Final = 1
 SHARE: Final = 2
 """Between brokers (KIP-932)."""
 BATCHED_FROM_VERSION: Final = 4
@@ -46,8 +47,8 @@ def _find(context: RequestContext, key: str, key_type: int) -> dict[str, Any]:
         else:
             resource_type = ResourceType.GROUP if key_type == GROUP else ResourceType.TRANSACTIONAL_ID
             context.check_right(Operation.DESCRIBE, resource_type, key)
-        if key_type != GROUP:
-            raise InvalidRequestError("This broker coordinates groups only: it has no transactions yet.")
+        if key_type not in (GROUP, TRANSACTION):
+            raise InvalidRequestError("This broker coordinates groups and transactions only.")
     except KafkaError as error:
         return _failed(key, error)
     node = context.state.coordinator_for(key)

@@ -2,8 +2,8 @@
 
 versions: 1-10
 kept: earliest (-2), latest (-1), max timestamp (-3, v7+), earliest local (-4, v8+), latest tiered (-5, v9+: there is
-    none), leader epochs (v4+), any time
-dropped: the isolation level: nothing is transactional yet; the time-out; the replica id
+    none), leader epochs (v4+), any time; with read_committed (v2+) the end is the last stable offset
+dropped: the time-out; the replica id
 notes: a time is looked up by bisection and then in one batch's records. A partition that is asked for twice is
     answered with INVALID_REQUEST, as in Kafka.
 """
@@ -23,6 +23,7 @@ from .leadership import check_leader, find_partition, find_topic
 
 __all__ = ["handle"]
 
+READ_COMMITTED: Final = 1
 LATEST: Final = -1
 EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
@@ -50,7 +51,7 @@ def handle(context: RequestContext, body: Body) -> Body:
             {
                 "name": topic.name,
                 "partitions": [
-                    _answer(context, topic.name, each, occurrences[topic.name, each.partition_index])
+                    _answer(context, body, topic.name, each, occurrences[topic.name, each.partition_index])
                     for each in topic.partitions
                 ],
             }
@@ -59,14 +60,15 @@ def handle(context: RequestContext, body: Body) -> Body:
     )
 
 
-def _answer(context: RequestContext, name: str, requested: Any, occurrences: int) -> dict[str, Any]:
+def _answer(context: RequestContext, body: Body, name: str, requested: Any, occurrences: int) -> dict[str, Any]:
     try:
         if occurrences > 1:
             raise InvalidRequestError
         partition = find_partition(find_topic(context, Operation.DESCRIBE, name), requested.partition_index)
         context.check_topic(name, partition.index)
         check_leader(context, partition, getattr(requested, "current_leader_epoch", -1))
-        timestamp_ms, offset, epoch = _look_up(context, partition, requested.timestamp)
+        is_committed = getattr(body, "isolation_level", 0) == READ_COMMITTED
+        timestamp_ms, offset, epoch = _look_up(context, partition, requested.timestamp, is_committed=is_committed)
     except KafkaError as error:
         return _failed(requested, error)
     return {
@@ -78,12 +80,14 @@ def _answer(context: RequestContext, name: str, requested: Any, occurrences: int
     }
 
 
-def _look_up(context: RequestContext, partition: Partition, timestamp_ms: int) -> tuple[int, int, int]:
+def _look_up(
+    context: RequestContext, partition: Partition, timestamp_ms: int, *, is_committed: bool
+) -> tuple[int, int, int]:
     log = partition.log
     if timestamp_ms < 0 and context.api_version < FIRST_VERSION.get(timestamp_ms, context.api_version + 1):
         raise UnsupportedVersionError
     if timestamp_ms == LATEST:
-        return -1, log.high_watermark, partition.leader_epoch
+        return -1, log.last_stable_offset if is_committed else log.high_watermark, partition.leader_epoch
     if timestamp_ms in (EARLIEST, EARLIEST_LOCAL):
         # A leader notes its epoch as soon as it leads, so an empty log has the present one.
         epoch = log.epoch_at(log.start_offset) if log.start_offset < log.end_offset else partition.leader_epoch

@@ -22,18 +22,33 @@ from . import Body, register
 from .coordination import check_group
 from .leadership import find_partition, find_topic
 
-__all__ = ["handle"]
+__all__ = ["handle", "offsets_of", "respond"]
 
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
     """The error on every partition."""
-    return _respond(context, body, {}, error.code or -1)
+    return respond(context, body, {}, error.code or -1)
 
 
 @register(ApiKey.OFFSET_COMMIT, versions=(2, 9), error=error_response)
 def handle(context: RequestContext, body: Body) -> Body:
     """Commit the offsets that pass the checks, all at once."""
     check_group(context, Operation.READ, body.group_id)
+    offsets, codes = offsets_of(context, body)
+    identity = MemberIdentity(
+        body.group_id,
+        body.member_id,
+        getattr(body, "group_instance_id", None),
+        body.generation_id_or_member_epoch,
+    )
+    context.state.groups.commit(identity, offsets)
+    return respond(context, body, codes, 0)
+
+
+def offsets_of(
+    context: RequestContext, body: Body
+) -> tuple[dict[TopicPartition, CommittedOffset], dict[TopicPartition, int]]:
+    """The offsets of a request that pass the checks, and the error codes of the others."""
     offsets: dict[TopicPartition, CommittedOffset] = {}
     codes: dict[TopicPartition, int] = {}
     for topic in body.topics:
@@ -43,14 +58,7 @@ def handle(context: RequestContext, body: Body) -> Body:
                 offsets[place] = _committed(context, place, each)
             except KafkaError as error:
                 codes[place] = error.code or -1
-    identity = MemberIdentity(
-        body.group_id,
-        body.member_id,
-        getattr(body, "group_instance_id", None),
-        body.generation_id_or_member_epoch,
-    )
-    context.state.groups.commit(identity, offsets)
-    return _respond(context, body, codes, 0)
+    return offsets, codes
 
 
 def _committed(context: RequestContext, place: TopicPartition, requested: Any) -> CommittedOffset:
@@ -64,7 +72,8 @@ def _committed(context: RequestContext, place: TopicPartition, requested: Any) -
     return CommittedOffset(requested.committed_offset, epoch, metadata, topic.topic_id)
 
 
-def _respond(context: RequestContext, body: Body, codes: dict[TopicPartition, int], default: int) -> Body:
+def respond(context: RequestContext, body: Body, codes: dict[TopicPartition, int], default: int) -> Body:
+    """The answer, with ``default`` for each partition that has no code of its own."""
     return context.respond(
         topics=[
             {

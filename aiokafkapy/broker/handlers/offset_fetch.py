@@ -1,8 +1,9 @@
 """OffsetFetch (9): how far groups have come.
 
 versions: 1-9
-kept: one group (v1-7) or many (v8+), chosen partitions or all (null, v2+), leader epochs (v5+)
-dropped: require_stable (v7+): no offset is ever in a transaction yet; the member's epoch (v9), which is KIP-848's
+kept: one group (v1-7) or many (v8+), chosen partitions or all (null, v2+), leader epochs (v5+),
+    and require_stable (v7+): UNSTABLE_OFFSET_COMMIT while an open transaction has an offset of the partition
+dropped: the member's epoch (v9), which is KIP-848's
 notes: a partition without a commit, or of a topic deleted since, has offset -1 and no error.
 """
 
@@ -11,7 +12,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from ...common import TopicPartition
-from ...errors import KafkaError, TopicAuthorizationFailedError
+from ...errors import KafkaError, TopicAuthorizationFailedError, UnstableOffsetCommitError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.group_offsets import CommittedOffset
@@ -44,21 +45,22 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Bo
 def handle(context: RequestContext, body: Body) -> Body:
     """Each group by itself."""
     if context.api_version >= MANY_FROM_VERSION:
-        return context.respond(groups=[_group(context, group) for group in body.groups])
+        return context.respond(groups=[_group(context, body, group) for group in body.groups])
     check_group(context, Operation.DESCRIBE, body.group_id)
-    return context.respond(error_code=0, topics=_topics(context, body.group_id, body.topics))
+    return context.respond(error_code=0, topics=_topics(context, body, body.group_id, body.topics))
 
 
-def _group(context: RequestContext, requested: Any) -> dict[str, Any]:
+def _group(context: RequestContext, body: Body, requested: Any) -> dict[str, Any]:
     try:
         check_group(context, Operation.DESCRIBE, requested.group_id)
     except KafkaError as error:
         return {"group_id": requested.group_id, "topics": [], "error_code": error.code}
-    topics = _topics(context, requested.group_id, requested.topics)
+    topics = _topics(context, body, requested.group_id, requested.topics)
     return {"group_id": requested.group_id, "topics": topics, "error_code": 0}
 
 
-def _topics(context: RequestContext, group_id: str, requested: Any) -> list[dict[str, Any]]:
+def _topics(context: RequestContext, body: Body, group_id: str, requested: Any) -> list[dict[str, Any]]:
+    must_be_stable = bool(getattr(body, "require_stable", False))
     if requested is None:
         wanted: dict[str, list[int]] = {}
         for place in sorted(context.state.groups.offsets.get(group_id)):
@@ -69,7 +71,10 @@ def _topics(context: RequestContext, group_id: str, requested: Any) -> list[dict
     return [
         {
             "name": name,
-            "partitions": [_answer(context, group_id, TopicPartition(name, index)) for index in indexes],
+            "partitions": [
+                _answer(context, group_id, TopicPartition(name, index), must_be_stable=must_be_stable)
+                for index in indexes
+            ],
         }
         for name, indexes in wanted.items()
     ]
@@ -79,9 +84,11 @@ def _may_see(context: RequestContext, topic: str) -> bool:
     return context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic)
 
 
-def _answer(context: RequestContext, group_id: str, place: TopicPartition) -> dict[str, Any]:
+def _answer(context: RequestContext, group_id: str, place: TopicPartition, *, must_be_stable: bool) -> dict[str, Any]:
     if not _may_see(context, place.topic):
         return _partition(place.partition, NOTHING, TopicAuthorizationFailedError.code)
+    if must_be_stable and context.state.groups.offsets.is_pending(group_id, place):
+        return _partition(place.partition, NOTHING, UnstableOffsetCommitError.code)
     return _partition(place.partition, _committed(context, group_id, place) or NOTHING, 0)
 
 

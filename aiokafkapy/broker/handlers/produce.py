@@ -2,9 +2,9 @@
 
 versions: 3-13 (0-2 are advertised for old librdkafkas by ApiVersions, and refused, as Kafka 4 does)
 kept: one batch per partition, acks 0/1/all with min.insync.replicas, idempotence, record errors (v8+), leader hints
-    with addresses (v10+), topic ids (v13), zstd from v7 on, log append time
-dropped: transactions (their batches are refused with INVALID_TXN_STATE and a message), the time-out: replicas share
-    the log, so acks=all waits for no replica
+    with addresses (v10+), topic ids (v13), zstd from v7 on, log append time, transactions (v12+ add the partition
+    themselves, KIP-890; before, the partition has to be in the transaction)
+dropped: the time-out: replicas share the log, so acks=all waits for no replica
 notes: with acks=0 nothing is answered, and an error closes the connection, which is all a client can be told. v3-4
     have no log start offset. An error message goes with every error but the routing ones; Kafka has one with record
     errors only.
@@ -14,17 +14,23 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ...common import TopicPartition
 from ...errors import (
     InvalidMetadataError,
+    InvalidProducerEpochError,
     InvalidRequiredAcksError,
     InvalidTxnStateError,
     KafkaError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
+    ProducerFencedError,
+    TransactionAbortableError,
+    TransactionalIdAuthorizationFailedError,
     UnsupportedCompressionTypeError,
     make,
 )
 from ...protocol.api import ApiKey
+from ...record.batch import RecordBatch
 from ...record.compression import Compression
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
@@ -36,8 +42,9 @@ from .leadership import check_leader, current_leader, find_partition, find_topic
 __all__ = ["handle"]
 
 ALL: Final = -1
-NO_TRANSACTIONS: Final = "This broker has no transactions yet."
 ZSTD_FROM_VERSION: Final = 7
+ABORTABLE_FROM_VERSION: Final = 11
+ADDS_PARTITION_FROM_VERSION: Final = 12
 
 
 def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
@@ -79,7 +86,7 @@ def _answer(
         partition = find_partition(topic, data.index)
         context.check_topic(topic.name, data.index)
         _check_appendable(context, body, partition)
-        return _append(context, partition, data.records)
+        return _append(context, partition, data.records, body.transactional_id)
     except KafkaError as error:
         answer = _failed(data.index, error)
         if isinstance(error, NotLeaderOrFollowerError) and partition is not None:
@@ -90,8 +97,6 @@ def _answer(
 
 def _check_appendable(context: RequestContext, body: Body, partition: Partition) -> None:
     check_leader(context, partition)
-    if body.transactional_id is not None:
-        raise InvalidTxnStateError(NO_TRANSACTIONS)
     if body.acks == ALL:
         in_sync = len(context.state.in_sync_replicas(partition))
         needed = partition.topic.config.min_insync_replicas
@@ -102,10 +107,12 @@ def _check_appendable(context: RequestContext, body: Body, partition: Partition)
             )
 
 
-def _append(context: RequestContext, partition: Partition, records: Any) -> dict[str, Any]:
+def _append(
+    context: RequestContext, partition: Partition, records: Any, transactional_id: str | None
+) -> dict[str, Any]:
     batch = the_batch(records or b"")
     if batch.is_transactional:
-        raise InvalidTxnStateError(NO_TRANSACTIONS)
+        _check_transaction(context, partition, batch, transactional_id)
     if context.api_version < ZSTD_FROM_VERSION and batch.compression is Compression.ZSTD:
         raise UnsupportedCompressionTypeError("Produce requests with version < 7 are not allowed to use zstd")
     log = partition.log
@@ -122,6 +129,29 @@ def _append(context: RequestContext, partition: Partition, records: Any) -> dict
         "log_append_time": info.log_append_time_ms,
         "log_start_offset": log.start_offset,
     }
+
+
+def _check_transaction(
+    context: RequestContext, partition: Partition, batch: RecordBatch, transactional_id: str | None
+) -> None:
+    """The partition is in the producer's open transaction, or comes into it."""
+    if transactional_id is None:
+        raise TransactionalIdAuthorizationFailedError
+    state, place = context.state, TopicPartition(partition.topic_name, partition.index)
+    producer = batch.producer_id, batch.producer_epoch
+    try:
+        if context.api_version >= ADDS_PARTITION_FROM_VERSION:
+            state.transactions.add_partitions(
+                transactional_id, producer, (place,), context.now, state.timestamp_ms(), version=2
+            )
+        else:
+            state.transactions.verify(transactional_id, producer, place)
+    except ProducerFencedError as error:
+        raise InvalidProducerEpochError(str(error)) from None
+    except TransactionAbortableError as error:
+        if context.api_version < ABORTABLE_FROM_VERSION:
+            raise InvalidTxnStateError(str(error)) from None
+        raise
 
 
 def _failed(index: int, error: KafkaError) -> dict[str, Any]:

@@ -9,6 +9,8 @@ Rules:
 - a batch is copied at most once, into the storage; the stamp (offset, epoch) lies outside its CRC, so nothing is
   computed again but on a LogAppendTime topic; no record is decoded on append, unless one of them is to be refused;
 - ``append`` either has the batch with the storage and remembers its sequences, or raises and changes nothing;
+- what is before the last stable offset belongs to no open transaction; which of it was aborted is kept in memory, and
+  found again by recovery, as the producers' state is;
 - ``read`` gives whole batches, so the first may begin below the offset asked for, as clients expect;
 - recovery reads all batches: each must have a sound CRC and begin at the offset at which the one before it ends. A
   write that was cut short at the end is dropped; anything else that does not fit is damage, and the log is not opened.
@@ -32,13 +34,21 @@ from ...errors import (
     PolicyViolationError,
 )
 from ...observability import get_logger
-from ...record.batch import BATCH_HEADER_SIZE, RecordBatch, assign_offset, iter_batches, set_append_time
+from ...record.batch import (
+    BATCH_HEADER_SIZE,
+    ControlType,
+    RecordBatch,
+    assign_offset,
+    control_batch,
+    iter_batches,
+    set_append_time,
+)
 from .log_storage import Buffer, LogStorage, SegmentScan
 from .log_validator import the_batch, validate_batch, validate_records
-from .producer_state import BatchMetadata, ProducerStateManager
+from .producer_state import NO_TRANSACTION, BatchMetadata, ProducerStateManager
 from .topic_config import TopicConfig
 
-__all__ = ["AppendInfo", "PartitionLog", "TimestampOffset"]
+__all__ = ["AbortedTransaction", "AppendInfo", "PartitionLog", "TimestampOffset"]
 
 logger = get_logger()
 
@@ -66,6 +76,14 @@ class AppendInfo(NamedTuple):
     is_duplicate: bool
 
 
+class AbortedTransaction(NamedTuple):
+    """An aborted transaction in a partition; ``last_offset`` is its marker's."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+
+
 class TimestampOffset(NamedTuple):
     """The result of a look-up by time."""
 
@@ -78,6 +96,7 @@ class PartitionLog:
     """The records of one partition: ``start_offset`` ≤ offset < ``end_offset``."""
 
     __slots__ = (
+        "_aborted",
         "_base_offsets",
         "_epochs",
         "_index",
@@ -118,6 +137,7 @@ class PartitionLog:
         self._positions = array("q")
         self._max_timestamps = array("q")
         self._running_max = array("q")
+        self._aborted: list[AbortedTransaction] = []  # in the order of their markers
         # (leader epoch, first offset), both ascending
         self._epochs: list[tuple[int, int]] = []
         self.start_offset = self.end_offset = 0
@@ -127,6 +147,16 @@ class PartitionLog:
     def high_watermark(self) -> int:
         """Up to where consumers read: replicas share this log, so it is its end."""
         return self.end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Up to where consumers read that read what is committed."""
+        unstable = self.producers.first_unstable_offset
+        return self.end_offset if unstable is None else max(unstable, self.start_offset)
+
+    def aborted_transactions(self, offset: int, before: int) -> list[AbortedTransaction]:
+        """The aborted transactions that have records from ``offset`` up to ``before``."""
+        return [each for each in self._aborted if each.last_offset >= offset and each.first_offset < before]
 
     @property
     def size(self) -> int:
@@ -147,13 +177,16 @@ class PartitionLog:
 
         A batch that is here already (idempotence) is not appended; its old place is returned. Raises
         CorruptMessageError, InvalidRecordError, InvalidTimestampError, MessageTooLargeError,
-        OutOfOrderSequenceNumberError, InvalidProducerEpochError or KafkaStorageError; then nothing has changed.
+        OutOfOrderSequenceNumberError, InvalidProducerEpochError, InvalidTxnStateError or KafkaStorageError; then
+        nothing has changed.
         """
         batch = records if isinstance(records, RecordBatch) else the_batch(records)
         validate_batch(batch, self.config, self._name)
         sequences = _sequences(batch)
         if sequences is not None:
-            duplicate = self.producers.check(batch.producer_id, batch.producer_epoch, *sequences)
+            duplicate = self.producers.check(
+                batch.producer_id, batch.producer_epoch, *sequences, is_transactional=batch.is_transactional
+            )
             if duplicate is not None:
                 time_ms = duplicate.timestamp_ms if self.config.uses_log_append_time else NO_TIMESTAMP
                 return AppendInfo(duplicate.first_offset, duplicate.last_offset, time_ms, True)
@@ -173,35 +206,63 @@ class PartitionLog:
         log_append_time_ms = timestamp_ms if self.config.uses_log_append_time else NO_TIMESTAMP
         return AppendInfo(base_offset, self.end_offset - 1, log_append_time_ms, False)
 
+    def append_marker(
+        self,
+        control_type: ControlType,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        leader_epoch: int,
+        timestamp_ms: int,
+    ) -> None:
+        """Append the batch that ends a producer's transaction, whether or not one is open.
+
+        Raises InvalidProducerEpochError or KafkaStorageError; then nothing has changed.
+        """
+        self.producers.check_epoch(producer_id, producer_epoch)
+        data = control_batch(
+            control_type,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            timestamp_ms=timestamp_ms,
+        )
+        base_offset, position = self.end_offset, self._storage.size
+        assign_offset(data, base_offset, leader_epoch)
+        self._storage.append((data,), base_offset, self.config.segment_bytes, sync=self.config.flush_messages == 1)
+        self._note(RecordBatch(data), None, base_offset, leader_epoch, timestamp_ms, position)
+
     # reading
 
-    def read(self, offset: int, max_bytes: int, *, minimum_one: bool = True) -> list[Buffer]:
+    def read(self, offset: int, max_bytes: int, *, minimum_one: bool = True, before: int | None = None) -> list[Buffer]:
         """Whole batches from the one that holds ``offset``, of at most ``max_bytes`` in sum; the first one comes
-        whatever its size with ``minimum_one`` (KIP-74). Raises OffsetOutOfRangeError.
+        whatever its size with ``minimum_one`` (KIP-74). ``before`` is where a batch begins that is not read any more.
+        Raises OffsetOutOfRangeError.
         """
         if not self.start_offset <= offset <= self.end_offset:
             raise OffsetOutOfRangeError(
                 f"Received request for offset {offset} for partition {self._name}, but we only have log "
                 f"segments from offset {self.start_offset} up to {self.end_offset}."
             )
-        if offset == self.end_offset:
+        limit = self._position_of(before)
+        if offset == self.end_offset or (before is not None and offset >= before):
             return []
         first = bisect_right(self._base_offsets, offset) - 1
         start = self._positions[first]
-        if start + max_bytes >= self._storage.size:
-            end = self._storage.size
+        if start + max_bytes >= limit:
+            end = limit
         else:
             last = bisect_right(self._positions, start + max_bytes) - 1
             if last == first and minimum_one:
                 last += 1
-            end = self._positions[last] if last < len(self._positions) else self._storage.size
+            end = self._positions[last] if last < len(self._positions) else limit
         return self._storage.read(start, end - start) if end > start else []
 
-    def bytes_from(self, offset: int) -> int:
+    def bytes_from(self, offset: int, *, before: int | None = None) -> int:
         """How many bytes ``read`` could give from ``offset``, which must be in range or the end."""
-        if offset >= self.end_offset:
+        if offset >= (self.end_offset if before is None else before):
             return 0
-        return self._storage.size - self._positions[bisect_right(self._base_offsets, offset) - 1]
+        return self._position_of(before) - self._positions[bisect_right(self._base_offsets, offset) - 1]
 
     def records(self, offset: int | None = None) -> list[ConsumedRecord]:
         """All records from ``offset`` (the start by default), decoded. Raises OffsetOutOfRangeError."""
@@ -296,7 +357,21 @@ class PartitionLog:
                 batch.producer_id,
                 batch.producer_epoch,
                 BatchMetadata(*sequences, base_offset, last_offset, max_timestamp),
+                is_transactional=batch.is_transactional,
             )
+        elif batch.is_control:
+            self._note_marker(batch, last_offset, max_timestamp)
+
+    def _note_marker(self, batch: RecordBatch, last_offset: int, timestamp_ms: int) -> None:
+        start = self.producers.end_transaction(batch.producer_id, batch.producer_epoch, timestamp_ms)
+        if start != NO_TRANSACTION and batch.control_type() is ControlType.ABORT:
+            self._aborted.append(AbortedTransaction(batch.producer_id, start, last_offset))
+
+    def _position_of(self, offset: int | None) -> int:
+        """Where the batch that begins at ``offset`` lies; the end when there is none."""
+        if offset is None or offset >= self.end_offset:
+            return self._storage.size
+        return self._positions[bisect_left(self._base_offsets, offset)]
 
     def _forget_before(self, offset: int) -> None:
         keep = bisect_right(self._base_offsets, offset) - 1 if offset < self.end_offset else len(self._base_offsets)
@@ -305,6 +380,7 @@ class PartitionLog:
         self._storage.discard_before(position)
         del self._base_offsets[:keep], self._positions[:keep], self._max_timestamps[:keep]
         self._running_max = array("q", accumulate(self._max_timestamps, max))
+        self._aborted = [each for each in self._aborted if each.last_offset >= offset]
         while len(self._epochs) > 1 and self._epochs[1][1] <= offset:
             del self._epochs[0]
         if self._epochs:
@@ -317,7 +393,7 @@ class PartitionLog:
             yield RecordBatch(b"".join(self._storage.read(start, end - start)))
 
     def _decoded(self, batch: RecordBatch) -> list[ConsumedRecord]:
-        return batch.records(self._topic, self._index)
+        return [] if batch.is_control else batch.records(self._topic, self._index)
 
     def _recover(self, newest_epoch: int) -> None:
         self.start_offset = self._storage.load_start_offset()
@@ -418,4 +494,4 @@ def _stamped(batch: RecordBatch, base_offset: int, leader_epoch: int) -> Sequenc
 
 
 def _sequences(batch: RecordBatch) -> tuple[int, int] | None:
-    return (batch.base_sequence, batch.last_sequence) if batch.has_producer_id else None
+    return (batch.base_sequence, batch.last_sequence) if batch.has_producer_id and not batch.is_control else None

@@ -1,8 +1,9 @@
-"""A partition's memory of idempotent producers, and the source of producer ids.
+"""A partition's memory of its producers and their transactions, and the source of producer ids.
 
-Owns, per producer id, the epoch and the last five batches (sequences and offsets); decides whether a batch is new, a
-duplicate or out of order. Knows no bytes, no topic configuration and no disk beyond the block of ids. Kafka's
-counterparts are ``ProducerStateManager``, ``ProducerStateEntry``, ``ProducerAppendInfo`` and ``ProducerIdManager``.
+Owns, per producer id, the epoch, the last five batches (sequences and offsets) and where its open transaction begins;
+decides whether a batch is new, a duplicate or out of order. Knows no bytes, no topic configuration and no disk beyond
+the block of ids. Kafka's counterparts are ``ProducerStateManager``, ``ProducerStateEntry``, ``ProducerAppendInfo`` and
+``ProducerIdManager``.
 
 Rules (Kafka 4.x):
 - a batch equal in epoch and sequences to one of the last five is a duplicate: it is acknowledged again with its first
@@ -10,7 +11,9 @@ Rules (Kafka 4.x):
 - an epoch below the last one is InvalidProducerEpochError; a new epoch begins with sequence 0;
 - a producer id that the partition does not remember may begin with any sequence (KIP-360): UNKNOWN_PRODUCER_ID is
   history;
-- nothing is remembered before the batch is in the log, so a write that failed can be tried again.
+- nothing is remembered before the batch is in the log, so a write that failed can be tried again;
+- a producer with an open transaction writes nothing outside of it; a marker ends the transaction, and its epoch counts
+  from then on.
 """
 
 from __future__ import annotations
@@ -19,10 +22,10 @@ from collections import deque
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ...errors import InvalidProducerEpochError, OutOfOrderSequenceNumberError
+from ...errors import InvalidProducerEpochError, InvalidTxnStateError, OutOfOrderSequenceNumberError
 from .checkpoint_file import read_checkpoint, write_checkpoint
 
-__all__ = ["BatchMetadata", "ProducerIdManager", "ProducerState", "ProducerStateManager"]
+__all__ = ["NO_TRANSACTION", "BatchMetadata", "ProducerIdManager", "ProducerState", "ProducerStateManager"]
 
 BATCHES_TO_RETAIN: Final = 5
 """Java's ``ProducerStateEntry.NUM_BATCHES_TO_RETAIN``: as many as a producer may have in flight."""
@@ -30,6 +33,7 @@ MAX_SEQUENCE: Final = 2**31 - 1
 PRODUCER_ID_BLOCK_SIZE: Final = 1000
 """Ids are written to disk a block at a time, as Kafka does; a restart skips the rest of a block."""
 FIRST_EXPIRY_CHECK: Final = 1000
+NO_TRANSACTION: Final = -1
 
 
 class BatchMetadata(NamedTuple):
@@ -45,38 +49,52 @@ class BatchMetadata(NamedTuple):
 class ProducerState:
     """One producer id in one partition."""
 
-    __slots__ = ("batches", "epoch", "last_timestamp_ms")
+    __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp_ms", "transaction_offset")
 
     def __init__(self, epoch: int) -> None:
         self.epoch = epoch
         self.batches: deque[BatchMetadata] = deque(maxlen=BATCHES_TO_RETAIN)
         self.last_timestamp_ms = -1
+        self.coordinator_epoch = -1
+        self.transaction_offset = NO_TRANSACTION
+        """First offset of the open transaction."""
+
+    @property
+    def last_sequence(self) -> int:
+        """Of the last batch, -1 without one."""
+        return self.batches[-1].last_sequence if self.batches else -1
 
 
 class ProducerStateManager:
     """All producers of one partition. ``check`` before the append, ``update`` after it."""
 
-    __slots__ = ("_expiration_ms", "_expiry_check_at", "_name", "producers")
+    __slots__ = ("_expiration_ms", "_expiry_check_at", "_name", "_open", "producers")
 
     def __init__(self, name: str, expiration_ms: int = 86_400_000) -> None:
         self.producers: dict[int, ProducerState] = {}
         self._name = name
+        self._open: dict[int, int] = {}  # in the order of their offsets, since offsets only grow
         self._expiration_ms = expiration_ms
         self._expiry_check_at = FIRST_EXPIRY_CHECK
 
-    def check(self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int) -> BatchMetadata | None:
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the first open transaction begins; None when none is open."""
+        return next(iter(self._open.values()), None)
+
+    def check(
+        self, producer_id: int, epoch: int, first_sequence: int, last_sequence: int, *, is_transactional: bool = False
+    ) -> BatchMetadata | None:
         """The batch this one repeats, None when it is new and in order.
 
-        Raises InvalidProducerEpochError or OutOfOrderSequenceNumberError.
+        Raises InvalidProducerEpochError, OutOfOrderSequenceNumberError or InvalidTxnStateError.
         """
         state = self.producers.get(producer_id)
         if state is None:
             return None
-        if epoch < state.epoch:
-            raise InvalidProducerEpochError(
-                f"Epoch of producer {producer_id} in {self._name} is {epoch}, which is smaller than the last seen "
-                f"epoch {state.epoch}"
-            )
+        self.check_epoch(producer_id, epoch)
+        if state.transaction_offset != NO_TRANSACTION and not is_transactional:
+            raise InvalidTxnStateError(f"Expected transactional write from producer {producer_id} in {self._name}")
         if epoch > state.epoch:
             if first_sequence != 0:
                 raise OutOfOrderSequenceNumberError(
@@ -87,7 +105,7 @@ class ProducerStateManager:
         for batch in state.batches:
             if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
                 return batch
-        last = state.batches[-1].last_sequence if state.batches else -1
+        last = state.last_sequence
         if first_sequence != next_sequence(last):
             raise OutOfOrderSequenceNumberError(
                 f"Out of order sequence number for producer {producer_id} in {self._name}: {first_sequence} "
@@ -95,18 +113,43 @@ class ProducerStateManager:
             )
         return None
 
-    def update(self, producer_id: int, epoch: int, batch: BatchMetadata) -> None:
+    def check_epoch(self, producer_id: int, epoch: int) -> None:
+        """Raise InvalidProducerEpochError for an epoch before the last one seen."""
+        state = self.producers.get(producer_id)
+        if state is not None and epoch < state.epoch:
+            raise InvalidProducerEpochError(
+                f"Epoch of producer {producer_id} in {self._name} is {epoch}, which is smaller than the last seen "
+                f"epoch {state.epoch}"
+            )
+
+    def end_transaction(self, producer_id: int, epoch: int, timestamp_ms: int) -> int:
+        """A marker is in the log now; returns where the transaction began, NO_TRANSACTION when none was open."""
+        state = self._state(producer_id, epoch, timestamp_ms)
+        start, state.transaction_offset = state.transaction_offset, NO_TRANSACTION
+        self._open.pop(producer_id, None)
+        return start
+
+    def update(self, producer_id: int, epoch: int, batch: BatchMetadata, *, is_transactional: bool = False) -> None:
         """Remember a batch that is in the log now (or was found there at start, where order is not questioned)."""
+        state = self._state(producer_id, epoch, batch.timestamp_ms)
+        state.batches.append(batch)
+        if is_transactional and state.transaction_offset == NO_TRANSACTION:
+            state.transaction_offset = self._open[producer_id] = batch.first_offset
+
+    # internals
+
+    def _state(self, producer_id: int, epoch: int, timestamp_ms: int) -> ProducerState:
+        """The producer's state with this epoch."""
         state = self.producers.get(producer_id)
         if state is None:
             if len(self.producers) >= self._expiry_check_at:
-                self._expire(batch.timestamp_ms)
+                self._expire(timestamp_ms)
             state = self.producers[producer_id] = ProducerState(epoch)
         elif state.epoch != epoch:
             state.epoch = epoch
             state.batches.clear()
-        state.batches.append(batch)
-        state.last_timestamp_ms = batch.timestamp_ms
+        state.last_timestamp_ms = timestamp_ms
+        return state
 
     def _expire(self, timestamp_ms: int) -> None:
         # Looked at when the number has doubled, so that it costs nothing per batch.
@@ -114,6 +157,7 @@ class ProducerStateManager:
             producer_id
             for producer_id, state in self.producers.items()
             if timestamp_ms - state.last_timestamp_ms >= self._expiration_ms
+            and state.transaction_offset == NO_TRANSACTION
         ]:
             del self.producers[producer_id]
         self._expiry_check_at = max(FIRST_EXPIRY_CHECK, 2 * len(self.producers))
@@ -131,6 +175,11 @@ class ProducerIdManager:
             saved = read_checkpoint(self._path, remedy)
         self._next = max(first, int(saved or 0))
         self._block_end = self._next
+
+    def skip_before(self, producer_id: int) -> None:
+        """Give out no id below this one: they are in use."""
+        self._next = max(self._next, producer_id)
+        self._block_end = max(self._block_end, self._next)
 
     def generate(self) -> int:
         """The next id. Raises OSError when the block cannot be reserved on disk."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from aiokafkapy.broker.coordination import group_offsets
 from aiokafkapy.broker.coordination.group_offsets import CommittedOffset, OffsetStore
+from aiokafkapy.broker.storage import journal
 from aiokafkapy.broker.storage.checkpoint_file import DamagedFileError
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import KafkaStorageError
@@ -120,10 +120,29 @@ def test_a_commit_that_cannot_be_written_is_not_remembered(
 def test_the_file_does_not_grow_for_ever(
     open_store: OpenStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group_offsets, "REWRITE_FROM", 50)
+    monkeypatch.setattr(journal, "REWRITE_FROM", 50)
     store = open_store()
     for offset in range(220):
         store.commit("g", {A: CommittedOffset(offset)})
     lines = (tmp_path / "data" / "group-offsets.jsonl").read_bytes().splitlines()
     assert len(lines) <= 50
     assert open_store().get("g") == {A: CommittedOffset(219)}
+
+
+def test_offsets_of_a_transaction_count_when_it_is_committed_also_after_a_restart(open_store: OpenStore) -> None:
+    store = open_store()
+    store.commit("g", {A: CommittedOffset(1)})
+    for producer_id, offset in ((7, 5), (8, 6)):
+        store.add_pending("g", producer_id, {A: CommittedOffset(offset)})
+    for each in (store, open_store()):
+        assert each.get("g") == {A: CommittedOffset(1)}
+        assert each.is_pending("g", A)
+        assert not each.is_pending("h", A)
+    store = open_store()
+    store.end_pending("g", 7, is_commit=False)
+    assert store.get("g") == {A: CommittedOffset(1)}
+    store.end_pending("g", 8, is_commit=True)
+    store.end_pending("g", 8, is_commit=True)
+    for each in (store, open_store()):
+        assert each.get("g") == {A: CommittedOffset(6)}
+        assert not each.is_pending("g", A)

@@ -12,6 +12,8 @@ from aiokafkapy.broker.context import BrokerState, ConnectionInfo, RequestContex
 from aiokafkapy.broker.controls import Controls
 from aiokafkapy.broker.coordination.groups import GroupCoordinator
 from aiokafkapy.broker.coordination.purgatory import Purgatory
+from aiokafkapy.broker.coordination.transaction_markers import TransactionMarkers
+from aiokafkapy.broker.coordination.transactions import TransactionCoordinator
 from aiokafkapy.broker.handlers import CLOSE_CONNECTION, NO_RESPONSE, dispatch_table
 from aiokafkapy.broker.security.authentication import Authentication
 from aiokafkapy.broker.storage.producer_state import ProducerIdManager
@@ -35,13 +37,21 @@ class Harness:
         settings = BrokerConfig.of(**config)
         addresses = {node_id: Node(node_id, "localhost", 9091 + node_id) for node_id in range(1, nodes + 1)}
         self.controls = Controls(self)  # type: ignore[arg-type]
+        topics = TopicRegistry(settings, list(addresses), data_dir=data_dir)
+        groups = GroupCoordinator(settings, data_dir=data_dir, scheduler=self.scheduler)
+        producer_ids = ProducerIdManager(data_dir)
+        purgatory = Purgatory(loop, self.scheduler)
+        markers = TransactionMarkers(topics, groups.offsets, purgatory.check, lambda: 0)
         self.state = BrokerState(
             config=settings,
             cluster_id="cluster",
-            topics=TopicRegistry(settings, list(addresses), data_dir=data_dir),
-            groups=GroupCoordinator(settings, data_dir=data_dir, scheduler=self.scheduler),
-            producer_ids=ProducerIdManager(data_dir),
-            purgatory=Purgatory(loop, self.scheduler),
+            topics=topics,
+            groups=groups,
+            transactions=TransactionCoordinator(
+                settings, markers, producer_ids.generate, now=self.scheduler.time(), data_dir=data_dir
+            ),
+            producer_ids=producer_ids,
+            purgatory=purgatory,
             faults=self.controls.faults,
             loop=loop,
             authentication=Authentication(settings, data_dir, lambda: 0),

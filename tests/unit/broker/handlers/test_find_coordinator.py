@@ -23,13 +23,15 @@ async def test_find_coordinator_in_every_version(harness: Harness, version: int)
 
 
 @pytest.mark.parametrize("version", versions(ApiKey.FIND_COORDINATOR)[1:])
-async def test_other_coordinators_are_refused_with_a_message(harness: Harness, version: int) -> None:
-    if version >= 4:
-        (answer,) = harness.call(ApiKey.FIND_COORDINATOR, version, key_type=1, coordinator_keys=["tx"]).coordinators
-    else:
-        answer = harness.call(ApiKey.FIND_COORDINATOR, version, key_type=1, key="tx")
-    assert (answer.error_code, answer.node_id) == (42, -1)
-    assert "no transactions" in answer.error_message
+async def test_transactions_have_coordinators_and_share_groups_none(harness: Harness, version: int) -> None:
+    for key_type, code in ((1, 0), (2, 42)):
+        if version >= 4:
+            found = harness.call(ApiKey.FIND_COORDINATOR, version, key_type=key_type, coordinator_keys=["tx"])
+            (answer,) = found.coordinators
+        else:
+            answer = harness.call(ApiKey.FIND_COORDINATOR, version, key_type=key_type, key="tx")
+        assert answer.error_code == code
+        assert (answer.node_id == -1) is bool(code)
 
 
 async def test_a_group_moves_to_another_node_when_its_coordinator_stops(harness: Harness) -> None:

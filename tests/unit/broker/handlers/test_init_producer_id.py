@@ -15,8 +15,22 @@ async def test_init_producer_id(harness: Harness, version: int) -> None:
         harness.call(ApiKey.INIT_PRODUCER_ID, version, transactional_id=None, transaction_timeout=1) for _ in range(2)
     ]
     assert [(each.error_code, each.producer_id, each.producer_epoch) for each in ids] == [(0, 0, 0), (0, 1, 0)]
-    refused = harness.call(ApiKey.INIT_PRODUCER_ID, version, transactional_id="tx", transaction_timeout=1)
-    assert (refused.error_code, refused.producer_id, refused.producer_epoch) == (42, -1, -1)
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_a_transactional_id_keeps_its_producer_id(harness: Harness, version: int) -> None:
+    node_id = harness.coordinator_id("tx")
+    fields = {"transactional_id": "tx", "transaction_timeout": 1_000}
+    found = [harness.call(ApiKey.INIT_PRODUCER_ID, version, node_id=node_id, **fields) for _ in range(2)]
+    assert [(each.error_code, each.producer_id, each.producer_epoch) for each in found] == [(0, 0, 0), (0, 0, 1)]
+    other = node_id % 3 + 1
+    assert harness.call(ApiKey.INIT_PRODUCER_ID, version, node_id=other, **fields).error_code == 16
+    too_long = fields | {"transaction_timeout": 900_001}
+    assert harness.call(ApiKey.INIT_PRODUCER_ID, version, node_id=node_id, **too_long).error_code == 50
+    if version >= 3:
+        fenced = fields | {"producer_id": 0, "producer_epoch": 7}
+        code = harness.call(ApiKey.INIT_PRODUCER_ID, version, node_id=node_id, **fenced).error_code
+        assert code == (90 if version >= 4 else 47)
 
 
 async def test_a_producer_that_names_its_id_gets_a_new_one(harness: Harness) -> None:

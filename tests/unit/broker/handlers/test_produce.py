@@ -115,12 +115,11 @@ async def test_log_append_time_is_told(harness: Harness) -> None:
     assert round(answer.log_append_time.timestamp() * 1000) == record.timestamp_ms
 
 
-async def test_transactions_are_refused_with_a_message(harness: Harness) -> None:
-    (answer,) = produce(harness, make_batch(), transactional_id="tx")
-    assert (answer.error_code, answer.error_message) == (48, "This broker has no transactions yet.")
+async def test_a_transactional_batch_needs_its_transactional_id(harness: Harness) -> None:
     transactional = bytearray(make_batch(producer=(1, 0, 0)))
     transactional[22] |= 0x10
-    assert produce(harness, bytes(transactional))[0].error_code == 48
+    assert produce(harness, bytes(transactional))[0].error_code == 53
+    assert produce(harness, make_batch(), transactional_id="tx")[0].error_code == 0, "no record of it is transactional"
 
 
 async def test_zstd_needs_version_7(harness: Harness) -> None:

@@ -15,12 +15,15 @@ from aiokafkapy.broker.storage.log_storage import MemoryStorage
 from aiokafkapy.broker.storage.topic_config import TopicConfig
 from aiokafkapy.errors import (
     CorruptMessageError,
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
     KafkaStorageError,
     OffsetOutOfRangeError,
     OutOfOrderSequenceNumberError,
     PolicyViolationError,
 )
-from aiokafkapy.record.batch import RecordBatch, iter_batches
+from aiokafkapy.record.batch import ControlType, RecordBatch, iter_batches
+from aiokafkapy.record.builder import RecordBatchBuilder
 from aiokafkapy.record.compression import Compression
 
 from ..support import make_batch
@@ -432,3 +435,76 @@ def test_flush_messages_1_has_every_batch_on_the_disk(reopen: OpenLog, monkeypat
     monkeypatch.undo()
     append(log, make_batch([b"next"]))
     assert values(log) == values(reopen()) == [b"value", b"on disk", b"next"]
+
+
+# transactions
+
+
+def in_transaction(values: list[bytes], producer_id: int, sequence: int = 0, epoch: int = 0) -> bytes:
+    builder = RecordBatchBuilder(2**20)
+    for value in values:
+        builder.try_append(1_000, None, value, ())
+    builder.seal(Compression.NONE)
+    builder.stamp(producer_id, epoch, sequence, is_transactional=True)
+    return b"".join(builder.buffers())
+
+
+def end(log: PartitionLog, control_type: ControlType, producer_id: int, epoch: int = 0) -> None:
+    log.append_marker(control_type, producer_id, epoch, 0, 0, NOW_MS)
+
+
+def test_the_last_stable_offset_is_where_the_first_open_transaction_begins(open_log: OpenLog) -> None:
+    log = open_log()
+    append(log, make_batch([b"before"]))
+    append(log, in_transaction([b"a"], 7))
+    append(log, in_transaction([b"b"], 8))
+    append(log, in_transaction([b"c"], 7, 1))
+    assert (log.last_stable_offset, log.high_watermark) == (1, 4)
+    end(log, ControlType.COMMIT, 7)
+    assert (log.last_stable_offset, log.high_watermark) == (2, 5)
+    end(log, ControlType.ABORT, 8)
+    assert log.last_stable_offset == log.high_watermark == 6
+    assert log.aborted_transactions(0, 6) == [(8, 2, 5)]
+    assert log.aborted_transactions(6, 7) == log.aborted_transactions(0, 2) == []
+    assert values(log) == [b"before", b"a", b"b", b"c"], "markers are no records"
+    end(log, ControlType.ABORT, 8)
+    assert log.aborted_transactions(0, 10) == [(8, 2, 5)], "a second marker ends nothing"
+
+
+def test_what_is_behind_the_last_stable_offset_is_not_read(open_log: OpenLog) -> None:
+    log = open_log()
+    append(log, make_batch([b"before"]))
+    append(log, in_transaction([b"open"], 7))
+    append(log, make_batch([b"after"]))
+    stable = log.last_stable_offset
+    for most in (1, 100, 10_000):
+        (batch,) = iter_batches(b"".join(log.read(0, most, before=stable)))
+        assert batch.base_offset == 0
+    assert log.read(1, 10_000, before=stable) == []
+    assert (log.bytes_from(0, before=stable), log.bytes_from(1, before=stable)) == (len(b"".join(log.read(0, 1))), 0)
+
+
+def test_transactions_are_found_again(tmp_path: Path, open_log: OpenLog) -> None:
+    log = open_log()
+    append(log, in_transaction([b"aborted"], 7))
+    end(log, ControlType.ABORT, 7)
+    append(log, in_transaction([b"open"], 8))
+    again = open_log()
+    if again.end_offset:  # on files
+        assert again.last_stable_offset == 2
+        assert again.aborted_transactions(0, 3) == [(7, 0, 1)]
+        assert append(again, in_transaction([b"more"], 8, 1)) == 3
+
+
+def test_a_transaction_has_no_other_records_and_an_old_epoch_none_at_all(open_log: OpenLog) -> None:
+    log = open_log()
+    append(log, in_transaction([b"a"], 7, epoch=1))
+    with pytest.raises(InvalidTxnStateError):
+        append(log, make_batch([b"b"], producer=(7, 1, 1)))
+    with pytest.raises(InvalidProducerEpochError):
+        end(log, ControlType.COMMIT, 7, epoch=0)
+    end(log, ControlType.COMMIT, 7, epoch=2)
+    with pytest.raises(InvalidProducerEpochError):
+        append(log, in_transaction([b"late"], 7, 1, epoch=1))
+    append(log, in_transaction([b"next"], 7, 0, epoch=2))
+    assert log.last_stable_offset == 2

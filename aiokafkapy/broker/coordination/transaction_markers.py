@@ -1,0 +1,83 @@
+"""How the outcome of a transaction reaches its partitions and groups.
+
+Owns nothing: it appends a control batch to each partition's log, and ends the offsets that are pending in each group.
+It must not know transactional ids' states. Kafka's counterpart is ``TransactionMarkerChannelManager``, whose
+WriteTxnMarkers requests are calls here, for every node is in this process.
+
+Rules:
+
+- a partition that is led gets its marker at once; for one without a leader the transaction waits;
+- a partition that was deleted needs none; one that has a marker of this producer with a higher epoch is done too;
+- a partition may get its marker twice, after a crash between the marker and the word that it is there: readers
+  take the second for the end of nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from ...errors import InvalidProducerEpochError, KafkaStorageError
+from ...observability import get_logger
+from ...record.batch import ControlType
+from ..storage.topics import Partition, TopicRegistry
+from .group_offsets import OffsetStore
+from .transaction import TransactionMetadata, TransactionState
+
+__all__ = ["COORDINATOR_EPOCH", "TransactionMarkers"]
+
+logger = get_logger()
+
+COORDINATOR_EPOCH: Final = 0
+"""All nodes share one coordinator, which never moves in fact."""
+
+
+class TransactionMarkers:
+    """Writes markers into the cluster's logs."""
+
+    __slots__ = ("_offsets", "_on_append", "_timestamp_ms", "_topics")
+
+    def __init__(
+        self,
+        topics: TopicRegistry,
+        offsets: OffsetStore,
+        on_append: Callable[[Partition], object],
+        timestamp_ms: Callable[[], int],
+    ) -> None:
+        """``on_append`` hears of each partition with a new marker, for the fetches that wait."""
+        self._topics = topics
+        self._offsets = offsets
+        self._on_append = on_append
+        self._timestamp_ms = timestamp_ms
+
+    def write(self, transaction: TransactionMetadata) -> bool:
+        """Write all markers when every partition is led; whether that was done."""
+        found = (self._topics.partition(each.topic, each.partition) for each in sorted(transaction.partitions))
+        partitions = [partition for partition in found if partition is not None]
+        if any(partition.leader is None for partition in partitions):
+            return False
+        try:
+            self._write(transaction, partitions, is_commit=transaction.state is TransactionState.PREPARE_COMMIT)
+        except KafkaStorageError as error:
+            logger.warning("broker.marker_failed", transactional_id=transaction.transactional_id, error=str(error))
+            return False
+        return True
+
+    # internals
+
+    def _write(self, transaction: TransactionMetadata, partitions: list[Partition], *, is_commit: bool) -> None:
+        for group_id in sorted(transaction.groups):
+            self._offsets.end_pending(group_id, transaction.producer_id, is_commit=is_commit)
+        for partition in partitions:
+            try:
+                partition.log.append_marker(
+                    ControlType.COMMIT if is_commit else ControlType.ABORT,
+                    transaction.producer_id,
+                    transaction.producer_epoch,
+                    COORDINATOR_EPOCH,
+                    partition.leader_epoch,
+                    self._timestamp_ms(),
+                )
+            except InvalidProducerEpochError:
+                continue
+            self._on_append(partition)

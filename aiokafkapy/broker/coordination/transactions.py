@@ -1,0 +1,338 @@
+"""The transaction coordinator: who may write under a transactional id, and how its transactions end.
+
+Owns every transactional id and decides each request on one; ``transaction`` has what a step does to an id,
+``transaction_markers`` how an outcome reaches the partitions and groups. It knows no message class, no socket and no
+node; ``now`` is an argument. Kafka's counterparts are ``TransactionCoordinator`` and ``TransactionStateManager``.
+
+Rules:
+
+- a change is in the journal before anybody hears of it, and before any marker is written; so after ``kill -9`` an
+  outcome that was decided is carried out, and a transaction that was open is still open, with its whole time-out;
+- a change that the journal does not take has not happened: KafkaStorageError, and the id is as it was;
+- the answer to an end comes when it is decided; who comes again before the markers are written gets
+  CONCURRENT_TRANSACTIONS;
+- an abort by time, or by a second producer of the same id, raises the epoch first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+from typing import Final, Protocol
+
+from ...common import TopicPartition
+from ...errors import (
+    ConcurrentTransactionsError,
+    InvalidProducerIdMappingError,
+    InvalidRequestError,
+    InvalidTransactionTimeoutError,
+    InvalidTxnStateError,
+    ProducerFencedError,
+    TransactionAbortableError,
+    TransactionalIdNotFoundError,
+)
+from ..config import BrokerConfig
+from ..storage.journal import Journal
+from .transaction import LAST_EPOCH, NO_EPOCH, TransactionMetadata, TransactionState
+
+__all__ = ["Markers", "TransactionCoordinator"]
+
+REMEDY: Final = "remove that line, or the file, to start without the transactional ids there"
+
+
+class Markers(Protocol):
+    """What carries an outcome to the partitions and groups."""
+
+    def write(self, transaction: TransactionMetadata) -> bool:
+        """Write a marker to each partition; False when that is not possible now, and is to be tried again."""
+
+
+class TransactionCoordinator:
+    """All transactional ids of the cluster."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        markers: Markers,
+        new_producer_id: Callable[[], int],
+        *,
+        now: float,
+        data_dir: Path | str | None = None,
+    ) -> None:
+        """Reads the ids in ``data_dir``; ``resume`` carries out what was decided. DamagedFileError, OSError."""
+        self._config = config
+        self._markers = markers
+        self._new_producer_id = new_producer_id
+        self._transactions: dict[str, TransactionMetadata] = {}
+        self._ending: set[str] = set()
+        self.on_deadline: Callable[[float], object] = _ignored
+        """Called with the deadline of each transaction that begins."""
+        self.is_holding = False
+        """For tests: outcomes are decided, and not carried out until it is False and ``resume`` is called."""
+        path = None if data_dir is None else Path(data_dir) / "transactions.jsonl"
+        self._journal = Journal(path, REMEDY)
+        for document in self._journal.load():
+            transaction = TransactionMetadata.of(document)
+            self._transactions[transaction.transactional_id] = transaction
+        for transaction in self:
+            if transaction.state is TransactionState.ONGOING:
+                transaction.deadline = now + transaction.timeout_ms / 1000
+            elif transaction.is_ending:
+                self._ending.add(transaction.transactional_id)
+        self._rewrite()
+
+    # looking up
+
+    def __iter__(self) -> Iterator[TransactionMetadata]:
+        return iter(tuple(self._transactions.values()))
+
+    def get(self, transactional_id: str) -> TransactionMetadata:
+        """The id. Raises TransactionalIdNotFoundError."""
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            raise TransactionalIdNotFoundError
+        return transaction
+
+    def next_producer_id(self) -> int:
+        """The first producer id that no transactional id has, nor any after it."""
+        ids = (max(each.producer_id, each.previous_producer_id, each.next_producer_id) for each in self)
+        return max(ids, default=-1) + 1
+
+    # requests
+
+    def init_producer_id(
+        self,
+        transactional_id: str,
+        timeout_ms: int,
+        expected: tuple[int, int] | None = None,
+    ) -> tuple[int, int]:
+        """Producer id and epoch for a producer that starts, or that has ``expected`` and asks for the next epoch
+        (KIP-360).
+
+        Raises InvalidRequestError, InvalidTransactionTimeoutError, ProducerFencedError; ConcurrentTransactionsError
+        when a transaction has to end first, which an open one does by being aborted; KafkaStorageError, OSError.
+        """
+        if not transactional_id:
+            raise InvalidRequestError("A transactional id is not empty.")
+        if not 0 < timeout_ms <= self._config.transaction_max_timeout_ms:
+            raise InvalidTransactionTimeoutError(
+                f"The transaction timeout {timeout_ms} ms is not from 1 to transaction.max.timeout.ms, "
+                f"{self._config.transaction_max_timeout_ms}"
+            )
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            transaction = TransactionMetadata(transactional_id, self._new_producer_id(), timeout_ms)
+        if expected is not None and not _may_have(transaction, expected[0], expected[1]):
+            raise ProducerFencedError
+        self._check_ended(transaction)
+        if transaction.state is TransactionState.ONGOING:
+            self._abort_for(transaction)
+            raise ConcurrentTransactionsError
+        changed = transaction.copy()
+        expected_epoch = None if expected is None else expected[1]
+        if transaction.is_epoch_exhausted and expected_epoch in (None, transaction.producer_epoch):
+            last_epoch = NO_EPOCH if expected is None else transaction.producer_epoch
+            changed.rotate(self._new_producer_id(), timeout_ms, last_epoch)
+        elif expected_epoch is None or transaction.producer_epoch == NO_EPOCH:
+            changed.bump(timeout_ms, NO_EPOCH)
+        elif expected_epoch == transaction.producer_epoch:
+            changed.bump(timeout_ms, expected_epoch)
+        elif expected_epoch != transaction.last_producer_epoch:
+            raise ProducerFencedError
+        self._keep(changed)
+        return changed.producer_id, changed.producer_epoch
+
+    def add_partitions(
+        self,
+        transactional_id: str,
+        producer: tuple[int, int],
+        partitions: Collection[TopicPartition],
+        now: float,
+        now_ms: int,
+        *,
+        groups: Collection[str] = (),
+        version: int = 1,
+    ) -> None:
+        """Take partitions, or the offsets of groups, into the transaction, which begins with the first.
+
+        ``version`` is 2 when the producer has not asked for it (KIP-890).
+
+        Raises InvalidRequestError, InvalidProducerIdMappingError, ProducerFencedError, ConcurrentTransactionsError,
+        KafkaStorageError.
+        """
+        transaction = self._of_producer(transactional_id, producer)
+        self._check_ended(transaction)
+        if (
+            transaction.state is TransactionState.ONGOING
+            and transaction.partitions.issuperset(partitions)
+            and transaction.groups.issuperset(groups)
+        ):
+            return
+        changed = transaction.copy()
+        changed.add(partitions, groups, version, now, now_ms)
+        self._keep(changed)
+        if changed.deadline is not None:
+            self.on_deadline(changed.deadline)
+
+    def verify(
+        self,
+        transactional_id: str,
+        producer: tuple[int, int],
+        partition: TopicPartition | None = None,
+        *,
+        group: str | None = None,
+    ) -> None:
+        """Raise unless the partition, or the group, is in the producer's open transaction (KIP-890).
+
+        As ``add_partitions``, and TransactionAbortableError.
+        """
+        transaction = self._of_producer(transactional_id, producer)
+        self._check_ended(transaction)
+        is_open = transaction.state is TransactionState.ONGOING
+        if not is_open or not (partition in transaction.partitions or group in transaction.groups):
+            raise TransactionAbortableError
+
+    def end(
+        self, transactional_id: str, producer: tuple[int, int], *, is_commit: bool, version: int
+    ) -> tuple[int, int]:
+        """Commit or abort; producer id and epoch of the next transaction. ``version`` is the producer's: 2 bumps.
+
+        Raises InvalidRequestError, InvalidProducerIdMappingError, ProducerFencedError, InvalidTxnStateError,
+        ConcurrentTransactionsError while the same end is carried out, KafkaStorageError, OSError.
+        """
+        if not transactional_id:
+            raise InvalidRequestError("A transactional id is not empty.")
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            raise InvalidProducerIdMappingError
+        is_retry = version >= 2 and _is_retry_of_end(transaction, producer)
+        if not is_retry:
+            _check_producer(transaction, producer)
+        state = transaction.state
+        if state is TransactionState.ONGOING and not is_retry:
+            self._end(transaction, is_commit=is_commit, version=version)
+            return self._transactions[transactional_id].next_producer
+        if transaction.is_ending:
+            if is_commit != (state is TransactionState.PREPARE_COMMIT):
+                raise InvalidTxnStateError
+            self._check_ended(transaction)
+        if version >= 2 and not is_retry and not is_commit:
+            # Nothing was added, and still the next transaction gets its own epoch.
+            self._end(transaction, is_commit=False, version=version)
+            return self._transactions[transactional_id].next_producer
+        is_same = state is (TransactionState.COMPLETE_COMMIT if is_commit else TransactionState.COMPLETE_ABORT)
+        if not is_same or (version >= 2 and not is_retry):
+            raise InvalidTxnStateError
+        return transaction.next_producer
+
+    # time, and what comes later
+
+    def next_deadline(self) -> float | None:
+        """When the next open transaction is over its time; None when none is open."""
+        return min((each.deadline for each in self if each.deadline is not None), default=None)
+
+    def expire(self, now: float) -> None:
+        """Abort the transactions that are over their time. Raises KafkaStorageError, OSError."""
+        for transaction in self:
+            if transaction.deadline is not None and transaction.deadline <= now:
+                self._abort_for(transaction)
+
+    def expire_now(self, transactional_id: str) -> None:
+        """Abort the open transaction of an id as if its time were over.
+
+        Raises TransactionalIdNotFoundError; InvalidTxnStateError when none is open.
+        """
+        transaction = self.get(transactional_id)
+        if transaction.state is not TransactionState.ONGOING:
+            raise InvalidTxnStateError(f"{transactional_id!r} has no open transaction: it is {transaction.state.value}")
+        self._abort_for(transaction)
+
+    def resume(self) -> None:
+        """Carry out what is decided: at start, and whenever a partition has a leader again. KafkaStorageError."""
+        for transactional_id in tuple(self._ending):
+            self._carry_out(self._transactions[transactional_id])
+
+    def close(self) -> None:
+        """Close the file; idempotent."""
+        self._journal.close()
+
+    # internals
+
+    def _of_producer(self, transactional_id: str, producer: tuple[int, int]) -> TransactionMetadata:
+        if not transactional_id:
+            raise InvalidRequestError("A transactional id is not empty.")
+        transaction = self._transactions.get(transactional_id)
+        if transaction is None:
+            raise InvalidProducerIdMappingError
+        _check_producer(transaction, producer)
+        return transaction
+
+    def _check_ended(self, transaction: TransactionMetadata) -> None:
+        """Raise ConcurrentTransactionsError when markers are to be written, which is tried again for the next time."""
+        if transaction.is_ending:
+            self._carry_out(transaction)
+            raise ConcurrentTransactionsError
+
+    def _abort_for(self, transaction: TransactionMetadata) -> None:
+        """Abort an open transaction that its producer does not end."""
+        fenced = transaction.copy()
+        fenced.fence()
+        self._end(fenced, is_commit=False, version=transaction.version)
+
+    def _end(self, transaction: TransactionMetadata, *, is_commit: bool, version: int) -> None:
+        changed = transaction.copy()
+        next_id = self._new_producer_id() if version >= 2 and transaction.producer_epoch >= LAST_EPOCH else -1
+        changed.prepare(is_commit=is_commit, version=version, next_producer_id=next_id)
+        self._keep(changed)
+        self._carry_out(changed)
+
+    def _carry_out(self, transaction: TransactionMetadata) -> None:
+        if self.is_holding or not self._markers.write(transaction):
+            return
+        changed = transaction.copy()
+        changed.complete()
+        self._keep(changed)
+
+    def _keep(self, transaction: TransactionMetadata) -> None:
+        self._journal.append(transaction.document())
+        self._transactions[transaction.transactional_id] = transaction
+        if transaction.is_ending:
+            self._ending.add(transaction.transactional_id)
+        else:
+            self._ending.discard(transaction.transactional_id)
+        if self._journal.is_stale(len(self._transactions)):
+            self._rewrite()
+
+    def _rewrite(self) -> None:
+        self._journal.rewrite(transaction.document() for transaction in self._transactions.values())
+
+
+def _ignored(deadline: float) -> None:
+    """The default of ``on_deadline``."""
+
+
+def _check_producer(transaction: TransactionMetadata, producer: tuple[int, int]) -> None:
+    producer_id, epoch = producer
+    if producer_id != transaction.producer_id:
+        raise InvalidProducerIdMappingError
+    if epoch != transaction.producer_epoch:
+        raise ProducerFencedError
+
+
+def _may_have(transaction: TransactionMetadata, producer_id: int, epoch: int) -> bool:
+    """Java's ``isValidProducerId``: the id is this one, or the last whose epochs were used up."""
+    return (
+        transaction.producer_epoch == NO_EPOCH
+        or producer_id == transaction.producer_id
+        or (producer_id == transaction.previous_producer_id and epoch >= LAST_EPOCH)
+    )
+
+
+def _is_retry_of_end(transaction: TransactionMetadata, producer: tuple[int, int]) -> bool:
+    """Whether the producer asks again for an end that has raised its epoch, or given it a new id."""
+    if transaction.version < 2 or not (transaction.is_ending or transaction.is_complete):
+        return False
+    producer_id, epoch = producer
+    if producer_id == transaction.producer_id:
+        return epoch == transaction.last_producer_epoch == transaction.producer_epoch - 1
+    return producer_id == transaction.previous_producer_id and epoch == LAST_EPOCH and transaction.producer_epoch == 0

@@ -1,0 +1,121 @@
+"""AddPartitionsToTxn (24): take partitions into a transaction, or ask whether they are in it.
+
+versions: 0-5
+kept: producers' requests (v0-3); brokers' batches of transactions (v4+), which add or verify (KIP-890)
+dropped: nothing
+notes: v4+ needs the right CLUSTER_ACTION. A partition that may not be written, or does not exist, keeps all others of
+    its transaction out: OPERATION_NOT_ATTEMPTED. Before v2 who is fenced hears of it as INVALID_PRODUCER_EPOCH.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ...common import TopicPartition
+from ...errors import KafkaError, OperationNotAttemptedError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from ..security.acls import Operation, ResourceType
+from . import Body, register
+from .coordination import check_transactional_id, fencing_code
+from .leadership import find_partition, find_topic, find_topic_by_name
+
+__all__ = ["handle"]
+
+BATCHED_FROM_VERSION: Final = 4
+FENCED_FROM_VERSION: Final = 2
+
+Codes = Mapping[TopicPartition, int]
+
+
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+    """At the top from v4 on, before on every partition."""
+    code = fencing_code(context, error, FENCED_FROM_VERSION)
+    if context.api_version >= BATCHED_FROM_VERSION:
+        return context.respond(error_code=code, results_by_transaction=[])
+    topics = body.v3_and_below_topics
+    return context.respond(results_by_topic_v3_and_below=_results(topics, dict.fromkeys(_places(topics), code)))
+
+
+@register(ApiKey.ADD_PARTITIONS_TO_TXN, versions=(0, 5), error=error_response)
+def handle(context: RequestContext, body: Body) -> Body:
+    """Each transaction by itself; of one all partitions or none are added."""
+    if context.api_version >= BATCHED_FROM_VERSION:
+        context.check_right(Operation.CLUSTER_ACTION, ResourceType.CLUSTER)
+        return context.respond(
+            error_code=0,
+            results_by_transaction=[
+                {
+                    "transactional_id": each.transactional_id,
+                    "topic_results": _results(each.topics, _answer(context, each)),
+                }
+                for each in body.transactions
+            ],
+        )
+    topics = body.v3_and_below_topics
+    producer = body.v3_and_below_producer_id, body.v3_and_below_producer_epoch
+    codes = _add(context, body.v3_and_below_transactional_id, producer, topics)
+    return context.respond(results_by_topic_v3_and_below=_results(topics, codes))
+
+
+def _answer(context: RequestContext, requested: Any) -> Codes:
+    producer = requested.producer_id, requested.producer_epoch
+    try:
+        if not requested.verify_only:
+            return _add(context, requested.transactional_id, producer, requested.topics)
+        check_transactional_id(context, Operation.WRITE, requested.transactional_id)
+    except KafkaError as error:
+        return dict.fromkeys(_places(requested.topics), fencing_code(context, error, FENCED_FROM_VERSION))
+    codes = {}
+    for place in _places(requested.topics):
+        try:
+            context.state.transactions.verify(requested.transactional_id, producer, place)
+            codes[place] = 0
+        except KafkaError as error:
+            codes[place] = fencing_code(context, error, FENCED_FROM_VERSION)
+    return codes
+
+
+def _add(context: RequestContext, transactional_id: str, producer: tuple[int, int], topics: Any) -> Codes:
+    check_transactional_id(context, Operation.WRITE, transactional_id)
+    places = _places(topics)
+    refused = {place: code for place in places if (code := _refusal(context, place))}
+    if refused:
+        return dict.fromkeys(places, OperationNotAttemptedError.code or -1) | refused
+    state = context.state
+    state.transactions.add_partitions(transactional_id, producer, places, context.now, state.timestamp_ms())
+    return dict.fromkeys(places, 0)
+
+
+def _refusal(context: RequestContext, place: TopicPartition) -> int:
+    try:
+        # The brokers' requests come after the right to write was checked.
+        is_batched = context.api_version >= BATCHED_FROM_VERSION
+        topic = (
+            find_topic_by_name(context, place.topic)
+            if is_batched
+            else find_topic(context, Operation.WRITE, place.topic)
+        )
+        find_partition(topic, place.partition)
+        context.check_topic(place.topic, place.partition)
+    except KafkaError as error:
+        return error.code or -1
+    return 0
+
+
+def _places(topics: Any) -> list[TopicPartition]:
+    return [TopicPartition(topic.name, index) for topic in topics for index in topic.partitions]
+
+
+def _results(topics: Any, codes: Codes) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": topic.name,
+            "results_by_partition": [
+                {"partition_index": index, "partition_error_code": codes[TopicPartition(topic.name, index)]}
+                for index in topic.partitions
+            ],
+        }
+        for topic in topics
+    ]

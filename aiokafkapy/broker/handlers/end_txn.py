@@ -1,0 +1,43 @@
+"""EndTxn (26): commit or abort a transaction.
+
+versions: 0-5
+kept: both outcomes; the next transaction's producer id and epoch (v5, KIP-890), retries of an end that nobody heard of
+dropped: nothing
+notes: the answer comes when the outcome is decided, as in Kafka; here the markers are written by then too, unless a
+    partition has no leader or ``controls`` hold them. Before v2 who is fenced hears of it as INVALID_PRODUCER_EPOCH.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...errors import KafkaError
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from ..security.acls import Operation
+from . import Body, register
+from .coordination import check_transactional_id, fencing_code
+
+__all__ = ["handle"]
+
+FENCED_FROM_VERSION: Final = 2
+BUMPS_FROM_VERSION: Final = 5
+
+
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+    """The error, and no id."""
+    code = fencing_code(context, error, FENCED_FROM_VERSION)
+    return context.respond(error_code=code, producer_id=-1, producer_epoch=-1)
+
+
+@register(ApiKey.END_TXN, versions=(0, 5), error=error_response)
+def handle(context: RequestContext, body: Body) -> Body:
+    """The version of the request is the producer's transaction version."""
+    check_transactional_id(context, Operation.WRITE, body.transactional_id)
+    producer_id, epoch = context.state.transactions.end(
+        body.transactional_id,
+        (body.producer_id, body.producer_epoch),
+        is_commit=body.committed,
+        version=2 if context.api_version >= BUMPS_FROM_VERSION else 1,
+    )
+    return context.respond(error_code=0, producer_id=producer_id, producer_epoch=epoch)

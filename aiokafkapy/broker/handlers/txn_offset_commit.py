@@ -1,0 +1,78 @@
+"""TxnOffsetCommit (28): a group's offsets, to be committed with a transaction.
+
+versions: 0-5
+kept: members' checks (v3+, KIP-447), leader epochs (v2+), metadata up to offset.metadata.max.bytes; v5 takes the group
+    into the transaction, before it AddOffsetsToTxn must have done so (KIP-890)
+dropped: nothing
+notes: the group's coordinator answers, and not the transaction's. TRANSACTION_ABORTABLE is INVALID_TXN_STATE before v4.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from ...errors import (
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    KafkaError,
+    ProducerFencedError,
+    TransactionAbortableError,
+)
+from ...protocol.api import ApiKey
+from ..context import RequestContext
+from ..coordination.group import MemberIdentity
+from ..security.acls import Operation, ResourceType
+from . import Body, register
+from .coordination import check_group
+from .offset_commit import offsets_of, respond
+
+__all__ = ["handle"]
+
+ABORTABLE_FROM_VERSION: Final = 4
+ADDS_FROM_VERSION: Final = 5
+
+
+def error_response(context: RequestContext, body: Body, error: KafkaError) -> Body:
+    """The error on every partition."""
+    return respond(context, body, {}, error.code or -1)
+
+
+@register(ApiKey.TXN_OFFSET_COMMIT, versions=(0, 5), error=error_response)
+def handle(context: RequestContext, body: Body) -> Body:
+    """Take the offsets that pass the checks, all at once."""
+    context.check_right(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, body.transactional_id)
+    check_group(context, Operation.READ, body.group_id)
+    offsets, codes = offsets_of(context, body)
+    if offsets:
+        _join_transaction(context, body)
+        identity = MemberIdentity(
+            body.group_id,
+            getattr(body, "member_id", ""),
+            getattr(body, "group_instance_id", None),
+            getattr(body, "generation_id", -1),
+        )
+        context.state.groups.commit_in_transaction(identity, body.producer_id, offsets)
+    return respond(context, body, codes, 0)
+
+
+def _join_transaction(context: RequestContext, body: Any) -> None:
+    state, producer = context.state, (body.producer_id, body.producer_epoch)
+    try:
+        if context.api_version >= ADDS_FROM_VERSION:
+            state.transactions.add_partitions(
+                body.transactional_id,
+                producer,
+                (),
+                context.now,
+                state.timestamp_ms(),
+                groups=(body.group_id,),
+                version=2,
+            )
+        else:
+            state.transactions.verify(body.transactional_id, producer, group=body.group_id)
+    except ProducerFencedError as error:
+        raise InvalidProducerEpochError(str(error)) from None
+    except TransactionAbortableError as error:
+        if context.api_version < ABORTABLE_FROM_VERSION:
+            raise InvalidTxnStateError(str(error)) from None
+        raise
