@@ -17,6 +17,7 @@ import asyncio
 import os
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Self
 
@@ -291,11 +292,16 @@ class DevBroker:
     async def _open_state(self) -> BrokerState:
         loop = asyncio.get_running_loop()
         purgatory = Purgatory(loop)
-        topics = TopicRegistry(self.config, self._node_ids, data_dir=self._data_dir)
-        try:
+        with ExitStack() as opened:
+            topics = TopicRegistry(self.config, self._node_ids, data_dir=self._data_dir)
+            opened.callback(topics.close)
             groups = GroupCoordinator(self.config, data_dir=self._data_dir)
+            opened.callback(groups.close)
             producer_ids = ProducerIdManager(data_dir=self._data_dir, first=topics.next_producer_id())
             transactions = self._open_transactions(topics, groups, producer_ids, purgatory)
+            opened.callback(transactions.close)
+            self._expiry = TransactionExpiry(transactions, loop)
+            opened.callback(self._expiry.close)
 
             def on_change(partition: Partition) -> None:
                 # A fetch that waits must hear of a leader that moved and of a topic that is gone; so must a
@@ -304,7 +310,7 @@ class DevBroker:
                 transactions.resume()
 
             topics.on_change = on_change
-            return BrokerState(
+            state = BrokerState(
                 config=self.config,
                 cluster_id=load_cluster_id(self._data_dir),
                 topics=topics,
@@ -317,9 +323,8 @@ class DevBroker:
                 authentication=await self._open_authentication(),
                 authorizer=_authorizer(self.config, self._data_dir),
             )
-        except BaseException:
-            topics.close()
-            raise
+            opened.pop_all()  # from here on they are closed by stop()
+        return state
 
     def _open_transactions(
         self,
@@ -335,7 +340,6 @@ class DevBroker:
         )
         producer_ids.skip_before(transactions.next_producer_id())
         transactions.resume()
-        self._expiry = TransactionExpiry(transactions, loop)
         return transactions
 
     async def _open_authentication(self) -> Authentication:

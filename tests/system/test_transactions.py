@@ -12,6 +12,7 @@ import pytest
 
 from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.broker import DevBroker
+from aiokafkapy.broker.coordination.transaction_expiry import TransactionExpiry
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.reader import PartitionReader
 
@@ -137,3 +138,17 @@ async def test_a_transaction_that_is_over_its_time_is_aborted() -> None:
         ):
             await later.send("t", b"again")
         assert await committed(broker) == [b"again"]
+
+
+async def test_a_start_that_fails_leaves_no_timer_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[TransactionExpiry] = []
+    monkeypatch.setattr(TransactionExpiry, "close", lambda expiry: closed.append(expiry))
+    broker = DevBroker(
+        data_dir=tmp_path,
+        listeners={"SASL_PLAINTEXT": "127.0.0.1:0"},
+        sasl_enabled_mechanisms=["OAUTHBEARER"],
+        sasl_oauthbearer_jwks_endpoint_url=f"file://{tmp_path}/none",
+    )
+    with pytest.raises(errors.ConfigurationError):
+        await broker.start()
+    assert len(closed) == 1
