@@ -261,7 +261,7 @@ class TopicAdmin:
             ask,
             self.timeout if timeout is None else timeout,
             self.config.retry_backoff,
-            before_next=self.metadata.request_update,
+            before_next=lambda _: self.metadata.request_update(),
             describe=lambda seconds, last: (
                 f"no answer within {seconds:g} s: {last or self.metadata.describe_failure()}"
             ),

@@ -80,19 +80,25 @@ async def send_and_receive(
     return response.body_or_raise()
 
 
+def _nothing(error: KafkaError) -> None:
+    """The default of ``delay_for``."""
+
+
 async def retry_until(
     ask: Callable[[], Awaitable[T]],
     timeout: float,
     backoff: ExponentialBackoff,
     *,
-    before_next: Callable[[], object],
+    before_next: Callable[[KafkaError], object],
     describe: Callable[[float, KafkaError | None], str],
     but_not: type[KafkaError] | tuple[()] = (),
+    delay_for: Callable[[KafkaError], float | None] = _nothing,
 ) -> T:
     """Return the result of ``ask``, called again with back-off after a retriable error, unless that is ``but_not``.
 
     Raises any other error at once, and KafkaTimeoutError after ``timeout`` seconds, with what ``describe`` says of them
-    and of the last error. ``before_next`` is called before each further attempt's back-off.
+    and of the last error. ``before_next`` is called with the error before each further attempt's back-off, and may
+    raise; ``delay_for`` may give an error seconds of its own, which are none of the back-off's.
     """
     last: KafkaError | None = None
     attempts = 0
@@ -105,9 +111,12 @@ async def retry_until(
                     if not error.retriable or isinstance(error, but_not):
                         raise
                     last = error
-                before_next()
-                await asyncio.sleep(backoff.delay(attempts))
-                attempts += 1
+                before_next(last)
+                delay = delay_for(last)
+                if delay is None:
+                    delay = backoff.delay(attempts)
+                    attempts += 1
+                await asyncio.sleep(delay)
     except TimeoutError as error:
         if isinstance(error, KafkaError):
             raise

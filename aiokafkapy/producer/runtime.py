@@ -89,9 +89,8 @@ class ProducerRuntime:
             metadata_max_idle_ms=config.metadata_max_idle_ms,
             allow_auto_topic_creation=config.allow_auto_create_topics,
         )
-        self.transaction: Transaction | None = None
-        if config.transactional_id is not None:
-            self.transaction = Transaction(config.transactional_id, self._on_new_partition)
+        name = config.transactional_id
+        self.transaction = None if name is None else Transaction(name, self._on_new_partition)
         self.transaction_manager: TransactionManager | None = None
         if config.enable_idempotence:
             self.transaction_manager = TransactionManager(config.retry_backoff, self.transaction)
@@ -243,7 +242,7 @@ class ProducerRuntime:
             self.abort(partial(self._close_error, self.loop.time() - started))
         await self.client.close()
         if self.transactions is not None:
-            await self.transactions.abandoned()
+            await self.transactions.settled()
         if self.coordinator is not None:
             await self.coordinator.close()
         await asyncio.wait([self.sender_task])

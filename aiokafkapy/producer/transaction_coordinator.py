@@ -23,16 +23,15 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
+from ..client.coordinators import GROUP, TRANSACTION, find_coordinator
 from ..client.network_client import NetworkClient
-from ..client.network_client_utils import await_ready
+from ..client.network_client_utils import await_ready, retry_until
 from ..cluster.metadata import Metadata
 from ..common import Node, TopicPartition
 from ..errors import (
     ConcurrentTransactionsError,
-    CoordinatorNotAvailableError,
     InvalidProducerEpochError,
     KafkaError,
-    KafkaTimeoutError,
     OperationNotAttemptedError,
     ProducerFencedError,
     make,
@@ -55,10 +54,6 @@ END_TXN_BEFORE_V2: Final = 4
 TXN_OFFSET_COMMIT_BEFORE_V2: Final = 4
 ADD_PARTITIONS_FOR_CLIENTS: Final = 3
 """Version 4 and later are the brokers' own, with many transactions in one request."""
-
-_GROUP: Final = 0
-_TRANSACTION: Final = 1
-"""FindCoordinator's numbers."""
 
 _logger = get_logger(__name__)
 
@@ -132,7 +127,7 @@ class TransactionCoordinator:
         identity = self._manager.producer_id_and_epoch
 
         async def ask() -> None:
-            node = await self._coordinator(_TRANSACTION, self._transaction.transactional_id)
+            node = await self._coordinator(TRANSACTION, self._transaction.transactional_id)
             body = await self._send(
                 node,
                 ApiKey.INIT_PRODUCER_ID,
@@ -164,7 +159,7 @@ class TransactionCoordinator:
         """Tell the coordinator that the group's offsets belong to the transaction (version 1)."""
 
         async def ask() -> None:
-            node = await self._coordinator(_TRANSACTION, self._transaction.transactional_id)
+            node = await self._coordinator(TRANSACTION, self._transaction.transactional_id)
             body = await self._send(node, ApiKey.ADD_OFFSETS_TO_TXN, group_id=group_id, **self._identity())
             self._check(body.error_code)
 
@@ -186,7 +181,7 @@ class TransactionCoordinator:
             )
 
         async def ask() -> None:
-            node = await self._coordinator(_GROUP, group.group_id)
+            node = await self._coordinator(GROUP, group.group_id)
             body = await self._send(
                 node,
                 ApiKey.TXN_OFFSET_COMMIT,
@@ -208,7 +203,7 @@ class TransactionCoordinator:
         """Commit or abort the transaction."""
 
         async def ask() -> None:
-            node = await self._coordinator(_TRANSACTION, self._transaction.transactional_id)
+            node = await self._coordinator(TRANSACTION, self._transaction.transactional_id)
             body = await self._send(
                 node,
                 ApiKey.END_TXN,
@@ -242,7 +237,7 @@ class TransactionCoordinator:
         for tp in sorted(partitions):
             by_topic.setdefault(tp.topic, []).append(tp.partition)
         topics = [{"name": name, "partitions": numbers} for name, numbers in by_topic.items()]
-        node = await self._coordinator(_TRANSACTION, self._transaction.transactional_id)
+        node = await self._coordinator(TRANSACTION, self._transaction.transactional_id)
         identity = {f"v3_and_below_{name}": value for name, value in self._identity().items()}
         body = await self._send(
             node,
@@ -287,19 +282,7 @@ class TransactionCoordinator:
     async def _coordinator(self, key_type: int, key: str) -> Node:
         node = self._nodes.get((key_type, key))
         if node is None:
-            body = await self._client.send_and_wait(
-                ApiKey.FIND_COORDINATOR,
-                lambda version: build_request(
-                    ApiKey.FIND_COORDINATOR, version, key=key, key_type=key_type, coordinator_keys=[key]
-                ),
-                min_version=1,
-            )
-            for found in getattr(body, "coordinators", (body,)):
-                if found.error_code:
-                    raise make(found.error_code, getattr(found, "error_message", None))
-                node = self._nodes[key_type, key] = Node(found.node_id, found.host, found.port)
-        if node is None:
-            raise CoordinatorNotAvailableError(f"the broker named no coordinator of {key!r}")
+            node = self._nodes[key_type, key] = await find_coordinator(self._client, key_type, key)
         return await await_ready(self._client, node, self._loop.time)
 
     def _version(self, node: Node) -> int:
@@ -309,31 +292,28 @@ class TransactionCoordinator:
 
     async def _until(self, ask: Callable[[], Awaitable[T]], timeout: float, name: str) -> T:
         """The result of ``ask``, asked again after retriable errors. Raises any other error, and KafkaTimeoutError."""
-        last: KafkaError | None = None
-        attempts = 0
-        try:
-            async with asyncio.timeout(timeout):
-                while True:
-                    try:
-                        return await ask()
-                    except KafkaError as error:
-                        if not error.retriable or not self._client.is_active:
-                            raise
-                        last = error
-                    _logger.debug("transaction.retry", api=name, error=str(last))
-                    if isinstance(last, ConcurrentTransactionsError):
-                        await asyncio.sleep(SECONDS_WHILE_CONCURRENT)
-                    else:
-                        self._nodes.clear()
-                        await asyncio.sleep(self._backoff.delay(attempts))
-                        attempts += 1
-        except TimeoutError as error:
-            if isinstance(error, KafkaError):
-                raise
-            raise KafkaTimeoutError(
-                f"transaction {self._transaction.transactional_id!r}: {name} had no answer within {timeout:g} s: "
+        return await retry_until(
+            ask,
+            timeout,
+            self._backoff,
+            before_next=partial(self._before_next, name),
+            describe=lambda seconds, last: (
+                f"transaction {self._transaction.transactional_id!r}: {name} had no answer within {seconds:g} s: "
                 f"{last or 'no coordinator was reached'}"
-            ) from last
+            ),
+            delay_for=_delay_for,
+        )
+
+    def _before_next(self, name: str, error: KafkaError) -> None:
+        if not self._client.is_active:
+            raise error
+        _logger.debug("transaction.retry", api=name, error=str(error))
+        if not isinstance(error, ConcurrentTransactionsError):
+            self._nodes.clear()
+
+
+def _delay_for(error: KafkaError) -> float | None:
+    return SECONDS_WHILE_CONCURRENT if isinstance(error, ConcurrentTransactionsError) else None
 
 
 def offsets_of(offsets: Mapping[Any, Any] | Iterable[Any]) -> dict[TopicPartition, OffsetToCommit]:

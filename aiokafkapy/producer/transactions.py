@@ -76,8 +76,7 @@ class Transactions:
 
     async def begin(self) -> None:
         """Open a transaction; waits for the end of the one before, and asks again for a commit without an answer."""
-        if self._ending is not None and not self._ending.done():
-            await asyncio.wait([self._ending])
+        await self.settled()
         if self._transaction.state is _S.COMMITTING_TRANSACTION:
             await self.commit()
         elif self._transaction.state is _S.ABORTING_TRANSACTION:
@@ -87,16 +86,14 @@ class Transactions:
 
     async def commit(self) -> None:
         """Wait for the outcome of every record, and commit."""
-        if self._ending is not None and not self._ending.done():
-            await asyncio.wait([self._ending])
+        await self.settled()
         self._transaction.start_commit()
         self._intake.shut_gate()
         await self._to_its_end(self._commit())
 
     async def abort(self) -> None:
         """Drop what was not sent, wait for what was, and abort. Does nothing when no transaction is open."""
-        if self._ending is not None and not self._ending.done():
-            await asyncio.wait([self._ending])
+        await self.settled()
         if self._transaction.state is _S.READY:
             return
         self._transaction.start_abort()
@@ -139,8 +136,8 @@ class Transactions:
         if self._ending is not None:
             self._ending.cancel()
 
-    async def abandoned(self) -> None:
-        """Return when no task is left."""
+    async def settled(self) -> None:
+        """Return when no end is under way."""
         if self._ending is not None:
             await asyncio.wait([self._ending])
 

@@ -15,9 +15,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from ..client.coordinators import GROUP, find_coordinator
 from ..client.network_client_utils import retry_until
 from ..common import ExponentialBackoff, Node, TopicPartition
-from ..errors import CoordinatorNotAvailableError, make
+from ..errors import make
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_request
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
 
 __all__ = ["GroupOffsets"]
 
-_GROUP: Final = 0
-"""FindCoordinator's number for a consumer group."""
 _NO_GENERATION: Final = -1
 _BROKERS_RETENTION: Final = -1
 
@@ -50,7 +49,7 @@ class GroupOffsets:
             lambda: self._commit(group, offsets),
             timeout,
             self._backoff,
-            before_next=lambda: self._coordinators.pop(group, None),
+            before_next=lambda _: self._coordinators.pop(group, None),
             describe=lambda seconds, last: (
                 f"the offsets of group {group!r} were not committed within {seconds:g} s: {last or 'no answer'}"
             ),
@@ -77,20 +76,9 @@ class GroupOffsets:
 
         node = self._coordinators.get(group)
         if node is None:
-            node = self._coordinators[group] = await self._find_coordinator(group)
+            node = self._coordinators[group] = await find_coordinator(self._client, GROUP, group)
         response = await self._client.send_and_wait(ApiKey.OFFSET_COMMIT, build, node=node)
         for topic in response.topics:
             for answer in topic.partitions:
                 if answer.error_code:
                     raise make(answer.error_code, topic=topic.name, partition=answer.partition_index)
-
-    async def _find_coordinator(self, group: str) -> Node:
-        def build(version: int) -> Any:
-            return build_request(ApiKey.FIND_COORDINATOR, version, key=group, key_type=_GROUP, coordinator_keys=[group])
-
-        response = await self._client.send_and_wait(ApiKey.FIND_COORDINATOR, build)
-        for found in getattr(response, "coordinators", (response,)):
-            if found.error_code:
-                raise make(found.error_code, getattr(found, "error_message", None))
-            return Node(found.node_id, found.host, found.port)
-        raise CoordinatorNotAvailableError(f"group {group!r}: the broker named no coordinator")

@@ -237,16 +237,6 @@ class TransactionCoordinator:
             if transaction.deadline is not None and transaction.deadline <= now:
                 self._abort_for(transaction)
 
-    def expire_now(self, transactional_id: str) -> None:
-        """Abort the open transaction of an id as if its time were over.
-
-        Raises TransactionalIdNotFoundError; InvalidTxnStateError when none is open.
-        """
-        transaction = self.get(transactional_id)
-        if transaction.state is not TransactionState.ONGOING:
-            raise InvalidTxnStateError(f"{transactional_id!r} has no open transaction: it is {transaction.state.value}")
-        self._abort_for(transaction)
-
     def resume(self) -> None:
         """Carry out what is decided: at start, and whenever a partition has a leader again. KafkaStorageError."""
         for transactional_id in tuple(self._ending):

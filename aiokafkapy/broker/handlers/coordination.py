@@ -6,19 +6,23 @@ transactional id is kept up because clients must learn to find it, and to follow
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
 from ...errors import (
     CoordinatorNotAvailableError,
     InvalidProducerEpochError,
+    InvalidTxnStateError,
     KafkaError,
     NotCoordinatorError,
     ProducerFencedError,
+    TransactionAbortableError,
 )
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
 
-__all__ = ["check_group", "check_transactional_id", "fencing_code", "seconds"]
+__all__ = ["as_a_partition_leader", "check_group", "check_transactional_id", "fencing_code", "seconds"]
 
 
 def check_group(context: RequestContext, operation: Operation, group_id: str) -> None:
@@ -46,6 +50,21 @@ def _check_coordinator(context: RequestContext, key: str) -> None:
         raise CoordinatorNotAvailableError
     if node.node_id != context.node_id:
         raise NotCoordinatorError
+
+
+@contextmanager
+def as_a_partition_leader(context: RequestContext, abortable_from_version: int) -> Iterator[None]:
+    """The coordinator's errors as Produce and TxnOffsetCommit give them: PRODUCER_FENCED is INVALID_PRODUCER_EPOCH, and
+    before a version TRANSACTION_ABORTABLE was INVALID_TXN_STATE (KIP-890).
+    """
+    try:
+        yield
+    except ProducerFencedError as error:
+        raise InvalidProducerEpochError(str(error)) from None
+    except TransactionAbortableError as error:
+        if context.api_version < abortable_from_version:
+            raise InvalidTxnStateError(str(error)) from None
+        raise
 
 
 def seconds(value: timedelta) -> float:

@@ -17,14 +17,10 @@ from typing import Any, Final
 from ...common import TopicPartition
 from ...errors import (
     InvalidMetadataError,
-    InvalidProducerEpochError,
     InvalidRequiredAcksError,
-    InvalidTxnStateError,
     KafkaError,
     NotEnoughReplicasError,
     NotLeaderOrFollowerError,
-    ProducerFencedError,
-    TransactionAbortableError,
     TransactionalIdAuthorizationFailedError,
     UnsupportedCompressionTypeError,
     make,
@@ -37,6 +33,7 @@ from ..security.acls import Operation, ResourceType
 from ..storage.log_validator import the_batch
 from ..storage.topics import Partition
 from . import CLOSE_CONNECTION, NO_RESPONSE, Body, error_message, register
+from .coordination import as_a_partition_leader
 from .leadership import check_leader, current_leader, find_partition, find_topic, node_endpoints
 
 __all__ = ["handle"]
@@ -139,19 +136,13 @@ def _check_transaction(
         raise TransactionalIdAuthorizationFailedError
     state, place = context.state, TopicPartition(partition.topic_name, partition.index)
     producer = batch.producer_id, batch.producer_epoch
-    try:
+    with as_a_partition_leader(context, ABORTABLE_FROM_VERSION):
         if context.api_version >= ADDS_PARTITION_FROM_VERSION:
             state.transactions.add_partitions(
                 transactional_id, producer, (place,), context.now, state.timestamp_ms(), version=2
             )
         else:
             state.transactions.verify(transactional_id, producer, place)
-    except ProducerFencedError as error:
-        raise InvalidProducerEpochError(str(error)) from None
-    except TransactionAbortableError as error:
-        if context.api_version < ABORTABLE_FROM_VERSION:
-            raise InvalidTxnStateError(str(error)) from None
-        raise
 
 
 def _failed(index: int, error: KafkaError) -> dict[str, Any]:

@@ -11,19 +11,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from ...errors import (
-    InvalidProducerEpochError,
-    InvalidTxnStateError,
-    KafkaError,
-    ProducerFencedError,
-    TransactionAbortableError,
-)
+from ...errors import KafkaError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..coordination.group import MemberIdentity
 from ..security.acls import Operation, ResourceType
 from . import Body, register
-from .coordination import check_group
+from .coordination import as_a_partition_leader, check_group
 from .offset_commit import offsets_of, respond
 
 __all__ = ["handle"]
@@ -57,7 +51,7 @@ def handle(context: RequestContext, body: Body) -> Body:
 
 def _join_transaction(context: RequestContext, body: Any) -> None:
     state, producer = context.state, (body.producer_id, body.producer_epoch)
-    try:
+    with as_a_partition_leader(context, ABORTABLE_FROM_VERSION):
         if context.api_version >= ADDS_FROM_VERSION:
             state.transactions.add_partitions(
                 body.transactional_id,
@@ -70,9 +64,3 @@ def _join_transaction(context: RequestContext, body: Any) -> None:
             )
         else:
             state.transactions.verify(body.transactional_id, producer, group=body.group_id)
-    except ProducerFencedError as error:
-        raise InvalidProducerEpochError(str(error)) from None
-    except TransactionAbortableError as error:
-        if context.api_version < ABORTABLE_FROM_VERSION:
-            raise InvalidTxnStateError(str(error)) from None
-        raise

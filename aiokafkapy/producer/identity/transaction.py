@@ -36,11 +36,11 @@ from ...errors import (
 )
 from ...states import StateTable
 
-__all__ = ["TRANSACTION_STATES", "Transaction", "TransactionState", "is_fatal"]
+__all__ = ["TRANSACTION_STATES", "Transaction", "TransactionState"]
 
 
 class TransactionState(enum.Enum):
-    """Kafka's names, without those that are the idempotent producer's too."""
+    """Kafka's states, by their names."""
 
     UNINITIALIZED = "uninitialized"
     INITIALIZING = "initializing"
@@ -59,7 +59,7 @@ TRANSACTION_STATES: Final = StateTable(
     _S.UNINITIALIZED,
     {
         _S.UNINITIALIZED: {_S.INITIALIZING, _S.FATAL_ERROR},
-        _S.INITIALIZING: {_S.READY, _S.UNINITIALIZED, _S.FATAL_ERROR},
+        _S.INITIALIZING: {_S.READY, _S.FATAL_ERROR},
         _S.READY: {_S.IN_TRANSACTION, _S.FATAL_ERROR},
         _S.IN_TRANSACTION: {
             _S.COMMITTING_TRANSACTION,
@@ -74,6 +74,7 @@ TRANSACTION_STATES: Final = StateTable(
     },
 )
 
+# No transaction of this producer can succeed after one of these.
 _FATAL: Final = (
     ProducerFencedError,
     TransactionCoordinatorFencedError,
@@ -83,11 +84,6 @@ _FATAL: Final = (
     UnsupportedVersionError,
     UnsupportedForMessageFormatError,
 )
-
-
-def is_fatal(error: BaseException) -> bool:
-    """True when no transaction of this producer can succeed any more."""
-    return isinstance(error, _FATAL)
 
 
 class Transaction:
@@ -187,7 +183,7 @@ class Transaction:
         """A record or a request failed: the transaction can only be aborted, or the producer be closed."""
         if self._state is _S.FATAL_ERROR:
             return
-        if is_fatal(error):
+        if isinstance(error, _FATAL):
             self._become(_S.FATAL_ERROR)
             self.error = error
         elif self._state in (_S.IN_TRANSACTION, _S.COMMITTING_TRANSACTION):

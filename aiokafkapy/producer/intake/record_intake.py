@@ -122,9 +122,9 @@ class RecordIntake:
 
     def accepting_runtime(self) -> ProducerRuntime:
         """As ``usable_runtime``, when it takes records; else raises why not."""
-        if running_loop() is not self._loop or not self._runtime.is_bound:
+        if running_loop() is not self._loop:
             raise self._why_unusable()
-        return cast("ProducerRuntime", self._runtime)
+        return self.usable_runtime()
 
     @property
     def takes_records(self) -> bool:

@@ -1,0 +1,39 @@
+"""``find_coordinator``: the node that coordinates a consumer group or a transactional id.
+
+Owns the request and the forms of its answer; who asks keeps the node, and asks again when it has moved. Kafka's
+counterparts are ``AbstractCoordinator.lookupCoordinator`` and ``FindCoordinatorHandler``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ..common import Node
+from ..errors import CoordinatorNotAvailableError, make
+from ..protocol.api import ApiKey
+from ..protocol.messages import build_request
+
+if TYPE_CHECKING:
+    from .network_client import NetworkClient
+
+__all__ = ["GROUP", "TRANSACTION", "find_coordinator"]
+
+GROUP: Final = 0
+TRANSACTION: Final = 1
+"""FindCoordinator's numbers."""
+
+
+async def find_coordinator(client: NetworkClient, key_type: int, key: str) -> Node:
+    """Ask any broker. Raises its error, CoordinatorNotAvailableError when it names no node, and what sending raises."""
+
+    def build(version: int) -> Any:
+        return build_request(ApiKey.FIND_COORDINATOR, version, key=key, key_type=key_type, coordinator_keys=[key])
+
+    # Version 0 knows groups only.
+    min_version = None if key_type == GROUP else 1
+    response = await client.send_and_wait(ApiKey.FIND_COORDINATOR, build, min_version=min_version)
+    for found in getattr(response, "coordinators", (response,)):
+        if found.error_code:
+            raise make(found.error_code, getattr(found, "error_message", None))
+        return Node(found.node_id, found.host, found.port)
+    raise CoordinatorNotAvailableError(f"{key!r}: the broker named no coordinator")
