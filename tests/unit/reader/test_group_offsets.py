@@ -32,7 +32,9 @@ class FakeClient:
         self.oldest = oldest
         self.requests: list[tuple[ApiKey, Any, Node | None]] = []
 
-    async def send_and_wait(self, api_key: ApiKey, build: Callable[[int], Any], node: Node | None = None) -> Any:
+    async def send_and_wait(
+        self, api_key: ApiKey, build: Callable[[int], Any], node: Node | None = None, *, min_version: int | None = None
+    ) -> Any:
         low, high = client_versions(api_key)
         version = low if self.oldest else high
         self.requests.append((api_key, build(version), node))
