@@ -37,6 +37,7 @@ from typing import Any, Self
 from aiokafkapy.errors import KafkaTimeoutError
 
 from .blocking_client import Admin, PartitionState
+from .class_archive import make_archive
 from .kafka_acls import Acl, add_acls, remove_acls
 from .kafka_jars import DEFAULT_VERSION, KafkaUnavailableError, fetch_jars, unavailable_reason
 from .kafka_security import KafkaSecurity, reload_certificates, shows_certificate
@@ -403,7 +404,8 @@ class ApacheKafka:
 
     def _launch(self, node: _Node) -> None:
         level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=info"
-        command = ["java", *self._jvm_options, level, "-cp", self.tools.classpath, "kafka.Kafka", str(node.properties)]
+        options = [*self._jvm_options, *self.tools.archive, level]
+        command = ["java", *options, "-cp", self.tools.classpath, "kafka.Kafka", str(node.properties)]
         with node.console.open("ab") as console:
             # A session of its own: Ctrl-C must reach only the test, which then ends the nodes.
             node.process = subprocess.Popen(
@@ -514,9 +516,15 @@ def _tail(path: Path, lines: int = 25) -> str:
     return "\n".join(errors[-lines:] + said[-lines:])
 
 
+async def _run_once(version: str, options: tuple[str, ...]) -> None:
+    async with ApacheKafka(version=version, jvm_options=(*NODE_JVM, *options)) as kafka:
+        await kafka.stop(1)
+
+
 if __name__ == "__main__":
     try:
         for wanted in sys.argv[1:] or [DEFAULT_VERSION]:
             print(fetch_jars(wanted))
+            make_archive(wanted, lambda options, version=wanted: asyncio.run(_run_once(version, options)))  # type: ignore[misc]
     except KafkaUnavailableError as unavailable:
         sys.exit(str(unavailable))

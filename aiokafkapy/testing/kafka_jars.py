@@ -31,6 +31,7 @@ __all__ = [
     "cache_directory",
     "fetch_jars",
     "gather_jars",
+    "java_release",
     "unavailable_reason",
 ]
 
@@ -74,16 +75,22 @@ def unavailable_reason(version: str = DEFAULT_VERSION) -> str | None:
 
 
 @functools.cache
-def java_version() -> int | None:
-    """The major version of the ``java`` on the path, or None where there is none that runs."""
+def java_release() -> str:
+    """What the ``java`` on the path calls itself, such as 17.0.9; empty where there is none that runs."""
     java = shutil.which("java")
     if java is None:
-        return None
+        return ""
     try:
         said = subprocess.run([java, "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
-        return None
-    found = re.search(r'version "(?:1\.)?(\d+)', said.stderr + said.stdout)
+        return ""
+    found = re.search(r'version "([^"]+)', said.stderr + said.stdout)
+    return found[1] if found else ""
+
+
+def java_version() -> int | None:
+    """The major version of the ``java`` on the path, or None where there is none that runs."""
+    found = re.match(r"(?:1\.)?(\d+)", java_release())
     return int(found[1]) if found else None
 
 

@@ -13,6 +13,7 @@ import contextlib
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from .class_archive import archive_options
 from .kafka_jars import DEFAULT_VERSION, fetch_jars
 from .watchdog import Watchdog
 
@@ -34,11 +35,13 @@ class KafkaTools:
 
     def __init__(self, version: str = DEFAULT_VERSION) -> None:
         self.classpath = str(fetch_jars(version) / "*")
+        self.archive = archive_options(version)
 
     def command(self, class_name: str, *arguments: object, log_level: str = "warn") -> list[str]:
         """The command line that runs a class of Kafka's."""
         logging = f"-Dorg.slf4j.simpleLogger.defaultLogLevel={log_level}"
-        return ["java", "-Xmx256m", *QUICK_JVM, logging, "-cp", self.classpath, class_name, *map(str, arguments)]
+        options = ["-Xmx256m", *QUICK_JVM, *self.archive, logging]
+        return ["java", *options, "-cp", self.classpath, class_name, *map(str, arguments)]
 
     async def run(
         self, class_name: str, *arguments: object, stdin: bytes = b"", timeout: float = 120.0, check: bool = True
