@@ -35,6 +35,7 @@ from ..errors import (
     UnsupportedVersionError,
     make,
 )
+from ..observability import get_logger
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_request, milliseconds
 from ..states import StateTable
@@ -52,9 +53,13 @@ _RENEW_FROM: Final = 0.85
 _RENEW_UNTIL: Final = 0.95
 _NOT_BEFORE: Final = 1.05
 """Seconds; Kafka refuses to authenticate again within one."""
+MAX_TOKEN_BYTES: Final = 512 * 1024
+"""Kafka's default; a broker closes the connection on more, without a word."""
 _CLOSED: Final = "the broker closed the connection during the authentication"
 _LOOK_AGAIN: Final = 0.02
 """Seconds; for a connection on which a large request is still being written."""
+
+logger = get_logger(__name__)
 
 
 class AuthenticationState(Enum):
@@ -165,8 +170,14 @@ class Authenticator:
         """When ``renew_sessions`` has something to do; infinite when no session ends."""
         return min((session.renew_at for session in self._sessions.values()), default=math.inf)
 
-    async def wait_closed(self) -> None:
-        """Return when no task is left; all connections must have been forgotten before."""
+    def use(self, mechanism: SaslMechanism) -> None:
+        """Authenticate with ``mechanism`` from now on; the one before is closed."""
+        self._close_mechanism()
+        self.mechanism = mechanism
+
+    async def close(self) -> None:
+        """Close the mechanism, and return when no task is left; all connections must have been forgotten before."""
+        self._close_mechanism()
         while self._tasks:
             await asyncio.wait(tuple(self._tasks))
 
@@ -192,6 +203,13 @@ class Authenticator:
 
     # internals
 
+    def _close_mechanism(self) -> None:
+        """Of a user's own whatever is raised is told, and spoils nothing."""
+        try:
+            self.mechanism.close()
+        except Exception as error:
+            logger.error("sasl.mechanism_not_closed", mechanism=self.mechanism.name, error=type(error).__name__)
+
     async def _authenticate(self, connection: BrokerConnection, session: _Session) -> None:
         mechanism = self.mechanism
         await self._prepare(mechanism)
@@ -201,6 +219,11 @@ class Authenticator:
         exchange = mechanism.exchange(self._nodes.states.peer_name(connection.node_id))
         challenge, lifetime_ms = b"", 0
         while (token := await self._respond(mechanism, exchange, challenge)) is not None:
+            if len(token) > MAX_TOKEN_BYTES:
+                raise SaslAuthenticationFailedError(
+                    f"{mechanism.name}: the token has {len(token):,} bytes; brokers take {MAX_TOKEN_BYTES:,} "
+                    "(sasl.server.max.receive.size)"
+                )
             answer = await self._ask(connection, ApiKey.SASL_AUTHENTICATE, auth_bytes=token)
             if answer.error_code:
                 raise make(answer.error_code, _refusal(mechanism.name, connection.address, answer.error_message))

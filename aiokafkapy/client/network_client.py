@@ -265,8 +265,7 @@ class NetworkClient:
         """
         if self._authenticator is None:
             raise IllegalStateError("there are no credentials to update: security_protocol has no SASL")
-        self._authenticator.mechanism.close()
-        self._authenticator.mechanism = mechanism
+        self._authenticator.use(mechanism)
         self._states.forgive()
         self._metadata.request_update()
         self._notify()
@@ -291,8 +290,7 @@ class NetworkClient:
         self.abort()
         await self._sockets.wait_closed()
         if self._authenticator is not None:
-            self._authenticator.mechanism.close()
-            await self._authenticator.wait_closed()
+            await self._authenticator.close()
         if self._state is NetworkClientState.CLOSING:
             self._state = NETWORK_CLIENT_STATES.transition(self._state, NetworkClientState.CLOSED)
 

@@ -19,6 +19,7 @@ import asyncio
 import importlib.util
 import json
 import time
+import urllib.parse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -75,7 +76,7 @@ class FileKeys:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._path = Path(url.removeprefix("file://").removeprefix("file:"))
+        self._path = Path(urllib.parse.unquote(url.removeprefix("file://").removeprefix("file:")))
         self._version = file_version(self._path)
 
     async def read(self) -> Any:

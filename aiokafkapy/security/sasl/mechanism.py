@@ -5,7 +5,8 @@ be made before anything is connected. Knows no bytes of any mechanism. Kafka's c
 ``LoginManager`` and the JDK's ``Sasl.createSaslClient``.
 
 Rules: a ``SaslMechanism`` belongs to one client and lives as long; an exchange belongs to one authentication on one
-connection. ``check_settings`` raises whatever ``mechanism_for`` would; neither reads a file or opens a connection.
+connection. ``check_settings`` raises whatever ``mechanism_for`` would; neither reads a file or opens a connection,
+but they look whether files of tokens are there.
 """
 
 from __future__ import annotations

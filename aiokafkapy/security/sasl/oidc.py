@@ -15,6 +15,7 @@ import asyncio
 import base64
 import importlib.util
 import json
+import os
 import ssl
 import time
 import urllib.parse
@@ -41,6 +42,11 @@ _SHOWN_OF_A_REFUSAL: Final = 300
 _DEFAULT_TIMEOUT: Final = 10.0
 """Seconds; Kafka has no time-outs unless they are set, and then waits for ever."""
 _ALGORITHMS: Final = ("RS256", "ES256")
+_ASSERTION_FILES: Final = (
+    "sasl_oauthbearer_assertion_file",
+    "sasl_oauthbearer_assertion_template_file",
+    "sasl_oauthbearer_assertion_private_key_file",
+)
 
 
 def provider_for(options: SaslOptions) -> ClientCredentials | JwtBearer | FileToken:
@@ -52,10 +58,13 @@ def provider_for(options: SaslOptions) -> ClientCredentials | JwtBearer | FileTo
             "sasl_oauthbearer_token_endpoint_url with sasl_oauthbearer_client_credentials_client_id and "
             "sasl_oauthbearer_client_credentials_client_secret"
         )
-    scheme = urllib.parse.urlsplit(url).scheme
-    if scheme == "file":
-        return FileToken(Path(urllib.parse.unquote(urllib.parse.urlsplit(url).path)))
-    if scheme not in ("http", "https"):
+    try:
+        parts = urllib.parse.urlsplit(url)
+    except ValueError:
+        parts = urllib.parse.urlsplit("")
+    if parts.scheme == "file":
+        return FileToken(_existing("sasl_oauthbearer_token_endpoint_url", urllib.parse.unquote(parts.path)))
+    if parts.scheme not in ("http", "https") or not parts.netloc:
         raise ConfigurationError("sasl_oauthbearer_token_endpoint_url is no address: write https://… or file:///…")
     retriever = (options.sasl_oauthbearer_jwt_retriever_class or "").rpartition(".")[2]
     if retriever not in ("", "DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "JwtBearerJwtRetriever"):
@@ -222,6 +231,9 @@ class JwtBearer:
     ) -> None:
         self._options = options
         self._clock = clock
+        for name in _ASSERTION_FILES:
+            if path := getattr(options, name):
+                _existing(name, path)
         if not options.sasl_oauthbearer_assertion_file:
             _check_assertion(options)
         self._endpoint = endpoint or TokenEndpoint(options)
@@ -290,6 +302,13 @@ def _refusal_words(fields: Mapping[str, Secret[Any]]) -> str:
         if shown:
             return f": {shown[:_SHOWN_OF_A_REFUSAL]}"
     return ""
+
+
+def _existing(option: str, path: str) -> Path:
+    """The file, which is read later and anew each time. Raises ConfigurationError when it is not there."""
+    if not os.access(path, os.R_OK) or Path(path).is_dir():
+        raise ConfigurationError(f"{option}: the file {path!r} cannot be read: write one that is there")
+    return Path(path)
 
 
 def _check_assertion(options: SaslOptions) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -273,6 +274,30 @@ class TestRefused:
         await under_test.loop.advance(0.2)
         await under_test.started()
         assert mechanism.prepared == 1
+
+    async def test_a_mechanism_that_fails_to_close_spoils_neither_the_next_nor_the_end(
+        self, make_client: MakeClient, cluster: FakeCluster, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        SaslServer(cluster[1])
+        mechanism = Mechanism()
+        mechanism.close = Mock(side_effect=KeyError("no vault"))  # type: ignore[method-assign]
+        under_test = make_sasl_client(make_client, mechanism)
+        await under_test.started()
+        under_test.client.update_credentials(mechanism)
+        await under_test.client.close()
+        assert [record.message for record in caplog.records].count(
+            "sasl.mechanism_not_closed mechanism=SAY-THREE error=KeyError"
+        ) == 2
+
+    async def test_a_token_that_no_broker_takes_is_refused_with_its_size(
+        self, make_client: MakeClient, cluster: FakeCluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        server = SaslServer(cluster[1])
+        monkeypatch.setattr(Exchange, "respond", lambda self, challenge: bytes(600_000))
+        under_test = make_sasl_client(make_client, Mechanism())
+        await under_test.loop.settle()
+        assert "the token has 600,000 bytes; brokers take 524,288" in str(under_test.metadata.fatal_error)
+        assert not server.said
 
     async def test_a_lost_connection_is_no_refusal(self, make_client: MakeClient, cluster: FakeCluster) -> None:
         SaslServer(cluster[1])

@@ -267,6 +267,7 @@ def test_an_assertion_is_signed_and_exchanged(tmp_path: Path, key: Any, algorith
 
 def test_a_ready_assertion_is_read_each_time(tmp_path: Path) -> None:
     file = tmp_path / "assertion"
+    file.touch()
     options = bearer_options(file=str(file))
 
     async def program() -> None:
@@ -311,6 +312,7 @@ def test_files_that_cannot_be_used_are_told(tmp_path: Path, key: Any, options: d
 
 async def test_a_file_is_read_each_time(tmp_path: Path) -> None:
     file = tmp_path / "a token"
+    file.touch()
     provider = provider_for(SaslOptions(sasl_oauthbearer_token_endpoint_url=file.as_uri()))
     assert isinstance(provider, FileToken)
     for value in ("one", "two"):
@@ -322,18 +324,21 @@ async def test_a_file_is_read_each_time(tmp_path: Path) -> None:
     ("options", "kind"),
     [
         (CLIENT, ClientCredentials),
-        (CLIENT | {"sasl_oauthbearer_assertion_file": "f"}, ClientCredentials),
+        (CLIENT | {"sasl_oauthbearer_assertion_file": __file__}, ClientCredentials),
         (CLIENT | {"sasl_oauthbearer_jwt_retriever_class": "a.b.ClientCredentialsJwtRetriever"}, ClientCredentials),
         (
             CLIENT
             | {
-                "sasl_oauthbearer_assertion_file": "f",
+                "sasl_oauthbearer_assertion_file": __file__,
                 "sasl_oauthbearer_jwt_retriever_class": "org.apache.kafka.JwtBearerJwtRetriever",
             },
             JwtBearer,
         ),
-        ({"sasl_oauthbearer_token_endpoint_url": URL, "sasl_oauthbearer_assertion_file": "f"}, JwtBearer),
-        ({"sasl_oauthbearer_token_endpoint_url": URL, "sasl_oauthbearer_assertion_private_key_file": "f"}, JwtBearer),
+        ({"sasl_oauthbearer_token_endpoint_url": URL, "sasl_oauthbearer_assertion_file": __file__}, JwtBearer),
+        (
+            {"sasl_oauthbearer_token_endpoint_url": URL, "sasl_oauthbearer_assertion_private_key_file": __file__},
+            JwtBearer,
+        ),
     ],
 )
 def test_the_options_say_which_grant_is_meant(options: dict[str, Any], kind: type[object]) -> None:
@@ -346,12 +351,21 @@ def test_the_options_say_which_grant_is_meant(options: dict[str, Any], kind: typ
     [
         ({}, "OAUTHBEARER has no source of tokens: write sasl_oauthbearer_token_provider"),
         ({"token_endpoint_url": "ftp://x"}, "token_endpoint_url is no address: write https"),
+        ({"token_endpoint_url": "http://[bad"}, "token_endpoint_url is no address: write https"),
+        ({"token_endpoint_url": "https:///path"}, "token_endpoint_url is no address: write https"),
+        ({"token_endpoint_url": "file:///nope/a%20b"}, "token_endpoint_url: the file '/nope/a b' cannot be read"),
+        ({"token_endpoint_url": "file:///"}, "token_endpoint_url: the file '/' cannot be read"),
+        ({"token_endpoint_url": URL, "assertion_file": "/nope"}, "assertion_file: the file '/nope' cannot be read"),
+        (
+            {"token_endpoint_url": URL, "assertion_private_key_file": "/nope"},
+            "assertion_private_key_file: the file '/nope' cannot be read",
+        ),
         ({"token_endpoint_url": "id.example.com"}, "token_endpoint_url is no address: write https"),
         ({"token_endpoint_url": URL}, "needs a client: write sasl_oauthbearer_client_credentials_client_id"),
         ({"token_endpoint_url": URL, "jwt_retriever_class": "a.MyRetriever"}, "'MyRetriever' is a Java class"),
         ({"token_endpoint_url": URL, "jwt_retriever_class": "JwtBearerJwtRetriever"}, "has no assertion: write"),
         (
-            {"token_endpoint_url": URL, "assertion_private_key_file": "f", "assertion_algorithm": "HS256"},
+            {"token_endpoint_url": URL, "assertion_private_key_file": __file__, "assertion_algorithm": "HS256"},
             "assertion_algorithm='HS256' is unknown: write 'RS256' or 'ES256'",
         ),
     ],
@@ -366,7 +380,7 @@ def test_options_that_mean_no_provider_are_told(options: dict[str, str], words: 
 def test_without_the_extra_it_says_how_to_get_it(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == missing else found(name))
-    options = SaslOptions(sasl_oauthbearer_token_endpoint_url=URL, sasl_oauthbearer_assertion_private_key_file="f")
+    options = SaslOptions(sasl_oauthbearer_token_endpoint_url=URL, sasl_oauthbearer_assertion_private_key_file=__file__)
     with pytest.raises(ConfigurationError, match=r"pip install 'aiokafkapy\[oauth\]'"):
         provider_for(options)
 
