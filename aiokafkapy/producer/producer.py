@@ -17,8 +17,8 @@ import logging
 import math
 import warnings
 from asyncio import _get_running_loop
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import cache, partial
 from importlib import import_module
 from time import time
@@ -49,7 +49,9 @@ if TYPE_CHECKING:
     from .statistics import ProducerHealth, ProducerStatistics
     from .tables.table_metadata import TableMetadata
     from .tables.table_send import TableSend
-    from .transactions import Transactions
+    from .transactional.attempts import Patience, TransactionAttempts
+    from .transactional.consumed_batches import ConsumedBatches
+    from .transactional.transactions import Transactions
 
 __all__ = ["KafkaProducer"]
 
@@ -275,25 +277,48 @@ class KafkaProducer(RecordSender[K, V]):
 
     # transactions
 
-    @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[None]:
+    def transaction(self) -> AbstractAsyncContextManager[None]:
         """``async with producer.transaction():`` opens a transaction and commits it; aborts it when an exception, or
         cancellation, leaves the block, which is raised again, and the producer is as good as new.
 
         Raises what ``begin_transaction`` and ``commit_transaction`` raise; after an error of the commit that is not
         fatal the transaction is aborted, unless its outcome is unknown.
         """
-        await self.begin_transaction()
-        try:
-            yield
-            await self.commit_transaction()
-        except BaseException as error:
-            if self._transactions().may_be_aborted:
-                try:
-                    await self.abort_transaction()
-                except KafkaError as failure:
-                    error.add_note(f"the transaction was not aborted: {described(failure)}")
-            raise
+        return self._transactions().scope()
+
+    def transactions(self, timeout: float | None = None) -> TransactionAttempts:
+        """A transaction that is tried until it is committed: ``async for attempt in producer.transactions():`` with
+        ``async with attempt:`` inside, whose block is run again after an abort that another attempt may mend.
+
+        ``timeout`` is in seconds from the first failure, default ``delivery_timeout_ms``; after it the last error is
+        raised. A commit without an answer is asked about again, and the block is not run again before it is known.
+        Errors that would come again, a fenced producer and exceptions of the block's own are raised at once, the
+        transaction aborted.
+        """
+        from .transactional.attempts import TransactionAttempts
+
+        return TransactionAttempts(self._patience("transactions", timeout))
+
+    def consume_transform_produce(
+        self, consumer: Any, *, group_metadata: Any = None, max_records: int = 500, timeout: float | None = None
+    ) -> ConsumedBatches[Any]:
+        """Records of a consumer, batch by batch, each in a transaction with the offsets that it was read at (KIP-447):
+        ``async for batch in …:`` with ``async with batch:`` and ``for record in batch:`` inside.
+
+        ``consumer`` is aiokafka's, started, or confluent-kafka's, subscribed, with its own commits off; records are in
+        its form, at most ``max_records`` in a batch. The block's end commits the offsets and what was sent. After an
+        abort the consumer goes back to what is committed, and reads again, if another attempt may mend the error or the
+        group has moved the partitions; ``timeout`` is that of ``transactions``, anew for each batch. Any other
+        exception is raised, with the consumer back at what is committed.
+
+        ``group_metadata`` is what ``send_offsets_to_transaction`` takes, and by default the consumer's own. Raises
+        TypeError for another consumer, and ConfigurationError for one that commits by itself.
+        """
+        from .transactional.consumed_batches import PARTITIONS_HAVE_MOVED, ConsumedBatches
+        from .transactional.consumers import consumer_of
+
+        patience = self._patience("consume_transform_produce", timeout, PARTITIONS_HAVE_MOVED)
+        return ConsumedBatches(self._transactions(), consumer_of(consumer, group_metadata), max_records, patience)
 
     async def begin_transaction(self) -> None:
         """Open a transaction: records may be sent until its end. It waits for the end of the one before.
@@ -329,7 +354,7 @@ class KafkaProducer(RecordSender[K, V]):
         ``group_instance_id``. Raises TypeError and ValueError for what is neither, and the coordinator's error; after
         that the transaction can only be aborted.
         """
-        from .transaction_coordinator import group_of, offsets_of
+        from .transactional.group_offsets import group_of, offsets_of
 
         await self._transactions().send_offsets(offsets_of(offsets), group_of(group_metadata))
 
@@ -422,6 +447,15 @@ class KafkaProducer(RecordSender[K, V]):
                 "this producer has no transactions: write transactional_id='a-name-of-this-service' to have them"
             )
         return transactions
+
+    def _patience(self, call: str, timeout: float | None, also_mended: tuple[type[KafkaError], ...] = ()) -> Patience:
+        """How long a call tries transactions again: ``timeout`` seconds, or ``delivery_timeout_ms``."""
+        from .transactional.attempts import Patience
+
+        seconds = timeout_of(call, timeout)
+        if seconds is None:
+            seconds = self._config.delivery_timeout_ms / 1000
+        return Patience(self._transactions(), seconds, self._config.retry_backoff, also_mended)
 
     def _forked(self) -> object:
         """This is the child of a fork: return what belongs to the parent, which must be neither touched nor freed."""

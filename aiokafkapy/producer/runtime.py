@@ -49,8 +49,8 @@ from .intake.record_intake import RecordIntake
 from .metrics import SenderMetrics
 from .producer_metadata import ProducerMetadata
 from .sender.sender import Sender
-from .transaction_coordinator import TransactionCoordinator
-from .transactions import Transactions
+from .transactional.transaction_coordinator import TransactionCoordinator
+from .transactional.transactions import Transactions
 
 __all__ = ["ProducerRuntime"]
 

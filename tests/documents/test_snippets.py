@@ -21,7 +21,13 @@ ADDRESS: Final = "localhost:9092"
 LONGEST: Final = 120
 """Seconds after which a snippet hangs."""
 
-ELSEWHERE: Final = ("SparkSession", "producer.transaction()", "CONFLUENT_CLOUD")
+ELSEWHERE: Final = (
+    "SparkSession",
+    "producer.transaction()",
+    "producer.transactions()",
+    "consume_transform",
+    "CONFLUENT_CLOUD",
+)
 
 ORDER: Final = {"customer": "ann", "item": "tea"}
 POSTED: Final = ("/orders", "/clicks")

@@ -26,11 +26,15 @@ from ...common import TopicPartition
 from ...errors import (
     ClusterAuthorizationFailedError,
     IllegalStateError,
+    InvalidProducerIdMappingError,
     InvalidTransactionTimeoutError,
+    InvalidTxnStateError,
     KafkaError,
     ProducerFencedError,
+    TransactionAbortableError,
     TransactionalIdAuthorizationFailedError,
     TransactionCoordinatorFencedError,
+    UnknownProducerIdError,
     UnsupportedForMessageFormatError,
     UnsupportedVersionError,
 )
@@ -80,10 +84,14 @@ _FATAL: Final = (
     TransactionCoordinatorFencedError,
     TransactionalIdAuthorizationFailedError,
     ClusterAuthorizationFailedError,
+    InvalidProducerIdMappingError,
     InvalidTransactionTimeoutError,
+    InvalidTxnStateError,
     UnsupportedVersionError,
     UnsupportedForMessageFormatError,
 )
+# After one of these as the answer to a commit an abort is left; after any other, nothing.
+_COMMIT_MAY_BE_ABORTED: Final = (TransactionAbortableError, UnknownProducerIdError)
 
 
 class Transaction:
@@ -96,6 +104,8 @@ class Transaction:
         """Why the transaction cannot be committed, or the producer not be used."""
         self.needs_new_epoch = False
         """An abort must end with a new epoch: a record may still arrive late under this one."""
+        self.is_commit_in_doubt = False
+        """A commit was sent that had no answer: the coordinator may have heard it."""
         self._state = TRANSACTION_STATES.initial
         self._on_new_partition = on_new_partition
         # Of the open transaction
@@ -175,6 +185,7 @@ class Transaction:
         self._become(_S.READY)
         self.error = None
         self.needs_new_epoch = False
+        self.is_commit_in_doubt = False
         self.new_partitions.clear()
         self.partitions.clear()
         self.groups.clear()
@@ -188,6 +199,14 @@ class Transaction:
             self.error = error
         elif self._state in (_S.IN_TRANSACTION, _S.COMMITTING_TRANSACTION):
             self._become(_S.ABORTABLE_ERROR)
+            self.error = error
+
+    def end_failed(self, error: KafkaError) -> None:
+        """The coordinator refused to commit or to abort. Without an answer the end is still asked for instead."""
+        if self._state is _S.COMMITTING_TRANSACTION and isinstance(error, _COMMIT_MAY_BE_ABORTED):
+            self.fail(error)
+        elif self._state is not _S.FATAL_ERROR:
+            self._become(_S.FATAL_ERROR)
             self.error = error
 
     # asked by the accumulator at drain

@@ -8,6 +8,8 @@ from aiokafkapy.common import ExponentialBackoff, TopicPartition
 from aiokafkapy.errors import (
     IllegalStateError,
     InvalidProducerEpochError,
+    InvalidProducerIdMappingError,
+    InvalidTxnStateError,
     KafkaError,
     MessageTooLargeError,
     OutOfOrderSequenceNumberError,
@@ -15,6 +17,7 @@ from aiokafkapy.errors import (
     TopicAuthorizationFailedError,
     TransactionAbortableError,
     TransactionalIdAuthorizationFailedError,
+    UnknownProducerIdError,
 )
 from aiokafkapy.producer.identity.transaction import Transaction, TransactionState
 from aiokafkapy.producer.identity.transaction_manager import TransactionManager
@@ -146,6 +149,44 @@ def test_a_commit_without_an_answer_may_be_asked_for_again_and_not_be_aborted() 
         transaction.start_abort()
     transaction.start_commit()
     transaction.ended()
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+@pytest.mark.parametrize(
+    "error",
+    [
+        ProducerFencedError(),
+        TransactionAbortableError(),
+        UnknownProducerIdError(),
+        InvalidTxnStateError(),
+        InvalidProducerIdMappingError(),
+        KafkaError("something new"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_end_that_is_refused_leaves_an_abort_after_a_commit_or_nothing(error: KafkaError, is_commit: bool) -> None:
+    transaction = Harness().transaction
+    transaction.begin()
+    if is_commit:
+        transaction.start_commit()
+    else:
+        transaction.start_abort()
+    transaction.end_failed(error)
+    leaves_an_abort = is_commit and isinstance(error, TransactionAbortableError | UnknownProducerIdError)
+    assert transaction.state is (S.ABORTABLE_ERROR if leaves_an_abort else S.FATAL_ERROR)
+    with pytest.raises(type(error)):
+        transaction.start_commit()
+    if leaves_an_abort:
+        transaction.start_abort()
+        transaction.ended()
+
+
+@pytest.mark.parametrize("error", [InvalidTxnStateError(), InvalidProducerIdMappingError()])
+def test_a_coordinator_that_knows_another_state_is_fatal(error: KafkaError) -> None:
+    transaction = Harness().transaction
+    transaction.begin()
+    transaction.fail(error)
+    assert transaction.state is S.FATAL_ERROR
 
 
 def test_a_batch_that_fails_makes_it_abortable_and_needs_another_epoch() -> None:

@@ -12,7 +12,7 @@ import pytest
 from aiokafka.structs import OffsetAndMetadata
 
 from aiokafkapy.common import TopicPartition
-from aiokafkapy.producer.transaction_coordinator import GroupMetadata, OffsetToCommit, group_of, offsets_of
+from aiokafkapy.producer.transactional.group_offsets import GroupMetadata, OffsetToCommit, group_of, offsets_of
 
 Place = namedtuple("Place", "topic partition")
 
@@ -58,3 +58,31 @@ def test_groups_of_any_client() -> None:
         group_of(5)
     with pytest.raises(ValueError, match="the group has no id"):
         group_of("")
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (b"CGMDv2:\xff\xff\xff\xffg\x00\x00\x01", GroupMetadata("g")),
+        (b"CGMDv2:\x05\x00\x00\x00g\x00m-1\x00\x00one\x00", GroupMetadata("g", 5, "m-1", "one")),
+    ],
+)
+def test_confluent_kafka_s_bytes(given: bytes, expected: GroupMetadata) -> None:
+    assert group_of(given) == expected
+
+
+@pytest.mark.parametrize("group_id", ["g", "a group"])
+@pytest.mark.parametrize("instance", [None, "one"])
+def test_confluent_kafka_writes_them_so(group_id: str, instance: str | None) -> None:
+    options: dict[str, Any] = {"bootstrap.servers": "127.0.0.1:1", "group.id": group_id, "log_level": 0}
+    if instance is not None:
+        options["group.instance.id"] = instance
+    consumer = confluent_kafka.Consumer(options)
+    assert group_of(consumer.consumer_group_metadata()) == GroupMetadata(group_id, -1, "", instance)
+    consumer.close()
+
+
+def test_bytes_that_were_cut_are_told() -> None:
+    for given in (b"CGMDv2:", b"CGMDv2:\x05\x00\x00\x00g\x00"):
+        with pytest.raises(ValueError, match="cut short"):
+            group_of(given)

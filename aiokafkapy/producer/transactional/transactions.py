@@ -17,24 +17,28 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final
 
-from ..common import TopicPartition
-from ..errors import (
+from ...common import TopicPartition
+from ...errors import (
     InvalidProducerEpochError,
     KafkaError,
     KafkaTimeoutError,
     ProducerClosedError,
+    ProducerFencedError,
     TransactionAbortedError,
 )
-from ..observability import get_logger
-from .identity.transaction import Transaction, TransactionState
-from .intake.record_intake import RecordIntake
-from .transaction_coordinator import GroupMetadata, OffsetToCommit, TransactionCoordinator
+from ...observability import get_logger
+from ..identity.transaction import Transaction, TransactionState
+from ..intake.arguments import described
+from ..intake.record_intake import RecordIntake
+from .group_offsets import GroupMetadata, OffsetToCommit
+from .transaction_coordinator import TransactionCoordinator
 
 if TYPE_CHECKING:
-    from .runtime import ProducerRuntime
+    from ..runtime import ProducerRuntime
 
 __all__ = ["Transactions"]
 
@@ -73,6 +77,33 @@ class Transactions:
     def may_be_aborted(self) -> bool:
         """False while a commit was asked for whose answer did not come."""
         return self._transaction.state is not _S.COMMITTING_TRANSACTION
+
+    @property
+    def transactional_id(self) -> str:
+        """The producer's."""
+        return self._transaction.transactional_id
+
+    @property
+    def is_usable(self) -> bool:
+        """False once the producer is fenced or closed."""
+        return self._transaction.state is not _S.FATAL_ERROR and self._runtime.is_usable_here
+
+    @asynccontextmanager
+    async def scope(self) -> AsyncIterator[None]:
+        """Begin, and commit at the end; abort when an exception leaves the block, or when the commit fails."""
+        self._intake.usable_runtime()
+        await self.begin()
+        try:
+            yield
+            self._intake.usable_runtime()
+            await self.commit()
+        except BaseException as error:
+            if self.may_be_aborted:
+                try:
+                    await self.abort()
+                except KafkaError as failure:
+                    error.add_note(f"the transaction was not aborted: {described(failure)}")
+            raise
 
     async def begin(self) -> None:
         """Open a transaction; waits for the end of the one before, and asks again for a commit without an answer."""
@@ -167,7 +198,7 @@ class Transactions:
                 error.outcome_unknown = True
                 raise
             except KafkaError as error:
-                transaction.fail(error)
+                transaction.end_failed(error)
                 raise
         transaction.ended()
 
@@ -180,16 +211,21 @@ class Transactions:
         self._runtime.accumulator.abort_undrained(error)
         await self._runtime.flush(math.inf)
         try:
-            # The broker has ended it already, by its own time-out, when it refuses our epoch (KIP-588).
-            is_ended = isinstance(transaction.error, InvalidProducerEpochError)
-            if transaction.is_known_to_the_broker and not is_ended:
-                await self._coordinator.end(False, self._runtime.max_block)
-            if is_ended or (transaction.needs_new_epoch and transaction.version < 2):
+            needs_new_epoch = transaction.needs_new_epoch and transaction.version < 2
+            if transaction.is_known_to_the_broker:
+                try:
+                    await self._coordinator.end(False, self._runtime.max_block)
+                except ProducerFencedError:
+                    if not isinstance(transaction.error, InvalidProducerEpochError):
+                        raise
+                    # Another producer, or the broker by its time-out: who asks for an epoch is told (KIP-588).
+                    needs_new_epoch = True
+            if needs_new_epoch:
                 await self._coordinator.init_producer_id(self._runtime.max_block)
         except KafkaTimeoutError:
             raise
         except KafkaError as failure:
-            transaction.fail(failure)
+            transaction.end_failed(failure)
             raise
         transaction.ended()
 

@@ -19,16 +19,16 @@ Events: ``transaction.initialized`` (debug; transactional_id, producer_id, epoch
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 
-from ..client.coordinators import GROUP, TRANSACTION, find_coordinator
-from ..client.network_client import NetworkClient
-from ..client.network_client_utils import await_ready, retry_until
-from ..cluster.metadata import Metadata
-from ..common import Node, TopicPartition
-from ..errors import (
+from ...client.coordinators import GROUP, TRANSACTION, find_coordinator
+from ...client.network_client import NetworkClient
+from ...client.network_client_utils import await_ready, retry_until
+from ...cluster.metadata import Metadata
+from ...common import Node, TopicPartition
+from ...errors import (
     ConcurrentTransactionsError,
     InvalidProducerEpochError,
     KafkaError,
@@ -36,15 +36,16 @@ from ..errors import (
     ProducerFencedError,
     make,
 )
-from ..observability import get_logger
-from ..protocol.api import ApiKey
-from ..protocol.messages import build_request
-from ..security.sasl.mechanism import SaslMechanism
-from .config import ProducerConfig
-from .identity.transaction import Transaction
-from .identity.transaction_manager import TransactionManager
+from ...observability import get_logger
+from ...protocol.api import ApiKey
+from ...protocol.messages import build_request
+from ...security.sasl.mechanism import SaslMechanism
+from ..config import ProducerConfig
+from ..identity.transaction import Transaction
+from ..identity.transaction_manager import TransactionManager
+from .group_offsets import GroupMetadata, OffsetToCommit
 
-__all__ = ["GroupMetadata", "OffsetToCommit", "TransactionCoordinator", "group_of", "offsets_of"]
+__all__ = ["TransactionCoordinator"]
 
 T = TypeVar("T")
 
@@ -56,23 +57,6 @@ ADD_PARTITIONS_FOR_CLIENTS: Final = 3
 """Version 4 and later are the brokers' own, with many transactions in one request."""
 
 _logger = get_logger(__name__)
-
-
-class GroupMetadata(NamedTuple):
-    """Of a consumer in a group, as its client's ``consumer_group_metadata()`` tells it (KIP-447)."""
-
-    group_id: str
-    generation_id: int = -1
-    member_id: str = ""
-    group_instance_id: str | None = None
-
-
-class OffsetToCommit(NamedTuple):
-    """The next offset to read of a partition."""
-
-    offset: int
-    leader_epoch: int = -1
-    metadata: str = ""
 
 
 class TransactionCoordinator:
@@ -200,22 +184,29 @@ class TransactionCoordinator:
         await self._until(ask, timeout, "TxnOffsetCommit")
 
     async def end(self, committed: bool, timeout: float) -> None:
-        """Commit or abort the transaction."""
+        """Commit or abort the transaction. An error has ``outcome_unknown`` when a commit may have been heard."""
+        transaction = self._transaction
 
         async def ask() -> None:
-            node = await self._coordinator(TRANSACTION, self._transaction.transactional_id)
+            node = await self._coordinator(TRANSACTION, transaction.transactional_id)
+            was_in_doubt, transaction.is_commit_in_doubt = transaction.is_commit_in_doubt, committed
             body = await self._send(
                 node,
                 ApiKey.END_TXN,
-                max_version=None if self._transaction.version >= 2 else END_TXN_BEFORE_V2,
+                max_version=None if transaction.version >= 2 else END_TXN_BEFORE_V2,
                 committed=committed,
                 **self._identity(),
             )
+            transaction.is_commit_in_doubt = was_in_doubt  # this request has its answer
             self._check(body.error_code)
             if getattr(body, "producer_id", -1) >= 0:
                 self._manager.use_identity(body.producer_id, body.producer_epoch)
 
-        await self._until(ask, timeout, "EndTxn")
+        try:
+            await self._until(ask, timeout, "EndTxn")
+        except KafkaError as error:
+            error.outcome_unknown = transaction.is_commit_in_doubt
+            raise
 
     # internals
 
@@ -314,48 +305,3 @@ class TransactionCoordinator:
 
 def _delay_for(error: KafkaError) -> float | None:
     return SECONDS_WHILE_CONCURRENT if isinstance(error, ConcurrentTransactionsError) else None
-
-
-def offsets_of(offsets: Mapping[Any, Any] | Iterable[Any]) -> dict[TopicPartition, OffsetToCommit]:
-    """Offsets in any client's form: numbers or objects with ``offset`` by partition, or a list of objects with
-    ``topic``, ``partition`` and ``offset``, as confluent-kafka has them.
-
-    Raises TypeError or ValueError for what is none.
-    """
-    pairs = offsets.items() if isinstance(offsets, Mapping) else ((one, one) for one in offsets)
-    return {place: _offset(place, one) for place, one in ((_partition(place), one) for place, one in pairs)}
-
-
-def _partition(place: Any) -> TopicPartition:
-    try:
-        topic, partition = (place.topic, place.partition) if hasattr(place, "topic") else place
-    except (TypeError, ValueError):
-        raise TypeError(f"{place!r} is no partition: expected a topic and a number, as TopicPartition has") from None
-    return TopicPartition(topic, partition)
-
-
-def _offset(place: TopicPartition, one: Any) -> OffsetToCommit:
-    offset = getattr(one, "offset", one)
-    if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
-        raise ValueError(f"{place}: an offset to commit is 0 or more, not {offset!r}")
-    epoch = getattr(one, "leader_epoch", None)
-    return OffsetToCommit(offset, -1 if epoch is None else epoch, getattr(one, "metadata", None) or "")
-
-
-def group_of(given: Any) -> GroupMetadata:
-    """A group in any client's form: its id, or an object that also tells of the member.
-
-    Raises TypeError or ValueError for what is none.
-    """
-    group_id = getattr(given, "group_id", given)
-    if not isinstance(group_id, str):
-        raise TypeError(f"{given!r} is no group: expected its id, or what a consumer tells of its membership")
-    if not group_id:
-        raise ValueError("the group has no id")
-    generation = getattr(given, "generation_id", None)
-    return GroupMetadata(
-        group_id,
-        -1 if generation is None else generation,
-        getattr(given, "member_id", None) or "",
-        getattr(given, "group_instance_id", None),
-    )

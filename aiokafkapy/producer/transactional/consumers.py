@@ -1,0 +1,154 @@
+"""Consumers of other clients, as ``ConsumedBatches`` needs them: read some records, say which group, go to an offset.
+
+Owns what aiokafka's ``AIOKafkaConsumer`` and confluent-kafka's ``Consumer`` call things; it imports neither. Calls of
+confluent-kafka block, so they run in a thread, one at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol, TypeVar
+
+from ...common import TopicPartition
+from ...errors import ConfigurationError, KafkaError
+from .group_offsets import GroupMetadata, OffsetToCommit, group_of
+
+__all__ = ["Consumer", "consumer_of"]
+
+T = TypeVar("T")
+
+SECONDS_OF_A_POLL: Final = 0.2
+"""A cancelled poll of a blocking consumer ends after it."""
+
+SECONDS_TO_ASK_FOR_OFFSETS: Final = 30.0
+PARTITION_EOF: Final = -191
+
+
+class Consumer(Protocol):
+    """What the loop asks of a consumer."""
+
+    async def read(self, max_records: int) -> Mapping[TopicPartition, Sequence[Any]]:
+        """Records by partition, in order; none when none came for a while."""
+
+    def next_offset(self, record: Any) -> OffsetToCommit:
+        """The offset behind a record."""
+
+    def offset(self, record: Any) -> int:
+        """A record's offset."""
+
+    def group(self) -> GroupMetadata:
+        """The group, and the consumer's membership in it."""
+
+    async def go_back(self, offsets: Mapping[TopicPartition, int], generation: int) -> None:
+        """Read on at these offsets, which were read in this generation of the group. Since then partitions may have
+        moved: those that are not here are left, the others are read on at what the group has committed."""
+
+
+def consumer_of(consumer: Any, group_metadata: Any) -> Consumer:
+    """Raises TypeError for a consumer that is neither client's, or whose group is not known; ConfigurationError."""
+    group = None if group_metadata is None else group_of(group_metadata)
+    if hasattr(consumer, "getmany"):
+        return _Aiokafka(consumer, group)
+    if hasattr(consumer, "consume") and hasattr(consumer, "consumer_group_metadata"):
+        return _ConfluentKafka(consumer, group)
+    raise TypeError(
+        f"{type(consumer).__name__} is no consumer that is known here: pass aiokafka's AIOKafkaConsumer or "
+        "confluent_kafka's Consumer, or write the loop with transaction() and send_offsets_to_transaction()"
+    )
+
+
+class _Aiokafka:
+    """Its group is known by attributes that are not public: it has no call that tells of the membership."""
+
+    def __init__(self, consumer: Any, group: GroupMetadata | None) -> None:
+        if getattr(consumer, "_enable_auto_commit", False):
+            raise ConfigurationError(
+                "the consumer commits by itself: make it with enable_auto_commit=False, for the transaction commits"
+            )
+        self._consumer = consumer
+        self._given = group
+        if group is None:
+            self.group()
+
+    async def read(self, max_records: int) -> Mapping[TopicPartition, Sequence[Any]]:
+        return await self._consumer.getmany(timeout_ms=1_000, max_records=max_records)  # type: ignore[no-any-return]
+
+    def next_offset(self, record: Any) -> OffsetToCommit:
+        return OffsetToCommit(record.offset + 1)
+
+    def offset(self, record: Any) -> int:
+        return record.offset  # type: ignore[no-any-return]
+
+    def group(self) -> GroupMetadata:
+        if self._given is not None:
+            return self._given
+        coordinator = getattr(self._consumer, "_coordinator", None)
+        group_id = getattr(coordinator, "group_id", None)
+        if not group_id:
+            raise TypeError("the consumer's group is not known: start it with a group_id, or pass group_metadata")
+        return GroupMetadata(
+            group_id,
+            getattr(coordinator, "generation", -1),
+            getattr(coordinator, "member_id", ""),
+            getattr(coordinator, "_group_instance_id", None),
+        )
+
+    async def go_back(self, offsets: Mapping[TopicPartition, int], generation: int) -> None:
+        has_moved = self.group().generation_id != generation
+        for partition in self._consumer.assignment():
+            offset = offsets.get(TopicPartition(*partition))
+            if offset is None:
+                continue
+            if has_moved:
+                offset = max(offset, await self._consumer.committed(partition) or 0)
+            if partition in self._consumer.assignment():
+                self._consumer.seek(partition, offset)
+
+
+class _ConfluentKafka:
+    def __init__(self, consumer: Any, group: GroupMetadata | None) -> None:
+        self._consumer = consumer
+        self._given = group
+
+    async def read(self, max_records: int) -> Mapping[TopicPartition, Sequence[Any]]:
+        messages = await _in_thread(lambda: self._consumer.consume(max_records, SECONDS_OF_A_POLL))
+        found: dict[TopicPartition, list[Any]] = {}
+        for message in messages:
+            error = message.error()
+            if error is None:
+                found.setdefault(TopicPartition(message.topic(), message.partition()), []).append(message)
+            elif error.code() != PARTITION_EOF:
+                raise KafkaError(f"the consumer says: {error}")
+        return found
+
+    def next_offset(self, record: Any) -> OffsetToCommit:
+        epoch = record.leader_epoch()
+        return OffsetToCommit(record.offset() + 1, -1 if epoch is None else epoch)
+
+    def offset(self, record: Any) -> int:
+        return record.offset()  # type: ignore[no-any-return]
+
+    def group(self) -> GroupMetadata:
+        return self._given if self._given is not None else group_of(self._consumer.consumer_group_metadata())
+
+    async def go_back(self, offsets: Mapping[TopicPartition, int], generation: int) -> None:
+        await _in_thread(lambda: self._go_back(offsets, generation))
+
+    def _go_back(self, offsets: Mapping[TopicPartition, int], generation: int) -> None:
+        mine = [one for one in self._consumer.assignment() if TopicPartition(one.topic, one.partition) in offsets]
+        if mine and self.group().generation_id != generation:
+            mine = self._consumer.committed(mine, timeout=SECONDS_TO_ASK_FOR_OFFSETS)
+        for one in mine:
+            one.offset = max(one.offset, offsets[TopicPartition(one.topic, one.partition)])
+            self._consumer.seek(one)
+
+
+async def _in_thread(work: Callable[[], T]) -> T:
+    """Run what blocks; a cancelled caller waits for its end, for the consumer serves one call at a time."""
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise

@@ -1,0 +1,93 @@
+"""A consumer group and its offsets in any client's form: aiokafka's, confluent-kafka's, Java's, or plain numbers.
+
+Owns what ``send_offsets_to_transaction`` takes; it knows no client by import. Kafka's counterparts are
+``ConsumerGroupMetadata`` and ``OffsetAndMetadata``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from ...common import TopicPartition
+
+__all__ = ["GroupMetadata", "OffsetToCommit", "group_of", "offsets_of"]
+
+_LIBRDKAFKA_GROUP: Final = b"CGMDv2:"
+"""What confluent-kafka's ``consumer_group_metadata()`` gives begins so (rd_kafka_consumer_group_metadata_write)."""
+
+
+class GroupMetadata(NamedTuple):
+    """Of a consumer in a group, as its client's ``consumer_group_metadata()`` tells it (KIP-447)."""
+
+    group_id: str
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
+class OffsetToCommit(NamedTuple):
+    """The next offset to read of a partition."""
+
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+
+
+def offsets_of(offsets: Mapping[Any, Any] | Iterable[Any]) -> dict[TopicPartition, OffsetToCommit]:
+    """Offsets in any client's form: numbers or objects with ``offset`` by partition, or a list of objects with
+    ``topic``, ``partition`` and ``offset``, as confluent-kafka has them.
+
+    Raises TypeError or ValueError for what is none.
+    """
+    pairs = offsets.items() if isinstance(offsets, Mapping) else ((one, one) for one in offsets)
+    return {place: _offset(place, one) for place, one in ((_partition(place), one) for place, one in pairs)}
+
+
+def _partition(place: Any) -> TopicPartition:
+    try:
+        topic, partition = (place.topic, place.partition) if hasattr(place, "topic") else place
+    except (TypeError, ValueError):
+        raise TypeError(f"{place!r} is no partition: expected a topic and a number, as TopicPartition has") from None
+    return TopicPartition(topic, partition)
+
+
+def _offset(place: TopicPartition, one: Any) -> OffsetToCommit:
+    offset = getattr(one, "offset", one)
+    if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
+        raise ValueError(f"{place}: an offset to commit is 0 or more, not {offset!r}")
+    epoch = getattr(one, "leader_epoch", None)
+    return OffsetToCommit(offset, -1 if epoch is None else epoch, getattr(one, "metadata", None) or "")
+
+
+def group_of(given: Any) -> GroupMetadata:
+    """A group in any client's form: its id, an object that also tells of the member, or confluent-kafka's bytes.
+
+    Raises TypeError or ValueError for what is none.
+    """
+    if isinstance(given, bytes) and given.startswith(_LIBRDKAFKA_GROUP):
+        return _group_of_librdkafka(given)
+    group_id = getattr(given, "group_id", given)
+    if not isinstance(group_id, str):
+        raise TypeError(f"{given!r} is no group: expected its id, or what a consumer tells of its membership")
+    if not group_id:
+        raise ValueError("the group has no id")
+    generation = getattr(given, "generation_id", None)
+    return GroupMetadata(
+        group_id,
+        -1 if generation is None else generation,
+        getattr(given, "member_id", None) or "",
+        getattr(given, "group_instance_id", None),
+    )
+
+
+def _group_of_librdkafka(given: bytes) -> GroupMetadata:
+    try:
+        (generation,) = struct.unpack_from("=i", given, len(_LIBRDKAFKA_GROUP))
+        group_id, member_id, instance = given[len(_LIBRDKAFKA_GROUP) + 4 :].split(b"\0", 2)
+    except (struct.error, ValueError):
+        raise ValueError(f"{given!r} is no group's metadata: it is cut short") from None
+    # A byte that is 1 where there is no name, else 0 and the name.
+    name = instance[1:].rstrip(b"\0").decode() if instance[:1] == b"\0" else None
+    return GroupMetadata(group_id.decode(), generation, member_id.decode(), name)

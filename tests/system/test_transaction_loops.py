@@ -1,0 +1,392 @@
+"""Transactions that are tried again, and consume-transform-produce with other clients' consumers, on the dev broker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Protocol
+
+import confluent_kafka
+import pytest
+from aiokafka import AIOKafkaConsumer
+
+from aiokafkapy import KafkaProducer, errors
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.common import TopicPartition
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.reader import PartitionReader
+
+IN, OUT = "in", "out"
+
+
+@pytest.fixture(params=[1, 2])
+async def broker(request: pytest.FixtureRequest) -> AsyncIterator[DevBroker]:
+    """Both versions of transactions."""
+    async with DevBroker(transaction_version=request.param) as broker:
+        broker.create_topic(IN, 3)
+        broker.create_topic(OUT, 1)
+        yield broker
+
+
+@pytest.fixture
+async def producer(broker: DevBroker) -> AsyncIterator[KafkaProducer]:
+    async with transactional(broker) as producer:
+        yield producer
+
+
+def transactional(broker: DevBroker, name: str = "one", **options: Any) -> KafkaProducer:
+    options = {"linger_ms": 0, "retry_backoff_ms": 1, "retry_backoff_max_ms": 10} | options
+    return KafkaProducer(broker.bootstrap_servers, transactional_id=name, **options)
+
+
+async def committed(broker: DevBroker, topic: str = OUT) -> list[bytes | None]:
+    partition = TopicPartition(topic, 0)
+    async with PartitionReader(broker.bootstrap_servers) as reader:
+        ends = await reader.end_offsets([partition])
+    async with PartitionReader(broker.bootstrap_servers, isolation_level="read_committed") as reader:
+        reader.assign([partition])
+        reader.stop_at(partition, ends[partition])
+        async with asyncio.timeout(30):
+            return [record.value async for record in reader]
+
+
+class TestAttempts:
+    """``producer.transactions()``."""
+
+    @pytest.mark.parametrize(
+        "error",
+        [errors.TransactionAbortableError, errors.InvalidProducerEpochError, errors.OutOfOrderSequenceNumberError],
+    )
+    async def test_what_another_attempt_may_mend_runs_the_block_again(
+        self, broker: DevBroker, producer: KafkaProducer, error: type[errors.KafkaError]
+    ) -> None:
+        broker.controls.fail_next(ApiKey.PRODUCE, error, topic=OUT, partition=0)
+        runs = 0
+        async for attempt in producer.transactions():
+            async with attempt:
+                runs += 1
+                await producer.enqueue(OUT, b"a")
+                await producer.enqueue(OUT, b"b")
+        assert (await committed(broker), runs) == ([b"a", b"b"], 2)
+        async with producer.transaction():
+            await producer.send(OUT, b"c")
+        assert await committed(broker) == [b"a", b"b", b"c"]
+
+    @pytest.mark.parametrize("error", [LookupError("mine"), errors.RecordTooLargeError("mine")])
+    async def test_what_would_come_again_is_raised_at_once_and_aborts(
+        self, broker: DevBroker, producer: KafkaProducer, error: Exception
+    ) -> None:
+        runs = 0
+        with pytest.raises(type(error), match="mine") as raised:
+            async for attempt in producer.transactions():
+                async with attempt:
+                    runs += 1
+                    await producer.send(OUT, b"never")
+                    raise error
+        assert raised.value is error
+        assert (await committed(broker), runs) == ([], 1)
+        async with producer.transaction():
+            await producer.send(OUT, b"next")
+
+    async def test_a_commit_without_an_answer_is_asked_about_and_the_block_is_not_run_again(
+        self, broker: DevBroker
+    ) -> None:
+        broker.controls.drop_next(ApiKey.END_TXN, times=3)
+        runs = 0
+        async with transactional(
+            broker, max_block_ms=1_000, retry_backoff_ms=600, retry_backoff_max_ms=600
+        ) as producer:
+            async for attempt in producer.transactions():
+                async with attempt:
+                    runs += 1
+                    await producer.send(OUT, b"once")
+        assert (await committed(broker), runs) == ([b"once"], 1)
+        assert broker.controls.request_count(ApiKey.END_TXN) >= 3
+
+    async def test_it_is_given_up_when_its_time_is_over(self, broker: DevBroker, producer: KafkaProducer) -> None:
+        broker.controls.fail_next(ApiKey.PRODUCE, errors.TransactionAbortableError, times=None)
+        with pytest.raises(errors.TransactionAbortableError) as raised:
+            async for attempt in producer.transactions(timeout=0.3):
+                async with attempt:
+                    await producer.send(OUT, b"never")
+        assert any("attempts to commit a transaction" in note for note in raised.value.__notes__)
+        broker.controls.clear()
+        async for attempt in producer.transactions(timeout=0):
+            async with attempt:
+                await producer.send(OUT, b"a healthy one needs no time")
+        assert await committed(broker) == [b"a healthy one needs no time"]
+
+    async def test_a_fenced_producer_does_not_try_again(self, broker: DevBroker, producer: KafkaProducer) -> None:
+        with pytest.raises(errors.ProducerFencedError):
+            async for attempt in producer.transactions():
+                async with attempt:
+                    await producer.send(OUT, b"never")
+                    async with transactional(broker):
+                        pass
+        assert await committed(broker) == []
+
+    async def test_each_turn_of_the_loop_enters_its_attempt_once(self, producer: KafkaProducer) -> None:
+        with pytest.raises(errors.IllegalStateError, match="async with attempt:"):
+            async for _ in producer.transactions():
+                pass
+        async for attempt in producer.transactions():
+            async with attempt:
+                with pytest.raises(errors.IllegalStateError, match="entered once"):
+                    async with attempt:
+                        pass
+        with pytest.raises(errors.IllegalStateError, match="entered once"):
+            async with attempt:
+                pass
+
+    async def test_cancellation_aborts(self, broker: DevBroker, producer: KafkaProducer) -> None:
+        async def forever() -> None:
+            async for attempt in producer.transactions():
+                async with attempt:
+                    await producer.send(OUT, b"never")
+                    began.set()
+                    await asyncio.sleep(3600)
+
+        began = asyncio.Event()
+        task = asyncio.create_task(forever())
+        await began.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert await committed(broker) == []
+
+    async def test_a_closed_producer_ends_the_attempts(self, broker: DevBroker) -> None:
+        producer = transactional(broker)
+        await producer.start()
+        with pytest.raises(errors.ProducerClosedError):
+            async for attempt in producer.transactions():
+                async with attempt:
+                    await producer.close()
+        with pytest.raises(errors.ProducerClosedError):
+            producer.transactions()
+
+
+class Made(Protocol):
+    """Makes a consumer that has joined the group."""
+
+    def __call__(self, broker: DevBroker, **options: Any) -> Any:
+        """The consumer, to be entered."""
+
+
+@asynccontextmanager
+async def aiokafka_consumer(broker: DevBroker, **options: Any) -> AsyncIterator[Any]:
+    async with AIOKafkaConsumer(
+        IN,
+        bootstrap_servers=broker.bootstrap_servers,
+        group_id="g",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+        **options,
+    ) as consumer:
+        yield consumer
+
+
+@asynccontextmanager
+async def confluent_consumer(broker: DevBroker) -> AsyncIterator[Any]:
+    consumer = confluent_kafka.Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap_servers,
+            "group.id": "g",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    consumer.subscribe([IN])
+    try:
+        yield consumer
+    finally:
+        await asyncio.to_thread(consumer.close)
+
+
+def value_of(record: Any) -> bytes:
+    value: bytes = record.value() if callable(record.value) else record.value
+    return value
+
+
+@pytest.fixture(params=[aiokafka_consumer, confluent_consumer], ids=["aiokafka", "confluent-kafka"])
+def made(request: pytest.FixtureRequest) -> Made:
+    made: Made = request.param
+    return made
+
+
+async def filled(broker: DevBroker, count: int) -> list[bytes]:
+    words = [b"%d" % number for number in range(count)]
+    async with KafkaProducer(broker.bootstrap_servers) as plain:
+        await plain.send_many(IN, words)
+    return words
+
+
+async def copied(
+    producer: KafkaProducer,
+    consumer: Any,
+    wanted: int,
+    hook: Callable[[int], object] = lambda turn: None,
+    **options: Any,
+) -> None:
+    """Copy until so many records were committed by this call; ``hook`` is called in the middle of each batch."""
+    done = turn = 0
+    async for batch in producer.consume_transform_produce(consumer, max_records=20):
+        async with batch:
+            for record in batch:
+                await producer.enqueue(OUT, value_of(record))
+            turn += 1
+            hook(turn)
+        done = len(await committed_now(producer))
+        if done >= wanted:
+            return
+
+
+async def committed_now(producer: KafkaProducer) -> list[bytes | None]:
+    partition = TopicPartition(OUT, 0)
+    async with PartitionReader(producer.config.bootstrap_servers, isolation_level="read_committed") as reader:
+        ends = await reader.end_offsets([partition])
+        reader.assign([partition])
+        reader.stop_at(partition, ends[partition])
+        return [record.value async for record in reader]
+
+
+class TestConsumeTransformProduce:
+    """``producer.consume_transform_produce(consumer)``."""
+
+    async def test_each_record_is_copied_once(self, broker: DevBroker, producer: KafkaProducer, made: Made) -> None:
+        words = await filled(broker, 100)
+        async with made(broker) as consumer:
+            await copied(producer, consumer, len(words))
+        assert sorted(await committed(broker)) == sorted(words)  # type: ignore[type-var]
+        async with made(broker) as consumer:
+            begun = asyncio.create_task(copied(producer, consumer, len(words) + 1))
+            await filled(broker, 1)
+            await begun
+        assert len(await committed(broker)) == len(words) + 1
+
+    async def test_what_fails_is_read_again(self, broker: DevBroker, producer: KafkaProducer, made: Made) -> None:
+        words = await filled(broker, 100)
+        faults = [
+            lambda: broker.controls.fail_next(ApiKey.PRODUCE, errors.TransactionAbortableError),
+            lambda: broker.controls.fail_next(ApiKey.TXN_OFFSET_COMMIT, errors.IllegalGenerationError),
+            lambda: broker.controls.drop_next(ApiKey.END_TXN),
+            lambda: broker.controls.drop_next(ApiKey.TXN_OFFSET_COMMIT, after=False),
+        ]
+        async with made(broker) as consumer:
+            await copied(producer, consumer, len(words), lambda turn: faults.pop()() if faults else None)
+        assert not faults
+        assert sorted(await committed(broker)) == sorted(words)  # type: ignore[type-var]
+
+    async def test_after_an_exception_the_consumer_is_at_what_is_committed(
+        self, broker: DevBroker, producer: KafkaProducer, made: Made
+    ) -> None:
+        words = await filled(broker, 100)
+
+        def fail(turn: int) -> None:
+            if turn == 2:
+                raise LookupError("mine")
+
+        async with made(broker) as consumer:
+            for _ in range(2):
+                with pytest.raises(LookupError, match="mine"):
+                    await copied(producer, consumer, len(words), fail)
+            await copied(producer, consumer, len(words))
+        assert sorted(await committed(broker)) == sorted(words)  # type: ignore[type-var]
+
+    async def test_after_a_cancellation_too(self, broker: DevBroker, producer: KafkaProducer, made: Made) -> None:
+        words = await filled(broker, 100)
+
+        def cancel(turn: int) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            if turn == 2:
+                task.cancel()
+
+        async with made(broker) as consumer:
+            for _ in range(2):
+                with pytest.raises(asyncio.CancelledError):
+                    await asyncio.create_task(copied(producer, consumer, len(words), cancel))
+            await copied(producer, consumer, len(words))
+        assert sorted(await committed(broker)) == sorted(words)  # type: ignore[type-var]
+
+    async def test_the_group_s_members_may_change(self, broker: DevBroker, made: Made) -> None:
+        """Three members come one by one, and the first goes: each record once."""
+        words = await filled(broker, 300)
+        names = iter(range(10))
+
+        async def member() -> None:
+            async with made(broker) as consumer, transactional(broker, f"copier-{next(names)}") as producer:
+                async for batch in producer.consume_transform_produce(consumer, max_records=10):
+                    async with batch:
+                        for record in batch:
+                            await producer.enqueue(OUT, value_of(record))
+                        await asyncio.sleep(0.02)
+
+        members: list[asyncio.Task[None]] = []
+        try:
+            for _ in range(3):
+                members.append(asyncio.create_task(member()))
+                await asyncio.wait(members, timeout=1)
+            members[0].cancel()
+            async with asyncio.timeout(60):
+                while len(await committed(broker)) < len(words):
+                    await asyncio.wait(members[1:], timeout=0.2, return_when=asyncio.FIRST_COMPLETED)
+                    assert not any(task.done() for task in members[1:])
+        finally:
+            for task in members:
+                task.cancel()
+            await asyncio.wait(members)
+        assert sorted(await committed(broker)) == sorted(words)  # type: ignore[type-var]
+
+    async def test_a_consumer_that_commits_by_itself_is_refused(
+        self, broker: DevBroker, producer: KafkaProducer
+    ) -> None:
+        async with AIOKafkaConsumer(IN, bootstrap_servers=broker.bootstrap_servers, group_id="g") as consumer:
+            with pytest.raises(errors.ConfigurationError, match="enable_auto_commit=False"):
+                producer.consume_transform_produce(consumer)
+
+    async def test_a_group_that_is_not_known_is_asked_for(self, broker: DevBroker, producer: KafkaProducer) -> None:
+        with pytest.raises(TypeError, match="group_id"):
+            producer.consume_transform_produce(AnyConsumer())
+        with pytest.raises(TypeError, match="object is no consumer that is known here"):
+            producer.consume_transform_produce(object())
+        with pytest.raises(ValueError, match="max_records is 0"):
+            producer.consume_transform_produce(AnyConsumer(), max_records=0, group_metadata="g")
+        with pytest.raises(errors.IllegalStateError, match="transactional_id"):
+            async with KafkaProducer(broker.bootstrap_servers) as plain:
+                plain.consume_transform_produce(AnyConsumer(), group_metadata="g")
+
+    async def test_a_batch_that_was_not_entered_is_told(
+        self, broker: DevBroker, producer: KafkaProducer, made: Made
+    ) -> None:
+        await filled(broker, 10)
+        async with made(broker) as consumer:
+            with pytest.raises(errors.IllegalStateError, match="async with batch:"):
+                async for _ in producer.consume_transform_produce(consumer):
+                    pass
+
+
+class AnyConsumer:
+    """It has what aiokafka's has, and no group."""
+
+    async def getmany(self) -> dict[Any, Any]:
+        """Nothing."""
+        return {}
+
+
+async def test_confluent_s_membership_is_read(broker: DevBroker, producer: KafkaProducer) -> None:
+    """A member of another generation may commit no offsets (KIP-447)."""
+    await filled(broker, 10)
+    async with confluent_consumer(broker) as consumer:
+        messages = await asyncio.to_thread(consumer.consume, 1, 30)
+        assert len(messages) == 1
+        mine = consumer.consumer_group_metadata()
+        async with producer.transaction():
+            await producer.send_offsets_to_transaction({(IN, 0): 1}, mine)
+        async with confluent_consumer(broker) as other:  # another member, so another generation
+            while not other.assignment():
+                for each in (consumer, other):
+                    await asyncio.to_thread(each.poll, 0.05)
+            with pytest.raises(errors.IllegalGenerationError):
+                async with producer.transaction():
+                    await producer.send_offsets_to_transaction({(IN, 0): 1}, mine)
