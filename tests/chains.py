@@ -15,10 +15,11 @@ import pytest
 __all__ = ["CHAINS", "chain_of", "make_scheduler", "place_of"]
 
 CHAINS = {
-    # These start Sparks of their own, each of several processes; in two chains, so that there are two at a time.
-    "spark programs": re.compile(r"tests/spark/(test_pipeline\.py|test_write\.py::test_a_task_that_is_run_twice)"),
-    "spark drivers": re.compile(
-        r"tests/spark/(test_security\.py::test_no_secret_is_in|test_stream_faults\.py::test_a_driver_that_is_killed)"
+    # These start Sparks of their own, each of several processes. One at a time beside the session's: with more of them
+    # Spark's Python workers do not start within the ten seconds that it gives them.
+    "spark programs": re.compile(
+        r"tests/spark/(test_pipeline\.py|test_write\.py::test_a_task_that_is_run_twice"
+        r"|test_security\.py::test_no_secret_is_in_spark|test_stream_faults\.py::test_a_driver_that_is_killed)"
     ),
     "spark": re.compile(r"tests/spark/"),
     "secure node": re.compile(r"tests/kafka/test_security"),
