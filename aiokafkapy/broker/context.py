@@ -110,6 +110,9 @@ class BrokerState:
     running_nodes: dict[int, Node] = field(default_factory=dict)
     advertised: dict[str, dict[int, Node]] = field(default_factory=dict)
 
+    # The nodes that coordinate these groups and transactional ids instead of the one that the name gives; None: none.
+    moved_coordinators: dict[str, int | None] = field(default_factory=dict)
+
     def now(self) -> float:
         """Loop time in seconds: for deadlines."""
         return self.loop.time()
@@ -131,8 +134,11 @@ class BrokerState:
     def coordinator_for(self, key: str) -> Node | None:
         """The running node that coordinates a group or transactional id; any node answers for it in fact."""
         node_ids = self.running_node_ids
-        if not node_ids:
+        if not node_ids or self.moved_coordinators.get(key, 0) is None:
             return None
+        moved = self.running_nodes.get(self.moved_coordinators.get(key) or 0)
+        if moved is not None:
+            return moved
         # Not hash(): the answer must be the same in every process and after a restart.
         return self.running_nodes[node_ids[sum(key.encode()) % len(node_ids)]]
 

@@ -7,7 +7,8 @@ API key, is franz-go's kfake.
 Rules:
 
 - everything is synchronous and holds from the next request that is handled; nothing is undone but by ``clear()``,
-  by its ``times`` running out, or by the opposite call; ``clear()`` leaves leaders and stopped nodes as they are;
+  by its ``times`` running out, or by the opposite call; ``clear()`` leaves leaders, coordinators and stopped nodes as
+  they are;
 - a fault without topic and partition fails the whole request before anything is done; one that names them fails those
   partitions only, and the rest of the request is served;
 - ``fail_next`` comes before the work is done (nothing is appended). With ``after_append=True`` the work is done first
@@ -45,6 +46,12 @@ class Cluster(Protocol):
     def rotate_certificate(self, keystore_location: str | os.PathLike[str], listener: str | None) -> None: ...
 
     def set_leader(self, topic: str, partition: int, node_id: int | None) -> None: ...
+
+    def move_coordinator(self, key: str, node_id: int | None) -> None: ...
+
+    def hold_transactions(self, is_held: bool) -> None: ...
+
+    def expire_transactions(self, transactional_id: str | None) -> int: ...
 
     def stop_node(self, node_id: int) -> None: ...
 
@@ -131,6 +138,23 @@ class Controls:
         """
         self._cluster.rotate_certificate(keystore_location, listener)
 
+    # transactions
+
+    def move_coordinator(self, key: str, node_id: int | None) -> None:
+        """Let another node coordinate a transactional id or a group; None: no node. It stays so, as leaders do."""
+        self._cluster.move_coordinator(key, node_id)
+
+    def hold_transactions(self, is_held: bool = True) -> None:
+        """Write no markers: a commit or abort is decided and answered, and readers see nothing of it until False.
+
+        The producer's next transaction meets CONCURRENT_TRANSACTIONS meanwhile.
+        """
+        self._cluster.hold_transactions(is_held)
+
+    def expire_transactions(self, transactional_id: str | None = None) -> int:
+        """Abort the open transaction of an id, or of all, as if its time-out were over; return their number."""
+        return self._cluster.expire_transactions(transactional_id)
+
     # connections, leaders, nodes
 
     def drop_connections(self, node_id: int | None = None) -> int:
@@ -160,7 +184,8 @@ class Controls:
         )
 
     def clear(self) -> None:
-        """Forget every fault, delay, throttle, function and count, and end a stall and refusals."""
+        """Forget every fault, delay, throttle, function and count, and end a stall, refusals and held transactions."""
         self.faults.clear()
+        self._cluster.hold_transactions(False)
         self._cluster.refuse_authentication(False)
         self._cluster.stall_connections(False, None)

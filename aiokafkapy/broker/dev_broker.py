@@ -274,6 +274,21 @@ class DevBroker:
             raise ValueError(f"node {node_id} cannot lead: the running nodes are {sorted(self._running)}")
         self.state.topics.set_leader(topic, partition, node_id)
 
+    def move_coordinator(self, key: str, node_id: int | None) -> None:
+        """See ``Controls.move_coordinator``. ValueError for a node that does not run."""
+        if node_id is not None and node_id not in self._running:
+            raise ValueError(f"node {node_id} cannot coordinate: the running nodes are {sorted(self._running)}")
+        self.state.moved_coordinators[key] = node_id
+
+    def hold_transactions(self, is_held: bool) -> None:
+        """See ``Controls.hold_transactions``."""
+        if self._state is not None:
+            self._state.transactions.hold(is_held)
+
+    def expire_transactions(self, transactional_id: str | None) -> int:
+        """See ``Controls.expire_transactions``."""
+        return self.state.transactions.abort_open(transactional_id)
+
     def stop_node(self, node_id: int) -> None:
         """See ``Controls.stop_node``. Stopping a stopped node does nothing."""
         self._check_node(node_id)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -152,3 +154,85 @@ async def test_a_start_that_fails_leaves_no_timer_behind(tmp_path: Path, monkeyp
     with pytest.raises(errors.ConfigurationError):
         await broker.start()
     assert len(closed) == 1
+
+
+class TestControls:
+    """What ``controls`` does to transactions, as our producer meets it."""
+
+    @pytest.fixture(params=[1, 2])
+    async def broker(self, request: pytest.FixtureRequest) -> AsyncIterator[DevBroker]:
+        async with DevBroker(nodes=3, transaction_version=request.param) as broker:
+            broker.create_topic("t", 1)
+            yield broker
+
+    @pytest.fixture
+    async def producer(self, broker: DevBroker) -> AsyncIterator[KafkaProducer]:
+        async with KafkaProducer(broker.bootstrap_servers, transactional_id="tx", retry_backoff_ms=10) as producer:
+            yield producer
+
+    async def test_a_coordinator_that_moves_before_each_request_is_followed(
+        self, broker: DevBroker, producer: KafkaProducer
+    ) -> None:
+        nodes = itertools.cycle([1, 2, 3])
+        for turn in range(6):
+            broker.controls.move_coordinator("tx", next(nodes))
+            async with producer.transaction():
+                await producer.send("t", b"%d" % turn)
+                broker.controls.move_coordinator("tx", next(nodes))
+                await producer.send_offsets_to_transaction({("t", 0): turn}, "g")
+                broker.controls.move_coordinator("g", next(nodes))
+                broker.controls.move_coordinator("tx", next(nodes))
+        assert await committed(broker) == [b"%d" % turn for turn in range(6)]
+
+    async def test_without_a_coordinator_a_commit_waits_for_one(
+        self, broker: DevBroker, producer: KafkaProducer
+    ) -> None:
+        await producer.begin_transaction()
+        await producer.send("t", b"1")
+        broker.controls.move_coordinator("tx", None)
+        commit = asyncio.create_task(producer.commit_transaction())
+        await asyncio.wait([commit], timeout=0.3)
+        assert not commit.done()
+        broker.controls.move_coordinator("tx", 2)
+        await commit
+        assert await committed(broker) == [b"1"]
+
+    async def test_the_coordinator_s_node_stops_in_mid_transaction(
+        self, broker: DevBroker, producer: KafkaProducer
+    ) -> None:
+        broker.controls.move_coordinator("tx", 3)
+        async with producer.transaction():
+            await producer.send("t", b"1")
+            broker.controls.stop_node(3)
+        assert await committed(broker) == [b"1"]
+
+    async def test_what_is_held_is_decided_and_not_yet_seen(self, broker: DevBroker, producer: KafkaProducer) -> None:
+        broker.controls.hold_transactions()
+        async with producer.transaction():
+            await producer.send("t", b"1")
+        async with PartitionReader(broker.bootstrap_servers, isolation_level="read_committed") as reader:
+            assert (await reader.end_offsets([TopicPartition("t", 0)]))[TopicPartition("t", 0)] == 0
+        await producer.begin_transaction()
+        following = asyncio.create_task(producer.send("t", b"2"))
+        await asyncio.wait([following], timeout=0.3)
+        assert not following.done(), "CONCURRENT_TRANSACTIONS"
+        broker.controls.clear()
+        await following
+        await producer.commit_transaction()
+        assert await committed(broker) == [b"1", b"2"]
+
+    async def test_one_that_is_expired_is_aborted_and_its_records_are_never_seen(
+        self, broker: DevBroker, producer: KafkaProducer
+    ) -> None:
+        await producer.begin_transaction()
+        await producer.send("t", b"never")
+        assert broker.controls.expire_transactions("another") == 0
+        assert broker.controls.expire_transactions() == 1
+        assert await committed(broker) == []
+        with pytest.raises(errors.ProducerFencedError):
+            await producer.commit_transaction()
+        assert await committed(broker) == []
+
+    async def test_a_node_that_does_not_run_coordinates_nothing(self, broker: DevBroker) -> None:
+        with pytest.raises(ValueError, match="node 7 cannot coordinate: the running nodes are"):
+            broker.controls.move_coordinator("tx", 7)

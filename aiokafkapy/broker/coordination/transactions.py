@@ -67,8 +67,7 @@ class TransactionCoordinator:
         self._ending: set[str] = set()
         self.on_deadline: Callable[[float], object] = _ignored
         """Called with the deadline of each transaction that begins."""
-        self.is_holding = False
-        """For tests: outcomes are decided, and not carried out until it is False and ``resume`` is called."""
+        self._is_holding = False
         path = None if data_dir is None else Path(data_dir) / "transactions.jsonl"
         self._journal = Journal(path, REMEDY)
         for document in self._journal.load():
@@ -237,6 +236,21 @@ class TransactionCoordinator:
             if transaction.deadline is not None and transaction.deadline <= now:
                 self._abort_for(transaction)
 
+    def hold(self, is_held: bool) -> None:
+        """Decide outcomes without carrying them out, until it is called with False. KafkaStorageError, OSError."""
+        self._is_holding = is_held
+        if not is_held:
+            self.resume()
+
+    def abort_open(self, transactional_id: str | None) -> int:
+        """Abort a transaction as if its time were over, or all that are open; their number. As ``expire``."""
+        chosen = [
+            each for each in self if each.deadline is not None and transactional_id in (None, each.transactional_id)
+        ]
+        for transaction in chosen:
+            self._abort_for(transaction)
+        return len(chosen)
+
     def resume(self) -> None:
         """Carry out what is decided: at start, and whenever a partition has a leader again. KafkaStorageError."""
         for transactional_id in tuple(self._ending):
@@ -277,7 +291,7 @@ class TransactionCoordinator:
         self._carry_out(changed)
 
     def _carry_out(self, transaction: TransactionMetadata) -> None:
-        if self.is_holding or not self._markers.write(transaction):
+        if self._is_holding or not self._markers.write(transaction):
             return
         changed = transaction.copy()
         changed.complete()

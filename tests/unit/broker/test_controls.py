@@ -39,6 +39,16 @@ class FakeCluster:
     def set_leader(self, topic: str, partition: int, node_id: int | None) -> None:
         self.calls.append(("leader", topic, partition, node_id))
 
+    def move_coordinator(self, key: str, node_id: int | None) -> None:
+        self.calls.append(("coordinator", key, node_id))
+
+    def hold_transactions(self, is_held: bool) -> None:
+        self.calls.append(("hold", is_held))
+
+    def expire_transactions(self, transactional_id: str | None) -> int:
+        self.calls.append(("expire transactions", transactional_id))
+        return 1
+
     def stop_node(self, node_id: int) -> None:
         self.calls.append(("stop", node_id))
 
@@ -153,6 +163,9 @@ def test_calls_for_the_cluster_are_passed_on(controls: Controls, cluster: FakeCl
     assert controls.expire_sessions(2) == 2
     controls.refuse_authentication()
     controls.rotate_certificate("server.pem", "SSL")
+    controls.move_coordinator("tx", 2)
+    controls.hold_transactions()
+    assert controls.expire_transactions("tx") == 1
     controls.clear()
     assert cluster.calls == [
         ("drop", None),
@@ -163,6 +176,10 @@ def test_calls_for_the_cluster_are_passed_on(controls: Controls, cluster: FakeCl
         ("expire", 2),
         ("refuse", True),
         ("rotate", "server.pem", "SSL"),
+        ("coordinator", "tx", 2),
+        ("hold", True),
+        ("expire transactions", "tx"),
+        ("hold", False),
         ("refuse", False),
         ("stall", False, None),
     ]
