@@ -11,7 +11,7 @@ from tests.chains import CHAINS, chain_of
     ("nodeid", "chain"),
     [
         ("tests/spark/test_pipeline.py::test_the_demo_ends", "spark programs"),
-        ("tests/spark/test_security.py::test_no_secret_is_in_spark_s_interface", "spark drivers"),
+        ("tests/spark/test_security.py::test_no_secret_is_in_spark_s_interface", "spark programs"),
         ("tests/spark/test_read.py::test_a_row[kafka]", "spark"),
         ("tests/kafka/test_producer.py::test_a_batch[none]", "three nodes"),
         ("tests/kafka/test_security.py::test_a_listener[SSL]", "secure node"),
