@@ -230,7 +230,7 @@ def test_every_state_survives_a_restart(tmp_path: Path, version: int, state: Tra
     producer = following = cluster.init()
     if state is not S.EMPTY:
         cluster.add(producer, A, version=version)
-    cluster.coordinator.is_holding = state in (S.PREPARE_COMMIT, S.PREPARE_ABORT)
+    cluster.coordinator.hold(state in (S.PREPARE_COMMIT, S.PREPARE_ABORT))
     if state not in (S.EMPTY, S.ONGOING):
         following = cluster.end(producer, is_commit=state is not S.PREPARE_ABORT, version=version)
     assert cluster.state() is state
