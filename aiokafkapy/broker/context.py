@@ -134,11 +134,14 @@ class BrokerState:
     def coordinator_for(self, key: str) -> Node | None:
         """The running node that coordinates a group or transactional id; any node answers for it in fact."""
         node_ids = self.running_node_ids
-        if not node_ids or self.moved_coordinators.get(key, 0) is None:
+        if not node_ids:
             return None
-        moved = self.running_nodes.get(self.moved_coordinators.get(key) or 0)
-        if moved is not None:
-            return moved
+        if key in self.moved_coordinators:
+            moved_to = self.moved_coordinators[key]
+            if moved_to is None:
+                return None
+            if moved_to in self.running_nodes:
+                return self.running_nodes[moved_to]
         # Not hash(): the answer must be the same in every process and after a restart.
         return self.running_nodes[node_ids[sum(key.encode()) % len(node_ids)]]
 

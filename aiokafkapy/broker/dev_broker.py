@@ -14,6 +14,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -287,7 +288,7 @@ class DevBroker:
 
     def expire_transactions(self, transactional_id: str | None) -> int:
         """See ``Controls.expire_transactions``."""
-        return self.state.transactions.abort_open(transactional_id)
+        return self.state.transactions.expire(math.inf, transactional_id)
 
     def stop_node(self, node_id: int) -> None:
         """See ``Controls.stop_node``. Stopping a stopped node does nothing."""

@@ -1,7 +1,8 @@
-"""``find_coordinator``: the node that coordinates a consumer group or a transactional id.
+"""``find_coordinator``: the node that coordinates a consumer group or a transactional id; and what it is told.
 
-Owns the request and the forms of its answer; who asks keeps the node, and asks again when it has moved. Kafka's
-counterparts are ``AbstractCoordinator.lookupCoordinator`` and ``FindCoordinatorHandler``.
+Owns the request and the forms of its answer, and an offset's entry in the requests that commit it; who asks keeps the
+node, and asks again when it has moved. Kafka's counterparts are ``AbstractCoordinator.lookupCoordinator`` and
+``FindCoordinatorHandler``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from ..protocol.messages import build_request
 if TYPE_CHECKING:
     from .network_client import NetworkClient
 
-__all__ = ["GROUP", "TRANSACTION", "find_coordinator"]
+__all__ = ["GROUP", "TRANSACTION", "find_coordinator", "offset_entry"]
 
 GROUP: Final = 0
 TRANSACTION: Final = 1
@@ -37,3 +38,13 @@ async def find_coordinator(client: NetworkClient, key_type: int, key: str) -> No
             raise make(found.error_code, getattr(found, "error_message", None))
         return Node(found.node_id, found.host, found.port)
     raise CoordinatorNotAvailableError(f"{key!r}: the broker named no coordinator")
+
+
+def offset_entry(partition: int, offset: int, leader_epoch: int = -1, metadata: str = "") -> dict[str, Any]:
+    """A partition's offset in OffsetCommit and TxnOffsetCommit."""
+    return {
+        "partition_index": partition,
+        "committed_offset": offset,
+        "committed_leader_epoch": leader_epoch,
+        "committed_metadata": metadata,
+    }

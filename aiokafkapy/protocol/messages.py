@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
 from importlib import import_module
 from typing import Any, Final
@@ -18,10 +18,11 @@ from typing import Any, Final
 from kio.schema.index import schema_name_map
 from kio.serial._introspect import EntityField, EntityTupleField, classify_field, get_schema_field_type, is_optional
 
+from ..common import TopicPartition
 from .api import request_class, response_class
 from .reader import error_code
 
-__all__ = ["build", "build_request", "build_response", "milliseconds"]
+__all__ = ["build", "build_request", "build_response", "by_topic", "milliseconds"]
 
 _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 _ZEROS: Final[Mapping[str, Any]] = {
@@ -46,6 +47,14 @@ def build_request(api_key: int, version: int, **fields: Any) -> Any:
 def build_response(api_key: int, version: int, **fields: Any) -> Any:
     """A response's body in one version."""
     return build(response_class(api_key, version), fields)
+
+
+def by_topic(partitions: Iterable[tuple[TopicPartition, Any]]) -> list[dict[str, Any]]:
+    """The ``topics`` of most requests: each name once, with what is said of its partitions, in the order given."""
+    topics: dict[str, list[Any]] = {}
+    for tp, entry in partitions:
+        topics.setdefault(tp.topic, []).append(entry)
+    return [{"name": name, "partitions": entries} for name, entries in topics.items()]
 
 
 def milliseconds(value: datetime.timedelta | datetime.datetime | None) -> int:

@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from ..client.coordinators import GROUP, find_coordinator
+from ..client.coordinators import GROUP, find_coordinator, offset_entry
 from ..client.network_client_utils import retry_until
 from ..common import ExponentialBackoff, Node, TopicPartition
 from ..errors import make
 from ..protocol.api import ApiKey
-from ..protocol.messages import build_request
+from ..protocol.messages import build_request, by_topic
 
 if TYPE_CHECKING:
     from ..client.network_client import NetworkClient
@@ -58,10 +58,7 @@ class GroupOffsets:
     # internals
 
     async def _commit(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        topics: dict[str, list[dict[str, Any]]] = {}
-        for tp, offset in offsets.items():
-            entry = {"partition_index": tp.partition, "committed_offset": offset, "committed_leader_epoch": -1}
-            topics.setdefault(tp.topic, []).append(entry | {"committed_metadata": ""})
+        topics = by_topic((tp, offset_entry(tp.partition, offset)) for tp, offset in offsets.items())
 
         def build(version: int) -> Any:
             return build_request(
@@ -71,7 +68,7 @@ class GroupOffsets:
                 generation_id_or_member_epoch=_NO_GENERATION,
                 member_id="",
                 retention_time=_BROKERS_RETENTION,
-                topics=[{"name": name, "partitions": partitions} for name, partitions in topics.items()],
+                topics=topics,
             )
 
         node = self._coordinators.get(group)

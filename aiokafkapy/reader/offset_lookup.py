@@ -20,7 +20,7 @@ from ..client.nodes.client_request import ClientRequest, ClientResponse
 from ..common import ExponentialBackoff, Node, TopicPartition
 from ..errors import KafkaError, KafkaTimeoutError, make
 from ..protocol.api import ApiKey
-from ..protocol.messages import build_request
+from ..protocol.messages import build_request, by_topic
 
 if TYPE_CHECKING:
     from ..client.network_client import NetworkClient
@@ -132,12 +132,11 @@ class OffsetLookup:
                 await self._client.wait_for_change()
 
     def _topics(self, wanted: Mapping[TopicPartition, int]) -> list[dict[str, Any]]:
-        topics: dict[str, list[dict[str, int]]] = {}
-        for tp, time in wanted.items():
+        def entry(tp: TopicPartition, time: int) -> dict[str, int]:
             _, epoch = self._metadata.current_leader(tp)
-            entry = {"partition_index": tp.partition, "current_leader_epoch": epoch, "timestamp": time}
-            topics.setdefault(tp.topic, []).append(entry)
-        return [{"name": name, "partitions": partitions} for name, partitions in topics.items()]
+            return {"partition_index": tp.partition, "current_leader_epoch": epoch, "timestamp": time}
+
+        return by_topic((tp, entry(tp, time)) for tp, time in wanted.items())
 
     def _read(self, response: ClientResponse, found: dict[TopicPartition, OffsetAndTimestamp | None]) -> None:
         """Record the offsets found; raises an error that is not retriable."""

@@ -516,15 +516,15 @@ def _tail(path: Path, lines: int = 25) -> str:
     return "\n".join(errors[-lines:] + said[-lines:])
 
 
-async def _run_once(version: str, options: tuple[str, ...]) -> None:
-    async with ApacheKafka(version=version, jvm_options=(*NODE_JVM, *options)) as kafka:
-        await kafka.stop(1)
+def _run_once(version: str, options: tuple[str, ...]) -> None:
+    with ApacheKafka(version=version, jvm_options=(*NODE_JVM, *options)) as kafka:
+        asyncio.run(kafka.stop(1))
 
 
 if __name__ == "__main__":
     try:
         for wanted in sys.argv[1:] or [DEFAULT_VERSION]:
             print(fetch_jars(wanted))
-            make_archive(wanted, lambda options, version=wanted: asyncio.run(_run_once(version, options)))  # type: ignore[misc]
+            make_archive(wanted, functools.partial(_run_once, wanted))
     except KafkaUnavailableError as unavailable:
         sys.exit(str(unavailable))

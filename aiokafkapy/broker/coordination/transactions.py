@@ -230,26 +230,24 @@ class TransactionCoordinator:
         """When the next open transaction is over its time; None when none is open."""
         return min((each.deadline for each in self if each.deadline is not None), default=None)
 
-    def expire(self, now: float) -> None:
-        """Abort the transactions that are over their time. Raises KafkaStorageError, OSError."""
-        for transaction in self:
-            if transaction.deadline is not None and transaction.deadline <= now:
-                self._abort_for(transaction)
+    def expire(self, now: float, transactional_id: str | None = None) -> int:
+        """Abort the transactions that are over their time, or that of one id; their number. Raises KafkaStorageError,
+        OSError.
+        """
+        expired = [
+            each
+            for each in self
+            if each.deadline is not None and each.deadline <= now and transactional_id in (None, each.transactional_id)
+        ]
+        for transaction in expired:
+            self._abort_for(transaction)
+        return len(expired)
 
     def hold(self, is_held: bool) -> None:
         """Decide outcomes without carrying them out, until it is called with False. KafkaStorageError, OSError."""
         self._is_holding = is_held
         if not is_held:
             self.resume()
-
-    def abort_open(self, transactional_id: str | None) -> int:
-        """Abort a transaction as if its time were over, or all that are open; their number. As ``expire``."""
-        chosen = [
-            each for each in self if each.deadline is not None and transactional_id in (None, each.transactional_id)
-        ]
-        for transaction in chosen:
-            self._abort_for(transaction)
-        return len(chosen)
 
     def resume(self) -> None:
         """Carry out what is decided: at start, and whenever a partition has a leader again. KafkaStorageError."""

@@ -30,6 +30,7 @@ from ...errors import (
     InvalidTransactionTimeoutError,
     InvalidTxnStateError,
     KafkaError,
+    KafkaTimeoutError,
     ProducerFencedError,
     TransactionAbortableError,
     TransactionalIdAuthorizationFailedError,
@@ -202,8 +203,10 @@ class Transaction:
             self.error = error
 
     def end_failed(self, error: KafkaError) -> None:
-        """The coordinator refused to commit or to abort. Without an answer the end is still asked for instead."""
-        if self._state is _S.COMMITTING_TRANSACTION and isinstance(error, _COMMIT_MAY_BE_ABORTED):
+        """The coordinator refused to commit or to abort; or gave no answer, and the end is still asked for."""
+        if isinstance(error, KafkaTimeoutError):
+            error.outcome_unknown = self._state is _S.COMMITTING_TRANSACTION
+        elif self._state is _S.COMMITTING_TRANSACTION and isinstance(error, _COMMIT_MAY_BE_ABORTED):
             self.fail(error)
         elif self._state is not _S.FATAL_ERROR:
             self._become(_S.FATAL_ERROR)

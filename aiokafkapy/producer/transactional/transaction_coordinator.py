@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
 
-from ...client.coordinators import GROUP, TRANSACTION, find_coordinator
+from ...client.coordinators import GROUP, TRANSACTION, find_coordinator, offset_entry
 from ...client.network_client import NetworkClient
 from ...client.network_client_utils import await_ready, retry_until
 from ...cluster.metadata import Metadata
@@ -38,7 +38,7 @@ from ...errors import (
 )
 from ...observability import get_logger
 from ...protocol.api import ApiKey
-from ...protocol.messages import build_request
+from ...protocol.messages import build_request, by_topic
 from ...security.sasl.mechanism import SaslMechanism
 from ..config import ProducerConfig
 from ..identity.transaction import Transaction
@@ -153,16 +153,7 @@ class TransactionCoordinator:
         self, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetToCommit], timeout: float
     ) -> None:
         """Write the offsets into the transaction, at the group's coordinator."""
-        topics: dict[str, list[dict[str, Any]]] = {}
-        for tp, one in offsets.items():
-            topics.setdefault(tp.topic, []).append(
-                {
-                    "partition_index": tp.partition,
-                    "committed_offset": one.offset,
-                    "committed_leader_epoch": one.leader_epoch,
-                    "committed_metadata": one.metadata,
-                }
-            )
+        topics = by_topic((tp, offset_entry(tp.partition, *one)) for tp, one in offsets.items())
 
         async def ask() -> None:
             node = await self._coordinator(GROUP, group.group_id)
@@ -174,7 +165,7 @@ class TransactionCoordinator:
                 generation_id=group.generation_id,
                 member_id=group.member_id,
                 group_instance_id=group.group_instance_id,
-                topics=[{"name": name, "partitions": partitions} for name, partitions in topics.items()],
+                topics=topics,
                 **self._identity(),
             )
             for topic in body.topics:
@@ -224,10 +215,7 @@ class TransactionCoordinator:
             self._wakeup()
 
     async def _ask_to_add(self, partitions: Collection[TopicPartition]) -> None:
-        by_topic: dict[str, list[int]] = {}
-        for tp in sorted(partitions):
-            by_topic.setdefault(tp.topic, []).append(tp.partition)
-        topics = [{"name": name, "partitions": numbers} for name, numbers in by_topic.items()]
+        topics = by_topic((tp, tp.partition) for tp in sorted(partitions))
         node = await self._coordinator(TRANSACTION, self._transaction.transactional_id)
         identity = {f"v3_and_below_{name}": value for name, value in self._identity().items()}
         body = await self._send(

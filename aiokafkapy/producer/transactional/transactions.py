@@ -25,7 +25,6 @@ from ...common import TopicPartition
 from ...errors import (
     InvalidProducerEpochError,
     KafkaError,
-    KafkaTimeoutError,
     ProducerClosedError,
     ProducerFencedError,
     TransactionAbortedError,
@@ -194,9 +193,6 @@ class Transactions:
         if transaction.is_known_to_the_broker:
             try:
                 await self._coordinator.end(True, self._runtime.max_block)
-            except KafkaTimeoutError as error:
-                error.outcome_unknown = True
-                raise
             except KafkaError as error:
                 transaction.end_failed(error)
                 raise
@@ -222,8 +218,6 @@ class Transactions:
                     needs_new_epoch = True
             if needs_new_epoch:
                 await self._coordinator.init_producer_id(self._runtime.max_block)
-        except KafkaTimeoutError:
-            raise
         except KafkaError as failure:
             transaction.end_failed(failure)
             raise
