@@ -135,10 +135,11 @@ class TransactionMetadata:
         self.partitions.update(partitions)
         self.groups.update(groups)
 
-    def fence(self) -> None:
-        """Raise the epoch before an abort that the producer did not ask for."""
-        self.producer_epoch = min(self.producer_epoch + 1, MAX_EPOCH)
-        self.last_producer_epoch = NO_EPOCH
+    def fence(self, version: int) -> None:
+        """An abort follows that the producer did not ask for. Its epoch is raised, in version 2 by the abort itself."""
+        if version < 2:
+            self.producer_epoch = min(self.producer_epoch + 1, MAX_EPOCH)
+            self.last_producer_epoch = NO_EPOCH
         self.move(_S.PREPARE_EPOCH_FENCE)
 
     def prepare(self, *, is_commit: bool, version: int, next_producer_id: int) -> None:

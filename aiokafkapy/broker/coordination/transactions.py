@@ -11,7 +11,8 @@ Rules:
 - a change that the journal does not take has not happened: KafkaStorageError, and the id is as it was;
 - the answer to an end comes when it is decided; who comes again before the markers are written gets
   CONCURRENT_TRANSACTIONS;
-- an abort by time, or by a second producer of the same id, raises the epoch first.
+- an abort by time, or by a second producer of the same id, raises the epoch: in version 1 first, and in version 2 as
+  every end does, so that the producer is told of an abort that it asks for then.
 """
 
 from __future__ import annotations
@@ -277,9 +278,10 @@ class TransactionCoordinator:
 
     def _abort_for(self, transaction: TransactionMetadata) -> None:
         """Abort an open transaction that its producer does not end."""
+        version = self._config.transaction_version
         fenced = transaction.copy()
-        fenced.fence()
-        self._end(fenced, is_commit=False, version=transaction.version)
+        fenced.fence(version)
+        self._end(fenced, is_commit=False, version=version)
 
     def _end(self, transaction: TransactionMetadata, *, is_commit: bool, version: int) -> None:
         changed = transaction.copy()

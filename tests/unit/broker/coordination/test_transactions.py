@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -30,7 +30,8 @@ S = TransactionState
 class Cluster:
     """A coordinator, with what its markers were told."""
 
-    def __init__(self, data_dir: Path | None = None, *, can_write: bool = True) -> None:
+    def __init__(self, data_dir: Path | None = None, *, can_write: bool = True, version: Literal[1, 2] = 2) -> None:
+        self.config = BrokerConfig.of(transaction_version=version)
         self.data_dir = data_dir
         self.can_write = can_write
         self.written: list[tuple[TransactionState, int, set[TopicPartition], set[str]]] = []
@@ -40,9 +41,7 @@ class Cluster:
 
     def open(self) -> TransactionCoordinator:
         """As after a restart, without closing."""
-        self.coordinator = TransactionCoordinator(
-            BrokerConfig.of(), self, self.new_id, now=self.now, data_dir=self.data_dir
-        )
+        self.coordinator = TransactionCoordinator(self.config, self, self.new_id, now=self.now, data_dir=self.data_dir)
         return self.coordinator
 
     def new_id(self) -> int:
@@ -173,8 +172,9 @@ def test_an_empty_or_unknown_id_is_told_apart() -> None:
         cluster.coordinator.get("tx")
 
 
-def test_time_ends_a_transaction_and_fences_its_producer(version: int) -> None:
-    cluster = Cluster()
+@pytest.mark.parametrize("of_cluster", [1, 2])
+def test_time_ends_a_transaction_and_fences_its_producer(version: int, of_cluster: Literal[1, 2]) -> None:
+    cluster = Cluster(version=of_cluster)
     told: list[float] = []
     cluster.coordinator.on_deadline = told.append
     producer = cluster.init()
@@ -186,8 +186,15 @@ def test_time_ends_a_transaction_and_fences_its_producer(version: int) -> None:
     cluster.coordinator.expire(cluster.coordinator.next_deadline() or 0)
     assert cluster.state() is S.COMPLETE_ABORT
     assert cluster.coordinator.next_deadline() is None
-    with pytest.raises(ProducerFencedError):
-        cluster.end(producer, version=version)
+    if version == of_cluster == 2:
+        # It is told of the abort that it would have asked for; see KIP-890.
+        with pytest.raises(InvalidTxnStateError):
+            cluster.end(producer, version=2)
+        assert cluster.end(producer, is_commit=False, version=2) == (producer[0], producer[1] + 1)
+    else:
+        for is_commit in (True, False):
+            with pytest.raises(ProducerFencedError):
+                cluster.end(producer, is_commit=is_commit, version=version)
 
 
 def test_membership_is_verified() -> None:
