@@ -145,7 +145,9 @@ def decide(
     has_tries_left = batch.attempts < retries
     may_go_on = has_tries_left and not out_of_time and not batch.is_done
     named = _errors_by_index(answer, batch)
-    if 0 < len(named) < batch.record_count and may_go_on:
+    # In a transaction the others are of no use without them, and what is behind them would need another epoch.
+    is_transactional = transaction_manager is not None and transaction_manager.transaction is not None
+    if 0 < len(named) < batch.record_count and may_go_on and not is_transactional:
         return Decision(Outcome.RETRY_WITHOUT_RECORDS, _error_of(answer, batch), errors_by_index=named)
     is_retriable = _is_retriable(answer, batch, transaction_manager)
     error = _error_of(answer, batch)
