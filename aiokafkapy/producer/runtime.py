@@ -118,13 +118,16 @@ class ProducerRuntime:
             loop, self.metadata, self.accumulator, partitioner, self.teller, max_block=self.max_block
         )
         self.accumulator.on_room = self.admission.on_room
+        if self.transaction is not None:
+            # A record that is not even accepted is missing in its transaction, as one that failed.
+            self.accumulator.appender.on_refusal = self.admission.on_refusal = self.transaction.fail
         self.metadata.add_listener(self._on_metadata_change)
         # For the fast path
         self.topics = self.admission.topics
         self._metadata_waiters: list[asyncio.Future[None]] = []
         self._cluster_id: str | None = None
         self.sender_task = loop.create_task(self.sender.run(), name="aiokafkapy-sender")
-        self.sender_task.add_done_callback(_retrieve)
+        self.sender_task.add_done_callback(self._on_sender_done)
 
     @property
     def is_usable_here(self) -> bool:
@@ -328,6 +331,13 @@ class ProducerRuntime:
             _logger.error("producer.crashed", records=records, waiting=self.admission.waiting, error=str(self.crash))
         self.abort(self._crash_error)
 
+    def _on_sender_done(self, task: asyncio.Task[None]) -> None:
+        """The Sender has told of its error, unless it was cancelled before it had begun."""
+        if not task.cancelled():
+            task.exception()  # asyncio need not report it again
+        elif not self._is_closed:
+            self._on_sender_crash(asyncio.CancelledError())
+
     # internals
 
     def _fail_pending(self, make_error: Callable[[TopicPartition | str, int], KafkaError]) -> None:
@@ -399,9 +409,3 @@ def _dropped_error(place: TopicPartition | str, count: int) -> KafkaError:
 def _resolve(future: asyncio.Future[None]) -> None:
     if not future.done():
         future.set_result(None)
-
-
-def _retrieve(task: asyncio.Task[None]) -> None:
-    """The Sender's error was handled by ``on_crash``: asyncio need not report it again."""
-    if not task.cancelled():
-        task.exception()

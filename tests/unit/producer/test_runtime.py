@@ -113,6 +113,15 @@ async def test_the_sender_s_death_fails_everything_with_its_cause(runtime: Produ
     assert not runtime.is_bound
 
 
+async def test_a_sender_that_is_cancelled_before_it_began_is_dead_too(runtime: ProducerRuntime) -> None:
+    delivery = append(runtime)
+    runtime.sender_task.cancel()
+    await asyncio.wait([runtime.sender_task])
+    await asyncio.sleep(0)
+    assert isinstance(delivery.exception(), SenderCrashedError)
+    assert not runtime.is_bound
+
+
 async def test_aborting_says_that_nobody_closed_it(runtime: ProducerRuntime) -> None:
     delivery = append(runtime)
     runtime.abort()
