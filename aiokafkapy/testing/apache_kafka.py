@@ -483,6 +483,8 @@ def _server_properties(node: _Node, voters: str, voter_count: int) -> dict[str, 
         "transaction.state.log.num.partitions": 1,
         "transaction.state.log.replication.factor": replicas,
         "transaction.state.log.min.isr": 1,
+        # A transaction that is over its time is aborted soon, not up to ten seconds later.
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": 200,
         "group.initial.rebalance.delay.ms": 0,
         # A killed node is detected within seconds, but a stalled two-core machine is tolerated.
         "broker.session.timeout.ms": 5000,

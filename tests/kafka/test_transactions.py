@@ -285,6 +285,62 @@ async def test_whoever_is_cancelled_at_any_step_sees_whole_transactions_only(
         assert len(seen) == 15
 
 
+class TestOpenForTooLong:
+    """The broker aborts what is open for longer than ``transaction_timeout_ms``."""
+
+    @pytest.fixture
+    async def late(self, node: Node, topic: str) -> AsyncIterator[KafkaProducer]:
+        """A producer whose transaction is over its time."""
+        async with transactional(node.bootstrap_servers, topic, transaction_timeout_ms=300) as producer:
+            await producer.begin_transaction()
+            await producer.send(topic, b"never", partition=0)
+            async with PartitionReader(node.bootstrap_servers) as reader, asyncio.timeout(30):
+                place = TopicPartition(topic, 0)
+                while (await reader.end_offsets([place]))[place] < 2:  # noqa: ASYNC110  # the marker's
+                    await asyncio.sleep(0.05)
+            yield producer
+
+    @staticmethod
+    def version_of(producer: KafkaProducer) -> int:
+        runtime = producer._life.runtime
+        assert runtime is not None
+        assert runtime.transaction is not None
+        return runtime.transaction.version
+
+    async def test_a_late_record_is_refused(self, node: Node, topic: str, late: KafkaProducer) -> None:
+        with pytest.raises(errors.InvalidProducerEpochError):
+            await late.send(topic, b"late", partition=0)
+        with pytest.raises(errors.InvalidProducerEpochError):
+            await late.commit_transaction()
+        await self.ends_as_the_version_has_it(node, topic, late)
+
+    async def test_a_late_abort_is_an_abort(self, node: Node, topic: str, late: KafkaProducer) -> None:
+        await self.ends_as_the_version_has_it(node, topic, late)
+
+    async def ends_as_the_version_has_it(self, node: Node, topic: str, late: KafkaProducer) -> None:
+        """In version 2 the coordinator knows whose transaction it has aborted, and the producer goes on."""
+        if self.version_of(late) == 1:
+            with pytest.raises(errors.ProducerFencedError, match="open for longer than transaction_timeout_ms=300"):
+                await late.abort_transaction()
+            assert await committed(node, topic) == []
+            return
+        await late.abort_transaction()
+        async with late.transaction():
+            await late.send(topic, b"new", partition=0)
+        assert await committed(node, topic) == [b"new"]
+
+    async def test_a_late_commit_commits_nothing_and_says_why(
+        self, node: Node, topic: str, late: KafkaProducer
+    ) -> None:
+        why = errors.ProducerFencedError if self.version_of(late) == 1 else errors.InvalidTxnStateError
+        with pytest.raises(why, match="open for longer than transaction_timeout_ms=300") as raised:
+            await late.commit_transaction()
+        assert not raised.value.outcome_unknown
+        with pytest.raises(why):
+            await late.begin_transaction()
+        assert await committed(node, topic) == []
+
+
 def from_the_manual(name: str) -> Callable[..., Coroutine[Any, Any, None]]:
     """A function of the page's snippets, as it stands there."""
     (snippet,) = [one for one in snippets("python") if re.search(rf"def {name}[(](producer|consumer)", one.text)]

@@ -28,6 +28,7 @@ cdef class RecordAppender:
     cdef readonly Py_ssize_t waiting
     cdef bint _is_in_bulk
     cdef public object wakeup
+    cdef public object on_refusal
     cdef ProducerBatch _last_batch
     cdef TopicInfo _last_info
     cdef readonly long long accepted

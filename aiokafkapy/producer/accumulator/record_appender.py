@@ -71,6 +71,7 @@ class RecordAppender:
         "_sealer",
         "accepted",
         "is_closed",
+        "on_refusal",
         "waiting",
         "wakeup",
     )
@@ -103,6 +104,7 @@ class RecordAppender:
         # State; in bulk many batches may fill up in one turn of the loop, so threads compress them
         self._is_in_bulk = False
         self.wakeup: Callable[[], object] = lambda: None  # until there is a Sender
+        self.on_refusal: Callable[[RecordTooLargeError], object] = lambda _: None  # unless there are transactions
         self._last_batch: Any = None
         self._last_info: TopicInfo | None = None  # of the topic that the last record was for
         self.accepted = 0
@@ -471,7 +473,7 @@ class RecordAppender:
         if size > self._max_record_size:
             option = "max_request_size" if self._max_record_size < self._pool.limit else "buffer_memory"
             partition = record.partition
-            raise RecordTooLargeError(
+            error = RecordTooLargeError(
                 f"a record for topic {record.topic!r} has {size} bytes when serialized, more than {option}, "
                 f"{self._max_record_size}",
                 size=size,
@@ -479,3 +481,5 @@ class RecordAppender:
                 topic=record.topic,
                 partition=None if partition is None or partition < 0 else partition,
             )
+            self.on_refusal(error)
+            raise error

@@ -107,6 +107,8 @@ class Transaction:
         """An abort must end with a new epoch: a record may still arrive late under this one."""
         self.is_commit_in_doubt = False
         """A commit was sent that had no answer: the coordinator may have heard it."""
+        self.on_error: Callable[[], None] = lambda: None
+        """Called when the transaction cannot be committed any more, or the producer not be used."""
         self._state = TRANSACTION_STATES.initial
         self._on_new_partition = on_new_partition
         # Of the open transaction
@@ -196,11 +198,9 @@ class Transaction:
         if self._state is _S.FATAL_ERROR:
             return
         if isinstance(error, _FATAL):
-            self._become(_S.FATAL_ERROR)
-            self.error = error
+            self._end_in(_S.FATAL_ERROR, error)
         elif self._state in (_S.IN_TRANSACTION, _S.COMMITTING_TRANSACTION):
-            self._become(_S.ABORTABLE_ERROR)
-            self.error = error
+            self._end_in(_S.ABORTABLE_ERROR, error)
 
     def end_failed(self, error: KafkaError) -> None:
         """The coordinator refused to commit or to abort; or gave no answer, and the end is still asked for."""
@@ -209,8 +209,7 @@ class Transaction:
         elif self._state is _S.COMMITTING_TRANSACTION and isinstance(error, _COMMIT_MAY_BE_ABORTED):
             self.fail(error)
         elif self._state is not _S.FATAL_ERROR:
-            self._become(_S.FATAL_ERROR)
-            self.error = error
+            self._end_in(_S.FATAL_ERROR, error)
 
     # asked by the accumulator at drain
 
@@ -252,6 +251,11 @@ class Transaction:
             raise self.error.fresh()
         if self._state is not state:
             raise IllegalStateError(f"{call} needs the state {state.value}; the producer is {self._state.value}")
+
+    def _end_in(self, state: TransactionState, error: KafkaError) -> None:
+        self._become(state)
+        self.error = error
+        self.on_error()
 
     def _become(self, state: TransactionState) -> None:
         self._state = TRANSACTION_STATES.transition(self._state, state)

@@ -76,6 +76,8 @@ class Admission:
         self._appender = accumulator.appender
         self._partitioner = partitioner
         self._max_block = max_block
+        self.on_refusal: Callable[[KafkaError], object] = lambda _: None
+        """Called with the error of a record that waited and is refused, but for its user's own errors."""
         # Every topic in use, where the fast path looks first; and the view of the cluster that their counts are from
         self.topics: dict[str, TopicState] = {}
         self._cluster: Cluster | None = None
@@ -180,7 +182,9 @@ class Admission:
     def expire(self, record: PendingRecord) -> None:
         """The time of ``record`` is over."""
         if not record.done():
-            record.refuse(self._timeout_error(record))
+            error = self._timeout_error(record)
+            record.refuse(error)
+            self.on_refusal(error)
             self._drop(record)
             self._give_up_topic(record)
 
@@ -300,6 +304,7 @@ class Admission:
             if error is None:
                 return False
             record.refuse(error)
+            self.on_refusal(error)
             return True
         if record.partition is not None and record.partition >= state.partition_count:
             return self._move_aside(state, record, now)

@@ -49,11 +49,12 @@ COLLECTED: Final = 1000
 class BulkSend:
     """One call of ``send_many``."""
 
-    __slots__ = ("_intake", "_is_plain", "_length", "_outcomes", "_parts", "_runtime", "_topic")
+    __slots__ = ("_intake", "_is_plain", "_length", "_opening", "_outcomes", "_parts", "_runtime", "_topic")
 
     def __init__(self, intake: RecordIntake, topic: str | None) -> None:
         self._intake = intake
         self._runtime: ProducerRuntime = intake.accepting_runtime()
+        self._opening = intake.opening
         # Records name their topic themselves; a value without one fails by itself.
         self._topic = None if topic is None else topic_name(topic)
         self._is_plain = intake.takes_plain_values and topic is not None
@@ -107,7 +108,7 @@ class BulkSend:
             now = runtime.now()
             state = runtime.admission.refresh(topic, now)
             position = 0
-            if state.waiting is None and state.partition_count and self._intake.takes_records:
+            if state.waiting is None and state.partition_count and self._intake.takes_records(self._opening):
                 timestamp_ms = now_ms()
                 deliveries = DeliveryList(sizes, None, timestamp_ms)
                 self._parts.append(deliveries)
@@ -127,11 +128,14 @@ class BulkSend:
     async def _send_one(self, item: Any) -> None:
         topic, key, partition, timestamp_ms, headers = self._topic, None, None, None, None
         value = item
+        intake = self._intake
         try:
+            if intake.opening != self._opening:
+                intake.accepting_runtime(self._opening)  # raises
             if isinstance(item, ProducerRecord):
                 topic, value, key = item.topic, item.value, item.key
                 partition, timestamp_ms, headers = item.partition, item.timestamp_ms, item.headers
-            accepted = self._intake.accept(topic, value, key, partition, timestamp_ms, headers)
+            accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
             if not isinstance(accepted, Delivery):
                 accepted = await admitted(accepted)
         except Exception as error:

@@ -29,6 +29,7 @@ cdef class RecordIntake:
     cdef dict _topics
     cdef RecordAppender _appender
     cdef public Py_ssize_t unyielded
+    cdef readonly Py_ssize_t opening
 
     @cython.locals(state=TopicState, chosen=int, timestamp="long long", delivery=Delivery)
     cpdef object accept(

@@ -20,7 +20,7 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from ...common import Headers
-from ...errors import KafkaError
+from ...errors import IllegalStateError, KafkaError
 from ...record.builder import murmur2
 from ..accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from ..accumulator.record_appender import NO_TIME, RecordAppender
@@ -50,7 +50,8 @@ class RecordIntake:
     """The way in of one producer: bound to a runtime while the producer can be used.
 
     ``why_unusable`` makes the error for a call while it cannot. ``unyielded`` counts the bytes that were accepted since
-    ``enqueue`` let others run.
+    ``enqueue`` let others run. ``opening`` counts how often the gate was opened: a call with many records takes none
+    into a transaction that it did not begin in.
     """
 
     __slots__ = (
@@ -66,6 +67,7 @@ class RecordIntake:
         "_topics",
         "_value_serializer",
         "_why_unusable",
+        "opening",
         "partitioner",
         "unyielded",
     )
@@ -85,6 +87,7 @@ class RecordIntake:
         self._goes_by_key = type(partitioner) is DefaultPartitioner and not partitioner.ignore_keys
         self._why_unusable = why_unusable
         self.unyielded = 0
+        self.opening = 0
         self._runtime: Any = None
         self._now: Any = None
         self._appender: RecordAppender = None  # type: ignore[assignment]  # not looked at without a loop
@@ -113,6 +116,7 @@ class RecordIntake:
     def open_gate(self) -> None:
         """Take records again."""
         self._loop = self._bound_loop
+        self.opening += 1
 
     def usable_runtime(self) -> ProducerRuntime:
         """The runtime, when the producer can be used here and now; else raises why not."""
@@ -120,16 +124,19 @@ class RecordIntake:
             raise self._why_unusable()
         return cast("ProducerRuntime", self._runtime)
 
-    def accepting_runtime(self) -> ProducerRuntime:
-        """As ``usable_runtime``, when it takes records; else raises why not."""
+    def accepting_runtime(self, opening: int | None = None) -> ProducerRuntime:
+        """As ``usable_runtime``, when it takes records, those of a call that began at this ``opening``; else raises why
+        not.
+        """
         if running_loop() is not self._loop:
             raise self._why_unusable()
+        if opening is not None and opening != self.opening:
+            raise IllegalStateError("the transaction that this call began in has ended without this record")
         return self.usable_runtime()
 
-    @property
-    def takes_records(self) -> bool:
+    def takes_records(self, opening: int) -> bool:
         """False once ``accept`` would refuse them, on the loop that it is bound to."""
-        return self._loop is not _NO_LOOP and bool(self._runtime.is_bound)
+        return self._loop is not _NO_LOOP and opening == self.opening and bool(self._runtime.is_bound)
 
     @property
     def shows_each_record(self) -> bool:

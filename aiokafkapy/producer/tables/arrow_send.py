@@ -65,6 +65,7 @@ class ArrowSend:
     def __init__(self, intake: RecordIntake) -> None:
         self._intake = intake
         self._runtime = intake.accepting_runtime()
+        self._opening = intake.opening
         partitioner = intake.partitioner
         self._is_plain = not intake.shows_each_record
         self._hashes_keys = isinstance(partitioner, DefaultPartitioner) and not partitioner.ignore_keys
@@ -302,7 +303,7 @@ class ArrowSend:
     def _is_over(self) -> bool:
         """True when the producer takes no more rows."""
         try:
-            self._intake.accepting_runtime()
+            self._intake.accepting_runtime(self._opening)
         except KafkaError as error:
             self._is_ended, self._end_error = True, error
         return self._is_ended
@@ -322,11 +323,10 @@ class ArrowSend:
         try:
             if topic not in self._routes:
                 topic_name(topic)
-            runtime = self._intake.accepting_runtime()
+            runtime = self._intake.accepting_runtime(self._opening)
             state = runtime.admission.refresh(topic, runtime.now())
             if not state.partition_count:
-                await runtime.partitions_for(topic)
-                self._intake.accepting_runtime()
+                await self._find(topic)
                 state = runtime.admission.refresh(topic, runtime.now())
         except KafkaError as error:
             self._topic_errors[topic] = error
@@ -343,6 +343,16 @@ class ArrowSend:
         sticky_bytes = self._sticky_bytes.pop(topic, 0)
         appender = runtime.accumulator.appender
         return route._replace(sticky_partition=appender.sticky_partition(topic, sticky_bytes, state.cluster))
+
+    async def _find(self, topic: str) -> None:
+        """Wait for the topic's metadata. Raises why it does not come, or why no row may be sent any more."""
+        try:
+            await self._runtime.partitions_for(topic)
+        except KafkaError as error:
+            self._intake.accepting_runtime(self._opening)
+            self._runtime.admission.on_refusal(error)
+            raise
+        self._intake.accepting_runtime(self._opening)
 
     def _refuse(self, rows: ArrowRows, topics: Sequence[str | None], routes: Sequence[Route]) -> None:
         """Give errors to the rows of a plan that can be sent nowhere; each is made when it is looked at."""

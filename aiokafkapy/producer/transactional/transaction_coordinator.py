@@ -31,6 +31,7 @@ from ...common import Node, TopicPartition
 from ...errors import (
     ConcurrentTransactionsError,
     InvalidProducerEpochError,
+    InvalidTxnStateError,
     KafkaError,
     OperationNotAttemptedError,
     ProducerFencedError,
@@ -248,7 +249,13 @@ class TransactionCoordinator:
         error = make(code, **place)
         if isinstance(error, InvalidProducerEpochError | ProducerFencedError):
             raise ProducerFencedError(
-                f"another producer has taken transactional_id={self._transaction.transactional_id!r}: close this one"
+                f"another producer has taken transactional_id={self._transaction.transactional_id!r}, or a transaction "
+                f"was open for longer than transaction_timeout_ms={self._timeout_ms}: close this one"
+            )
+        if isinstance(error, InvalidTxnStateError):
+            raise InvalidTxnStateError(
+                f"the coordinator has no open transaction of transactional_id={self._transaction.transactional_id!r}: "
+                f"was it open for longer than transaction_timeout_ms={self._timeout_ms}? Close this producer"
             )
         raise error
 

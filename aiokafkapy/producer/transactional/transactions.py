@@ -10,7 +10,9 @@ Rules:
   ``begin`` waits for that.
 - A commit is told as done when the coordinator has said so, and never before. Without an answer within ``max_block_ms``
   its outcome is unknown, which the error says; asking again, by ``commit`` or by the next ``begin``, tells it.
-- What was not sent when a transaction is aborted is not sent any more; what is on its way is waited for.
+- What was not sent when a transaction is aborted, or cannot be committed any more, is not sent; what is on its way is
+  waited for.
+- Who is cancelled in a commit that fails later finds the transaction aborted.
 """
 
 from __future__ import annotations
@@ -61,6 +63,8 @@ class Transactions:
         self._transaction = transaction
         self._coordinator = coordinator
         self._ending: asyncio.Task[None] | None = None
+        self._is_left = False  # nobody waits for the end any more
+        transaction.on_error = self._on_error
 
     async def initialize(self) -> None:
         """Take the transactional id, within ``max_block_ms``."""
@@ -176,16 +180,27 @@ class Transactions:
     async def _to_its_end(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._ending = self._runtime.loop.create_task(work, name="aiokafkapy-transaction-end")
         task.add_done_callback(_retrieve)
+        self._is_left = False
         try:
             await asyncio.shield(task)
         except asyncio.CancelledError:
             if not task.cancelled():
+                self._is_left = True
                 raise
             error = ProducerClosedError("the producer was closed before the transaction had come to its end")
             error.outcome_unknown = self._transaction.state is _S.COMMITTING_TRANSACTION
             raise error from None
 
     async def _commit(self) -> None:
+        try:
+            await self._flush_and_commit()
+        except KafkaError:
+            if self._is_left and self._transaction.state is _S.ABORTABLE_ERROR:
+                self._transaction.start_abort()
+                await self._abort()
+            raise
+
+    async def _flush_and_commit(self) -> None:
         transaction = self._transaction
         await self._runtime.flush(math.inf)
         if transaction.error is not None:
@@ -200,11 +215,7 @@ class Transactions:
 
     async def _abort(self) -> None:
         transaction = self._transaction
-        error = TransactionAbortedError("the transaction was aborted before this record was sent")
-        error.__cause__ = transaction.error
-        for record in self._runtime.admission.snapshot():
-            self._runtime.admission.refuse(record, error.fresh())
-        self._runtime.accumulator.abort_undrained(error)
+        self._drop_unsent()
         await self._runtime.flush(math.inf)
         try:
             needs_new_epoch = transaction.needs_new_epoch and transaction.version < 2
@@ -222,6 +233,22 @@ class Transactions:
             transaction.end_failed(failure)
             raise
         transaction.ended()
+
+    def _drop_unsent(self) -> None:
+        cause = self._transaction.error
+        error: KafkaError = TransactionAbortedError("the transaction was aborted before this record was sent")
+        error.__cause__ = cause
+        if cause is not None and self._transaction.state is _S.FATAL_ERROR:
+            error = cause.fresh()
+        for record in self._runtime.admission.snapshot():
+            self._runtime.admission.refuse(record, error.fresh())
+        self._runtime.accumulator.abort_undrained(error)
+
+    def _on_error(self) -> None:
+        """Whatever is sent from here on is of no use."""
+        self._intake.shut_gate()
+        # Later, for the accumulator may be in the middle of something.
+        self._runtime.loop.call_soon(self._drop_unsent)
 
 
 def _retrieve(task: asyncio.Task[None]) -> None:

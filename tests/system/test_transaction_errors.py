@@ -1,0 +1,213 @@
+"""What an error, or a cancellation, leaves of a transaction: nothing is committed that lacks a record, nothing comes
+into the next transaction, and the producer is as good as new.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pyarrow
+import pytest
+
+from aiokafkapy import KafkaProducer, errors
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.common import TopicPartition
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.reader import PartitionReader
+
+VALUES = [b"%d" % number for number in range(100)]
+
+
+@pytest.fixture(params=[1, 2])
+async def broker(request: pytest.FixtureRequest) -> AsyncIterator[DevBroker]:
+    """Both versions of transactions."""
+    async with DevBroker(transaction_version=request.param) as broker:
+        broker.create_topic("t", 1)
+        yield broker
+
+
+@pytest.fixture
+async def producer(broker: DevBroker) -> AsyncIterator[KafkaProducer]:
+    async with transactional(broker) as producer:
+        yield producer
+
+
+def transactional(broker: DevBroker, **options: Any) -> KafkaProducer[Any, Any]:
+    options = {"linger_ms": 0, "retry_backoff_ms": 1, "retry_backoff_max_ms": 10} | options
+    return KafkaProducer(broker.bootstrap_servers, transactional_id="one", **options)
+
+
+async def committed(broker: DevBroker, topic: str = "t") -> list[bytes | None]:
+    partition = TopicPartition(topic, 0)
+    async with PartitionReader(broker.bootstrap_servers, isolation_level="read_committed") as reader:
+        reader.assign([partition])
+        reader.stop_at(partition, broker.state.topics.partition(topic, 0).log.end_offset)  # type: ignore[union-attr]
+        async with asyncio.timeout(30):
+            return [record.value async for record in reader]
+
+
+async def has_a_new_transaction(broker: DevBroker, producer: KafkaProducer) -> None:
+    """A new one commits its records, and nothing else is committed."""
+    async with producer.transaction():
+        await producer.send("t", b"new")
+    assert await committed(broker) == [b"new"]
+
+
+class TestWhatIsNotAccepted:
+    """A record that is refused before it is in a batch is missing in its transaction, whoever caught the error."""
+
+    async def test_a_record_that_is_too_large(self, broker: DevBroker) -> None:
+        async with transactional(broker, max_request_size=1_000) as producer:
+            await producer.begin_transaction()
+            await producer.send("t", b"never")
+            with pytest.raises(errors.RecordTooLargeError):
+                producer.send_nowait("t", bytes(2_000))
+            with pytest.raises(errors.RecordTooLargeError):
+                await producer.commit_transaction()
+            await producer.abort_transaction()
+            await has_a_new_transaction(broker, producer)
+
+    @pytest.mark.parametrize("way", ["send", "send_many", "send_arrow"])
+    async def test_a_record_whose_topic_is_not_found(self, broker: DevBroker, way: str) -> None:
+        async with transactional(broker, max_block_ms=100, allow_auto_create_topics=False) as producer:
+            await producer.begin_transaction()
+            await producer.send("t", b"never")
+            with pytest.raises(errors.MetadataTimeoutError):
+                if way == "send":
+                    await producer.send("missing", b"1")
+                elif way == "send_many":
+                    await producer.send_many("missing", [b"1", b"2"])
+                else:
+                    await producer.send_arrow("missing", pyarrow.table({"value": [b"1", b"2"]}))
+            with pytest.raises(errors.MetadataTimeoutError):
+                await producer.commit_transaction()
+            await producer.abort_transaction()
+            await has_a_new_transaction(broker, producer)
+
+    async def test_what_may_be_tried_again_at_once_harms_nothing(self, broker: DevBroker) -> None:
+        async with transactional(broker) as producer, producer.transaction():
+            with pytest.raises(errors.MetadataNotReadyError):
+                producer.send_nowait("t", b"too early")
+            await producer.partitions_for("t")
+            producer.send_nowait("t", b"1")
+        assert await committed(broker) == [b"1"]
+
+    async def test_what_a_serializer_refuses_harms_nothing(self, broker: DevBroker) -> None:
+        def to_bytes(value: str) -> bytes:
+            return value.encode()
+
+        producer: KafkaProducer[bytes, str]
+        async with transactional(broker, value_serializer=to_bytes) as producer, producer.transaction():
+            with pytest.raises(errors.SerializationError):
+                await producer.send("t", "\ud800")
+            await producer.send("t", "1")
+        assert await committed(broker) == [b"1"]
+
+
+class TestAfterAnError:
+    """From the error on nothing more is taken, and what is not sent fails at once."""
+
+    async def test_what_waits_is_not_waited_for(self, broker: DevBroker) -> None:
+        async with transactional(broker, linger_ms=60_000, max_block_ms=60_000) as producer:
+            await producer.begin_transaction()
+            in_a_batch = await producer.enqueue("t", b"never")
+            no_partition = asyncio.create_task(producer.enqueue("t", b"never", partition=7))
+            await asyncio.sleep(0)
+            broker.controls.fail_next(ApiKey.TXN_OFFSET_COMMIT, errors.FencedInstanceIdError)
+            with pytest.raises(errors.FencedInstanceIdError):
+                await producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, "group")
+            async with asyncio.timeout(10):
+                for waiting in (in_a_batch, no_partition):
+                    with pytest.raises(errors.TransactionAbortedError) as raised:
+                        await waiting
+                    assert isinstance(raised.value.__cause__, errors.FencedInstanceIdError)
+            with pytest.raises(errors.FencedInstanceIdError):
+                await producer.send("t", b"never")
+            await producer.abort_transaction()
+            await producer.begin_transaction()
+            await producer.abort_transaction()
+
+    async def test_a_fenced_producer_waits_for_nothing(self, broker: DevBroker, producer: KafkaProducer) -> None:
+        await producer.begin_transaction()
+        async with transactional(broker), asyncio.timeout(10):
+            with pytest.raises((errors.ProducerFencedError, errors.InvalidProducerEpochError)):
+                await producer.send("t", b"never")
+            with pytest.raises((errors.ProducerFencedError, errors.InvalidProducerEpochError)):
+                await producer.send("t", b"never")
+
+    async def test_records_that_a_broker_names_fail_their_transaction_alone(
+        self, broker: DevBroker, producer: KafkaProducer
+    ) -> None:
+        """The others are not sent again, for that needs a new epoch, which only an end may bring."""
+        broker.create_topic("compacted", 1, cleanup_policy="compact")
+        await producer.begin_transaction()
+        with_key, without = await asyncio.gather(
+            producer.enqueue("compacted", b"never", key=b"k"), producer.enqueue("compacted", b"never")
+        )
+        for delivery in (with_key, without):
+            with pytest.raises(errors.InvalidRecordError):
+                await delivery
+        with pytest.raises(errors.InvalidRecordError):
+            await producer.commit_transaction()
+        await producer.abort_transaction()
+        await has_a_new_transaction(broker, producer)
+        assert producer.metrics()["epoch-bump-total"] == 0
+
+
+class TestCallsThatOutliveTheirTransaction:
+    """A call with many records puts none into the next transaction."""
+
+    async def test_a_table_that_had_waited_for_metadata(self, broker: DevBroker, producer: KafkaProducer) -> None:
+        broker.controls.delay(ApiKey.METADATA, 0.2)
+        await producer.begin_transaction()
+        table = pyarrow.table({"value": VALUES})
+        call = asyncio.ensure_future(producer.send_arrow("t", table, return_exceptions=True))
+        await asyncio.sleep(0)
+        await producer.commit_transaction()
+        async with producer.transaction():
+            failed = (await call).failed
+        assert len(failed) == len(VALUES)
+        assert "the transaction that this call began in has ended" in str(failed[0])
+        assert await committed(broker) == []
+
+    async def test_a_list_that_had_waited_for_metadata(self, broker: DevBroker, producer: KafkaProducer) -> None:
+        await producer.begin_transaction()
+        call = asyncio.create_task(producer.send_many("t", VALUES, return_exceptions=True))
+        await asyncio.sleep(0)
+        await producer.commit_transaction()
+        first = await committed(broker)
+        async with producer.transaction():
+            failed = [error for error in await call if isinstance(error, errors.IllegalStateError)]
+        assert failed
+        assert len(first) + len(failed) == len(VALUES)
+        assert await committed(broker) == first
+
+    async def test_a_transaction_waits_for_a_call_that_it_waits_for(
+        self, broker: DevBroker, producer: KafkaProducer
+    ) -> None:
+        async with producer.transaction():
+            await producer.send_many("t", VALUES)
+            await producer.send_arrow("t", pyarrow.table({"value": VALUES}))
+        assert await committed(broker) == VALUES * 2
+
+
+class TestACommitThatNobodyWaitsFor:
+    """Cancelled while it commits: it goes on, and is aborted if it fails."""
+
+    async def test_it_is_aborted_when_it_fails(self, broker: DevBroker, producer: KafkaProducer) -> None:
+        broker.controls.fail_next(ApiKey.END_TXN, errors.TransactionAbortableError)
+        broker.controls.delay(ApiKey.END_TXN, 0.1)
+
+        async def place() -> None:
+            async with producer.transaction():
+                await producer.send("t", b"never")
+
+        task = asyncio.create_task(place())
+        while not broker.controls.request_count(ApiKey.END_TXN):  # noqa: ASYNC110
+            await asyncio.sleep(0.001)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await has_a_new_transaction(broker, producer)
