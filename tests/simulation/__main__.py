@@ -15,7 +15,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from .scenario import Report, run
+from .run import run
+from .scenario import Report
 
 PROGRESS_SECONDS = 10.0
 MOST_SHOWN = 10

@@ -11,7 +11,7 @@ UNKNOWN_SERVER_ERROR, which is ambiguous), and a few codes never for a batch tha
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,7 +21,7 @@ from aiokafkapy.protocol.api import ApiKey
 if TYPE_CHECKING:
     from .simulated_cluster import SimulatedCluster
 
-__all__ = ["FAULTS", "Fault", "make_schedule"]
+__all__ = ["FAULTS", "FAULTS_OF_TRANSACTIONS", "Fault", "make_schedule"]
 
 Errors = tuple[type[errors.KafkaError], ...]
 
@@ -59,6 +59,39 @@ OTHER_ERRORS: Final[dict[ApiKey, Errors]] = {
     ),
 }
 OTHER_APIS: Final = tuple(OTHER_ERRORS)
+_COORDINATOR_MOVES: Final[Errors] = (
+    errors.CoordinatorLoadInProgressError,
+    errors.CoordinatorNotAvailableError,
+    errors.NotCoordinatorError,
+)
+ERRORS_OF_TRANSACTIONS: Final[dict[ApiKey, Errors]] = {
+    ApiKey.FIND_COORDINATOR: (errors.CoordinatorNotAvailableError,),
+    ApiKey.INIT_PRODUCER_ID: (*_COORDINATOR_MOVES, errors.ConcurrentTransactionsError),
+    ApiKey.ADD_PARTITIONS_TO_TXN: (
+        *_COORDINATOR_MOVES,
+        errors.ConcurrentTransactionsError,
+        errors.UnknownTopicOrPartitionError,
+        errors.TransactionAbortableError,
+        errors.TopicAuthorizationFailedError,
+    ),
+    ApiKey.ADD_OFFSETS_TO_TXN: (
+        *_COORDINATOR_MOVES,
+        errors.ConcurrentTransactionsError,
+        errors.TransactionAbortableError,
+        errors.GroupAuthorizationFailedError,
+    ),
+    ApiKey.TXN_OFFSET_COMMIT: (
+        *_COORDINATOR_MOVES,
+        errors.RequestTimedOutError,
+        errors.UnknownTopicOrPartitionError,
+        errors.TransactionAbortableError,
+        errors.IllegalGenerationError,
+        errors.UnknownMemberIdError,
+        errors.FencedInstanceIdError,
+    ),
+    ApiKey.END_TXN: (*_COORDINATOR_MOVES, errors.ConcurrentTransactionsError, errors.RequestTimedOutError),
+}
+APIS_OF_TRANSACTIONS: Final = tuple(ERRORS_OF_TRANSACTIONS)
 
 
 @dataclass(frozen=True)
@@ -76,11 +109,11 @@ class Fault:
 
     def begin(self, cluster: SimulatedCluster) -> None:
         """Inject the fault."""
-        FAULTS[self.name][0](cluster, self)
+        _VERBS[self.name][0](cluster, self)
 
     def end(self, cluster: SimulatedCluster) -> None:
         """End the fault."""
-        FAULTS[self.name][1](cluster, self)
+        _VERBS[self.name][1](cluster, self)
 
     def __str__(self) -> str:
         return (
@@ -89,8 +122,10 @@ class Fault:
         )
 
 
-def make_schedule(chance: random.Random, duration: float, nodes: int, partitions: int, most: int) -> list[Fault]:
-    """At most so many faults, each within ``duration``."""
+def make_schedule(
+    chance: random.Random, duration: float, nodes: int, partitions: int, most: int, names: Sequence[str]
+) -> list[Fault]:
+    """At most so many faults of these names, each within ``duration``."""
     faults = []
     for _ in range(chance.randint(0, most)):
         at = chance.uniform(0, duration)
@@ -98,7 +133,7 @@ def make_schedule(chance: random.Random, duration: float, nodes: int, partitions
             Fault(
                 at=at,
                 seconds=min(duration - at, chance.expovariate(1 / chance.choice((0.05, 0.5, 3.0)))),
-                name=chance.choice(tuple(FAULTS)),
+                name=chance.choice(names),
                 node=chance.randint(1, nodes),
                 partition=chance.randrange(partitions),
                 choice=chance.randrange(1_000),
@@ -249,6 +284,50 @@ def _delay_no_more(cluster: SimulatedCluster, fault: Fault) -> None:
     cluster.controls.delay(ApiKey.PRODUCE if fault.choice % 2 else ApiKey.METADATA, 0)
 
 
+# of transactions
+
+
+def _fail_transaction(cluster: SimulatedCluster, fault: Fault) -> None:
+    api = APIS_OF_TRANSACTIONS[fault.choice % len(APIS_OF_TRANSACTIONS)]
+    codes = ERRORS_OF_TRANSACTIONS[api]
+    error = codes[int(fault.size * len(codes))]
+    is_done = error.retriable and fault.partition % 2 == 1
+    cluster.controls.fail_next(api, error, times=fault.times, after_append=is_done)
+
+
+def _lose_answer_of_transaction(cluster: SimulatedCluster, fault: Fault) -> None:
+    api = APIS_OF_TRANSACTIONS[fault.choice % len(APIS_OF_TRANSACTIONS)]
+    cluster.controls.drop_next(api, after=fault.size < 0.7, times=fault.times)
+
+
+def _delay_transaction(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.controls.delay(APIS_OF_TRANSACTIONS[fault.choice % len(APIS_OF_TRANSACTIONS)], fault.size * 2)
+
+
+def _delay_transaction_no_more(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.controls.delay(APIS_OF_TRANSACTIONS[fault.choice % len(APIS_OF_TRANSACTIONS)], 0)
+
+
+def _hold_transactions(cluster: SimulatedCluster, _: Fault) -> None:
+    cluster.controls.hold_transactions()
+
+
+def _carry_transactions_out(cluster: SimulatedCluster, _: Fault) -> None:
+    cluster.controls.hold_transactions(False)
+
+
+def _expire_transactions(cluster: SimulatedCluster, _: Fault) -> None:
+    cluster.expire_transactions()
+
+
+def _move_coordinator(cluster: SimulatedCluster, fault: Fault) -> None:
+    cluster.move_coordinators(fault.node)
+
+
+def _lose_coordinator(cluster: SimulatedCluster, _: Fault) -> None:
+    cluster.move_coordinators(None)
+
+
 Verb = Callable[["SimulatedCluster", Fault], Any]
 
 FAULTS: Final[dict[str, tuple[Verb, Verb]]] = {
@@ -275,3 +354,16 @@ FAULTS: Final[dict[str, tuple[Verb, Verb]]] = {
     "throttle": (_throttle, _throttle_no_more),
     "delay answers": (_delay, _delay_no_more),
 }
+
+FAULTS_OF_TRANSACTIONS: Final[dict[str, tuple[Verb, Verb]]] = {
+    "fail a transaction's request": (_fail_transaction, _nothing),
+    "lose a transaction's answer": (_lose_answer_of_transaction, _nothing),
+    "delay a transaction's answers": (_delay_transaction, _delay_transaction_no_more),
+    "hold transactions": (_hold_transactions, _carry_transactions_out),
+    "expire transactions": (_expire_transactions, _nothing),
+    "move the coordinators": (_move_coordinator, _nothing),
+    "lose the coordinators": (_lose_coordinator, _move_coordinator),
+}
+"""Beside ``FAULTS``, where transactions are."""
+
+_VERBS: Final = FAULTS | FAULTS_OF_TRANSACTIONS

@@ -2,7 +2,8 @@
 
 Appended records count as replicated a little later; only then is the Produce request answered, and only answered
 records are safe. ``truncate`` does what a new leader without the rest does to the log: the records are gone, and with
-them the partition's memory of their sequences. So acknowledged records are never lost, and all others may be.
+them the partition's memory of their sequences. So acknowledged records are never lost, and all others may be. A
+transaction's markers are replicated at once: what is before one is safe.
 
 It hooks into ``controls.on_request``: the broker's own handler is called, and its response held back.
 """
@@ -75,7 +76,8 @@ class Replication:
         for topic in self._broker.state.topics:
             for partition in topic.partitions:
                 if partition.leader == node_id:
-                    self._truncate(partition, self._safe.get(partition, 0))
+                    markers = [batch.base_offset + 1 for batch in partition.log._batches(0) if batch.is_control]
+                    self._truncate(partition, max([self._safe.get(partition, 0), *markers]))
 
     # internals
 

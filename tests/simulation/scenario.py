@@ -1,43 +1,31 @@
-"""One seed: a cluster, producers and their users, a schedule of faults, and the checks afterwards.
-
-``run(seed)`` is a function of the seed (in a process with PYTHONHASHSEED=0, see ``__main__``): the same calls, the same
-bytes, the same virtual times; ``Report.fingerprint`` says whether two runs were the same.
-"""
+"""What happens in one seed: a cluster, producers and their users, a schedule of faults, and the checks afterwards."""
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import gc
 import hashlib
 import itertools
 import random
-import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from unittest import mock
 
-import aiokafkapy.observability.rendering  # noqa: F401  # with the first event logged: some modules draw as they begin
 from aiokafkapy import KafkaProducer, RecordMetadata
 from aiokafkapy.errors import KafkaError
-from aiokafkapy.producer.deliveries.shortcuts import now_ms
 from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.protocol.api import ApiKey
 
 from .checker import SLACK, check_headers, check_records
-from .faults import Fault, make_schedule
+from .faults import FAULTS, Fault, make_schedule
 from .hooks import Hooks
 from .simulated_cluster import SimulatedCluster
-from .simulated_loop import Deadlock, SimulatedLoop
+from .simulated_loop import SimulatedLoop
 from .simulated_network import SimulatedNetwork
 from .workload import Workload, producer_options
 
-__all__ = ["Report", "run"]
+__all__ = ["Report", "Scenario"]
 
-EPOCH = 1_700_000_000.0
-"""The wall-clock time at loop time zero."""
 SMALLEST_BATCH = 512
 """Bytes that a batch holds however small it is, so that the pieces of one that was split may hold more than it did."""
 RECOVERY = 60.0
@@ -58,39 +46,9 @@ class Report:
     trace: list[str] = field(default_factory=list)
 
 
-def run(seed: int, *, keep_trace: bool = False) -> Report:
-    """Run one seed to its end. Raises nothing: what goes wrong is a finding."""
-    scenario = _Scenario(seed, keep_trace)
-    loop = scenario.loop
-    with _virtual_world(loop, scenario.network, seed), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        asyncio.set_event_loop(loop)
-        try:
-            if not _has_played(scenario):
-                scenario.abandon()
-                gc.collect()  # so that warnings about unclosed objects are this seed's, not the next one's
-        finally:
-            asyncio.set_event_loop(None)
-            loop.close()
-    report = scenario.report
-    report.findings += [f"a warning: {warning.message}" for warning in caught]
-    report.findings += [f"asyncio complained: {complaint}" for complaint in loop.complaints]
-    report.virtual_seconds = loop.time()
-    report.fingerprint = scenario.digest.hexdigest()[:16]
-    return report
+class Scenario:
+    """One seed's cluster, producers, users and faults; a kind of its own overrides what its users are."""
 
-
-def _has_played(scenario: _Scenario) -> bool:
-    # A function of its own, since the error's traceback keeps all frames alive.
-    try:
-        scenario.loop.run_until_complete(scenario.play())
-    except (Deadlock, Exception) as error:
-        scenario.find(f"{type(error).__name__}: {error}")
-        return False
-    return True
-
-
-class _Scenario:
     def __init__(self, seed: int, keep_trace: bool) -> None:
         self.report = Report(seed)
         self.digest = hashlib.blake2b()
@@ -103,10 +61,9 @@ class _Scenario:
         self.loop = SimulatedLoop(lambda: threads.uniform(0, 0.005))
         self.network = SimulatedNetwork(self.loop, network, self._trace)
         self.loop.network = self.network
-        self._cluster = SimulatedCluster(self.network, replication, self._trace)
+        self._cluster = self._new_cluster(replication)
         self._duration = self._chance.choice((0.3, 2.0, 10.0))
         self._faults = faults
-        self._producers: list[KafkaProducer[Any, Any]] = []
         self._workloads: list[Workload] = []
         self._hooks: list[Hooks] = []
         self._crashes = self._chance.random() < 0.05
@@ -121,8 +78,8 @@ class _Scenario:
             task.cancel()
         for _ in range(10):  # turns that need no time
             self.loop.run_until_complete(asyncio.sleep(0))
-        for left in (self._producers, self._workloads, self._hooks):
-            left.clear()
+        self._workloads.clear()
+        self._hooks.clear()
 
     async def play(self) -> None:
         cluster, report = self._cluster, self.report
@@ -133,16 +90,14 @@ class _Scenario:
             len(cluster.broker.nodes),
             cluster.partitions,
             self._chance.choice((0, 5, 15, 40)),
+            self._fault_names(),
         )
-        report.options = [producer_options(self._chance) for _ in range(self._chance.choice((1, 1, 2)))]
+        report.options = self._options()
         for number, options in enumerate(report.options):
             hooks = Hooks(f"{report.seed}/hooks of {number}", self.find)
             options |= hooks.options()
-            producer = KafkaProducer(cluster.broker.bootstrap_servers, client_id=f"producer-{number}", **options)
-            await producer.start()
-            self._producers.append(producer)
             self._hooks.append(hooks)
-            self._workloads.append(Workload(number, producer, self._users, cluster.partitions, self._duration, hooks))
+            self._workloads.append(await self._new_workload(number, options, hooks))
         began = self.loop.time()
         users = asyncio.gather(*(workload.run() for workload in self._workloads))
         await self._break_things(began)
@@ -154,15 +109,45 @@ class _Scenario:
             await users
         else:
             await users
-            self._check_senders_live()
+            self._check_producers_live()
             if closing < 0.8:
                 await self._recover()
             await self._close(None)
+        await self._end()
         self._check()
         await cluster.stop()
         self._check_nothing_is_left()
 
+    # what a kind of scenario has of its own
+
+    def _new_cluster(self, chance: random.Random) -> SimulatedCluster:
+        return SimulatedCluster(self.network, chance, self._trace)
+
+    def _fault_names(self) -> Sequence[str]:
+        return tuple(FAULTS)
+
+    def _options(self) -> list[dict[str, Any]]:
+        """Those of each producer."""
+        return [producer_options(self._chance) for _ in range(self._chance.choice((1, 1, 2)))]
+
+    async def _new_workload(self, number: int, options: dict[str, Any], hooks: Hooks) -> Workload:
+        producer = self._new_producer(number, options)
+        await producer.start()
+        return Workload(number, producer, self._users, self._cluster.partitions, self._duration, hooks)
+
+    async def _end(self) -> None:
+        """Wait for what happens after the last producer is closed."""
+
+    def _check_producers_live(self) -> None:
+        for number, workload in enumerate(self._workloads):
+            state = workload.producer.state
+            if state is not ProducerState.RUNNING and not self._crashes:
+                self.find(f"producer {number} is {state.value}, and nobody has closed it")
+
     # internals
+
+    def _new_producer(self, number: int, options: dict[str, Any]) -> KafkaProducer[Any, Any]:
+        return KafkaProducer(self._cluster.broker.bootstrap_servers, client_id=f"producer-{number}", **options)
 
     async def _break_things(self, began: float) -> None:
         events = [(fault.at, 0, number) for number, fault in enumerate(self.report.schedule)]
@@ -177,45 +162,33 @@ class _Scenario:
         await asyncio.sleep(max(0.0, began + self._duration - self.loop.time()))
 
     def _crash_somebody(self) -> None:
-        if self._crashes:
+        runtime = self._chance.choice(self._workloads).producer._life.runtime if self._crashes else None
+        if runtime is not None:
             self.report.counts["crash of a Sender"] += 1
-            runtime = self._chance.choice(self._producers)._life.runtime
-            assert runtime is not None
             runtime.sender_task.cancel()
 
     async def _recover(self) -> None:
         """Once all is well every partition takes a record again, and a topic that is new is found."""
-        for number, (producer, workload) in enumerate(zip(self._producers, self._workloads, strict=True)):
+        for number, workload in enumerate(self._workloads):
             deadline = self.loop.time() + RECOVERY
-            for partition in range(self._cluster.partitions):
-                error: KafkaError | None = KafkaError()
-                while error is not None and producer.state is ProducerState.RUNNING:
-                    error = await workload.deliver_one(partition)
-                    if error is not None:
-                        await asyncio.sleep(0.05)
-                    if self.loop.time() > deadline:
-                        self.find(f"producer {number} has not recovered after {RECOVERY} s: {error!r}")
-                        return
-            if producer.state is ProducerState.RUNNING and not await self._finds_new_topic(number, deadline):
+            error = await workload.recover(self._cluster.partitions, deadline)
+            if error is not None:
+                self.find(f"producer {number} has not recovered after {RECOVERY} s: {error!r}")
+            elif workload.producer.state is ProducerState.RUNNING and not await self._finds_new_topic(number, deadline):
                 self.find(f"producer {number} has not found a new topic after {RECOVERY} s")
 
     async def _finds_new_topic(self, number: int, deadline: float) -> bool:
         while self.loop.time() < deadline:
             try:
-                return bool(await self._producers[number].partitions_for(f"new-{number}"))
+                return bool(await self._workloads[number].producer.partitions_for(f"new-{number}"))
             except KafkaError:
                 await asyncio.sleep(0.05)
         return False
 
-    def _check_senders_live(self) -> None:
-        for number, producer in enumerate(self._producers):
-            if producer.state is not ProducerState.RUNNING and not self._crashes:
-                self.find(f"producer {number} is {producer.state.value}, and nobody has closed it")
-
     async def _close(self, timeout: float | None) -> None:
-        for number, producer in enumerate(self._producers):
+        for number, workload in enumerate(self._workloads):
             began = self.loop.time()
-            await producer.close(timeout)
+            await workload.close(timeout)
             limit = self.report.options[number]["delivery_timeout_ms"] / 1000 if timeout is None else timeout
             limit += self.report.options[number]["max_block_ms"] / 1000 if timeout is None else 0
             if self.loop.time() - began > limit + SLACK:
@@ -240,8 +213,8 @@ class _Scenario:
         self._check_accounts(is_settled=True)
 
     def _check_accounts(self, *, is_settled: bool) -> None:
-        for number, producer in enumerate(self._producers):
-            now = producer.statistics()
+        for number, workload in enumerate(self._workloads):
+            now = workload.producer.statistics()
             if now.accepted != now.delivered + now.failed + now.pending:
                 self.find(f"the accounts of producer {number} do not balance: {now}")
             if not 0 <= now.buffered_bytes <= now.buffer_memory + SMALLEST_BATCH * now.batches:
@@ -256,7 +229,7 @@ class _Scenario:
         self.report.findings += [
             f"a timer is left: {timer!r}" for timer in self.loop.timers() if not _is_on_its_way(timer)
         ]
-        open_connections = [each for each in self.network.connections if not each.client.is_closing()]
+        open_connections = [each for each in self.network.connections if each.client.is_left]
         if open_connections:
             self.find(f"{len(open_connections)} connections are left")
 
@@ -270,31 +243,3 @@ class _Scenario:
 def _is_on_its_way(timer: asyncio.TimerHandle) -> bool:
     """True if the timer is not the producer's but delivers bytes to a closed end."""
     return "_End." in repr(timer)
-
-
-@contextlib.contextmanager
-def _virtual_world(loop: SimulatedLoop, network: SimulatedNetwork, seed: int) -> Iterator[None]:
-    """Clocks, chance and listening sockets of the machine are replaced, for as long as this lasts."""
-    entropy = random.Random(f"{seed}/entropy")
-    random.seed(f"{seed}/global")
-
-    def wall_time() -> float:
-        return EPOCH + loop.time()
-
-    class SeededRandom(random.Random):
-        def __init__(self, x: Any = None) -> None:
-            super().__init__(entropy.random() if x is None else x)
-
-    with contextlib.ExitStack() as stack:
-        for place, stand_in in (
-            ("time.monotonic", loop.time),
-            ("time.time", wall_time),
-            (f"{now_ms.__module__}.time", wall_time),
-            ("os.urandom", entropy.randbytes),
-            ("random.Random", SeededRandom),
-            ("aiokafkapy.broker.network.socket_server._listening_socket", network.listener),
-            ("aiokafkapy.client.transport.connector.speaks_tls", network.speaks_tls),
-            ("aiokafkapy.client.transport.connector.sasl_mechanisms", network.sasl_mechanisms),
-        ):
-            stack.enter_context(mock.patch(place, stand_in))
-        yield

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.broker.context import RequestContext
+from aiokafkapy.broker.coordination.transaction import TransactionState
 from aiokafkapy.broker.handlers.leadership import find_partition
 from aiokafkapy.broker.storage.log_validator import the_batch
 from aiokafkapy.broker.storage.topics import Partition
-from aiokafkapy.common import Headers
+from aiokafkapy.common import Headers, TopicPartition
 from aiokafkapy.errors import KafkaError
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.record.batch import RecordBatch
+from aiokafkapy.record.batch import ControlType, RecordBatch
 
 from .faults import ONLY_OF_NEW_BATCHES
 from .replication import Replication, topic_of
@@ -28,14 +29,28 @@ TOPIC = "simulated"
 class SimulatedCluster:
     """Several nodes, one topic, and the verbs of ``faults``."""
 
-    def __init__(self, network: SimulatedNetwork, chance: random.Random, trace: Callable[..., None]) -> None:
+    def __init__(
+        self,
+        network: SimulatedNetwork,
+        chance: random.Random,
+        trace: Callable[..., None],
+        *,
+        transactional_ids: Sequence[str] = (),
+        groups: Sequence[str] = (),
+        transaction_version: Literal[1, 2] = 2,
+    ) -> None:
+        """``transactional_ids`` and ``groups`` are those whose coordinators may move."""
         self.network = network
+        self.transactional_ids = transactional_ids
+        self.groups = groups
         self.broker = DevBroker(
             nodes=chance.randint(1, 3),
             num_network_threads=1,
             num_io_threads=chance.choice((1, 3)),
             queued_max_requests=chance.choice((1, 500)),
+            transaction_version=transaction_version,
         )
+        self.expired_transactions = 0
         self.controls = self.broker.controls
         self.replication = Replication(self.broker, chance, trace)
         self.partitions = chance.choice((1, 1, 2, 5))
@@ -70,10 +85,7 @@ class SimulatedCluster:
 
     def move_leader(self, partition: int, node_id: int | None) -> None:
         """To this node or, when it does not run, to one that does."""
-        running = [node.node_id for node in self.broker.running_nodes]
-        if node_id is not None and node_id not in running:
-            node_id = running[0] if running else None
-        self.controls.set_leader(TOPIC, partition, node_id)
+        self.controls.set_leader(TOPIC, partition, self._running(node_id))
 
     def add_partition(self) -> None:
         """One more, which no producer has heard of."""
@@ -87,6 +99,16 @@ class SimulatedCluster:
         else:
             self._failing.append(_Failing(error, partition, times))
 
+    def move_coordinators(self, node_id: int | None) -> None:
+        """Of all transactional ids and groups, to this node or, when it does not run, another one; None: nowhere."""
+        node_id = self._running(node_id)
+        for key in (*self.transactional_ids, *self.groups):
+            self.controls.move_coordinator(key, node_id)
+
+    def expire_transactions(self) -> None:
+        """Abort what is open, as if its time were over."""
+        self.expired_transactions += self.controls.expire_transactions()
+
     def heal(self) -> None:
         """Everything is well from here on; connections that vanished stay so."""
         self.network.heal()
@@ -97,19 +119,37 @@ class SimulatedCluster:
         self._failing.clear()
         for node in self.broker.nodes:
             self.controls.start_node(node.node_id)
-        topic = self.broker.state.topics.get(TOPIC)
-        assert topic is not None
-        for partition in topic.partitions:
+        self.move_coordinators(1)
+        for partition in self._partitions():
             if partition.leader is None:
                 self.move_leader(partition.index, 1)
 
     def values(self) -> dict[int, list[bytes]]:
-        """What is in the logs, by partition and in order of the offsets, which have no gap."""
+        """What is in the logs, by partition and offset; where a transaction's end is marked there is nothing."""
         found: dict[int, list[bytes]] = {}
-        for partition in range(self.partitions):
-            records = self.broker.records(TOPIC, partition)
-            assert [record.offset for record in records] == list(range(len(records)))
-            found[partition] = [record.value or b"" for record in records]
+        for partition in self._partitions():
+            values = found[partition.index] = []
+            for batch in partition.log._batches(0):
+                assert batch.base_offset == len(values)
+                records = [] if batch.is_control else batch.records(TOPIC, partition.index)
+                values += [record.value or b"" for record in records] or [b""]
+        return found
+
+    def committed_values(self) -> dict[int, list[bytes]]:
+        """What readers see that read what is committed, by partition and in order; from the markers in the logs."""
+        found: dict[int, list[bytes]] = {}
+        for partition in self._partitions():
+            pending: dict[int, list[tuple[int, bytes]]] = {}
+            committed: list[tuple[int, bytes]] = []
+            for batch in partition.log._batches(0):
+                values = [] if batch.is_control else batch.records(TOPIC, partition.index)
+                if batch.is_control:
+                    ended = pending.pop(batch.producer_id, [])
+                    committed += ended if batch.control_type() is ControlType.COMMIT else []
+                else:
+                    place = pending.setdefault(batch.producer_id, []) if batch.is_transactional else committed
+                    place += [(record.offset, record.value or b"") for record in values]
+            found[partition.index] = [value for _, value in sorted(committed)]
         return found
 
     def headers(self) -> dict[bytes, Headers]:
@@ -120,7 +160,34 @@ class SimulatedCluster:
             for record in self.broker.records(TOPIC, partition)
         }
 
+    def unfinished(self) -> list[str]:
+        """The transactions that have not come to their end, and the partitions whose readers wait for one."""
+        found = [
+            f"{each.transactional_id} is {each.state.value}"
+            for each in self.broker.state.transactions
+            if each.is_ending or each.state is TransactionState.ONGOING
+        ]
+        return found + [
+            f"{partition} is stable up to {partition.log.last_stable_offset} of {partition.log.end_offset}"
+            for partition in self._partitions()
+            if partition.log.last_stable_offset != partition.log.end_offset
+        ]
+
+    def committed_offset(self, group_id: str) -> int | None:
+        """What a group has committed for the first partition."""
+        found = self.broker.state.groups.offsets.get(group_id).get(TopicPartition(TOPIC, 0))
+        return None if found is None else found.offset
+
     # internals
+
+    def _running(self, node_id: int | None) -> int | None:
+        running = [node.node_id for node in self.broker.running_nodes]
+        return node_id if node_id is None or node_id in running else next(iter(running), None)
+
+    def _partitions(self) -> list[Partition]:
+        topic = self.broker.state.topics.get(TOPIC)
+        assert topic is not None
+        return topic.partitions
 
     def _on_produce(self, context: RequestContext, body: Any) -> Any:
         if self._failing or self._refused:

@@ -128,6 +128,7 @@ class SimulatedNetwork:
             raise ConnectionRefusedError(errno.ECONNREFUSED, os.strerror(errno.ECONNREFUSED))
         self._last_client_port += 1
         connection = Connection(self, port, self._last_client_port)
+        connection.client.has(sock)
         self._connected[id(sock)] = connection.client
         listener.backlog.append((_Accepted(connection.server), ("127.0.0.1", connection.client_port)))
         on_acceptable = self._acceptable.get(listener)
@@ -206,6 +207,15 @@ class _End(asyncio.Transport):
         self._reached_end = False
         # ending
         self._is_closing = False
+
+    def has(self, sock: Any) -> None:
+        """The socket that stands for this end, until there is a transport."""
+        self._sock = sock
+
+    @property
+    def is_left(self) -> bool:
+        """Whether nobody has closed it, neither the transport nor a socket that never had one."""
+        return not self._is_closing and (self._protocol is not None or self._sock.fileno() >= 0)
 
     def open(self, protocol: asyncio.Protocol, sock: Any) -> _End:
         """Begin: the socket is this transport's from here on."""

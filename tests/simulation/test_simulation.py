@@ -27,7 +27,7 @@ from aiokafkapy.producer.intake.pending_record import PendingRecord
 from aiokafkapy.producer.intake.topic_state import TopicState
 
 from .checker import check_headers, check_records
-from .scenario import run
+from .run import run
 from .simulated_loop import Deadlock, SimulatedLoop
 from .workload import Sent
 

@@ -19,6 +19,7 @@ import pyarrow
 from aiokafkapy import KafkaProducer, ProducerRecord, RecordMetadata
 from aiokafkapy.common import Headers
 from aiokafkapy.errors import BufferExhaustedError, KafkaError, MetadataNotReadyError
+from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.producer.tables.table_metadata import TableMetadata
 
 from .hooks import Hooks
@@ -95,8 +96,8 @@ class Workload:
     ) -> None:
         """Users who are at it for about ``duration`` seconds, or are done at once."""
         self.sent: list[Sent] = []
+        self.producer = producer
         self._number = number
-        self._producer = producer
         self._chance = chance
         self._partitions = partitions
         self._hooks = hooks
@@ -120,12 +121,22 @@ class Workload:
         while self._children:
             await asyncio.wait(self._children)
 
-    async def deliver_one(self, partition: int) -> KafkaError | None:
-        """Send one ``calm`` record, alone; returns the error, if any."""
+    async def recover(self, partitions: int, deadline: float) -> KafkaError | None:
+        """Send a record, ``calm`` and alone, to each partition, until it is there; the error that lasts too long."""
         self._hooks.is_calm = True
-        sent = self._new()
-        await self._send(sent, {"partition": partition, "key": b"key"})
-        return sent.outcome if isinstance(sent.outcome, KafkaError) else None
+        for partition in range(partitions):
+            error: KafkaError | None = KafkaError()
+            while error is not None and self.producer.state is ProducerState.RUNNING:
+                error = await self._deliver_one(partition)
+                if error is not None:
+                    await asyncio.sleep(0.05)
+                if self._loop.time() > deadline:
+                    return error
+        return None
+
+    async def close(self, timeout: float | None) -> None:
+        """Close the producer, whatever its users are doing."""
+        await self.producer.close(timeout)
 
     def send_inside(self, chance: random.Random) -> None:
         """Send a record from inside a hook, which may be in the middle of another one's."""
@@ -136,6 +147,11 @@ class Workload:
             self._begin(self._enqueue_inside(place))
 
     # internals
+
+    async def _deliver_one(self, partition: int) -> KafkaError | None:
+        sent = self._new()
+        await self._send(sent, {"partition": partition, "key": b"key"})
+        return sent.outcome if isinstance(sent.outcome, KafkaError) else None
 
     async def _user(self, operations: int) -> None:
         chance = self._chance
@@ -180,7 +196,7 @@ class Workload:
         sent.began = self._loop.time()
         arguments = {"topic": TOPIC, "value": self._hooks.given(sent), **place}
         with self._telling([sent]):
-            self._tell(sent, await self._producer.send(**arguments))
+            self._tell(sent, await self.producer.send(**arguments))
 
     async def _use_enqueue(self) -> None:
         await self._enqueue(self._new(), self._place())
@@ -189,7 +205,7 @@ class Workload:
         arguments = {"topic": TOPIC, "value": self._hooks.given(sent), **place}
         delivery: Any = None
         with self._telling([sent]):
-            delivery = await self._producer.enqueue(**arguments)
+            delivery = await self.producer.enqueue(**arguments)
         if delivery is not None:
             delivery.add_done_callback(lambda done: self._tell_delivery(sent, done))
             if self._chance.random() < 0.3:
@@ -208,7 +224,7 @@ class Workload:
         arguments = {"topic": TOPIC, "value": self._hooks.given(sent), **place}
         delivery: Any = None
         with self._telling([sent]):
-            delivery = self._producer.send_nowait(**arguments)
+            delivery = self.producer.send_nowait(**arguments)
         if delivery is not None:
             delivery.add_done_callback(lambda done: self._tell_delivery(sent, done))
 
@@ -230,14 +246,14 @@ class Workload:
         batch = [sent, self._new(self._bulks)]
         with self._telling(batch):
             records = [ProducerRecord(**{"topic": TOPIC, **place}), self._hooks.given(batch[1])]
-            outcomes = await self._producer.send_many(TOPIC, records, return_exceptions=True)
+            outcomes = await self.producer.send_many(TOPIC, records, return_exceptions=True)
             for each, outcome in zip(batch, outcomes, strict=True):
                 self._tell(each, outcome)
 
     async def _use_many(self) -> None:
         batch = self._new_bulk()
         with self._telling(batch):
-            outcomes = await self._producer.send_many(
+            outcomes = await self.producer.send_many(
                 TOPIC, [self._hooks.given(sent) for sent in batch], return_exceptions=True
             )
             for sent, outcome in zip(batch, outcomes, strict=True):
@@ -255,13 +271,13 @@ class Workload:
         if "partition" in columns:
             columns["partition"] = pyarrow.array(columns["partition"], pyarrow.int32())
         with self._telling(batch):
-            result = await self._producer.send_arrow(TOPIC, pyarrow.table(columns), return_exceptions=True)
+            result = await self.producer.send_arrow(TOPIC, pyarrow.table(columns), return_exceptions=True)
             for row, sent in enumerate(batch):
                 self._tell(sent, result.failed.get(row) or _metadata_of(result, row))
 
     async def _use_flush(self) -> None:
         try:
-            await self._producer.flush(self._chance.choice((None, 0, 0.5)))
+            await self.producer.flush(self._chance.choice((None, 0, 0.5)))
         except KafkaError:
             pass  # late, closed or crashed: the records tell
 

@@ -1,0 +1,92 @@
+"""``run(seed)``: one seed in virtual time, from its start to its findings.
+
+It is a function of the seed (in a process with PYTHONHASHSEED=0, see ``__main__``): the same calls, the same bytes, the
+same virtual times; ``Report.fingerprint`` says whether two runs were the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import random
+import warnings
+from collections.abc import Iterator
+from typing import Any
+from unittest import mock
+
+import aiokafkapy.observability.rendering  # noqa: F401  # with the first event logged: some modules draw as they begin
+from aiokafkapy.producer.deliveries.shortcuts import now_ms
+
+from .scenario import Report, Scenario
+from .simulated_loop import Deadlock, SimulatedLoop
+from .simulated_network import SimulatedNetwork
+from .transactional_scenario import TransactionalScenario
+
+__all__ = ["run"]
+
+EPOCH = 1_700_000_000.0
+"""The wall-clock time at loop time zero."""
+SHARE_WITH_TRANSACTIONS = 0.4
+
+
+def run(seed: int, *, keep_trace: bool = False, has_transactions: bool | None = None) -> Report:
+    """Run one seed to its end, with transactions if the seed says so. Raises nothing: what goes wrong is a finding."""
+    if has_transactions is None:
+        has_transactions = random.Random(f"{seed}/transactions").random() < SHARE_WITH_TRANSACTIONS
+    scenario = (TransactionalScenario if has_transactions else Scenario)(seed, keep_trace)
+    loop = scenario.loop
+    with _virtual_world(loop, scenario.network, seed), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.set_event_loop(loop)
+        try:
+            if not _has_played(scenario):
+                scenario.abandon()
+                gc.collect()  # so that warnings about unclosed objects are this seed's, not the next one's
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
+    report = scenario.report
+    report.findings += [f"a warning: {warning.message}" for warning in caught]
+    report.findings += [f"asyncio complained: {complaint}" for complaint in loop.complaints]
+    report.virtual_seconds = loop.time()
+    report.fingerprint = scenario.digest.hexdigest()[:16]
+    return report
+
+
+def _has_played(scenario: Scenario) -> bool:
+    # A function of its own, since the error's traceback keeps all frames alive.
+    try:
+        scenario.loop.run_until_complete(scenario.play())
+    except (Deadlock, Exception) as error:
+        scenario.find(f"{type(error).__name__}: {error}")
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def _virtual_world(loop: SimulatedLoop, network: SimulatedNetwork, seed: int) -> Iterator[None]:
+    """Clocks, chance and listening sockets of the machine are replaced, for as long as this lasts."""
+    entropy = random.Random(f"{seed}/entropy")
+    random.seed(f"{seed}/global")
+
+    def wall_time() -> float:
+        return EPOCH + loop.time()
+
+    class SeededRandom(random.Random):
+        def __init__(self, x: Any = None) -> None:
+            super().__init__(entropy.random() if x is None else x)
+
+    with contextlib.ExitStack() as stack:
+        for place, stand_in in (
+            ("time.monotonic", loop.time),
+            ("time.time", wall_time),
+            (f"{now_ms.__module__}.time", wall_time),
+            ("os.urandom", entropy.randbytes),
+            ("random.Random", SeededRandom),
+            ("aiokafkapy.broker.network.socket_server._listening_socket", network.listener),
+            ("aiokafkapy.client.transport.connector.speaks_tls", network.speaks_tls),
+            ("aiokafkapy.client.transport.connector.sasl_mechanisms", network.sasl_mechanisms),
+        ):
+            stack.enter_context(mock.patch(place, stand_in))
+        yield
