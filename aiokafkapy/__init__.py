@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .common import ConsumedRecord, Headers, Node, PartitionInfo, TopicPartition
     from .producer.config import ProducerConfig
     from .producer.deliveries.delivery import Delivery
+    from .producer.identity.transaction import PreparedTxnState
     from .producer.intake.interceptors import ProducerInterceptor
     from .producer.intake.partitioners import DefaultPartitioner, Partitioner, RoundRobinPartitioner
     from .producer.intake.serializers import Serializer, json_serializer, string_serializer
@@ -45,6 +46,7 @@ __all__ = [
     "PartitionInfo",
     "PartitionMetadata",
     "Partitioner",
+    "PreparedTxnState",
     "ProducerHealth",
     "ProducerInterceptor",
     "ProducerStatistics",
@@ -69,6 +71,7 @@ _HOMES = {
     "PartitionInfo": "common",
     "PartitionMetadata": "producer.tables.table_metadata",
     "Partitioner": "producer.intake.partitioners",
+    "PreparedTxnState": "producer.identity.transaction",
     "ProducerConfig": "producer.config",
     "ProducerHealth": "producer.statistics",
     "ProducerInterceptor": "producer.intake.interceptors",

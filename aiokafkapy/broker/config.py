@@ -211,6 +211,10 @@ class BrokerConfig(BaseModel):
         default=2,
         description="Version of transactions that producers use (KIP-890): Kafka's feature transaction.version.",
     )
+    transaction_two_phase_commit_enable: bool = Field(
+        default=False,
+        description="Whether producers may prepare transactions, which then have no time-out (KIP-939).",
+    )
     offset_metadata_max_bytes: int = Field(
         default=4_096, description="Largest metadata of a committed offset, in bytes."
     )

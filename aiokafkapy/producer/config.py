@@ -186,6 +186,20 @@ class ProducerConfig(ClientConfig):
             ge=1, le=MAX_INT, description="Milliseconds after which a broker aborts a transaction that is still open."
         ),
     ] = 60_000
+    transaction_two_phase_commit_enable: Annotated[
+        bool,
+        Field(
+            description="Transactions may be prepared, and then wait for another system's commit, without a time-out "
+            "(KIP-939). The cluster must have it enabled too."
+        ),
+    ] = False
+    transaction_keep_prepared: Annotated[
+        bool,
+        Field(
+            description="With two-phase commit: start() keeps what an earlier producer of this name has left open, for "
+            "complete_transaction()."
+        ),
+    ] = True
 
     @property
     def required_acks(self) -> int:
@@ -271,6 +285,17 @@ class ProducerConfig(ClientConfig):
             raise ConfigurationError(
                 f"transactional_id={self.transactional_id!r} needs idempotence: leave enable_idempotence=False out"
             )
+        if self.transaction_two_phase_commit_enable:
+            if self.transactional_id is None:
+                raise ConfigurationError(
+                    "transaction_two_phase_commit_enable=True needs a transactional_id: write one that this service "
+                    "keeps when it is started anew"
+                )
+            if "transaction_timeout_ms" in self.model_fields_set:
+                raise ConfigurationError(
+                    f"transaction_timeout_ms={self.transaction_timeout_ms} has no effect with two-phase commit, whose "
+                    "transactions have no time-out: leave it out"
+                )
         return self
 
 

@@ -123,6 +123,8 @@ class ProducerOptions(SaslKeywords, total=False):
     allow_auto_create_topics: bool
     transactional_id: str | None
     transaction_timeout_ms: int
+    transaction_two_phase_commit_enable: bool
+    transaction_keep_prepared: bool
 
 
 class ProducerKeywords(ProducerOptions, total=False):

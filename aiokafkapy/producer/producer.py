@@ -44,6 +44,7 @@ from .state import Lifecycle, ProducerState
 
 if TYPE_CHECKING:
     from .config import ProducerConfig
+    from .identity.transaction import PreparedTxnState
     from .options import ProducerOptions, SaslKeywords
     from .runtime import ProducerRuntime
     from .statistics import ProducerHealth, ProducerStatistics
@@ -343,6 +344,31 @@ class KafkaProducer(RecordSender[K, V]):
         Records that were not sent yet fail with TransactionAbortedError. Does nothing when no transaction is open.
         """
         await self._transactions().abort()
+
+    async def prepare_transaction(self) -> PreparedTxnState:
+        """Wait for the outcome of every record of the transaction, and let its end wait for another system's (KIP-939).
+
+        Keep the text of what is returned in that system's transaction: ``complete_transaction`` takes it after a crash.
+        From here on the transaction takes no records, has no time-out, and stays open over ``close``.
+
+        Raises IllegalStateError without ``transaction_two_phase_commit_enable``, and the error of a record that failed:
+        then only ``abort_transaction`` is left. Being cancelled, the transaction is open as before.
+        """
+        return await self._transactions().prepare()
+
+    async def complete_transaction(self, prepared: PreparedTxnState | str | None) -> bool:
+        """End the prepared transaction, this producer's own or one that an earlier producer of its name has left:
+        commit it if it is ``prepared``, and abort it otherwise. True if it was committed, False if it was aborted or
+        there was none.
+
+        Raises ValueError for a text that is no prepared transaction's, and what ``commit_transaction`` and
+        ``abort_transaction`` raise.
+        """
+        if isinstance(prepared, str):
+            from .identity.transaction import PreparedTxnState
+
+            prepared = PreparedTxnState.of(prepared)
+        return await self._transactions().complete(prepared)
 
     async def send_offsets_to_transaction(
         self, offsets: Mapping[Any, Any] | Iterable[Any], group_metadata: Any

@@ -14,7 +14,15 @@ from typing import Any, Final
 from kio.index import load_request_schema, load_response_schema
 from kio.schema.index import api_key_map, schema_name_map
 
-__all__ = ["ApiKey", "client_versions", "is_flexible", "request_class", "response_class", "schema_versions"]
+__all__ = [
+    "INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT",
+    "ApiKey",
+    "client_versions",
+    "is_flexible",
+    "request_class",
+    "response_class",
+    "schema_versions",
+]
 
 
 class ApiKey(IntEnum):
@@ -65,9 +73,11 @@ class ApiKey(IntEnum):
     DESCRIBE_TOPIC_PARTITIONS = 75
 
 
+INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT: Final = 5
+"""Version 6 is for KIP-939 and nothing else: released brokers have it among their unstable ones."""
+
 # The highest versions to use, where kio has later ones that are unstable in released brokers or of no use to us.
 _HIGHEST_SPOKEN: Final[Mapping[ApiKey, int]] = {
-    ApiKey.INIT_PRODUCER_ID: 5,  # 6 is two-phase commit, unstable (KIP-939)
     ApiKey.LIST_OFFSETS: 10,  # 11 is tiered storage's earliest pending upload (KIP-1023)
     ApiKey.OFFSET_COMMIT: 9,  # 10 has topic ids, unstable in 4.1
     ApiKey.OFFSET_FETCH: 9,

@@ -161,6 +161,15 @@ async def test_calls_out_of_order_are_refused_and_harm_nothing(topic: str, produ
         pass  # nothing to commit
 
 
+async def test_two_phase_commit_is_refused_in_words_where_it_is_not(node: Node, topic: str) -> None:
+    refused = (errors.UnsupportedVersionError, errors.TransactionalIdAuthorizationFailedError)
+    producer = transactional(node.bootstrap_servers, topic, transaction_two_phase_commit_enable=True)
+    with pytest.raises(
+        refused, match=r"no two-phase commit \(KIP-939|transaction\.version is 1|needs transaction\.two"
+    ):
+        await producer.start()
+
+
 async def test_without_a_transactional_id_there_are_none(kafka: ApacheKafka) -> None:
     async with KafkaProducer(kafka.bootstrap_servers) as producer:
         with pytest.raises(errors.IllegalStateError, match="write transactional_id="):

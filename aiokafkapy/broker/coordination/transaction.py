@@ -22,10 +22,12 @@ from typing import Any, Final, Self
 from ...common import TopicPartition
 from ...states import StateTable
 
-__all__ = ["MAX_EPOCH", "NO_EPOCH", "TRANSACTION_STATES", "TransactionMetadata", "TransactionState"]
+__all__ = ["MAX_EPOCH", "NEVER_MS", "NO_EPOCH", "TRANSACTION_STATES", "TransactionMetadata", "TransactionState"]
 
 NO_EPOCH: Final = -1
 MAX_EPOCH: Final = 2**15 - 1
+NEVER_MS: Final = 2**31 - 1
+"""The time-out of transactions that have none."""
 LAST_EPOCH: Final = MAX_EPOCH - 1
 """The last that a producer gets: the one after it is kept for fencing it (Java's ``isEpochExhausted``)."""
 
@@ -78,6 +80,8 @@ class TransactionMetadata:
     started_ms: int = -1
     partitions: set[TopicPartition] = field(default_factory=set)
     groups: set[str] = field(default_factory=set)
+    open_epoch: int = NO_EPOCH
+    """Of the producer that began the open transaction: a prepared one is known by it."""
     deadline: float | None = None
     """When an ONGOING transaction is aborted; not kept on disk."""
 
@@ -129,11 +133,21 @@ class TransactionMetadata:
         """Take partitions and groups into the transaction, which begins with the first."""
         if self.state is not _S.ONGOING:
             self.started_ms = now_ms
-            self.deadline = now + self.timeout_ms / 1000
+            self.open_epoch = self.producer_epoch
+            self.watch(now)
         self.version = version
         self.move(_S.ONGOING)
         self.partitions.update(partitions)
         self.groups.update(groups)
+
+    def watch(self, now: float) -> None:
+        """Let the time of the open transaction run; one of two-phase commit has none."""
+        self.deadline = None if self.timeout_ms == NEVER_MS else now + self.timeout_ms / 1000
+
+    def keep_open(self) -> None:
+        """A new producer has the id, and the open transaction is left as it is (KIP-939)."""
+        self.producer_epoch += 1
+        self.last_producer_epoch = NO_EPOCH
 
     def fence(self, version: int) -> None:
         """An abort follows that the producer did not ask for. Its epoch is raised, in version 2 by the abort itself."""

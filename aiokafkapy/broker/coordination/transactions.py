@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ...common import TopicPartition
 from ...errors import (
@@ -34,11 +34,19 @@ from ...errors import (
 )
 from ..config import BrokerConfig
 from ..storage.journal import Journal
-from .transaction import LAST_EPOCH, NO_EPOCH, TransactionMetadata, TransactionState
+from .transaction import LAST_EPOCH, NEVER_MS, NO_EPOCH, TransactionMetadata, TransactionState
 
-__all__ = ["Markers", "TransactionCoordinator"]
+__all__ = ["Markers", "TakenId", "TransactionCoordinator"]
 
 REMEDY: Final = "remove that line, or the file, to start without the transactional ids there"
+
+
+class TakenId(NamedTuple):
+    """What a producer gets: its identity, and that of the transaction which an earlier one has left open (-1: none)."""
+
+    producer_id: int
+    epoch: int
+    ongoing: tuple[int, int] = (-1, -1)
 
 
 class Markers(Protocol):
@@ -76,7 +84,7 @@ class TransactionCoordinator:
             self._transactions[transaction.transactional_id] = transaction
         for transaction in self:
             if transaction.state is TransactionState.ONGOING:
-                transaction.deadline = now + transaction.timeout_ms / 1000
+                transaction.watch(now)
             elif transaction.is_ending:
                 self._ending.add(transaction.transactional_id)
         self._rewrite()
@@ -105,16 +113,24 @@ class TransactionCoordinator:
         transactional_id: str,
         timeout_ms: int,
         expected: tuple[int, int] | None = None,
-    ) -> tuple[int, int]:
+        *,
+        has_two_phases: bool = False,
+        keeps_prepared: bool = False,
+    ) -> TakenId:
         """Producer id and epoch for a producer that starts, or that has ``expected`` and asks for the next epoch
         (KIP-360).
+
+        ``has_two_phases``: its transactions have no time-out. ``keeps_prepared``: an open transaction stays so, and it
+        is told which one (KIP-939).
 
         Raises InvalidRequestError, InvalidTransactionTimeoutError, ProducerFencedError; ConcurrentTransactionsError
         when a transaction has to end first, which an open one does by being aborted; KafkaStorageError, OSError.
         """
         if not transactional_id:
             raise InvalidRequestError("A transactional id is not empty.")
-        if not 0 < timeout_ms <= self._config.transaction_max_timeout_ms:
+        if has_two_phases:
+            timeout_ms = NEVER_MS
+        elif not 0 < timeout_ms <= self._config.transaction_max_timeout_ms:
             raise InvalidTransactionTimeoutError(
                 f"The transaction timeout {timeout_ms} ms is not from 1 to transaction.max.timeout.ms, "
                 f"{self._config.transaction_max_timeout_ms}"
@@ -126,6 +142,8 @@ class TransactionCoordinator:
             raise ProducerFencedError
         self._check_ended(transaction)
         if transaction.state is TransactionState.ONGOING:
+            if keeps_prepared and not transaction.is_epoch_exhausted:
+                return self._keep_open(transaction)
             self._abort_for(transaction)
             raise ConcurrentTransactionsError
         changed = transaction.copy()
@@ -140,7 +158,7 @@ class TransactionCoordinator:
         elif expected_epoch != transaction.last_producer_epoch:
             raise ProducerFencedError
         self._keep(changed)
-        return changed.producer_id, changed.producer_epoch
+        return TakenId(changed.producer_id, changed.producer_epoch)
 
     def add_partitions(
         self,
@@ -275,6 +293,12 @@ class TransactionCoordinator:
         if transaction.is_ending:
             self._carry_out(transaction)
             raise ConcurrentTransactionsError
+
+    def _keep_open(self, transaction: TransactionMetadata) -> TakenId:
+        changed = transaction.copy()
+        changed.keep_open()
+        self._keep(changed)
+        return TakenId(changed.producer_id, changed.producer_epoch, (changed.producer_id, changed.open_epoch))
 
     def _abort_for(self, transaction: TransactionMetadata) -> None:
         """Abort an open transaction that its producer does not end."""

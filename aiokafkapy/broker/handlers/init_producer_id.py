@@ -1,8 +1,9 @@
 """InitProducerId (22): a producer id for an idempotent or transactional producer.
 
-versions: 0-5
-kept: a new id with epoch 0 for every producer without a transactional id; with one the id's own, and the next epoch
-dropped: two-phase commit (v6, KIP-939)
+versions: 0-6
+kept: a new id with epoch 0 for every producer without a transactional id; with one the id's own, and the next epoch;
+    two-phase commit (v6, KIP-939), also for the next producer of the name, which Kafka 4 has not yet
+dropped: nothing
 notes: from v3 on a producer may name its id and epoch; without a transactional id Kafka gives it a new id all the same
     (the client bumps its own epoch), and an id without an epoch, or the reverse, is INVALID_REQUEST.
 """
@@ -11,7 +12,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...errors import InvalidRequestError, KafkaError
+from ...errors import InvalidRequestError, KafkaError, TransactionalIdAuthorizationFailedError
 from ...protocol.api import ApiKey
 from ..context import RequestContext
 from ..security.acls import Operation, ResourceType
@@ -29,7 +30,7 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Bo
     return context.respond(error_code=code, producer_id=-1, producer_epoch=-1)
 
 
-@register(ApiKey.INIT_PRODUCER_ID, versions=(0, 5), error=error_response)
+@register(ApiKey.INIT_PRODUCER_ID, versions=(0, 6), error=error_response)
 def handle(context: RequestContext, body: Body) -> Body:
     """Any node answers, as in Kafka when there is no transactional id."""
     expected = getattr(body, "producer_id", -1), getattr(body, "producer_epoch", -1)
@@ -38,13 +39,32 @@ def handle(context: RequestContext, body: Body) -> Body:
     if body.transactional_id is not None:
         check_transactional_id(context, Operation.WRITE, body.transactional_id)
         timeout_ms = round(body.transaction_timeout.total_seconds() * 1000)
-        producer_id, epoch = context.state.transactions.init_producer_id(
-            body.transactional_id, timeout_ms, None if expected == (-1, -1) else expected
+        has_two_phases = getattr(body, "enable2_pc", False)
+        if has_two_phases:
+            _check_two_phase_commit(context, body.transactional_id)
+        taken = context.state.transactions.init_producer_id(
+            body.transactional_id,
+            timeout_ms,
+            None if expected == (-1, -1) else expected,
+            has_two_phases=has_two_phases,
+            keeps_prepared=getattr(body, "keep_prepared_txn", False),
         )
-        return context.respond(error_code=0, producer_id=producer_id, producer_epoch=epoch)
+        return context.respond(
+            error_code=0,
+            producer_id=taken.producer_id,
+            producer_epoch=taken.epoch,
+            ongoing_txn_producer_id=taken.ongoing[0],
+            ongoing_txn_producer_epoch=taken.ongoing[1],
+        )
     if not _may_write_any_topic(context):
         context.check_right(Operation.IDEMPOTENT_WRITE, ResourceType.CLUSTER)
     return context.respond(error_code=0, producer_id=context.state.producer_ids.generate(), producer_epoch=0)
+
+
+def _check_two_phase_commit(context: RequestContext, transactional_id: str) -> None:
+    if not context.state.config.transaction_two_phase_commit_enable:
+        raise TransactionalIdAuthorizationFailedError("transaction.two.phase.commit.enable is false")
+    context.check_right(Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID, transactional_id)
 
 
 def _may_write_any_topic(context: RequestContext) -> bool:

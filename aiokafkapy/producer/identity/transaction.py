@@ -12,6 +12,8 @@ Rules, KIP-98, KIP-360, KIP-588, KIP-890, KIP-1050:
 - An error of a record or of a request makes the transaction *abortable*: it cannot be committed any more, and the
   producer is as good as new after ``abort``. One that says that another producer has taken over the id, or that a right
   is missing, is *fatal*: the producer can only be closed.
+- A *prepared* transaction (KIP-939) waits for its end, whoever asks for it: this producer, or the next of its name,
+  which is told the identity that it was prepared with.
 - An end that was asked for stays asked for until its answer is there: a commit whose answer was lost is never taken for
   done, nor for undone.
 """
@@ -19,8 +21,10 @@ Rules, KIP-98, KIP-360, KIP-588, KIP-890, KIP-1050:
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable
-from typing import Final
+from dataclasses import dataclass
+from typing import Final, Self
 
 from ...common import TopicPartition
 from ...errors import (
@@ -41,7 +45,26 @@ from ...errors import (
 )
 from ...states import StateTable
 
-__all__ = ["TRANSACTION_STATES", "Transaction", "TransactionState"]
+__all__ = ["TRANSACTION_STATES", "PreparedTxnState", "Transaction", "TransactionState"]
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedTxnState:
+    """A prepared transaction's name: to be kept with the other system's transaction, as its text (KIP-939)."""
+
+    producer_id: int
+    producer_epoch: int
+
+    @classmethod
+    def of(cls, text: str) -> Self:
+        """The opposite of ``str``. Raises ValueError."""
+        found = re.fullmatch(r"(\d{1,19}):(\d{1,5})", text, re.ASCII)
+        if found is None:
+            raise ValueError(f"{text!r} is no prepared transaction: expected a producer id and its epoch, as in 4711:3")
+        return cls(int(found[1]), int(found[2]))
+
+    def __str__(self) -> str:
+        return f"{self.producer_id}:{self.producer_epoch}"
 
 
 class TransactionState(enum.Enum):
@@ -51,6 +74,7 @@ class TransactionState(enum.Enum):
     INITIALIZING = "initializing"
     READY = "ready"
     IN_TRANSACTION = "in_transaction"
+    PREPARED_TRANSACTION = "prepared_transaction"
     COMMITTING_TRANSACTION = "committing_transaction"
     ABORTING_TRANSACTION = "aborting_transaction"
     ABORTABLE_ERROR = "abortable_error"
@@ -64,14 +88,16 @@ TRANSACTION_STATES: Final = StateTable(
     _S.UNINITIALIZED,
     {
         _S.UNINITIALIZED: {_S.INITIALIZING, _S.FATAL_ERROR},
-        _S.INITIALIZING: {_S.READY, _S.FATAL_ERROR},
+        _S.INITIALIZING: {_S.READY, _S.PREPARED_TRANSACTION, _S.FATAL_ERROR},
         _S.READY: {_S.IN_TRANSACTION, _S.FATAL_ERROR},
         _S.IN_TRANSACTION: {
+            _S.PREPARED_TRANSACTION,
             _S.COMMITTING_TRANSACTION,
             _S.ABORTING_TRANSACTION,
             _S.ABORTABLE_ERROR,
             _S.FATAL_ERROR,
         },
+        _S.PREPARED_TRANSACTION: {_S.COMMITTING_TRANSACTION, _S.ABORTING_TRANSACTION, _S.FATAL_ERROR},
         _S.COMMITTING_TRANSACTION: {_S.READY, _S.ABORTABLE_ERROR, _S.FATAL_ERROR},
         _S.ABORTABLE_ERROR: {_S.ABORTING_TRANSACTION, _S.FATAL_ERROR},
         _S.ABORTING_TRANSACTION: {_S.READY, _S.FATAL_ERROR},
@@ -107,6 +133,8 @@ class Transaction:
         """An abort must end with a new epoch: a record may still arrive late under this one."""
         self.is_commit_in_doubt = False
         """A commit was sent that had no answer: the coordinator may have heard it."""
+        self.prepared: PreparedTxnState | None = None
+        """What the prepared transaction is called."""
         self.on_error: Callable[[], None] = lambda: None
         """Called when the transaction cannot be committed any more, or the producer not be used."""
         self._state = TRANSACTION_STATES.initial
@@ -133,7 +161,7 @@ class Transaction:
 
     @property
     def is_unfinished(self) -> bool:
-        """True from ``begin`` until the transaction has come to its end."""
+        """True from ``begin`` until the transaction has come to its end, but for one that is prepared."""
         return self._state in (
             _S.IN_TRANSACTION,
             _S.COMMITTING_TRANSACTION,
@@ -144,7 +172,7 @@ class Transaction:
     @property
     def is_known_to_the_broker(self) -> bool:
         """True when the coordinator may have something to end."""
-        return bool(self.partitions or self.groups)
+        return bool(self.partitions or self.groups or self.prepared)
 
     # life
 
@@ -152,14 +180,32 @@ class Transaction:
         """The producer id is asked for."""
         self._become(_S.INITIALIZING)
 
-    def initialized(self) -> None:
-        """The producer id is there, and what an earlier producer with this id left open has been ended."""
-        self._become(_S.READY)
+    def initialized(self, kept: PreparedTxnState | None = None) -> None:
+        """The producer id is there, and what an earlier producer with this id left open has been ended, or ``kept``."""
+        self.prepared = kept
+        self._become(_S.READY if kept is None else _S.PREPARED_TRANSACTION)
 
     def begin(self) -> None:
         """Open a transaction. Raises IllegalStateError, or the fatal error."""
+        if self._state is _S.PREPARED_TRANSACTION:
+            raise IllegalStateError(
+                f"begin_transaction(): the transaction {self.prepared} is prepared, by this producer or an earlier one "
+                "of its name: complete_transaction() or abort_transaction() ends it"
+            )
         self._expect(_S.READY, "begin_transaction()")
         self._become(_S.IN_TRANSACTION)
+
+    def prepare(self, prepared: PreparedTxnState) -> None:
+        """Every record has its outcome, and the end is left to whoever knows of it. Raises why that cannot be."""
+        if self.error is not None:
+            raise self.error.fresh()
+        self._expect(_S.IN_TRANSACTION, "prepare_transaction()")
+        self.prepared = prepared
+        self._become(_S.PREPARED_TRANSACTION)
+
+    def check_prepared(self) -> None:
+        """Raise IllegalStateError, or the fatal error, unless it is."""
+        self._expect(_S.PREPARED_TRANSACTION, "complete_transaction()")
 
     def start_commit(self) -> None:
         """No more records. Raises IllegalStateError, the fatal error, or why it can only be aborted."""
@@ -167,7 +213,8 @@ class Transaction:
             assert self.error is not None
             raise self.error.fresh()
         if self._state is not _S.COMMITTING_TRANSACTION:  # else the answer to the last one did not come
-            self._expect(_S.IN_TRANSACTION, "commit_transaction()")
+            if self._state is not _S.PREPARED_TRANSACTION:
+                self._expect(_S.IN_TRANSACTION, "commit_transaction()")
             self._become(_S.COMMITTING_TRANSACTION)
 
     def start_abort(self) -> None:
@@ -177,7 +224,7 @@ class Transaction:
                 "abort_transaction(): the commit was asked for, and its outcome is not known: "
                 "commit_transaction() asks again"
             )
-        if self._state is _S.ABORTABLE_ERROR:
+        if self._state in (_S.ABORTABLE_ERROR, _S.PREPARED_TRANSACTION):
             self._become(_S.ABORTING_TRANSACTION)
         elif self._state is not _S.ABORTING_TRANSACTION:
             self._expect(_S.IN_TRANSACTION, "abort_transaction()")
@@ -189,6 +236,7 @@ class Transaction:
         self.error = None
         self.needs_new_epoch = False
         self.is_commit_in_doubt = False
+        self.prepared = None
         self.new_partitions.clear()
         self.partitions.clear()
         self.groups.clear()

@@ -29,7 +29,7 @@ from ...errors import (
     make,
 )
 from ...observability import RateLimitedLogger, get_logger
-from ...protocol.api import ApiKey
+from ...protocol.api import INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT, ApiKey
 from ...protocol.messages import build_request
 from ..accumulator.record_accumulator import RecordAccumulator
 from ..config import MAX_INT
@@ -108,7 +108,13 @@ class ProducerIdRequests:
             return NEVER  # woken when a node can be tried again
         if not self._client.ready(node, now):
             return self._client.connection_delay(node, now)
-        request = ClientRequest(node.node_id, ApiKey.INIT_PRODUCER_ID, _build, callback=self._handle_response)
+        request = ClientRequest(
+            node.node_id,
+            ApiKey.INIT_PRODUCER_ID,
+            _build,
+            callback=self._handle_response,
+            max_version=INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT,
+        )
         manager.handle_init_producer_id_sent()
         self._client.post(request, now)
         return NEVER

@@ -35,14 +35,16 @@ from ...errors import (
     KafkaError,
     OperationNotAttemptedError,
     ProducerFencedError,
+    TransactionalIdAuthorizationFailedError,
+    UnsupportedVersionError,
     make,
 )
 from ...observability import get_logger
-from ...protocol.api import ApiKey
+from ...protocol.api import INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT, ApiKey
 from ...protocol.messages import build_request, by_topic
 from ...security.sasl.mechanism import SaslMechanism
 from ..config import ProducerConfig
-from ..identity.transaction import Transaction
+from ..identity.transaction import PreparedTxnState, Transaction
 from ..identity.transaction_manager import TransactionManager
 from .group_offsets import GroupMetadata, OffsetToCommit
 
@@ -51,7 +53,7 @@ __all__ = ["TransactionCoordinator"]
 T = TypeVar("T")
 
 SECONDS_WHILE_CONCURRENT: Final = 0.02
-INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT: Final = 5
+INIT_PRODUCER_ID_OF_TWO_PHASE_COMMIT: Final = 6
 END_TXN_BEFORE_V2: Final = 4
 TXN_OFFSET_COMMIT_BEFORE_V2: Final = 4
 ADD_PARTITIONS_FOR_CLIENTS: Final = 3
@@ -75,6 +77,7 @@ class TransactionCoordinator:
         self._transaction = transaction
         self._manager = manager
         self._timeout_ms = config.transaction_timeout_ms
+        self._has_two_phases = config.transaction_two_phase_commit_enable
         self._backoff = config.retry_backoff
         self._loop = loop
         self._wakeup = wakeup
@@ -105,24 +108,33 @@ class TransactionCoordinator:
         """Authenticate with these from now on."""
         self._client.update_credentials(mechanism)
 
+    @property
+    def identity(self) -> PreparedTxnState:
+        """Producer id and epoch, by which a prepared transaction is known."""
+        identity = self._manager.producer_id_and_epoch
+        return PreparedTxnState(identity.producer_id, identity.epoch)
+
     # requests
 
-    async def init_producer_id(self, timeout: float) -> None:
-        """Take the transactional id: fence whoever had it, end what was left open, and get an identity."""
+    async def init_producer_id(self, timeout: float, *, keeps_prepared: bool = False) -> PreparedTxnState | None:
+        """Take the transactional id: fence whoever had it, end what was left open, and get an identity.
+
+        With ``keeps_prepared`` what was left open stays so, and is returned.
+        """
         identity = self._manager.producer_id_and_epoch
 
-        async def ask() -> None:
+        async def ask() -> PreparedTxnState | None:
             node = await self._coordinator(TRANSACTION, self._transaction.transactional_id)
             body = await self._send(
                 node,
                 ApiKey.INIT_PRODUCER_ID,
-                max_version=INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT,
+                **self._phases(node, keeps_prepared),
                 transactional_id=self._transaction.transactional_id,
                 transaction_timeout=self._timeout_ms,
                 producer_id=identity.producer_id,
                 producer_epoch=identity.epoch,
             )
-            self._check(body.error_code)
+            self._check_initialized(body.error_code, keeps_prepared)
             self._manager.use_identity(body.producer_id, body.producer_epoch)
             self._transaction.version = self._version(node)
             _logger.debug(
@@ -132,8 +144,10 @@ class TransactionCoordinator:
                 epoch=body.producer_epoch,
                 version=self._transaction.version,
             )
+            ongoing = getattr(body, "ongoing_txn_producer_id", -1)
+            return PreparedTxnState(ongoing, body.ongoing_txn_producer_epoch) if ongoing >= 0 else None
 
-        await self._until(ask, timeout, "InitProducerId")
+        return await self._until(ask, timeout, "InitProducerId")
 
     def add_partitions_soon(self) -> None:
         """Partitions wait to be added: do that, all of them in one request."""
@@ -234,6 +248,38 @@ class TransactionCoordinator:
         # One that failed by itself says more than those that were not attempted because of it.
         for topic, partition, code in sorted(answers, key=lambda answer: answer[2] == OperationNotAttemptedError.code):
             self._check(code, topic=topic, partition=partition)
+
+    def _phases(self, node: Node, keeps_prepared: bool) -> dict[str, Any]:
+        """What InitProducerId says of two-phase commit, whose version is used for nothing else."""
+        if not self._has_two_phases:
+            return {"max_version": INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT}
+        versions = self._client.nodes.node_api_versions(node.node_id)
+        if versions is None or not versions.supports(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_OF_TWO_PHASE_COMMIT):
+            raise UnsupportedVersionError(
+                "transaction_two_phase_commit_enable=True: the cluster has no two-phase commit (KIP-939, version "
+                f"{INIT_PRODUCER_ID_OF_TWO_PHASE_COMMIT} of InitProducerId); Kafka 4 has it with "
+                "unstable.api.versions.enable=true"
+            )
+        if self._version(node) < 2:
+            raise UnsupportedVersionError(
+                "transaction_two_phase_commit_enable=True: the cluster's transaction.version is 1, where a prepared "
+                "transaction cannot be told from the one before it; two-phase commit needs 2"
+            )
+        return {"enable2_pc": True, "keep_prepared_txn": keeps_prepared}
+
+    def _check_initialized(self, code: int, keeps_prepared: bool) -> None:
+        if keeps_prepared and code == UnsupportedVersionError.code:
+            raise UnsupportedVersionError(
+                "the cluster's two-phase commit cannot keep what an earlier producer has prepared: with "
+                "transaction_keep_prepared=False this producer starts, and that is aborted"
+            )
+        if self._has_two_phases and code == TransactionalIdAuthorizationFailedError.code:
+            raise TransactionalIdAuthorizationFailedError(
+                "the cluster does not let this client use two-phase commit: that needs "
+                "transaction.two.phase.commit.enable=true in the brokers' configuration, and the right "
+                f"TWO_PHASE_COMMIT on transactional_id={self._transaction.transactional_id!r}"
+            )
+        self._check(code)
 
     def _identity(self) -> dict[str, Any]:
         identity = self._manager.producer_id_and_epoch

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...common import TopicPartition
 from ...errors import (
+    IllegalStateError,
     InvalidProducerEpochError,
     KafkaError,
     ProducerClosedError,
@@ -32,7 +33,7 @@ from ...errors import (
     TransactionAbortedError,
 )
 from ...observability import get_logger
-from ..identity.transaction import Transaction, TransactionState
+from ..identity.transaction import PreparedTxnState, Transaction, TransactionState
 from ..intake.arguments import described
 from ..intake.record_intake import RecordIntake
 from .group_offsets import GroupMetadata, OffsetToCommit
@@ -62,6 +63,9 @@ class Transactions:
         self._intake = intake
         self._transaction = transaction
         self._coordinator = coordinator
+        self._keeps_prepared = (
+            runtime.config.transaction_two_phase_commit_enable and runtime.config.transaction_keep_prepared
+        )
         self._ending: asyncio.Task[None] | None = None
         self._is_left = False  # nobody waits for the end any more
         transaction.on_error = self._on_error
@@ -70,11 +74,13 @@ class Transactions:
         """Take the transactional id, within ``max_block_ms``."""
         self._transaction.initialize()
         try:
-            await self._coordinator.init_producer_id(self._runtime.max_block)
+            kept = await self._coordinator.init_producer_id(
+                self._runtime.max_block, keeps_prepared=self._keeps_prepared
+            )
         except KafkaError as error:
             self._transaction.fail(error)
             raise
-        self._transaction.initialized()
+        self._transaction.initialized(kept)
 
     @property
     def may_be_aborted(self) -> bool:
@@ -117,6 +123,38 @@ class Transactions:
             await self.abort()
         self._transaction.begin()
         self._intake.open_gate()
+
+    async def prepare(self) -> PreparedTxnState:
+        """Wait for the outcome of every record, and leave the end to whoever is told the name that is returned."""
+        await self.settled()
+        config, transaction = self._runtime.config, self._transaction
+        if not config.transaction_two_phase_commit_enable:
+            raise IllegalStateError(
+                "prepare_transaction() needs two-phase commit: write transaction_two_phase_commit_enable=True"
+            )
+        if not transaction.is_open:
+            raise transaction.why_no_record()
+        self._intake.shut_gate()
+        try:
+            await self._runtime.flush(math.inf)
+            transaction.prepare(self._coordinator.identity)
+        finally:
+            if transaction.is_open:
+                self._intake.open_gate()
+        return self._coordinator.identity
+
+    async def complete(self, prepared: PreparedTxnState | None) -> bool:
+        """Commit the transaction that is prepared if it is this one, and abort it otherwise; True for a commit."""
+        await self.settled()
+        transaction = self._transaction
+        if transaction.state is _S.READY:
+            return False
+        # The last two: this was called before, and had no answer.
+        if transaction.state not in (_S.COMMITTING_TRANSACTION, _S.ABORTING_TRANSACTION):
+            transaction.check_prepared()
+        is_commit = transaction.state is not _S.ABORTING_TRANSACTION and transaction.prepared == prepared
+        await (self.commit() if is_commit else self.abort())
+        return is_commit
 
     async def commit(self) -> None:
         """Wait for the outcome of every record, and commit."""

@@ -172,7 +172,7 @@ def test_durations_and_times_are_milliseconds_outside() -> None:
 def test_versions_we_ask_for_exist_and_leave_out_the_unstable_ones() -> None:
     assert client_versions(ApiKey.PRODUCE) == (3, 13)
     assert client_versions(ApiKey.METADATA) == (0, 13)
-    assert client_versions(ApiKey.INIT_PRODUCER_ID) == (0, 5)
+    assert client_versions(ApiKey.LIST_OFFSETS) == (1, 10)
     for api_key in ApiKey:
         low, high = client_versions(api_key)
         for version in (low, high):

@@ -55,7 +55,8 @@ class Cluster:
         return self.can_write
 
     def init(self, expected: tuple[int, int] | None = None) -> tuple[int, int]:
-        return self.coordinator.init_producer_id("tx", 60_000, expected)
+        taken = self.coordinator.init_producer_id("tx", 60_000, expected)
+        return taken.producer_id, taken.epoch
 
     def add(self, producer: tuple[int, int], *partitions: TopicPartition, version: int = 1, **options: Any) -> None:
         self.coordinator.add_partitions("tx", producer, partitions, self.now, 0, version=version, **options)

@@ -28,6 +28,7 @@ class Runtime:
     """A runtime whose batches are delivered as soon as others run, and the intake before it."""
 
     takes_plain_values = True
+    opening = 0
 
     def __init__(self, **options: Any) -> None:
         loop = asyncio.get_running_loop()
@@ -51,9 +52,8 @@ class Runtime:
     def accepting_runtime(self) -> Any:
         return self
 
-    @property
-    def takes_records(self) -> bool:
-        return self.is_bound
+    def takes_records(self, opening: int) -> bool:
+        return self.is_bound and opening == self.opening
 
     async def deliver(self) -> None:
         """What a Sender and a broker would do."""
