@@ -31,6 +31,7 @@ cdef class SenderMetrics:
     cdef public Py_ssize_t batch_splits
     cdef readonly Py_ssize_t requests_sent
     cdef public Py_ssize_t epoch_bumps
+    cdef public Py_ssize_t log_truncations
     cdef public Py_ssize_t wake_ups
     cdef readonly object errors_by_code
     cdef public object last_success

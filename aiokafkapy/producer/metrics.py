@@ -88,6 +88,7 @@ class SenderMetrics:
         "epoch_bumps",
         "errors_by_code",
         "last_success",
+        "log_truncations",
         "loop_lag",
         "queue_time",
         "record_errors",
@@ -117,6 +118,7 @@ class SenderMetrics:
         self.batch_splits = 0
         self.requests_sent = 0
         self.epoch_bumps = 0
+        self.log_truncations = 0
         self.wake_ups = 0
         self.errors_by_code: Counter[str] = Counter()
         self.last_success: float | None = None
@@ -196,6 +198,7 @@ class SenderMetrics:
                 "byte-total": self.bytes_sent,
                 "request-total": self.requests_sent,
                 "epoch-bump-total": self.epoch_bumps,
+                "log-truncation-total": self.log_truncations,
             }
         )
         found.update({f"error-total.{name}": count for name, count in self.errors_by_code.items()})

@@ -60,7 +60,7 @@ class NullBroker:
         self.requests = 0
         self.batches = 0
         most = max(self.topics.values(), default=0)
-        self._partition_answers = [_PARTITION.pack(number, 0, 0, -1, 0, b"\x01\x00\x00") for number in range(most)]
+        self._partition_answers = [_PARTITION.pack(number, 0, -1, -1, 0, b"\x01\x00\x00") for number in range(most)]
 
     def produce_answer(self, pieces: Sequence[Buffer]) -> bytes:
         """The whole answer to a Produce request that is written as ``pieces``."""

@@ -208,6 +208,9 @@ class Scenario:
             counts["refused"] += sum(sent.refused is not None for sent in workload.sent)
         counts["produce requests"] += self._cluster.controls.request_count(ApiKey.PRODUCE)
         counts["truncated records"] += self._cluster.replication.truncated_records
+        for number, workload in enumerate(self._workloads):
+            if workload.producer.metrics()["log-truncation-total"]:  # what is acknowledged is never cut here
+                self.find(f"producer {number} said that acknowledged records were lost")
         for hooks in self._hooks:
             hooks.check()
         self._check_accounts(is_settled=True)

@@ -947,3 +947,19 @@ class TestATopicThatBrokersCloseTheConnectionOn:
             with pytest.raises(errors.MetadataTimeoutError, match="closed the connection"):
                 await bad
             assert_accounts(producer)
+
+
+async def test_a_log_that_was_cut_is_told(broker: DevBroker, caplog: pytest.LogCaptureFixture) -> None:
+    """Here by making the topic anew; a node that leads without the records does the same."""
+    broker.create_topic("cut", 1)
+    async with KafkaProducer(broker.bootstrap_servers, **SHORT | {"delivery_timeout_ms": 10_000}) as producer:
+        for value in numbered(3):
+            await producer.send("cut", value)
+        broker.delete_topic("cut")
+        broker.create_topic("cut", 1)
+        assert (await producer.send("cut", b"first")).offset == 0
+        assert (await producer.send("cut", b"second")).offset == 1
+        assert producer.metrics()["log-truncation-total"] == 1
+    (told,) = [record for record in caplog.records if "produce.records_lost" in record.getMessage()]
+    assert told.levelno == logging.ERROR
+    assert "topic=cut partition=0 offset=0 acknowledged=2" in told.getMessage()

@@ -307,17 +307,24 @@ class TransactionManager:
         if entry is not None:
             entry.remove(batch)
 
-    def handle_completed_batch(self, batch: SequencedBatch, base_offset: int) -> None:
-        """``batch`` is on the broker; ``base_offset`` is -1 when unknown. Also told of one that expired meanwhile."""
+    def handle_completed_batch(self, batch: SequencedBatch, base_offset: int) -> int:
+        """``batch`` is on the broker; ``base_offset`` is -1 when unknown. Also told of one that expired meanwhile.
+
+        Returns -1, or the highest offset acknowledged before, when the batch was written at or below it: records that
+        were acknowledged are gone. A batch that the broker had already may lie below a later one.
+        """
         entry = self._partitions.get(batch.topic_partition)
         if entry is None or entry.identity != (batch.producer_id, batch.producer_epoch):
-            return  # the answer to something from before a renumbering
-        last = last_sequence_of(batch)
+            return NO_OFFSET  # the answer to something from before a renumbering
+        last, lost_from = last_sequence_of(batch), NO_OFFSET
         if entry.last_acked_sequence == NO_LAST_ACKED_SEQUENCE or is_before(entry.last_acked_sequence, last):
             entry.last_acked_sequence = last
-        if base_offset != NO_OFFSET:
-            entry.last_acked_offset = max(entry.last_acked_offset, base_offset + batch.record_count - 1)
+            if base_offset != NO_OFFSET:
+                if base_offset <= entry.last_acked_offset:
+                    lost_from = entry.last_acked_offset
+                entry.last_acked_offset = base_offset + batch.record_count - 1
         entry.remove(batch)
+        return lost_from
 
     def handle_failed_batch(self, batch: SequencedBatch, error: BaseException, adjust_sequence_numbers: bool) -> None:
         """``batch`` failed for good. ``adjust_sequence_numbers``: it is known to be on no broker, so it left a gap."""

@@ -202,12 +202,20 @@ class InFlightBatches:
 
     def _complete(self, batch: ProducerBatch, answer: PartitionProduceResponse, now: float) -> None:
         if self._transaction_manager is not None:
-            self._transaction_manager.handle_completed_batch(batch, answer.base_offset)
+            lost_from = self._transaction_manager.handle_completed_batch(batch, answer.base_offset)
+            if lost_from >= 0:
+                self._tell_of_truncation(batch.topic_partition, answer.base_offset, lost_from, now)
         if batch.complete(answer.base_offset, answer.log_append_time_ms):
             self._metrics.last_success = now
         if self.last_errors:
             self.last_errors.pop(batch.topic_partition, None)
         self._accumulator.deallocate(batch)
+
+    def _tell_of_truncation(self, topic_partition: TopicPartition, offset: int, acknowledged: int, now: float) -> None:
+        self._metrics.log_truncations += 1
+        topic, partition = topic_partition
+        fields = {"topic": topic, "partition": partition, "offset": offset, "acknowledged": acknowledged}
+        self._log.log("records_lost", now, logging.ERROR, "produce.records_lost", **fields)
 
     def _split(self, batch: ProducerBatch, now: float) -> None:
         topic, partition = batch.topic_partition

@@ -89,6 +89,41 @@ def fail(manager: TransactionManager, batch: Batch, code: int, log_start_offset:
     return manager.can_retry(code, log_start_offset, batch)
 
 
+class TestTruncation:
+    """A log that took records at offsets that it had acknowledged was cut."""
+
+    def test_it_is_seen_once_with_the_last_offset_acknowledged(self, manager: TransactionManager) -> None:
+        batches = [Batch(record_count=3) for _ in range(4)]
+        drain(manager, batches[0])
+        assert manager.handle_completed_batch(batches[0], 10) == -1
+        drain(manager, *batches[1:])
+        assert manager.handle_completed_batch(batches[1], 13) == -1
+        assert manager.handle_completed_batch(batches[2], 15) == 15
+        assert manager.handle_completed_batch(batches[3], 18) == -1
+
+    def test_an_earlier_batch_that_the_broker_had_already_is_none(self, manager: TransactionManager) -> None:
+        prime(manager)
+        first, second = Batch(record_count=3), Batch(record_count=3)
+        drain(manager, first, second)
+        assert manager.handle_completed_batch(second, 4) == -1
+        assert manager.handle_completed_batch(first, 1) == -1
+
+    def test_an_offset_that_nobody_told_is_none(self, manager: TransactionManager) -> None:
+        prime(manager)
+        first, second = Batch(), Batch()
+        drain(manager, first, second)
+        assert manager.handle_completed_batch(first, -1) == -1
+        assert manager.handle_completed_batch(second, 2) == -1
+
+    def test_a_new_identity_forgets_no_offset(self, manager: TransactionManager) -> None:
+        prime(manager)
+        manager.request_epoch_bump(A)
+        assert manager.bump_epoch_if_needed(nothing_on_the_wire)
+        batch = Batch()
+        drain(manager, batch)
+        assert manager.handle_completed_batch(batch, 0) == 0
+
+
 class TestSequences:
     def test_they_follow_one_another_per_partition(self, manager: TransactionManager) -> None:
         prime(manager)
