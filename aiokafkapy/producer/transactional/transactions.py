@@ -13,6 +13,7 @@ Rules:
 - What was not sent when a transaction is aborted, or cannot be committed any more, is not sent; what is on its way is
   waited for.
 - Who is cancelled in a commit that fails later finds the transaction aborted.
+- In version 2 the first records wait until the markers of the transaction before are likely written: ``MarkerPause``.
 """
 
 from __future__ import annotations
@@ -68,6 +69,8 @@ class Transactions:
         )
         self._ending: asyncio.Task[None] | None = None
         self._is_left = False  # nobody waits for the end any more
+        self._ended_at = -math.inf
+        self._hold: asyncio.TimerHandle | None = None
         transaction.on_error = self._on_error
 
     async def initialize(self) -> None:
@@ -122,6 +125,7 @@ class Transactions:
         elif self._transaction.state is _S.ABORTING_TRANSACTION:
             await self.abort()
         self._transaction.begin()
+        self._hold_records()
         self._intake.open_gate()
 
     async def prepare(self) -> PreparedTxnState:
@@ -180,6 +184,8 @@ class Transactions:
         if not offsets:
             return
         timeout = self._runtime.max_block
+        if self._hold is not None:
+            await asyncio.sleep(self._hold.when() - self._runtime.loop.time())
         try:
             if transaction.version < 2 and group.group_id not in transaction.groups:
                 await self._coordinator.add_offsets(group.group_id, timeout)
@@ -205,6 +211,7 @@ class Transactions:
 
     def abandon(self) -> None:
         """The producer ends now: an end that is under way gets no answer any more."""
+        self._release()
         if self._ending is not None:
             self._ending.cancel()
 
@@ -249,6 +256,7 @@ class Transactions:
             except KafkaError as error:
                 transaction.end_failed(error)
                 raise
+            self._ended_at = self._runtime.loop.time()
         transaction.ended()
 
     async def _abort(self) -> None:
@@ -260,6 +268,7 @@ class Transactions:
             if transaction.is_known_to_the_broker:
                 try:
                     await self._coordinator.end(False, self._runtime.max_block)
+                    self._ended_at = self._runtime.loop.time()
                 except ProducerFencedError:
                     if not isinstance(transaction.error, InvalidProducerEpochError):
                         raise
@@ -281,6 +290,25 @@ class Transactions:
         for record in self._runtime.admission.snapshot():
             self._runtime.admission.refuse(record, error.fresh())
         self._runtime.accumulator.abort_undrained(error)
+
+    def _hold_records(self) -> None:
+        """Keep the first records for as long as the markers of the transaction before need."""
+        self._release()
+        transaction, loop = self._transaction, self._runtime.loop
+        due = self._ended_at + transaction.pause.seconds
+        if transaction.version >= 2 and due > loop.time():
+            transaction.is_held = True
+            self._hold = loop.call_at(due, self._on_markers_due)
+
+    def _on_markers_due(self) -> None:
+        self._release()
+        self._runtime.sender.wakeup()
+
+    def _release(self) -> None:
+        self._transaction.is_held = False
+        if self._hold is not None:
+            self._hold.cancel()
+            self._hold = None
 
     def _on_error(self) -> None:
         """Whatever is sent from here on is of no use."""
