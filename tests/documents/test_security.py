@@ -1,4 +1,4 @@
-"""The README's settings for common clusters: each is a configuration, and is used on a broker of the same kind."""
+"""The settings for common clusters, to be copied: each is a configuration, and is used on a broker of the same kind."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ TO_OTHERS: Final = ("AWS_MSK", "EVENT_HUBS_WITH_ENTRA_ID")
 
 def clusters() -> dict[str, dict[str, Any]]:
     """The settings by name."""
-    (text,) = [one.text for one in snippets("python") if "CONFLUENT_CLOUD" in one.text]
     names: dict[str, Any] = {}
-    exec(text, names)  # our own README
+    for one in snippets("python"):
+        if "CONFLUENT_CLOUD" in one.text or "AIVEN" in one.text:
+            exec(one.text, names)  # our own pages
     return {name: value for name, value in names.items() if re.fullmatch(r"[A-Z_]+", name)}
 
 

@@ -27,6 +27,7 @@ ELSEWHERE: Final = (
     "producer.transactions()",
     "consume_transform",
     "CONFLUENT_CLOUD",
+    "AIVEN",
 )
 
 ORDER: Final = {"customer": "ann", "item": "tea"}

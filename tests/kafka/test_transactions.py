@@ -367,11 +367,14 @@ async def test_the_manual_s_orders_are_placed(kafka: ApacheKafka, place: str) ->
     assert name.encode() in await committed(kafka, "orders", 1)
 
 
-async def test_the_manual_s_loop_consumes_transforms_and_produces_each_record_once(kafka: ApacheKafka) -> None:
+@pytest.mark.parametrize("loop", ["shout", "shout_all"])
+async def test_the_manual_s_loop_consumes_transforms_and_produces_each_record_once(
+    kafka: ApacheKafka, loop: str
+) -> None:
     """Cancelled in mid-loop and started anew, with another consumer and the same transactional id."""
     topic = uuid.uuid4().hex
     await kafka.create_topic(topic, 3)
-    words = numbered(300, "word ")
+    words = numbered(300, f"word {topic} ")
     async with KafkaProducer(kafka.bootstrap_servers) as plain:
         await plain.send_many(topic, words)
 
@@ -384,7 +387,7 @@ async def test_the_manual_s_loop_consumes_transforms_and_produces_each_record_on
             topic, bootstrap_servers=kafka.bootstrap_servers, enable_auto_commit=False, **options
         )
         async with consumer, transactional(kafka.bootstrap_servers, topic) as producer:
-            task = asyncio.create_task(from_the_manual("shout")(consumer, producer))
+            task = asyncio.create_task(from_the_manual(loop)(consumer, producer))
             async with asyncio.timeout(120):
                 while is_out(await committed(kafka, "shouted", 1)) < wanted:
                     await asyncio.wait([task], timeout=0.1)
