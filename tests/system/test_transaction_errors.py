@@ -211,3 +211,34 @@ class TestACommitThatNobodyWaitsFor:
         with pytest.raises(asyncio.CancelledError):
             await task
         await has_a_new_transaction(broker, producer)
+
+
+class TestACoordinatorThatIsGone:
+    """Its node died while nothing was asked of it: the next one is looked up, and nobody waits for the dead one."""
+
+    @pytest.mark.parametrize("what", ["commit", "abort", "offsets", "nothing open"])
+    async def test_the_next_one_is_asked(self, what: str) -> None:
+        async with DevBroker(nodes=3) as broker:
+            broker.create_topic("t", 1)
+            async with transactional(broker, max_block_ms=60_000) as producer:
+                async with producer.transaction():
+                    await producer.send("t", b"1")
+                    await producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, "group")
+                if what != "nothing open":
+                    await producer.begin_transaction()
+                    await producer.send("t", b"2")
+                for key in ("one", "group"):
+                    node = broker.state.coordinator_for(key)
+                    assert node is not None
+                    broker.controls.stop_node(node.node_id)
+                await asyncio.sleep(0.3)  # until the client has seen that it cannot connect
+                async with asyncio.timeout(20):
+                    if what == "offsets":
+                        await producer.send_offsets_to_transaction({TopicPartition("t", 0): 2}, "group")
+                    if what == "abort":
+                        await producer.abort_transaction()
+                    elif what != "nothing open":
+                        await producer.commit_transaction()
+                    async with producer.transaction():
+                        await producer.send("t", b"3")
+            assert await committed(broker) == [b"1", *([] if what in ("abort", "nothing open") else [b"2"]), b"3"]
