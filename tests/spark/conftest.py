@@ -212,11 +212,13 @@ def broker(loop_thread: LoopThread) -> Iterator[Broker]:
 
 
 @pytest.fixture
-def read_back(loop_thread: LoopThread) -> Callable[[str, str], dict[int, list[Any]]]:
-    """``read_back(bootstrap_servers, topic)``: a topic's records by partition, by ``PartitionReader``."""
+def read_back(loop_thread: LoopThread) -> Callable[..., dict[int, list[Any]]]:
+    """``read_back(bootstrap_servers, topic, isolation_level=…)``: a topic's records by partition, by
+    ``PartitionReader``.
+    """
 
-    async def read(bootstrap_servers: str, topic: str) -> dict[int, list[Any]]:
-        async with PartitionReader(bootstrap_servers) as reader:
+    async def read(bootstrap_servers: str, topic: str, **options: Any) -> dict[int, list[Any]]:
+        async with PartitionReader(bootstrap_servers, **options) as reader:
             found: dict[int, list[Any]] = {}
             places = [TopicPartition(topic, info.partition) for info in await reader.partitions_for(topic)]
             ends = await reader.end_offsets(places)
@@ -230,7 +232,7 @@ def read_back(loop_thread: LoopThread) -> Callable[[str, str], dict[int, list[An
                     found[record.partition].append(record)
         return found
 
-    return lambda servers, topic: loop_thread.run(read(servers, topic))
+    return lambda servers, topic, **options: loop_thread.run(read(servers, topic, **options))
 
 
 @pytest.fixture

@@ -1,10 +1,11 @@
 """Kafka to Kafka through Spark, with a task that halts in the middle until it is told to go on.
 
-Used by ``test_stream_faults``, in its own session, and run by it as a program whose driver it kills. Arguments:
-bootstrap servers, the topics to read and to write, and a folder: for Spark, for the checkpoint, and for what the halted
-task and the test tell one another.
+Used by ``test_stream_faults`` and ``test_exactly_once_faults``, in their own session, and run as a program whose driver
+is killed: two queries over the same source, one of them with ``exactlyOnce``. Arguments: bootstrap servers, the
+topic to read, and for each query the topic to write and a folder: for the checkpoint, and for what the halted task and
+the test tell one another. The first folder is Spark's, too.
 
-Rules: one task halts once, whatever becomes of it: of the second micro-batch, when two Arrow batches of its three have
+Rules: one task of a query halts once, whatever becomes of it: of the second micro-batch, when two Arrow batches have
 been given to the sink. Rows keep the number of their partition.
 """
 
@@ -32,7 +33,12 @@ IN_MICRO_BATCH = PARTITIONS * IN_TASK
 MICRO_BATCHES = 3
 ROWS = MICRO_BATCHES * IN_TASK
 """Of each partition."""
-PATIENCE = 240.0
+PATIENCE = 240
+
+
+def once_options(topic: str) -> dict[str, str]:
+    """The sink's options for each row once, with a topic of markers that no other test has."""
+    return {"exactlyOnce": "true", "exactlyOnceTopic": f"{topic}-markers"}
 
 
 class Signals:
@@ -53,6 +59,11 @@ class Signals:
         hidden.rename(self._folder / "worker")
         self._wait_for("go")
 
+    @property
+    def is_halted(self) -> bool:
+        """True while it waits."""
+        return (self._folder / "worker").exists() and not (self._folder / "go").exists()
+
     def wait_until_halted(self) -> int:
         """The id of the process that halted."""
         return int(self._wait_for("worker").read_text())
@@ -71,7 +82,7 @@ class Signals:
 
 
 def halting_source(folder: Path) -> type[KafkaDataSource]:
-    """The format ``halting``: ours, but for one task of its sink."""
+    """The format ``halting-`` and the folder's name: ours, but for one task of its sink."""
 
     class HaltingWriter(KafkaStreamWriter):
         def write(self, iterator: Iterator[Any]) -> WrittenRows:
@@ -89,7 +100,7 @@ def halting_source(folder: Path) -> type[KafkaDataSource]:
     class Halting(KafkaDataSource):
         @classmethod
         def name(cls) -> str:
-            return "halting"
+            return f"halting-{folder.name}"
 
         def streamWriter(self, schema: StructType, overwrite: bool) -> KafkaStreamWriter:  # noqa: N802
             return HaltingWriter.plan(schema, self.options, overwrite)
@@ -97,31 +108,42 @@ def halting_source(folder: Path) -> type[KafkaDataSource]:
     return Halting
 
 
-def start_pipeline(session: SparkSession, bootstrap_servers: str, source: str, sink: str, folder: Path) -> Any:
-    """The query; it ends when it has written what was in the source when it started."""
-    session.dataSource.register(halting_source(folder))
+def start_pipeline(
+    session: SparkSession, bootstrap_servers: str, source: str, sink: str, folder: Path, **options: str
+) -> Any:
+    """The query; it ends when it has written what was in the source when it started. ``options``: the sink's."""
+    format_ = halting_source(folder)
+    session.dataSource.register(format_)
     session.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", IN_ARROW_BATCH)
     servers = {"kafka.bootstrap.servers": bootstrap_servers}
-    options = {"subscribe": source, "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(IN_MICRO_BATCH)}
-    rows = session.readStream.format("aiokafkapy").options(**servers, **options).load()
-    writer = rows.select("value", "partition").writeStream.format("halting").options(**servers, topic=sink)
-    return writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+    reading = {"subscribe": source, "startingOffsets": "earliest", "maxOffsetsPerTrigger": str(IN_MICRO_BATCH)}
+    rows = session.readStream.format("aiokafkapy").options(**servers, **reading).load()
+    writer = rows.select("value", "partition").writeStream.format(format_.name())
+    writer = writer.options(**servers, **options, topic=sink).option("checkpointLocation", str(folder / "checkpoint"))
+    return writer.trigger(availableNow=True).start()
 
 
-def main(bootstrap_servers: str, source: str, sink: str, folder: Path) -> None:
-    """Run the query to its end."""
+def main(bootstrap_servers: str, source: str, sink: str, folder: Path, once_sink: str, once_folder: Path) -> None:
+    """Run both queries to their end."""
     from tests.spark.conftest import SESSION, start_session, stop_session
 
     scratch = folder / f"driver-{time.monotonic_ns()}"
     scratch.mkdir()
-    session = start_session(scratch, SESSION)
+    # Two slots for the tasks that halt, and two for the others.
+    session = start_session(scratch, SESSION | {"spark.master": "local[4,3]"})
     try:
-        query = start_pipeline(session, bootstrap_servers, source, sink, folder)
-        if not query.awaitTermination(PATIENCE):
-            raise TimeoutError(f"the query did not end within {PATIENCE} s")
+        first = start_pipeline(session, bootstrap_servers, source, sink, folder)
+        # Not both at once: what Spark serializes for one query may be changed by another that starts.
+        while not Signals(folder).is_halted and not first.awaitTermination(1):
+            pass
+        options = once_options(once_sink)
+        second = start_pipeline(session, bootstrap_servers, source, once_sink, once_folder, **options)
+        for query in (first, second):
+            if not query.awaitTermination(PATIENCE):
+                raise TimeoutError(f"a query did not end within {PATIENCE} s")
     finally:
         stop_session(session)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]))
+    main(sys.argv[1], sys.argv[2], sys.argv[3], Path(sys.argv[4]), sys.argv[5], Path(sys.argv[6]))

@@ -1,9 +1,9 @@
-"""Run by ``test_write``: a job with speculation on.
+"""Run by ``test_write``: a job with speculation on, and a stream with ``exactlyOnce``.
 
 Spark runs a task a second time only on another host: so this starts a cluster of two, which are two addresses of this
 machine. The first attempt of the last partition stops until a second one has begun. Arguments: bootstrap servers,
-topic, number of rows, and a folder for Spark and for what the tasks tell one another. Prints how many attempts that
-partition had.
+topic, number of rows, and a folder for Spark and for what the tasks tell one another. The stream writes the same rows
+to another topic, whose name ends with ``-once``. Prints how many attempts that partition had, of each.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ from typing import Any
 
 import pyspark
 from pyspark import TaskContext
+from pyspark.sql import DataFrame
 
 from aiokafkapy.testing.ports import free_port
 from tests.spark.conftest import SESSION, start_session, stop_session
 
 PARTITIONS = 3
-PATIENCE = 120.0
+PATIENCE = 120
 
 
 @contextlib.contextmanager
@@ -73,8 +74,37 @@ def wait_for(port: int) -> None:
 
 def main(master: str, bootstrap_servers: str, topic: str, rows: int, folder: Path) -> None:
     """Write numbers, as text."""
+    settings = SESSION | {
+        "spark.master": master,
+        "spark.executor.memory": "512m",
+        "spark.speculation": "true",
+        "spark.speculation.interval": "50ms",
+        "spark.speculation.quantile": "0.1",
+        "spark.speculation.multiplier": "1.01",
+        "spark.speculation.minTaskRuntime": "50ms",
+    }
+    session = start_session(folder, settings)
+    servers = {"kafka.bootstrap.servers": bootstrap_servers}
+    try:
+        rows_of_batch = session.range(0, rows, 1, PARTITIONS)
+        frame = held_up(rows_of_batch.selectExpr("cast(id as string) as value"), folder / "batch")
+        frame.write.format("aiokafkapy").options(**servers, topic=topic).mode("append").save()
+        source = session.readStream.format("rate-micro-batch").options(rowsPerBatch=rows, numPartitions=PARTITIONS)
+        stream = held_up(source.load().selectExpr("cast(value as string) as value"), folder / "stream")
+        writer = stream.writeStream.format("aiokafkapy").options(**servers, topic=f"{topic}-once", exactlyOnce="true")
+        writer = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True)
+        assert writer.start().awaitTermination(PATIENCE)
+    finally:
+        stop_session(session)
+    for name in ("batch", "stream"):
+        print(f"attempts of the {name}:", len(list((folder / name).glob("attempt-*"))))
 
-    def held_up(batches: Iterator[Any]) -> Iterator[Any]:
+
+def held_up(frame: DataFrame, folder: Path) -> DataFrame:
+    """The same rows; the first attempt of the last partition stops in their middle until there is a second one."""
+    folder.mkdir()
+
+    def held(batches: Iterator[Any]) -> Iterator[Any]:
         context = TaskContext.get()
         assert context is not None
         is_last = context.partitionId() == PARTITIONS - 1
@@ -86,24 +116,7 @@ def main(master: str, bootstrap_servers: str, topic: str, rows: int, folder: Pat
                 time.sleep(0.02)
             yield batch
 
-    settings = SESSION | {
-        "spark.master": master,
-        "spark.executor.memory": "512m",
-        "spark.speculation": "true",
-        "spark.speculation.interval": "50ms",
-        "spark.speculation.quantile": "0.1",
-        "spark.speculation.multiplier": "1.01",
-        "spark.speculation.minTaskRuntime": "50ms",
-    }
-    session = start_session(folder, settings)
-    try:
-        frame = session.range(0, rows, 1, PARTITIONS).selectExpr("cast(id as string) as value")
-        frame = frame.mapInArrow(held_up, frame.schema)
-        writer = frame.write.format("aiokafkapy").option("kafka.bootstrap.servers", bootstrap_servers)
-        writer.option("topic", topic).mode("append").save()
-    finally:
-        stop_session(session)
-    print("attempts:", len(list(folder.glob("attempt-*"))))
+    return frame.mapInArrow(held, frame.schema)
 
 
 if __name__ == "__main__":

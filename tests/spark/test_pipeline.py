@@ -25,7 +25,8 @@ def run(*arguments: str, code: int = 0) -> tuple[dict[str, Any], str]:
 
 def assert_whole(report: dict[str, Any], out: Path) -> None:
     assert report["passed"] is True
-    assert len(report["checks"]) == 10
+    assert len(report["checks"]) == 11
+    assert "records that a sink wrote twice: 0" in [check["detail"] for check in report["checks"]]
     assert all(report["rows"][result.name] > 0 for result in RESULTS)
     assert (out / "report.html").read_text().count("data:image/png;base64,") == 4
     assert {path.stem for path in out.glob("*.png")} == {result.name for result in RESULTS}
@@ -54,6 +55,9 @@ def test_on_a_cluster_the_executors_use_what_was_shipped_to_them(broker: Broker,
     assert report["spark"]["master"] == "local-cluster[2,1,1024]"
     assert not (out / "shipped").exists()
     assert not any(Path(package).exists() for package in packages)
+    # Not by chance: each sink, three of batches and a stream's, wrote markers.
+    writes = {record.key.rpartition(b"/")[0] for record in broker.records("flights.batches")}
+    assert len(writes) == 4
     carriers = broker.records("flights.delay-by-carrier")
     assert len({record.key for record in carriers}) == len(carriers) == report["rows"]["delay-by-carrier"]
 

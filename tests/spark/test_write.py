@@ -231,8 +231,10 @@ def test_a_broker_that_goes_and_comes_back_in_mid_job_loses_no_row(
 
 @pytest.mark.usefixtures("_java")
 @pytest.mark.skipif(sys.platform != "linux", reason="needs two addresses of this machine")
-def test_a_task_that_is_run_twice_at_once_loses_no_row(broker: Broker, tmp_path: Path) -> None:
-    broker.create_topic("t", 2)
+def test_a_task_that_is_run_twice_at_once_loses_no_row(broker: Broker, read_back: Any, tmp_path: Path) -> None:
+    """Nor, with ``exactlyOnce``, does a reader of what is committed see one twice."""
+    for name in ("t", "t-once"):
+        broker.create_topic(name, 2)
     arguments = [broker.bootstrap_servers, "t", "60000", str(tmp_path)]
     done = subprocess.run(
         [sys.executable, "-m", "tests.spark.speculation_program", *arguments],
@@ -243,8 +245,11 @@ def test_a_task_that_is_run_twice_at_once_loses_no_row(broker: Broker, tmp_path:
         timeout=LONGEST_PROGRAM,
         check=False,
     )
-    assert "attempts: 2" in done.stdout, done.stdout + done.stderr
+    for name in ("batch", "stream"):
+        assert f"attempts of the {name}: 2" in done.stdout, done.stdout + done.stderr
     assert sorted({int(record.value) for record in broker.records("t")}) == list(range(60_000))
+    seen = read_back(broker.bootstrap_servers, "t-once", isolation_level="read_committed")
+    assert values([record for records in seen.values() for record in records]) == list(range(60_000))
 
 
 def test_a_job_that_is_cancelled_leaves_nothing_to_the_next(spark: SparkSession, broker: Broker, write: Write) -> None:

@@ -19,49 +19,12 @@ from aiokafkapy.spark.sink.stream_writer import KafkaStreamWriter
 from aiokafkapy.testing import ApacheKafka
 
 from .conftest import Broker
-
-
-class Lines:
-    """A folder of text files that a stream reads, a file a micro-batch, and where its query keeps its place."""
-
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self._spark = spark
-        self._files = folder / "files"
-        self._files.mkdir()
-        self.checkpoint = str(folder / "checkpoint")
-
-    def add(self, name: str, numbers: range) -> None:
-        """Let a file appear at once, with a number in each line."""
-        hidden = self._files / f".{name}"
-        hidden.write_text("".join(f"{number}\n" for number in numbers))
-        hidden.rename(self._files / name)
-
-    def frame(self) -> DataFrame:
-        """The stream."""
-        return self._spark.readStream.option("maxFilesPerTrigger", 1).text(str(self._files))
+from .lines import Lines, run, values
 
 
 @pytest.fixture
 def lines(spark: SparkSession, tmp_path: Path) -> Lines:
     return Lines(spark, tmp_path)
-
-
-def run(
-    frame: DataFrame, checkpoint: str, servers: str, name: str = "aiokafkapy", mode: str = "append", **options: str
-) -> None:
-    """Write what there is now, and end; raises what the query failed of."""
-    writer = (
-        frame.writeStream.outputMode(mode).format(name).option("kafka.bootstrap.servers", servers).options(**options)
-    )
-    query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-    try:
-        assert query.awaitTermination(120)
-    finally:
-        query.stop()
-
-
-def values(records: list[Any]) -> list[int]:
-    return sorted(int(record.value) for record in records)
 
 
 def test_a_stream_goes_on_from_its_checkpoint(
