@@ -28,7 +28,7 @@ def check_results(outcome: Outcome, read_back: Path, data: Path, limit: int | No
     import pandas as pd
 
     flights = flights_frame(data, limit)
-    dropped = outcome.rows_dropped_as_late
+    dropped, twice = outcome.rows_dropped_as_late, sum(outcome.repeated.values())
     checks = [
         Check(
             "Spark read every flight, none twice",
@@ -36,6 +36,7 @@ def check_results(outcome: Outcome, read_back: Path, data: Path, limit: int | No
             f"{outcome.flights:,} records, {outcome.distinct_flights:,} flights, {len(flights):,} in the file",
         ),
         Check("no flight came too late for its window", dropped == 0, f"{dropped:,} dropped"),
+        Check("each result is in Kafka once", twice == 0, f"records that a sink wrote twice: {twice:,}"),
     ]
     for result in RESULTS:
         frame = expected_rolling(flights) if result is ROLLING else expected_summary(result, flights)

@@ -9,8 +9,9 @@ Rules:
 
 - the batch results are written by the batch sink; the rolling one is a stream to the streaming sink, and a second
   stream takes it from its topic to Parquet;
-- results are read back from where their topics ended before: a topic may have been there;
-- a record that a retried task wrote twice is counted, and does not fail the job: the sink says at least once.
+- results are read back from where their topics ended before, as committed: a topic may have been there;
+- every sink has ``exactlyOnce``: a task that is tried again writes nothing twice. What is there twice all the same is
+  counted, and is a check that fails.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import re
 import shutil
 import sys
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -47,6 +49,10 @@ __all__ = ["FORMAT", "Job", "Outcome", "run_job"]
 FORMAT: Final = "aiokafkapy"
 FLIGHTS_A_TRIGGER: Final = 100_000
 REASON_LINES: Final = 30
+MARKERS: Final = "batches"
+"""The topic of the sinks' markers, beside that of the flights."""
+TRANSACTION_TIMEOUT_MS: Final = 60_000
+"""Results are small; and what a run that was killed left open hides the next one's from readers for so long."""
 
 Tell = Callable[[dict[str, Any]], None]
 
@@ -76,7 +82,7 @@ class Outcome:
     flights: int = 0
     distinct_flights: int = 0
     repeated: dict[str, int] = field(default_factory=dict)
-    """Records that were in a result's topic more than once, by result."""
+    """Records that are in a result's topic more than once, by result."""
     micro_batches: int = 0
     rows_dropped_as_late: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
@@ -161,13 +167,24 @@ def _executor_packages(spark: SparkSession) -> list[str]:
 
 
 def _source(job: Job, reader: Any, topic: str, starting_offsets: str) -> DataFrame:
-    options = {"kafka.bootstrap.servers": job.bootstrap_servers, "subscribe": topic}
+    options = {
+        "kafka.bootstrap.servers": job.bootstrap_servers,
+        "kafka.isolation.level": "read_committed",
+        "subscribe": topic,
+    }
     loaded: DataFrame = reader.format(FORMAT).options(**options, startingOffsets=starting_offsets).load()
     return loaded
 
 
 def _sink(job: Job, writer: Any, topic: str) -> Any:
-    return writer.format(FORMAT).options(**{"kafka.bootstrap.servers": job.bootstrap_servers, "topic": topic})
+    options = {
+        "kafka.bootstrap.servers": job.bootstrap_servers,
+        "kafka.transaction.timeout.ms": str(TRANSACTION_TIMEOUT_MS),
+        "topic": topic,
+        "exactlyOnce": "true",
+        "exactlyOnceTopic": f"{job.topic}.{MARKERS}",
+    }
+    return writer.format(FORMAT).options(**options)
 
 
 def _parquet(job: Job, result: Result) -> str:
@@ -183,11 +200,13 @@ def _batch(spark: SparkSession, job: Job, steps: _Steps, outcome: Outcome) -> No
         assert counted is not None
         outcome.flights, outcome.distinct_flights = int(counted[0]), int(counted[1])
         steps.tell({"progress": outcome.flights})
+    run = uuid.uuid4().hex  # another run of the pipeline writes its results again
     for result in BATCH_RESULTS:
         with steps.step(f"{result.name}: to Kafka and Parquet"):
             rows = summary(result, flights).coalesce(1).cache()
             rows.write.mode("overwrite").parquet(_parquet(job, result))
-            _sink(job, to_records(result, rows).write, result.topic(job.topic)).mode("append").save()
+            sink = _sink(job, to_records(result, rows).write, result.topic(job.topic))
+            sink.option("jobId", f"{result.name}-{run}").mode("append").save()
             rows.unpersist()
     flights.unpersist()
 

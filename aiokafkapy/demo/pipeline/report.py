@@ -45,7 +45,6 @@ class PipelineReport:
             "Spark": f"{outcome.spark_version}, {outcome.master}",
             "aiokafkapy on the executors": ", ".join(outcome.executor_packages),
             "Micro-batches of the stream": f"{outcome.micro_batches:,}",
-            "Records that a sink wrote twice": f"{sum(outcome.repeated.values()):,}",
             "Time": f"{self.seconds:.0f} s",
         }
 

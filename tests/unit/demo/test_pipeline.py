@@ -77,7 +77,7 @@ def test_equal_is_to_the_row(data: Path) -> None:
     assert "1 different" in (compare(CARRIER, twice, expected) or "")
 
 
-@pytest.mark.parametrize("wrong", [None, "flights", "late", "result"])
+@pytest.mark.parametrize("wrong", [None, "flights", "late", "twice", "result"])
 def test_checks_see_what_is_wrong(data: Path, tmp_path: Path, wrong: str | None) -> None:
     flights = flights_frame(data)
     for result in RESULTS:
@@ -86,6 +86,7 @@ def test_checks_see_what_is_wrong(data: Path, tmp_path: Path, wrong: str | None)
             is_wrong = wrong == "result" and result is HOUR and way == "kafka"
             (frame.head(1) if is_wrong else frame).to_parquet(tmp_path / f"{result.name}.{way}.parquet")
     outcome = Outcome(flights=4, distinct_flights=3 if wrong == "flights" else 4, rows_dropped_as_late=wrong == "late")
+    outcome.repeated = {result.name: int(wrong == "twice" and result is ROLLING) for result in RESULTS}
     failed = [check.name for check in check_results(outcome, tmp_path, data, None) if not check.passed]
     assert (
         failed
@@ -93,6 +94,7 @@ def test_checks_see_what_is_wrong(data: Path, tmp_path: Path, wrong: str | None)
             None: [],
             "flights": ["Spark read every flight, none twice"],
             "late": ["no flight came too late for its window"],
+            "twice": ["each result is in Kafka once"],
             "result": ["delay-by-hour from Kafka"],
         }[wrong]
     )
