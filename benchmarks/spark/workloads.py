@@ -25,7 +25,15 @@ from .jvm_connector import connector_jars
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["LATENCY_ROWS", "ROWS", "VALUE_SIZE", "SparkWorkloads", "measurements"]
+__all__ = [
+    "LARGE_TRIGGERS",
+    "LARGE_TRIGGERS_ONCE",
+    "LATENCY_ROWS",
+    "ROWS",
+    "VALUE_SIZE",
+    "SparkWorkloads",
+    "measurements",
+]
 
 ROWS: Final = 2_000_000
 VALUE_SIZE: Final = 100
@@ -35,7 +43,9 @@ WRITING_TASKS: Final = 4
 MEMORY_FACTOR: Final = 5
 """Times the rows of the other measurements: ten million."""
 LATENCY_ROWS: Final = 100
-LATENCY_TASKS: Final = 2
+LARGE_ROWS: Final = 100_000
+"""Of a micro-batch: where writing each row once is compared with writing it at least once."""
+STREAM_TASKS: Final = 2
 UNCOUNTED_TRIGGERS: Final = 5
 TRIGGERS: Final = 20
 
@@ -48,6 +58,9 @@ TUNED: Final = {
     "kafka.buffer.memory": str(256 * 1024**2),
 }
 LZ4: Final = {"kafka.compression.type": "lz4"}
+ONCE: Final = {"exactlyOnce": "true"}
+LARGE_TRIGGERS: Final = f"{LARGE_ROWS:,} rows a trigger"
+LARGE_TRIGGERS_ONCE: Final = f"{LARGE_TRIGGERS}, exactly once"
 
 
 def measurements(rows: int) -> list[Measurement]:
@@ -80,6 +93,9 @@ def measurements(rows: int) -> list[Measurement]:
         one("spark read", "sum of lengths", JVM),
         one("spark read", "sum of lengths", FLOOR),
         *(one("spark stream", f"{LATENCY_ROWS} rows a trigger", client, count=LATENCY_ROWS) for client in FORMATS),
+        one("spark stream", LARGE_TRIGGERS, OURS, count=LARGE_ROWS),
+        one("spark stream", LARGE_TRIGGERS_ONCE, OURS, count=LARGE_ROWS, options=ONCE),
+        one("spark stream", LARGE_TRIGGERS, JVM, count=LARGE_ROWS),
         replace(one("spark memory", "into one partition and back", OURS, count=MEMORY_FACTOR * rows), partitions=1),
     ]
 
@@ -196,13 +212,14 @@ class SparkWorkloads:
 
     def _stream(self, measurement: Measurement, servers: str, topic: str) -> Figures:
         rows = self.spark.readStream.format("rate-micro-batch").options(
-            rowsPerBatch=LATENCY_ROWS, numPartitions=LATENCY_TASKS
+            rowsPerBatch=measurement.count, numPartitions=STREAM_TASKS
         )
         frame = rows.load().selectExpr(
             "cast(cast(value as string) as binary) key", f"cast(repeat('x', {VALUE_SIZE}) as binary) value"
         )
         checkpoint = tempfile.mkdtemp(dir=self._scratch)
-        options = {"kafka.bootstrap.servers": servers, "topic": topic, "checkpointLocation": checkpoint}
+        options = {"kafka.bootstrap.servers": servers, "topic": topic, **measurement.options.get("options", {})}
+        options["checkpointLocation"] = checkpoint
         writer = frame.writeStream.format(FORMATS[measurement.client]).options(**options)
         cpu, began = _machine_cpu_seconds(), time.perf_counter()
         query = writer.trigger(processingTime="0 seconds").start()
@@ -214,16 +231,19 @@ class SparkWorkloads:
         finally:
             query.stop()
         triggers = [progress.durationMs["triggerExecution"] for progress in query.recentProgress]
-        batches = [progress for progress in query.recentProgress if progress.numInputRows]
+        rows_written = sum(progress.numInputRows for progress in query.recentProgress)
         shutil.rmtree(checkpoint, ignore_errors=True)
-        return {
-            "messages": float(len(batches) * LATENCY_ROWS),
+        figures: Figures = {
+            "messages": float(rows_written),
             "seconds": seconds,
             "cpu_seconds": busy,
             "p50_ms": statistics.median(triggers[UNCOUNTED_TRIGGERS:]),
             "p99_ms": max(triggers[UNCOUNTED_TRIGGERS:]),
             "written": 0,
         }
+        if measurement.count >= LARGE_ROWS:
+            figures |= {"rate": measurement.count / figures["p50_ms"] * 1000, "cpu_us": busy / rows_written * 1e6}
+        return figures
 
 
 class _WorkerMemory:
