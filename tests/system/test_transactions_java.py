@@ -1,0 +1,76 @@
+"""Kafka's own Java tools for transactions, unchanged, on the dev broker: `kafka-transactions`, and the copier that its
+system tests run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Literal
+
+import pytest
+
+from aiokafkapy import KafkaProducer
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.common import TopicPartition
+from aiokafkapy.reader import PartitionReader
+from aiokafkapy.testing import KafkaTools
+
+pytestmark = pytest.mark.java
+
+TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
+COPIER = "org.apache.kafka.tools.TransactionalMessageCopier"
+VALUES = [b"%d" % number for number in range(300)]
+
+
+async def committed(broker: DevBroker, topic: str) -> list[bytes | None]:
+    partition = TopicPartition(topic, 0)
+    async with PartitionReader(broker.bootstrap_servers, isolation_level="read_committed") as reader:
+        (end,) = (await reader.end_offsets([partition])).values()
+        reader.assign([partition])
+        reader.stop_at(partition, end)
+        async with asyncio.timeout(30):
+            return [record.value async for record in reader]
+
+
+@pytest.mark.parametrize("version", [2, 1])
+async def test_javas_copier_copies_each_record_once(tools: KafkaTools, version: Literal[1, 2]) -> None:
+    """Its producer, its consumer and its group's offsets, with transactions aborted at random."""
+    async with DevBroker(transaction_version=version) as broker:
+        broker.create_topic("in", 1)
+        broker.create_topic("out", 1)
+        async with KafkaProducer(broker.bootstrap_servers) as producer:
+            await producer.send_many("in", VALUES)
+        await tools.run(
+            COPIER,
+            *("--broker-list", broker.bootstrap_servers, "--input-topic", "in", "--input-partition", 0),
+            *("--output-topic", "out", "--max-messages", len(VALUES), "--consumer-group", "g"),
+            *("--transaction-size", 30, "--transactional-id", "copier", "--enable-random-aborts"),
+        )
+        assert await committed(broker, "out") == VALUES
+
+
+async def test_javas_tool_sees_and_ends_transactions(tools: KafkaTools) -> None:
+    async with DevBroker() as broker:
+        broker.create_topic("t", 1)
+        servers = broker.bootstrap_servers
+
+        async def said(command: str, *arguments: object) -> list[list[str]]:
+            """What the tool prints, but for its heading: the columns of each line."""
+            output = await tools.run(TRANSACTIONS, "--bootstrap-server", servers, command, *arguments)
+            return [line.split() for line in output.splitlines()[1:]]
+
+        place = ("--topic", "t", "--partition", 0)
+        async with KafkaProducer(servers, transactional_id="mine") as producer:
+            await producer.begin_transaction()
+            await producer.send("t", b"never")
+            ((name, _, _, state),) = await said("list")
+            assert (name, state) == ("mine", "Ongoing")
+            ((_, _, producer_id, epoch, state, *_, partitions),) = await said("describe", "--transactional-id", "mine")
+            assert (epoch, state, partitions) == ("0", "Ongoing", "t-0")
+            ((of_partition, its_epoch, _, _, _, start),) = await said("describe-producers", *place)
+            assert (of_partition, its_epoch, start) == (producer_id, epoch, "0")
+            assert await said("find-hanging", "--broker-id", 1, "--max-transaction-timeout", 1) == []
+
+            await tools.run(TRANSACTIONS, "--bootstrap-server", servers, "abort", *place, "--start-offset", 0)
+            assert [start for *_, start in await said("describe-producers", *place)] == ["None"]
+            assert await committed(broker, "t") == []
