@@ -1,0 +1,63 @@
+"""franz-go's transact session, unchanged, on the dev broker; where there is Go, and its modules can be had."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from aiokafkapy import KafkaProducer
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.common import TopicPartition
+from aiokafkapy.reader import PartitionReader
+
+SOURCES = Path(__file__).parent / "franz_go"
+COUNT = 300
+
+
+@pytest.fixture(scope="module")
+def copier(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The program, compiled: half a minute the first time on a machine, and Go's cache has it from then on."""
+    go = shutil.which("go")
+    if go is None:
+        pytest.skip("no Go here")
+    program = tmp_path_factory.mktemp("franz-go") / "copier"
+    environment = os.environ | {"GOFLAGS": "-mod=readonly", "GOTOOLCHAIN": "local"}
+    modules = subprocess.run(
+        [go, "mod", "download"], cwd=SOURCES, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
+    if modules.returncode:
+        pytest.skip(f"franz-go cannot be had: {modules.stderr.strip()[-200:]}")
+    subprocess.run([go, "build", "-o", str(program), "."], cwd=SOURCES, env=environment, timeout=300, check=True)
+    return program
+
+
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("version", [2, 1])
+async def test_its_session_copies_each_record_once(copier: Path, version: Literal[1, 2]) -> None:
+    """With every third transaction aborted, and read again."""
+    partitions = [TopicPartition("out", number) for number in range(2)]
+    async with DevBroker(nodes=3, transaction_version=version) as broker:
+        for topic in ("in", "out"):
+            broker.create_topic(topic, len(partitions))
+        async with KafkaProducer(broker.bootstrap_servers) as producer:
+            await producer.send_many("in", [b"%d" % number for number in range(COUNT)])
+        process = await asyncio.create_subprocess_exec(
+            str(copier), broker.bootstrap_servers, str(COUNT), stderr=asyncio.subprocess.PIPE
+        )
+        _, said = await asyncio.wait_for(process.communicate(), 90)
+        assert process.returncode == 0, said.decode()
+        async with PartitionReader(broker.bootstrap_servers, isolation_level="read_committed") as reader:
+            ends = await reader.end_offsets(partitions)
+            reader.assign(partitions)
+            for partition, end in ends.items():
+                reader.stop_at(partition, end)
+            async with asyncio.timeout(30):
+                values = [int(record.value or b"") async for record in reader]
+        assert sorted(values) == list(range(COUNT))
+        assert len(broker.records("out", None)) > COUNT
