@@ -309,6 +309,44 @@ class TestConsumeTransformProduce:
             await copied(producer, consumer, len(words))
         assert sorted(await committed(broker)) == sorted(words)  # type: ignore[type-var]
 
+    @pytest.mark.parametrize("api", [ApiKey.TXN_OFFSET_COMMIT, ApiKey.END_TXN])
+    async def test_after_a_cancellation_at_the_end_of_a_batch(
+        self, broker: DevBroker, producer: KafkaProducer, made: Made, api: ApiKey
+    ) -> None:
+        """The commit goes on: what it commits is not read again, whenever it comes to its end."""
+        words = await filled(broker, 100)
+        async with made(broker) as consumer:
+            for _ in range(3):
+                seen = broker.controls.request_count(api)
+                broker.controls.delay(api, 0.1)
+                copying = asyncio.create_task(copied(producer, consumer, len(words) + 1))
+                while broker.controls.request_count(api) == seen:  # noqa: ASYNC110
+                    await asyncio.sleep(0.001)
+                copying.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await copying
+                broker.controls.delay(api, 0)
+            await copied(producer, consumer, len(words))
+        assert sorted(await committed(broker)) == sorted(words)  # type: ignore[type-var]
+
+    async def test_after_a_cancellation_while_it_reads(
+        self, broker: DevBroker, producer: KafkaProducer, made: Made
+    ) -> None:
+        """What a poll was giving just then is read again."""
+        words = [b"%d" % number for number in range(60)]
+        async with made(broker) as consumer, KafkaProducer(broker.bootstrap_servers) as plain:
+            await filled(broker, 1)
+            await copied(producer, consumer, 1)
+            for word in words:
+                copying = asyncio.create_task(copied(producer, consumer, 1_000))
+                await asyncio.sleep(0)
+                await plain.send(IN, word)
+                copying.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await copying
+            await copied(producer, consumer, len(words) + 1)
+        assert sorted(await committed(broker)) == sorted([b"0", *words])  # type: ignore[type-var]
+
     async def test_the_group_s_members_may_change(self, broker: DevBroker, made: Made) -> None:
         """Three members come one by one, and the first goes: each record once."""
         words = await filled(broker, 300)

@@ -5,7 +5,7 @@ together. How long an error is tried again is ``Patience``'s. Kafka's counterpar
 ``KafkaProducer``'s documentation; franz-go's is ``GroupTransactSession``.
 
 Rule: a batch that is not committed is read again; so the consumer goes back before anything else is read, whatever the
-error, cancellation too.
+error, cancellation too. Who is cancelled in a commit waits until its outcome is known, for it decides where to read on.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from ...errors import (
     FencedMemberEpochError,
     IllegalGenerationError,
     IllegalStateError,
-    KafkaError,
     RebalanceInProgressError,
     StaleMemberEpochError,
     UnknownMemberIdError,
@@ -87,12 +86,12 @@ class ConsumedBatches(Generic[R]):
         self, batch: ConsumedBatch[R], scope: AbstractAsyncContextManager[None], error: BaseException | None
     ) -> None:
         """Commit the transaction with the batch's offsets, or go back to where the batch begins."""
+        if error is None:
+            error = await self._send_offsets(batch)
         try:
-            if error is None:
-                error = await self._send_offsets(batch)
             failure = await self._patience.settled(scope, error)
         except BaseException as final:
-            await self._go_back(batch, final)
+            await self._leave(batch, final)
             raise
         if failure is None:
             self._patience.begin_anew()
@@ -101,12 +100,21 @@ class ConsumedBatches(Generic[R]):
 
     # internals
 
-    async def _send_offsets(self, batch: ConsumedBatch[R]) -> KafkaError | None:
+    async def _leave(self, batch: ConsumedBatch[R], error: BaseException) -> None:
+        """An exception leaves the loop: be where the next one has to read on."""
+        transactions = self._transactions
+        await transactions.settled()
+        if not transactions.may_be_aborted:
+            error.add_note("whether the batch was committed is not known, so begin with a new consumer")
+        elif not transactions.was_committed:
+            await self._go_back(batch, error)
+
+    async def _send_offsets(self, batch: ConsumedBatch[R]) -> BaseException | None:
         offsets = {place: self._consumer.next_offset(some[-1]) for place, some in batch.by_partition.items()}
         group = self._consumer.group()._replace(generation_id=batch.generation)
         try:
             await self._transactions.send_offsets(offsets, group)
-        except KafkaError as failure:
+        except BaseException as failure:  # cancellation, too, leaves by way of the transaction
             return failure
         return None
 

@@ -112,7 +112,14 @@ class _ConfluentKafka:
         self._given = group
 
     async def read(self, max_records: int) -> Mapping[TopicPartition, Sequence[Any]]:
-        messages = await _in_thread(lambda: self._consumer.consume(max_records, SECONDS_OF_A_POLL))
+        consuming = asyncio.ensure_future(asyncio.to_thread(self._consumer.consume, max_records, SECONDS_OF_A_POLL))
+        try:
+            messages = await asyncio.shield(consuming)
+        except asyncio.CancelledError:
+            await asyncio.wait([consuming])
+            if consuming.exception() is None:
+                await _in_thread(lambda: self._give_back(consuming.result()))
+            raise
         found: dict[TopicPartition, list[Any]] = {}
         for message in messages:
             error = message.error()
@@ -134,6 +141,17 @@ class _ConfluentKafka:
 
     async def go_back(self, offsets: Mapping[TopicPartition, int], generation: int) -> None:
         await _in_thread(lambda: self._go_back(offsets, generation))
+
+    def _give_back(self, messages: Sequence[Any]) -> None:
+        """Nobody will see these: read them again."""
+        first: dict[tuple[str, int], int] = {}
+        for message in messages:
+            if message.error() is None:
+                first.setdefault((message.topic(), message.partition()), message.offset())
+        for one in self._consumer.assignment():
+            if (one.topic, one.partition) in first:
+                one.offset = first[one.topic, one.partition]
+                self._consumer.seek(one)
 
     def _go_back(self, offsets: Mapping[TopicPartition, int], generation: int) -> None:
         mine = [one for one in self._consumer.assignment() if TopicPartition(one.topic, one.partition) in offsets]

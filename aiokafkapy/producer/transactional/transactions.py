@@ -69,6 +69,8 @@ class Transactions:
         )
         self._ending: asyncio.Task[None] | None = None
         self._is_left = False  # nobody waits for the end any more
+        self.was_committed = False
+        """Whether the last transaction was; False while it is open, or nobody knows."""
         self._ended_at = -math.inf
         self._hold: asyncio.TimerHandle | None = None
         transaction.on_error = self._on_error
@@ -125,6 +127,7 @@ class Transactions:
         elif self._transaction.state is _S.ABORTING_TRANSACTION:
             await self.abort()
         self._transaction.begin()
+        self.was_committed = False
         self._hold_records()
         self._intake.open_gate()
 
@@ -258,6 +261,7 @@ class Transactions:
                 raise
             self._ended_at = self._runtime.loop.time()
         transaction.ended()
+        self.was_committed = True
 
     async def _abort(self) -> None:
         transaction = self._transaction
