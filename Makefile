@@ -7,6 +7,7 @@
 #   WORKERS=2 make test             so many tests at a time; two for each processor unless said
 #   LEG=uvloop make test-leg        another leg than today's: interpreted, uvloop, uvloop-interpreted, debug
 #   CHAOS_ARGS='--minutes 30 --seed 7' make chaos
+#   CHAOS_ARGS=--transactions make chaos    copies a topic meanwhile, each record once
 
 PYTHON ?= python3
 VENV ?= .venv

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from ..promises.judging import Place, Told, broken_promises, out_of_order
 
-__all__ = ["Account", "LogRecord", "check_log"]
+__all__ = ["Account", "Findings", "LogRecord", "check_log"]
 
 _PADDING = b"." * 60
 _EXAMPLES = 3
@@ -96,7 +96,7 @@ class Account:
 def check_log(log: Mapping[int, Iterable[LogRecord]], accounts: Iterable[Account]) -> list[str]:
     """The findings in one topic's log, by partition, given the accounts of all its records; empty if there are none."""
     by_name = {account.name: account for account in accounts}
-    found = _Findings()
+    found = Findings()
     places: dict[str, dict[int, list[Place]]] = {name: defaultdict(list) for name in by_name}
     for partition, records in log.items():
         for record in records:
@@ -111,7 +111,7 @@ def check_log(log: Mapping[int, Iterable[LogRecord]], accounts: Iterable[Account
     return found.lines()
 
 
-def _check_account(account: Account, places: Mapping[int, list[Place]], found: _Findings) -> None:
+def _check_account(account: Account, places: Mapping[int, list[Place]], found: Findings) -> None:
     for number in range(account.sent):
         for what, details in broken_promises(account.told(number), places.get(number, [])):
             found.add(what, account.name, number, details)
@@ -131,7 +131,7 @@ def _identify(record: LogRecord, accounts: Mapping[str, Account]) -> tuple[Accou
     return (account if is_whole else None), int(number)
 
 
-class _Findings:
+class Findings:
     """Counts by what is wrong, with the first examples of each."""
 
     def __init__(self) -> None:
@@ -139,11 +139,13 @@ class _Findings:
         self._counts: dict[str, int] = defaultdict(int)
 
     def add(self, what: str, *details: object) -> None:
+        """One more record of which this is true."""
         self._counts[what] += 1
         if len(self._examples[what]) < _EXAMPLES:
             self._examples[what].append(" ".join(map(str, details)))
 
     def lines(self) -> list[str]:
+        """A sentence for each."""
         return [
             f"{count} {'record' if count == 1 else 'records'} {what}: {'; '.join(self._examples[what])}"
             for what, count in self._counts.items()

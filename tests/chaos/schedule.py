@@ -1,4 +1,4 @@
-"""The schedule of faults: an endless sequence, determined by the seed.
+"""The schedules of faults and of strikes at copiers: endless sequences, determined by the seed.
 
 Pure: knows the numbers of nodes and partitions, no clock and no Kafka. How long a fault takes to heal depends on the
 cluster, so a fault has no start time: it has a quiet time before it and a duration.
@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-__all__ = ["Fault", "Kind", "Move", "schedule"]
+__all__ = ["Fault", "Kind", "Move", "Strike", "Way", "schedule", "strikes"]
 
 
 class Kind(StrEnum):
@@ -27,6 +27,23 @@ class Kind(StrEnum):
     REASSIGN = "reassignment"
 
 
+class Way(StrEnum):
+    """What a strike does to a copier in the middle of a transaction."""
+
+    FAIL = "exception"
+    """Its block raises; the same producer and consumer go on."""
+    CANCEL = "cancellation"
+    """Its loop is cancelled; the same producer and consumer go on."""
+    LEAVE = "leaving"
+    """It is cancelled and closes; new ones begin."""
+    CRASH = "crash"
+    """Its producer is closed at once, which leaves the transaction open; new ones begin."""
+    OVERTAKE = "overtaking"
+    """New ones begin while the old ones go on."""
+    STALL = "stall"
+    """Its block lasts longer than a transaction may."""
+
+
 # Seconds between what goes down and what brings it back. A broker is given up after five: pauses lie on both sides.
 _LASTS = {
     Kind.KILL: (0.0, 4.0),
@@ -37,6 +54,7 @@ _LASTS = {
 }
 _TAKES_NODES = (Kind.KILL, Kind.PAUSE, Kind.RESTART)
 _QUIET = (0.2, 1.5)
+_QUIET_BETWEEN_STRIKES = (1.0, 6.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +88,26 @@ class Fault:
             words.append(f"of node {' and '.join(map(str, self.nodes))} for {self.seconds:.1f} s")
         words += [f"partition {move.topic}/{move.partition} to {move.narrow} and {move.wide}" for move in self.moves]
         return ", ".join([" ".join(words[:2]), *words[2:]])
+
+
+@dataclass(frozen=True, slots=True)
+class Strike:
+    """A copier is disturbed on purpose."""
+
+    quiet: float
+    """Seconds before it."""
+    copier: int
+    way: Way
+
+
+def strikes(seed: int, copiers: int) -> Iterator[Strike]:
+    """The strikes of a seed at so many copiers: whole rounds of all ways, too."""
+    chance = random.Random(f"strikes {seed}")
+    while True:
+        ways = list(Way)
+        chance.shuffle(ways)
+        for way in ways:
+            yield Strike(chance.uniform(*_QUIET_BETWEEN_STRIKES), chance.randrange(copiers), way)
 
 
 def schedule(seed: int, nodes: Sequence[int] = (1, 2, 3), partitions: Sequence[int] = (6, 3)) -> Iterator[Fault]:

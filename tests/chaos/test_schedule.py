@@ -6,7 +6,7 @@ from itertools import islice
 
 import pytest
 
-from .schedule import Kind, schedule
+from .schedule import Kind, Way, schedule, strikes
 
 SEEDS = range(20)
 
@@ -55,3 +55,13 @@ def test_a_fault_says_what_it_does() -> None:
     for fault in islice(schedule(3), 20):
         assert str(fault).startswith(fault.kind)
         assert all(f"node {fault.nodes[0]}" in str(fault) for _ in fault.nodes[:1])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_strikes_are_the_same_for_a_seed_and_have_each_way_in_each_round(seed: int) -> None:
+    some = list(islice(strikes(seed, 2), 60))
+    assert some == list(islice(strikes(seed, 2), 60))
+    assert some != list(islice(strikes(seed + 1, 2), 60))
+    assert {strike.copier for strike in some} == {0, 1}
+    for start in range(0, len(some), len(Way)):
+        assert {strike.way for strike in some[start : start + len(Way)]} == set(Way)

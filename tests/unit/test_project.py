@@ -56,6 +56,7 @@ PUBLIC_NAMES = {
     "PartitionInfo",
     "PartitionMetadata",
     "Partitioner",
+    "PreparedTxnState",
     "ProducerConfig",
     "ProducerHealth",
     "ProducerInterceptor",

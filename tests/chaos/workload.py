@@ -1,0 +1,41 @@
+"""What a run asks of the work that goes on during its faults."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import ClassVar
+
+from aiokafkapy.testing import ApacheKafka
+
+from .report import Journal
+
+__all__ = ["Workload"]
+
+
+class Workload(abc.ABC):
+    """Clients that work on topics of a run. What goes wrong is a finding in the journal, never an exception."""
+
+    PARTITIONS: ClassVar[tuple[int, ...]]
+    """Of each topic."""
+
+    def __init__(self, kafka: ApacheKafka, topics: Sequence[str], journal: Journal) -> None:
+        self.kafka = kafka
+        self.topics = topics
+        self.journal = journal
+
+    @abc.abstractmethod
+    async def start(self) -> None:
+        """Begin to work."""
+
+    @abc.abstractmethod
+    async def progress(self) -> None:
+        """Wait until everybody has got on, in a cluster that is whole."""
+
+    @abc.abstractmethod
+    async def stop(self) -> None:
+        """Let everybody end, in a cluster that is whole."""
+
+    @abc.abstractmethod
+    async def check(self) -> None:
+        """Look for what was left behind, and compare what was told with the brokers' logs."""
