@@ -15,9 +15,9 @@ from aiokafkapy import KafkaProducer, ProducerConfig, ProducerRecord, RecordMeta
 
 NAMES = {
     "ConsumedRecord", "DefaultPartitioner", "Delivery", "Headers", "KafkaProducer", "Node", "PartitionInfo",
-    "PartitionMetadata", "Partitioner", "ProducerConfig", "ProducerHealth", "ProducerInterceptor", "ProducerRecord",
-    "ProducerStatistics", "RecordMetadata", "RoundRobinPartitioner", "Serializer", "TableMetadata", "TopicPartition",
-    "compiled", "errors", "json_serializer", "string_serializer",
+    "PartitionMetadata", "Partitioner", "PreparedTxnState", "ProducerConfig", "ProducerHealth",
+    "ProducerInterceptor", "ProducerRecord", "ProducerStatistics", "RecordMetadata", "RoundRobinPartitioner",
+    "Serializer", "TableMetadata", "TopicPartition", "compiled", "errors", "json_serializer", "string_serializer",
 }  # fmt: skip
 
 
