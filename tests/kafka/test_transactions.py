@@ -323,6 +323,14 @@ class TestOpenForTooLong:
             await late.commit_transaction()
         await self.ends_as_the_version_has_it(node, topic, late)
 
+    async def test_late_offsets_are_refused(self, node: Node, topic: str, late: KafkaProducer) -> None:
+        refused = (errors.InvalidProducerEpochError, errors.ProducerFencedError)
+        with pytest.raises(refused[:1] if self.version_of(late) == 2 else refused):
+            await late.send_offsets_to_transaction({TopicPartition(topic, 0): 7}, topic)
+        with pytest.raises(refused):
+            await late.commit_transaction()
+        await self.ends_as_the_version_has_it(node, topic, late)
+
     async def test_a_late_abort_is_an_abort(self, node: Node, topic: str, late: KafkaProducer) -> None:
         await self.ends_as_the_version_has_it(node, topic, late)
 

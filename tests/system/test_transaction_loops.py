@@ -16,6 +16,8 @@ from aiokafkapy.broker import DevBroker
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.reader import PartitionReader
+from aiokafkapy.testing import FaultProxy
+from aiokafkapy.testing.fault_proxy import Answer
 
 IN, OUT = "in", "out"
 
@@ -250,6 +252,30 @@ async def committed_now(producer: KafkaProducer) -> list[bytes | None]:
         return [record.value async for record in reader]
 
 
+class OneError:
+    """A consumer of confluent-kafka whose first poll with records has an error behind them."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self._is_done = False
+
+    def consume(self, *arguments: Any) -> list[Any]:
+        got: list[Any] = self._inner.consume(*arguments)
+        if got and not self._is_done:
+            self._is_done = True
+            got.append(self)
+        return got
+
+    def error(self) -> OneError:
+        return self
+
+    def code(self) -> int:
+        return 3
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+
 class TestConsumeTransformProduce:
     """``producer.consume_transform_produce(consumer)``."""
 
@@ -346,6 +372,42 @@ class TestConsumeTransformProduce:
                     await copying
             await copied(producer, consumer, len(words) + 1)
         assert sorted(await committed(broker)) == sorted([b"0", *words])  # type: ignore[type-var]
+
+    async def test_after_a_commit_whose_outcome_is_not_known(
+        self, broker: DevBroker, producer: KafkaProducer, made: Made
+    ) -> None:
+        """With another consumer, as the error says."""
+        words = await filled(broker, 60)
+        async with (
+            FaultProxy(broker.bootstrap_servers) as net,
+            made(broker) as consumer,
+            KafkaProducer(net.bootstrap_servers, transactional_id="two", linger_ms=0, max_block_ms=500) as cut_off,
+        ):
+            net.on_request(ApiKey.END_TXN, lambda _: Answer(lose=True, cut=True))
+            with pytest.raises(errors.KafkaTimeoutError) as raised:
+                async for batch in cut_off.consume_transform_produce(consumer, max_records=20, timeout=0.1):
+                    async with batch:
+                        for record in batch:
+                            await cut_off.enqueue(OUT, value_of(record))
+            assert raised.value.outcome_unknown
+            assert "begin with a new consumer" in "".join(raised.value.__notes__)
+            net.clear(ApiKey.END_TXN)
+            await cut_off.begin_transaction()
+            await cut_off.abort_transaction()
+        async with made(broker) as consumer:
+            await copied(producer, consumer, len(words))
+        assert sorted(await committed(broker)) == sorted(words)  # type: ignore[type-var]
+
+    async def test_a_poll_that_ends_with_an_error_is_read_again(
+        self, broker: DevBroker, producer: KafkaProducer
+    ) -> None:
+        words = await filled(broker, 60)
+        async with confluent_consumer(broker) as inner:
+            consumer = OneError(inner)
+            with pytest.raises(errors.KafkaError, match="the consumer says"):
+                await copied(producer, consumer, len(words))
+            await copied(producer, consumer, len(words))
+        assert sorted(await committed(broker)) == sorted(words)  # type: ignore[type-var]
 
     async def test_the_group_s_members_may_change(self, broker: DevBroker, made: Made) -> None:
         """Three members come one by one, and the first goes: each record once."""

@@ -126,6 +126,7 @@ class _ConfluentKafka:
             if error is None:
                 found.setdefault(TopicPartition(message.topic(), message.partition()), []).append(message)
             elif error.code() != PARTITION_EOF:
+                await _in_thread(lambda: self._give_back(messages))
                 raise KafkaError(f"the consumer says: {error}")
         return found
 

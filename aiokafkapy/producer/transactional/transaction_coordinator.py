@@ -187,6 +187,9 @@ class TransactionCoordinator:
             )
             for topic in body.topics:
                 for answer in topic.partitions:
+                    if answer.error_code == InvalidProducerEpochError.code and self._transaction.version >= 2:
+                        # As for a record: by an abort it is found out whether the broker's time-out ended it.
+                        raise make(answer.error_code, topic=topic.name, partition=answer.partition_index)
                     self._check(answer.error_code, topic=topic.name, partition=answer.partition_index)
 
         await self._until(ask, timeout, "TxnOffsetCommit")
