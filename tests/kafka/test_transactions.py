@@ -24,6 +24,7 @@ from aiokafkapy.testing import ApacheKafka, FaultProxy
 from aiokafkapy.testing.fault_proxy import Answer
 from tests.clusters import started
 from tests.documents.pages import snippets
+from tests.reading import committed_values
 
 pytestmark = pytest.mark.kafka
 
@@ -90,16 +91,7 @@ def transactional(servers: str, name: str, **options: Any) -> KafkaProducer:
 
 
 async def committed(kafka: Node, topic: str, count: int = 3) -> list[bytes | None]:
-    """The values that a reader of what is committed sees up to the end of the log, in order per partition."""
-    partitions = [TopicPartition(topic, number) for number in range(count)]
-    async with PartitionReader(kafka.bootstrap_servers) as reader:
-        ends = await reader.end_offsets(partitions)
-    async with PartitionReader(kafka.bootstrap_servers, isolation_level="read_committed") as reader:
-        reader.assign(partitions)
-        for partition, end in ends.items():
-            reader.stop_at(partition, end)
-        async with asyncio.timeout(60):
-            return [record.value async for record in reader]
+    return await committed_values(kafka.bootstrap_servers, topic, count)
 
 
 def numbered(count: int, name: str = "") -> list[bytes]:

@@ -15,7 +15,7 @@ from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.reader import PartitionReader
+from tests.reading import committed_values
 
 VALUES = [b"%d" % number for number in range(100)]
 
@@ -39,13 +39,8 @@ def transactional(broker: DevBroker, **options: Any) -> KafkaProducer[Any, Any]:
     return KafkaProducer(broker.bootstrap_servers, transactional_id="one", **options)
 
 
-async def committed(broker: DevBroker, topic: str = "t") -> list[bytes | None]:
-    partition = TopicPartition(topic, 0)
-    async with PartitionReader(broker.bootstrap_servers, isolation_level="read_committed") as reader:
-        reader.assign([partition])
-        reader.stop_at(partition, broker.state.topics.partition(topic, 0).log.end_offset)  # type: ignore[union-attr]
-        async with asyncio.timeout(30):
-            return [record.value async for record in reader]
+async def committed(broker: DevBroker) -> list[bytes | None]:
+    return await committed_values(broker.bootstrap_servers, "t")
 
 
 async def has_a_new_transaction(broker: DevBroker, producer: KafkaProducer) -> None:

@@ -13,11 +13,10 @@ from aiokafka import AIOKafkaConsumer
 
 from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.broker import DevBroker
-from aiokafkapy.common import TopicPartition
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.reader import PartitionReader
 from aiokafkapy.testing import FaultProxy
 from aiokafkapy.testing.fault_proxy import Answer
+from tests.reading import committed_values
 
 IN, OUT = "in", "out"
 
@@ -43,14 +42,7 @@ def transactional(broker: DevBroker, name: str = "one", **options: Any) -> Kafka
 
 
 async def committed(broker: DevBroker, topic: str = OUT) -> list[bytes | None]:
-    partition = TopicPartition(topic, 0)
-    async with PartitionReader(broker.bootstrap_servers) as reader:
-        ends = await reader.end_offsets([partition])
-    async with PartitionReader(broker.bootstrap_servers, isolation_level="read_committed") as reader:
-        reader.assign([partition])
-        reader.stop_at(partition, ends[partition])
-        async with asyncio.timeout(30):
-            return [record.value async for record in reader]
+    return await committed_values(broker.bootstrap_servers, topic)
 
 
 class TestAttempts:
@@ -238,18 +230,9 @@ async def copied(
                 await producer.enqueue(OUT, value_of(record))
             turn += 1
             hook(turn)
-        done = len(await committed_now(producer))
+        done = len(await committed_values(producer.config.bootstrap_servers, OUT))
         if done >= wanted:
             return
-
-
-async def committed_now(producer: KafkaProducer) -> list[bytes | None]:
-    partition = TopicPartition(OUT, 0)
-    async with PartitionReader(producer.config.bootstrap_servers, isolation_level="read_committed") as reader:
-        ends = await reader.end_offsets([partition])
-        reader.assign([partition])
-        reader.stop_at(partition, ends[partition])
-        return [record.value async for record in reader]
 
 
 class OneError:

@@ -17,17 +17,12 @@ from aiokafkapy.broker import DevBroker
 from aiokafkapy.broker.coordination.transaction_expiry import TransactionExpiry
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.reader import PartitionReader
+from tests.reading import committed_values
 
 
 async def committed(broker: DevBroker) -> list[bytes | None]:
     """The values of topic t as a reader of what is committed sees them."""
-    partition = TopicPartition("t", 0)
-    async with PartitionReader(broker.bootstrap_servers, isolation_level="read_committed") as reader:
-        (end,) = (await reader.end_offsets([partition])).values()
-        reader.assign([partition])
-        reader.stop_at(partition, end)
-        async with asyncio.timeout(30):
-            return [record.value async for record in reader]
+    return await committed_values(broker.bootstrap_servers, "t", up_to="what is open")
 
 
 def with_librdkafka(servers: str, group: str) -> list[bytes | None]:

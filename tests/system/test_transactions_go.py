@@ -13,11 +13,11 @@ import pytest
 
 from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker
-from aiokafkapy.common import TopicPartition
-from aiokafkapy.reader import PartitionReader
+from tests.reading import committed_values
 
 SOURCES = Path(__file__).parent / "franz_go"
 COUNT = 300
+PARTITIONS = 2
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +41,9 @@ def copier(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("version", [2, 1])
 async def test_its_session_copies_each_record_once(copier: Path, version: Literal[1, 2]) -> None:
     """With every third transaction aborted, and read again."""
-    partitions = [TopicPartition("out", number) for number in range(2)]
     async with DevBroker(nodes=3, transaction_version=version) as broker:
         for topic in ("in", "out"):
-            broker.create_topic(topic, len(partitions))
+            broker.create_topic(topic, PARTITIONS)
         async with KafkaProducer(broker.bootstrap_servers) as producer:
             await producer.send_many("in", [b"%d" % number for number in range(COUNT)])
         process = await asyncio.create_subprocess_exec(
@@ -52,12 +51,7 @@ async def test_its_session_copies_each_record_once(copier: Path, version: Litera
         )
         _, said = await asyncio.wait_for(process.communicate(), 90)
         assert process.returncode == 0, said.decode()
-        async with PartitionReader(broker.bootstrap_servers, isolation_level="read_committed") as reader:
-            ends = await reader.end_offsets(partitions)
-            reader.assign(partitions)
-            for partition, end in ends.items():
-                reader.stop_at(partition, end)
-            async with asyncio.timeout(30):
-                values = [int(record.value or b"") async for record in reader]
+        found = await committed_values(broker.bootstrap_servers, "out", PARTITIONS)
+        values = [int(value or b"") for value in found]
         assert sorted(values) == list(range(COUNT))
         assert len(broker.records("out", None)) > COUNT

@@ -4,16 +4,14 @@ system tests run.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Literal
 
 import pytest
 
 from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker
-from aiokafkapy.common import TopicPartition
-from aiokafkapy.reader import PartitionReader
 from aiokafkapy.testing import KafkaTools
+from tests.reading import committed_values
 
 pytestmark = pytest.mark.java
 
@@ -23,13 +21,7 @@ VALUES = [b"%d" % number for number in range(300)]
 
 
 async def committed(broker: DevBroker, topic: str) -> list[bytes | None]:
-    partition = TopicPartition(topic, 0)
-    async with PartitionReader(broker.bootstrap_servers, isolation_level="read_committed") as reader:
-        (end,) = (await reader.end_offsets([partition])).values()
-        reader.assign([partition])
-        reader.stop_at(partition, end)
-        async with asyncio.timeout(30):
-            return [record.value async for record in reader]
+    return await committed_values(broker.bootstrap_servers, topic)
 
 
 @pytest.mark.parametrize("version", [2, 1])

@@ -17,8 +17,8 @@ import pytest
 
 from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.common import TopicPartition
-from aiokafkapy.reader import PartitionReader
 from aiokafkapy.testing.ports import free_port
+from tests.reading import committed_values
 
 SERVE = """
 import asyncio, sys
@@ -77,14 +77,7 @@ class KilledBroker:
 
     async def committed(self) -> list[bytes | None]:
         """What a reader of what is committed sees up to the end, which no open transaction may keep from it."""
-        async with PartitionReader(self.servers) as reader:
-            ends = await reader.end_offsets(PARTITIONS)
-        async with PartitionReader(self.servers, isolation_level="read_committed") as reader:
-            reader.assign(PARTITIONS)
-            for partition, end in ends.items():
-                reader.stop_at(partition, end)
-            async with asyncio.timeout(30):
-                return sorted([record.value async for record in reader], key=str)
+        return sorted(await committed_values(self.servers, "t", len(PARTITIONS)), key=str)
 
     def producer(self, **options: Any) -> KafkaProducer[bytes, bytes]:
         """A transactional one, quick to try again."""

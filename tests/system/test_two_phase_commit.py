@@ -11,9 +11,8 @@ import pytest
 
 from aiokafkapy import KafkaProducer, PreparedTxnState, errors
 from aiokafkapy.broker import DevBroker
-from aiokafkapy.common import TopicPartition
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.reader import PartitionReader
+from tests.reading import committed_values
 
 
 @pytest.fixture
@@ -36,12 +35,7 @@ async def prepared(producer: KafkaProducer[Any, Any], value: bytes) -> str:
 
 
 async def committed(broker: DevBroker) -> list[bytes | None]:
-    partition = TopicPartition("t", 0)
-    async with PartitionReader(broker.bootstrap_servers, isolation_level="read_committed") as reader:
-        reader.assign([partition])
-        reader.stop_at(partition, (await reader.end_offsets([partition]))[partition])
-        async with asyncio.timeout(30):
-            return [record.value async for record in reader]
+    return await committed_values(broker.bootstrap_servers, "t", up_to="what is open")
 
 
 async def test_what_is_prepared_waits_for_its_end(broker: DevBroker) -> None:
