@@ -73,6 +73,7 @@ class Transactions:
         """Whether the last transaction was; False while it is open, or nobody knows."""
         self._ended_at = -math.inf
         self._hold: asyncio.TimerHandle | None = None
+        self._held_until = -math.inf
         transaction.on_error = self._on_error
 
     async def initialize(self) -> None:
@@ -188,7 +189,7 @@ class Transactions:
             return
         timeout = self._runtime.max_block
         if self._hold is not None:
-            await asyncio.sleep(self._hold.when() - self._runtime.loop.time())
+            await asyncio.sleep(self._held_until - self._runtime.loop.time())
         try:
             if transaction.version < 2 and group.group_id not in transaction.groups:
                 await self._coordinator.add_offsets(group.group_id, timeout)
@@ -299,10 +300,11 @@ class Transactions:
         """Keep the first records for as long as the markers of the transaction before need."""
         self._release()
         transaction, loop = self._transaction, self._runtime.loop
-        due = self._ended_at + transaction.pause.seconds
-        if transaction.version >= 2 and due > loop.time():
+        self._held_until = self._ended_at + transaction.pause.seconds
+        if transaction.version >= 2 and self._held_until > loop.time():
             transaction.is_held = True
-            self._hold = loop.call_at(due, self._on_markers_due)
+            # uvloop gives a handle without its time, where that is over by now.
+            self._hold = loop.call_at(self._held_until, self._on_markers_due)
 
     def _on_markers_due(self) -> None:
         self._release()
