@@ -44,7 +44,6 @@ from ...errors import (
     UnsupportedVersionError,
 )
 from ...states import StateTable
-from .marker_pause import MarkerPause
 
 __all__ = ["TRANSACTION_STATES", "PreparedTxnState", "Transaction", "TransactionState"]
 
@@ -136,10 +135,8 @@ class Transaction:
         """A commit was sent that had no answer: the coordinator may have heard it."""
         self.prepared: PreparedTxnState | None = None
         """What the prepared transaction is called."""
-        self.pause = MarkerPause()
         self.is_held = False
         """Its first records wait for the markers of the transaction before."""
-        self.awaits_first_answer = False
         self.on_error: Callable[[], None] = lambda: None
         """Called when the transaction cannot be committed any more, or the producer not be used."""
         self._state = TRANSACTION_STATES.initial
@@ -199,7 +196,6 @@ class Transaction:
             )
         self._expect(_S.READY, "begin_transaction()")
         self._become(_S.IN_TRANSACTION)
-        self.awaits_first_answer = self.version >= 2
 
     def prepare(self, prepared: PreparedTxnState) -> None:
         """Every record has its outcome, and the end is left to whoever knows of it. Raises why that cannot be."""
@@ -285,11 +281,6 @@ class Transaction:
         """The coordinator knows that these belong to the transaction."""
         self.new_partitions -= partitions
         self.partitions |= partitions
-
-    def first_answer(self, seconds: float) -> None:
-        """The first batch of the transaction is written, so long after it was drained."""
-        self.awaits_first_answer = False
-        self.pause.observe(seconds)
 
     # errors
 

@@ -205,9 +205,6 @@ class InFlightBatches:
             lost_from = self._transaction_manager.handle_completed_batch(batch, answer.base_offset)
             if lost_from >= 0:
                 self._tell_of_truncation(batch.topic_partition, answer.base_offset, lost_from, now)
-            transaction = self._transaction_manager.transaction
-            if transaction is not None and transaction.awaits_first_answer and not batch.attempts:
-                transaction.first_answer(now - batch.drained_at)
         if batch.complete(answer.base_offset, answer.log_append_time_ms):
             self._metrics.last_success = now
         if self.last_errors:

@@ -19,6 +19,7 @@ Events: ``transaction.initialized`` (debug; transactional_id, producer_id, epoch
 from __future__ import annotations
 
 import asyncio
+import itertools
 import math
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import partial
@@ -56,6 +57,9 @@ T = TypeVar("T")
 
 SECONDS_WHILE_CONCURRENT: Final = 0.02
 INIT_PRODUCER_ID_OF_TWO_PHASE_COMMIT: Final = 6
+ASKED_AT_ONCE: Final = 3
+"""Times that it is asked for markers without a pause: on one node they are there within two answers."""
+SECONDS_BETWEEN: Final = 0.001
 END_TXN_BEFORE_V2: Final = 4
 TXN_OFFSET_COMMIT_BEFORE_V2: Final = 4
 ADD_PARTITIONS_FOR_CLIENTS: Final = 3
@@ -218,6 +222,20 @@ class TransactionCoordinator:
         except KafkaError as error:
             error.outcome_unknown = transaction.is_commit_in_doubt
             raise
+
+    async def markers_written(self) -> None:
+        """Return once the transaction that has just ended is complete, or when the coordinator cannot tell."""
+        transactional_id = self._transaction.transactional_id
+        for attempt in itertools.count(1):
+            node = self._nodes.get((TRANSACTION, transactional_id))
+            versions = None if node is None else self._client.nodes.node_api_versions(node.node_id)
+            if node is None or versions is None or not versions.supports(ApiKey.DESCRIBE_TRANSACTIONS):
+                return
+            body = await self._send(node, ApiKey.DESCRIBE_TRANSACTIONS, transactional_ids=[transactional_id])
+            if not any(one.transaction_state.startswith("Prepare") for one in body.transaction_states):
+                return
+            if attempt >= ASKED_AT_ONCE:
+                await asyncio.sleep(SECONDS_BETWEEN)
 
     # internals
 

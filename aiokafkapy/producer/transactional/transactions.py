@@ -13,7 +13,9 @@ Rules:
 - What was not sent when a transaction is aborted, or cannot be committed any more, is not sent; what is on its way is
   waited for.
 - Who is cancelled in a commit that fails later finds the transaction aborted.
-- In version 2 the first records wait until the markers of the transaction before are likely written: ``MarkerPause``.
+- In version 2 an end is answered once it is decided; its markers are written in the next milliseconds. A broker that
+  gets a record meanwhile keeps it for ``add.partitions.to.txn.retry.backoff.ms``, 20 by default, before it looks again:
+  so the coordinator is asked when the markers are written, and the first records wait for that. Java's do not.
 """
 
 from __future__ import annotations
@@ -45,6 +47,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Transactions"]
 
+KEPT_BY_BROKERS: Final = 0.02
+"""Seconds after the end of a transaction from which on its markers are waited for by the broker as well as by us."""
+
 _S: Final = TransactionState
 
 _logger = get_logger(__name__)
@@ -72,8 +77,7 @@ class Transactions:
         self.was_committed = False
         """Whether the last transaction was; False while it is open, or nobody knows."""
         self._ended_at = -math.inf
-        self._hold: asyncio.TimerHandle | None = None
-        self._held_until = -math.inf
+        self._hold: asyncio.Task[None] | None = None
         transaction.on_error = self._on_error
 
     async def initialize(self) -> None:
@@ -189,7 +193,7 @@ class Transactions:
             return
         timeout = self._runtime.max_block
         if self._hold is not None:
-            await asyncio.sleep(self._held_until - self._runtime.loop.time())
+            await asyncio.wait([self._hold])
         try:
             if transaction.version < 2 and group.group_id not in transaction.groups:
                 await self._coordinator.add_offsets(group.group_id, timeout)
@@ -297,17 +301,21 @@ class Transactions:
         self._runtime.accumulator.abort_undrained(error)
 
     def _hold_records(self) -> None:
-        """Keep the first records for as long as the markers of the transaction before need."""
+        """Keep the first records until the markers of the transaction before are written."""
         self._release()
-        transaction, loop = self._transaction, self._runtime.loop
-        self._held_until = self._ended_at + transaction.pause.seconds
-        if transaction.version >= 2 and self._held_until > loop.time():
-            transaction.is_held = True
-            # uvloop gives a handle without its time, where that is over by now.
-            self._hold = loop.call_at(self._held_until, self._on_markers_due)
+        until = self._ended_at + KEPT_BY_BROKERS
+        if self._transaction.version >= 2 and until > self._runtime.loop.time():
+            self._transaction.is_held = True
+            self._hold = self._runtime.loop.create_task(self._release_at(until), name="aiokafkapy-transaction-markers")
 
-    def _on_markers_due(self) -> None:
-        self._release()
+    async def _release_at(self, deadline: float) -> None:
+        """Or as soon as the markers are written."""
+        try:
+            async with asyncio.timeout_at(deadline):
+                await self._coordinator.markers_written()
+        except (KafkaError, TimeoutError):
+            pass  # the broker keeps the records
+        self._transaction.is_held, self._hold = False, None
         self._runtime.sender.wakeup()
 
     def _release(self) -> None:

@@ -231,3 +231,17 @@ def test_records_are_refused_in_words() -> None:
     transaction.begin()
     transaction.start_commit()
     assert "takes no more records: it is committing_transaction" in str(transaction.why_no_record())
+
+
+def test_held_records_of_version_2_wait_but_for_partitions_that_the_broker_has_taken() -> None:
+    harness = Harness()
+    transaction = harness.transaction
+    transaction.is_held = True
+    transaction.begin()
+    assert transaction.must_wait(A)
+    transaction.is_held = False
+    assert not transaction.must_wait(A)
+    transaction.is_held = True
+    assert not transaction.must_wait(A)
+    assert transaction.must_wait(B)
+    assert harness.asked == 0
