@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from aiokafkapy.testing import ApacheKafka, KafkaSecurity, TestCertificates
@@ -39,6 +39,8 @@ MOST_AT_ONCE: Final = 5000
 """Partitions; the controller refuses to make 10,000 in one step."""
 BULK: Final = 10_000
 READY_TIMEOUT: Final = 60.0
+AGAIN: Final = 0.05
+"""Seconds until it is looked again whether all markers are there."""
 SILENCE: Final = 20.0
 """Seconds without a message after which reading gives up."""
 
@@ -106,21 +108,24 @@ class BenchmarkCluster:
         if topic not in self._kept:
             await self._kafka.delete_topic(topic)
 
-    async def offsets(self, topic: str, partitions: int) -> Offsets:
-        """Where the topic ends now."""
-        return await asyncio.to_thread(self._offsets, topic, partitions)
+    async def offsets(self, topic: str, partitions: int, *, committed: bool = False) -> Offsets:
+        """Where the topic ends now, or where what is ``committed`` ends."""
+        isolation = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        return await asyncio.to_thread(self._offsets, topic, partitions, isolation)
 
-    async def read_back(self, topic: str, start: Offsets, expected: int) -> None:
-        """Raise MeasurementError unless exactly ``expected`` messages were written since ``start``."""
+    async def read_back(self, topic: str, start: Offsets, expected: int, *, has_markers: bool = False) -> None:
+        """Raise MeasurementError unless exactly ``expected`` messages were written since ``start``, and committed; with
+        ``has_markers`` there are some of transactions beside them.
+        """
         end = await self.offsets(topic, len(start))
         written = sum(end.values()) - sum(start.values())
-        if written != expected:
+        if written < expected or (written > expected and not has_markers):
             raise MeasurementError(f"{expected:,} messages were to be written, the broker has {written:,}")
-        count = await asyncio.to_thread(self._consume, topic, start, end)
+        if has_markers:
+            end = await self._all_committed(topic, len(start))
+        count = await asyncio.to_thread(self._consume, topic, start, end, expected)
         if count != expected:
-            raise MeasurementError(
-                f"the broker has all {expected:,} messages, {count:,} were read; then came none for {SILENCE:g} s"
-            )
+            raise MeasurementError(f"the broker has all {expected:,} messages, {count:,} were read")
 
     def bytes_of(self, topic: str, partitions: int) -> int:
         """The size of the topic's segments on disk."""
@@ -129,14 +134,25 @@ class BenchmarkCluster:
 
     # internals
 
-    def _offsets(self, topic: str, partitions: int) -> Offsets:
+    async def _all_committed(self, topic: str, partitions: int) -> Offsets:
+        """The markers of a transaction are written soon after its end was answered."""
+        deadline = time.monotonic() + READY_TIMEOUT
+        while True:
+            end = await self.offsets(topic, partitions)
+            if await self.offsets(topic, partitions, committed=True) == end:
+                return end
+            if time.monotonic() > deadline:
+                raise MeasurementError(f"{topic}: a transaction is still open")
+            await asyncio.sleep(AGAIN)
+
+    def _offsets(self, topic: str, partitions: int, isolation: IsolationLevel) -> Offsets:
         """Ask again while there are partitions that the node does not lead yet, as after they were made."""
         found: Offsets = {}
         deadline = time.monotonic() + READY_TIMEOUT
         while len(found) < partitions:
             missing = (TopicPartition(topic, p) for p in range(partitions) if p not in found)
             ends = {place: OffsetSpec.latest() for place in missing}  # type: ignore[no-untyped-call]
-            answers = self._admin.list_offsets(ends, request_timeout=30)
+            answers = self._admin.list_offsets(ends, isolation_level=isolation, request_timeout=30)
             for place, answer in answers.items():
                 try:
                     found[place.partition] = answer.result().offset
@@ -145,13 +161,16 @@ class BenchmarkCluster:
                         raise MeasurementError(f"{topic}: {error}") from error
         return found
 
-    def _consume(self, topic: str, start: Offsets, end: Offsets) -> int:
-        """Read all messages between two states of a topic and return how many there are."""
+    def _consume(self, topic: str, start: Offsets, end: Offsets, expected: int) -> int:
+        """Read all messages between two states of a topic and return how many there are: soon, if they are as many as
+        ``expected``.
+        """
         consumer = Consumer(
             {
                 "bootstrap.servers": self.bootstrap_servers,
                 "group.id": "benchmarks",
                 "enable.auto.commit": False,
+                "enable.partition.eof": True,
                 "fetch.message.max.bytes": 4 * 1024**2,
                 "queued.min.messages": 1_000_000,  # it fetches ahead
                 "queued.max.messages.kbytes": 64 * 1024,
@@ -161,15 +180,17 @@ class BenchmarkCluster:
         try:
             places = [TopicPartition(topic, p, start[p]) for p in start if end[p] > start[p]]
             consumer.assign(places)
-            count, expected = 0, sum(end.values()) - sum(start.values())
-            while count < expected:
-                messages = consumer.consume(min(BULK, expected - count), SILENCE)
-                if not messages:
-                    return count
+            count, left = 0, {place.partition for place in places}
+            events = expected + len(left)  # a call for more waits for them until its time is over
+            while left and (messages := consumer.consume(min(BULK, max(1, events)), SILENCE)):
+                events -= len(messages)
                 for message in messages:
-                    if message.error() is not None:
-                        raise KafkaException(message.error())
-                count += len(messages)
+                    if (error := message.error()) is None:
+                        count += 1
+                    elif error.code() == KafkaError._PARTITION_EOF:
+                        left.discard(message.partition())
+                    else:
+                        raise KafkaException(error)
             return count
         finally:
             consumer.close()

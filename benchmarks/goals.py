@@ -192,6 +192,22 @@ def _tls_goals() -> tuple[Goal, ...]:
     return tuple(goals)
 
 
+def _transaction_goals() -> tuple[Goal, ...]:
+    def row(workload: str, client: str) -> str:
+        return _label("transactions", workload, client)
+
+    found = []
+    for workload, ours in (
+        ("1 record", "aiokafkapy, send"),
+        ("100 records", "aiokafkapy, enqueue"),
+        ("10,000 records", "aiokafkapy, send_many"),
+    ):
+        for peer, limit in (("confluent-kafka", 1.0), ("Java", 1.0), ("aiokafka", 3.0)):
+            text = f"transactions of {workload}: rate of {peer}'s"
+            found.append(Goal(text, "rate", row(workload, ours), (row(workload, peer),), "at least", limit))
+    return tuple(found)
+
+
 def _web_goals() -> tuple[Goal, ...]:
     """Like against like: as it comes, each peer with its best settings; and with the collector's heap frozen."""
 
@@ -308,6 +324,7 @@ GOALS: Final[tuple[Goal, ...]] = (
     ),
     Goal("10,000 partitions: CPU of 6", "cpu_us", _keyed("10,000"), (_keyed("6"),), "at most", 2.0),
     *_tls_goals(),
+    *_transaction_goals(),
     *_codec_goals(),
     *_web_goals(),
     Goal(

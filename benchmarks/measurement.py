@@ -12,7 +12,7 @@ plain numbers by name. How a workload's name becomes a function is said by two d
 
 Figures that every measurement has in the end: ``messages``, ``written`` (warm-up included: what is read back must be as
 many), ``seconds``, ``rate``, ``cpu_us`` (microseconds of CPU per message of the client's process, all threads),
-``peak_rss_mb``. Where single sends are awaited: ``p50_ms``, ``p99_ms``, ``p999_ms``.
+``peak_rss_mb``. Where single sends are awaited, or transactions committed: ``p50_ms``, ``p99_ms``, ``p999_ms``.
 """
 
 from __future__ import annotations
@@ -49,7 +49,11 @@ Figures = dict[str, float]
 """Numbers by name; see the module's docstring for the names that every measurement has."""
 
 # Where workloads and entries are defined; each registers what it has when it is imported.
-WORKLOAD_MODULES: Final = ("benchmarks.macro.workloads", "benchmarks.macro.peer_workloads")
+WORKLOAD_MODULES: Final = (
+    "benchmarks.macro.workloads",
+    "benchmarks.macro.peer_workloads",
+    "benchmarks.macro.transactions",
+)
 ENTRY_MODULES: Final = ("benchmarks.clients.java", "benchmarks.web.load", "benchmarks.macro.special")
 
 PROCESS_TIMEOUT: Final = 300.0

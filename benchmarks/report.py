@@ -56,6 +56,9 @@ _EXTRAS: Final = {
     "lag_max_ms": ("lag max ms", 2),
     "held_max_ms": ("held max ms", 2),
     "lone_cpu_us": ("CPU µs of a single send", 1),
+    "commits_rate": ("commits/s", 1),
+    "commit_p50_ms": ("commit p50 ms", 2),
+    "transaction_cpu_us": ("CPU µs a transaction", 0),
 }
 
 # The README's table: a line for each workload, a cell for each client that has it.

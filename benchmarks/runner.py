@@ -109,7 +109,7 @@ class Runner:
         try:
             figures = await find_entry(measurement)(*cluster.place_of(measurement), topic)
             written = int(figures["written"])
-            await cluster.read_back(topic, start, written)
+            await cluster.read_back(topic, start, written, has_markers=bool(measurement.options.get("transactions")))
             if written and not any(start.values()):
                 size = cluster.bytes_of(topic, measurement.partitions)
                 figures["bytes_per_message"] = size / written

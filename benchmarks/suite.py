@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final
 
-from .macro import special
+from .macro import special, transactions
 from .measurement import Measurement
 
 __all__ = ["CODECS", "OUR_LEVELS", "THEIR_LEVELS", "everything", "phases", "quick", "select"]
@@ -38,7 +38,9 @@ librdkafka's has the ratio of our level 1: it is between its default and its lev
 
 def everything() -> list[Measurement]:
     """The full suite."""
-    return [*_awaited(), *_pipelined(), *_bulk(), *_kibibyte(), *_tls(), *_codecs(), *_keyed(), *special.measurements()]
+    groups = (_awaited, _pipelined, _bulk, _kibibyte, _tls, _codecs, _keyed)
+    found = [measurement for group in groups for measurement in group()]
+    return [*found, *transactions.measurements(), *special.measurements()]
 
 
 def quick() -> list[Measurement]:

@@ -43,6 +43,8 @@ class ConfluentClient:
     async def open(self, bootstrap_servers: str, measurement: Measurement) -> None:
         self.producer = Producer(_settings(bootstrap_servers, measurement))
         self._error: KafkaError | None = None
+        if "transactional.id" in measurement.options.get("producer", {}):
+            self.producer.init_transactions()
 
     async def send(self, topic: str, value: bytes, key: bytes | None = None) -> None:
         self.producer.produce(topic, value, key, on_delivery=self._on_delivery)
