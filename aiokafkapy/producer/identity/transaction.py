@@ -238,8 +238,12 @@ class Transaction:
         self.error = None
         self.needs_new_epoch = False
         self.is_commit_in_doubt = False
-        self.prepared = None
         self.new_partitions.clear()
+        self.ended_at_broker()
+
+    def ended_at_broker(self) -> None:
+        """The coordinator has ended the transaction; before the next one may begin, an epoch may be needed."""
+        self.prepared = None
         self.partitions.clear()
         self.groups.clear()
 

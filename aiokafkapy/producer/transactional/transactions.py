@@ -278,6 +278,8 @@ class Transactions:
                 try:
                     await self._coordinator.end(False, self._runtime.max_block)
                     self._ended_at = self._runtime.loop.time()
+                    # Whoever asks again asks for the epoch only: the one that has ended it may be out of date.
+                    transaction.ended_at_broker()
                 except ProducerFencedError:
                     if not isinstance(transaction.error, InvalidProducerEpochError):
                         raise
