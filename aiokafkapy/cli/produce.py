@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TextIO, TypeAlias
 
 import typer
 
@@ -52,6 +52,8 @@ MAX_UNCONFIRMED = 20_000
 FIRST_FEW = 10
 """The most failed lines that are reported on stderr if there is no file for them."""
 STDIN = "-"
+
+Block: TypeAlias = list[InputRecord | RejectedLine]
 
 
 @dataclass(slots=True)
@@ -202,7 +204,9 @@ def produce(
             async with started_producer(options, timeout, stop) as producer:
                 with progress("sending", None, is_shown=not quiet) as bar:
                     for name in files or [STDIN]:
-                        await _send_file(producer, topic, name, kind, shape, outcome, stop, bar)
+                        with _blocks_of(name, kind, shape) as blocks:
+                            async with contextlib.aclosing(_until_stopped(blocks, stop)) as stoppable:
+                                await send_blocks(producer, topic, stoppable, outcome, bar)
         _summarize(outcome, topic, time.perf_counter() - begun, stop, quiet=quiet, as_json=as_json, failed=failed)
         if stop.is_requested:
             return EXIT_INTERRUPTED
@@ -231,23 +235,14 @@ def _unescaped(text: str) -> str:
     return text.replace("\\t", "\t")
 
 
-async def _send_file(
-    producer: KafkaProducer,
-    topic: str,
-    name: str,
-    kind: str | None,
-    shape: RecordShape,
-    outcome: Outcome,
-    stop: Stop,
-    bar: Progress,
-) -> None:
+@contextlib.contextmanager
+def _blocks_of(name: str, kind: str | None, shape: RecordShape) -> Iterator[AsyncGenerator[Block, None]]:
+    """A file's records; while they are read, what is wrong with the file ends the command."""
     source = "stdin" if name == STDIN else name
     with _opened(name) as stream:
-        items = read_records(stream, source, kind or format_of(name), shape)
-        blocks = feed(items, in_thread=not is_regular_file(stream))
+        records = read_records(stream, source, kind or format_of(name), shape)
         try:
-            async with contextlib.aclosing(_until_stopped(blocks, stop)) as stoppable:
-                await send_blocks(producer, topic, stoppable, outcome, bar)
+            yield feed(records, in_thread=not is_regular_file(stream))
         except ValueError as error:
             if isinstance(error, KafkaError):
                 raise
@@ -268,7 +263,7 @@ def _opened(name: str) -> Iterator[BinaryIO]:
 async def send_blocks(
     producer: KafkaProducer,
     topic: str,
-    blocks: AsyncIterator[list[InputRecord | RejectedLine]],
+    blocks: AsyncIterator[Block],
     outcome: Outcome,
     bar: Progress,
 ) -> None:

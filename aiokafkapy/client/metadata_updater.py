@@ -192,7 +192,7 @@ class MetadataUpdater:
             self._failed_requests = 0
             self._attempt_started = None
             self.silence_at = math.inf
-            self._metadata.update(in_progress.request_version, answer, in_progress.is_partial, now)
+            self._metadata.update(in_progress.request_version, answer, now, is_partial=in_progress.is_partial)
             _logger.debug(
                 "metadata.updated",
                 nodes=len(answer.nodes),

@@ -204,7 +204,7 @@ class Metadata:
 
     # outcomes
 
-    def update(self, request_version: int, response: Any, is_partial: bool, now: float) -> None:
+    def update(self, request_version: int, response: Any, now: float, *, is_partial: bool) -> None:
         """Take a response, a ``MetadataAnswer`` or kio's message. Calls the listeners.
 
         ``request_version`` and ``is_partial`` are those of its request.

@@ -104,13 +104,13 @@ class ProducerMetadata(Metadata):
             return dict(topics)
         return {name: topic for name, topic in topics.items() if name in expiry_by_topic}
 
-    def update(self, request_version: int, response: Any, is_partial: bool, now: float) -> None:
+    def update(self, request_version: int, response: Any, now: float, *, is_partial: bool) -> None:
         """As ``Metadata.update``; topics that the answer names, even with an error, are new no longer."""
         # An error asks for a full update, which shows the topic's further fate. After the super call would be
         # too late: the listeners must find the topics settled.
         answer = MetadataAnswer.of(response)
         self._new_topics.difference_update(answer.topics, answer.errors)
-        super().update(request_version, answer, is_partial, now)
+        super().update(request_version, answer, now, is_partial=is_partial)
         if not self.need_partial_update and not self._new_topics <= self._apart.names:
             # The answer left a topic out, without an error for it either. Nothing else would ask again.
             self.need_partial_update = True

@@ -114,9 +114,9 @@ class Responses(Target):
             metadata.bootstrap([("host", 9092)])
             metadata.add_topics([TOPIC])
             wanted = metadata.new_request(0.0)
-            metadata.update(wanted.request_version, body, wanted.is_partial, 0.0)
+            metadata.update(wanted.request_version, body, 0.0, is_partial=wanted.is_partial)
             for _ in range(2):  # its topics are known when it comes for the second time
-                metadata.update(metadata.request_version, metadata.read_answer(version, frame), False, 0.0)
+                metadata.update(metadata.request_version, metadata.read_answer(version, frame), 0.0, is_partial=False)
 
 
 class Client(Target):

@@ -92,7 +92,7 @@ async def test_changes_go_to_the_controller_and_questions_to_anybody() -> None:
     controller = Node(2, "h", 2)
     answer = build_response(ApiKey.METADATA, 12, brokers=[{"node_id": 2, "host": "h", "port": 2}], controller_id=2)
     admin.metadata.bootstrap([("h", 1)])
-    admin.metadata.update(admin.metadata.request_version, answer, False, 0.0)
+    admin.metadata.update(admin.metadata.request_version, answer, 0.0, is_partial=False)
     await admin.delete("t")
     await admin.describe("t")
     assert [node for _, _, node in client.requests] == [controller, None]

@@ -46,7 +46,7 @@ def metadata() -> Metadata:
 def update(
     metadata: Metadata, clock: VirtualClock, *topics: dict[str, Any], partial: bool = False, **more: Any
 ) -> None:
-    metadata.update(metadata.request_version, answer(*topics, **more), partial, clock.time())
+    metadata.update(metadata.request_version, answer(*topics, **more), clock.time(), is_partial=partial)
 
 
 class TestWhen:
@@ -134,7 +134,7 @@ class TestVersions:
     ) -> None:
         request = metadata.new_request(clock.time())
         metadata.add_topics(["t"])
-        metadata.update(request.request_version, answer(), request.is_partial, clock.time())
+        metadata.update(request.request_version, answer(), clock.time(), is_partial=request.is_partial)
         assert metadata.need_partial_update
         assert not metadata.need_full_update
         assert metadata.time_to_next_update(clock.time()) == 0
@@ -405,7 +405,7 @@ class TestTopicsThatAreAskedForApart:
         request = metadata.new_request(clock.time())
         assert request.topics is not None
         topics = [topic(name, partition()) for name in request.topics]
-        metadata.update(request.request_version, answer(*topics, **more), request.is_partial, clock.time())
+        metadata.update(request.request_version, answer(*topics, **more), clock.time(), is_partial=request.is_partial)
         return request
 
     def test_all_others_are_asked_for_first_and_then_the_halves(self, metadata: Metadata, clock: VirtualClock) -> None:
@@ -465,7 +465,7 @@ class TestTopicsThatAreAskedForApart:
         self.asked(metadata, clock)
         request = metadata.new_request(clock.time())
         assert request.topics == ["a"]
-        metadata.update(request.request_version, answer(), request.is_partial, clock.time())
+        metadata.update(request.request_version, answer(), clock.time(), is_partial=request.is_partial)
         assert not metadata.is_update_due(clock.time() + 200)
 
     def test_a_request_for_known_topics_that_is_cut_is_made_again_as_it_was(

@@ -47,7 +47,7 @@ def metadata() -> Metadata:
 
 def update(metadata: Metadata, *topics: dict[str, Any], partial: bool = False, **more: Any) -> MetadataAnswer:
     answer = metadata.read_answer(more.get("version", NEWEST), frame(*topics, **more))
-    metadata.update(metadata.request_version, answer, partial, 0.0)
+    metadata.update(metadata.request_version, answer, 0.0, is_partial=partial)
     return answer
 
 
@@ -163,21 +163,21 @@ class TestWhileAnAnswerIsRead:
         update(metadata, topic("a", 1), topic("b", 1))
         answer = metadata.read_answer(NEWEST, frame(topic("a", 1), topic("b", 1)))
         metadata.update_partition_leaderships({TopicPartition("a", 0): (2, 7)}, [Node(2, "i", 9)])
-        metadata.update(metadata.request_version, answer, False, 0.0)
+        metadata.update(metadata.request_version, answer, 0.0, is_partial=False)
         assert metadata.cluster.partitions_for_topic("a")[0].leader_epoch == 7
 
     def test_a_hint_older_than_the_answer_goes(self, metadata: Metadata) -> None:
         update(metadata, topic("a", 1))
         answer = metadata.read_answer(NEWEST, frame(topic("a", 9)))
         metadata.update_partition_leaderships({TopicPartition("a", 0): (2, 7)}, [Node(2, "i", 9)])
-        metadata.update(metadata.request_version, answer, False, 0.0)
+        metadata.update(metadata.request_version, answer, 0.0, is_partial=False)
         assert metadata.cluster.partitions_for_topic("a")[0] == PartitionInfo("a", 0, 1, 9)
 
     def test_forgetting_the_cluster_makes_its_epochs_void(self, metadata: Metadata) -> None:
         update(metadata, topic("a", 5))
         answer = metadata.read_answer(NEWEST, frame(topic("a", 5)))
         metadata.rebootstrap()
-        metadata.update(metadata.request_version, answer, False, 0.0)
+        metadata.update(metadata.request_version, answer, 0.0, is_partial=False)
         assert metadata.cluster.partitions_for_topic("a")[0].leader_epoch == 5
         assert metadata.cluster.nodes == (Node(1, "h", 9),)
 
@@ -221,7 +221,7 @@ class TestBothWays:
                     metadata.update_partition_leaderships(hint, [Node(2, "i", 9)])
                 if is_restarted:
                     metadata.rebootstrap()
-                metadata.update(metadata.request_version, found, is_partial, now)
+                metadata.update(metadata.request_version, found, now, is_partial=is_partial)
             assert self.state(ways[0]) == self.state(ways[1])
 
     def any_topic(self, chance: random.Random, name: str) -> dict[str, Any]:

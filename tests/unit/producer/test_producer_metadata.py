@@ -37,7 +37,7 @@ def answer(metadata: ProducerMetadata, now: float, topics: dict[str, int] | None
             for name, code in (topics or {}).items()
         ],
     )
-    metadata.update(request.request_version, body, request.is_partial, now)
+    metadata.update(request.request_version, body, now, is_partial=request.is_partial)
     return request
 
 

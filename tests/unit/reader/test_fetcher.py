@@ -50,7 +50,7 @@ def metadata_with(leaders: dict[int, int], topic_id: UUID | None = TOPIC_ID) -> 
             }
         ],
     )
-    metadata.update(metadata.request_version, answer, False, 0.0)
+    metadata.update(metadata.request_version, answer, 0.0, is_partial=False)
     metadata.need_full_update = False
     return metadata
 
