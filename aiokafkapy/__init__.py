@@ -19,6 +19,7 @@ from . import errors
 from ._form import compiled
 
 if TYPE_CHECKING:
+    from .blocking.blocking_producer import BlockingProducer
     from .common import ConsumedRecord, Headers, Node, PartitionInfo, TopicPartition
     from .producer.config import ProducerConfig
     from .producer.deliveries.delivery import Delivery
@@ -39,6 +40,7 @@ __all__ = [
     "Delivery",
     "TopicPartition",
     "errors",
+    "BlockingProducer",
     "ConsumedRecord",
     "DefaultPartitioner",
     "Headers",
@@ -62,6 +64,7 @@ __version__ = "0.1.0"
 
 # Imported on first access: a program that only runs the dev broker needs no producer.
 _HOMES = {
+    "BlockingProducer": "blocking.blocking_producer",
     "ConsumedRecord": "common",
     "DefaultPartitioner": "producer.intake.partitioners",
     "Delivery": "producer.deliveries.delivery",

@@ -43,6 +43,8 @@ from .records import HeadersLike, ProducerRecord, RecordMetadata, Timestamp
 from .state import Lifecycle, ProducerState
 
 if TYPE_CHECKING:
+    import concurrent.futures
+
     from .config import ProducerConfig
     from .identity.transaction import PreparedTxnState
     from .options import ProducerOptions, SaslKeywords
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
     from .statistics import ProducerHealth, ProducerStatistics
     from .tables.table_metadata import TableMetadata
     from .tables.table_send import TableSend
+    from .thread_sender import ThreadSender
     from .transactional.attempts import Patience, TransactionAttempts
     from .transactional.consumed_batches import ConsumedBatches
     from .transactional.transactions import Transactions
@@ -66,7 +69,7 @@ class KafkaProducer(RecordSender[K, V]):
     checked here. Use it in ``async with``, or call ``start()`` and ``close()``.
     """
 
-    __slots__ = ("__weakref__", "_config", "_interceptors", "_life")
+    __slots__ = ("__weakref__", "_config", "_interceptors", "_life", "_thread_sender")
 
     def __init__(
         self,
@@ -83,6 +86,7 @@ class KafkaProducer(RecordSender[K, V]):
 
         import_module(".runtime", __package__)
         self._life: Lifecycle[ProducerRuntime] = Lifecycle()
+        self._thread_sender: ThreadSender | None = None
         given = {**options, "key_serializer": key_serializer, "value_serializer": value_serializer}
         self._config = make_config(bootstrap_servers, config, given)
         log = partial(_log_interceptor_error, RateLimitedLogger(_logger))
@@ -190,6 +194,24 @@ class KafkaProducer(RecordSender[K, V]):
             value = key = headers = None  # their bytes are in the batch: while this waits, they are not held twice
             await waiter_for(accepted)  # as awaiting the delivery would, with one awaitable less
         return accepted.result()
+
+    def send_from_thread(
+        self,
+        topic: str,
+        value: V | None = None,
+        *,
+        key: K | None = None,
+        partition: int | None = None,
+        timestamp_ms: Timestamp | None = None,
+        headers: HeadersLike | None = None,
+    ) -> concurrent.futures.Future[RecordMetadata]:
+        """As ``send``, from any other thread than the event loop's: ``future.result(timeout)`` waits for the outcome.
+
+        Records of one thread keep their order; a wrong argument is the future's error. Waits while a thousand records
+        are not accepted yet. Raises why the producer takes no records, and RuntimeError on the loop's own thread.
+        """
+        sender = self._thread_sender or self._new_thread_sender()
+        return sender.send(topic, value, key, partition, timestamp_ms, headers)
 
     async def send_many(
         self,
@@ -473,6 +495,16 @@ class KafkaProducer(RecordSender[K, V]):
                 "this producer has no transactions: write transactional_id='a-name-of-this-service' to have them"
             )
         return transactions
+
+    def _new_thread_sender(self) -> ThreadSender:
+        from .thread_sender import ThreadSender
+
+        runtime = self._life.runtime
+        if self._life.state is not ProducerState.RUNNING or runtime is None:
+            raise self._life.why_unusable()
+        # Two threads may make one each: both are good, and the records of either keep their order.
+        sender = self._thread_sender = ThreadSender(self._intake, self._life, runtime.loop)
+        return sender
 
     def _patience(self, call: str, timeout: float | None, also_mended: tuple[type[KafkaError], ...] = ()) -> Patience:
         """How long a call tries transactions again: ``timeout`` seconds, or ``delivery_timeout_ms``."""

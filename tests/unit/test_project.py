@@ -47,6 +47,7 @@ NOT_IMPORTED = (
 )
 
 PUBLIC_NAMES = {
+    "BlockingProducer",
     "ConsumedRecord",
     "DefaultPartitioner",
     "Delivery",

@@ -14,7 +14,8 @@ import aiokafkapy
 from aiokafkapy import KafkaProducer, ProducerConfig, ProducerRecord, RecordMetadata, TopicPartition, errors
 
 NAMES = {
-    "ConsumedRecord", "DefaultPartitioner", "Delivery", "Headers", "KafkaProducer", "Node", "PartitionInfo",
+    "BlockingProducer", "ConsumedRecord", "DefaultPartitioner", "Delivery", "Headers", "KafkaProducer", "Node",
+    "PartitionInfo",
     "PartitionMetadata", "Partitioner", "PreparedTxnState", "ProducerConfig", "ProducerHealth",
     "ProducerInterceptor", "ProducerRecord", "ProducerStatistics", "RecordMetadata", "RoundRobinPartitioner",
     "Serializer", "TableMetadata", "TopicPartition", "compiled", "errors", "json_serializer", "string_serializer",

@@ -160,7 +160,15 @@ class Sender:
     def _start_compression(self, batch: ProducerBatch) -> None:
         if self._executor is None:
             self._executor = ThreadPoolExecutor(COMPRESSION_THREADS, thread_name_prefix="aiokafkapy-compress")
-        future = self._loop.run_in_executor(self._executor, batch.compress)
+        try:
+            future = self._loop.run_in_executor(self._executor, batch.compress)
+        except RuntimeError:  # the interpreter ends, and starts no thread any more
+            future = self._loop.create_future()
+            try:
+                batch.compress()
+                future.set_result(None)
+            except Exception as error:
+                future.set_exception(error)
         future.add_done_callback(partial(self._on_compressed, batch))
 
     # asyncio callbacks

@@ -7,7 +7,6 @@ Spark's counterparts are ``InternalKafkaProducerPool`` and ``InternalKafkaConsum
 
 Rules:
 
-- Who is interrupted while waiting takes the coroutine along: it is cancelled, and has ended when the interrupt goes on.
 - What is leased belongs to one user. Given back sound it is kept for ten minutes, as Spark keeps its producers; when
   its user failed, or it is no longer alive, it is closed at once, so that nobody sees what was left undone.
 - Spark ends an idle process after a minute, without a word: nothing that is given back may have something left to do.
@@ -17,13 +16,13 @@ Rules:
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Hashable
 from contextlib import asynccontextmanager
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
+from ...blocking.loop_thread import ENDING_SECONDS, Job, LoopThread
 from ...observability import get_logger
 from .process import settle_in
 
@@ -31,9 +30,6 @@ __all__ = ["KEPT_SECONDS", "Job", "lease", "loop", "run", "stop", "submit"]
 
 KEPT_SECONDS: Final = 600.0
 """How long something unused stays open: ``spark.kafka.producer.cache.timeout`` is 10 minutes."""
-ENDING_SECONDS: Final = 30.0
-"""How long an interrupted thread waits for its coroutine to end."""
-
 _logger = get_logger(__name__)
 
 
@@ -48,7 +44,7 @@ def run(coroutine: Coroutine[Any, Any, T]) -> T:
 
 def submit(coroutine: Coroutine[Any, Any, T]) -> Job[T]:
     """Start a coroutine on this process's loop."""
-    return Job(_worker(), coroutine)
+    return Job(_worker().loop, coroutine)
 
 
 def loop() -> asyncio.AbstractEventLoop:
@@ -89,59 +85,6 @@ async def lease(
     worker.give_back(key, kept)
 
 
-class Job(Generic[T]):
-    """A coroutine on the loop, as its thread sees it."""
-
-    __slots__ = ("_loop", "_outcome", "_task")
-
-    def __init__(self, worker: _Worker, coroutine: Coroutine[Any, Any, T]) -> None:
-        self._loop = worker.loop
-        self._outcome: concurrent.futures.Future[T] = concurrent.futures.Future()
-        self._task: asyncio.Task[T] | None = None
-        self._loop.call_soon_threadsafe(self._start, coroutine)
-
-    def done(self) -> bool:
-        """True when it has ended."""
-        return self._outcome.done()
-
-    def add_done_callback(self, callback: Callable[[], object]) -> None:
-        """Call it when the coroutine has ended, on the loop's thread; at once when it has."""
-        self._outcome.add_done_callback(lambda _: callback())
-
-    def result(self) -> T:
-        """Wait for the end; return the result or raise the error."""
-        try:
-            return self._outcome.result()
-        except BaseException:
-            self.end()  # nothing to do unless the waiting itself was interrupted
-            raise
-
-    def end(self) -> None:
-        """Cancel it if it has not ended, and wait until it has."""
-        if not self._outcome.done():
-            self._loop.call_soon_threadsafe(self._cancel)
-            concurrent.futures.wait([self._outcome], ENDING_SECONDS)
-
-    # asyncio callbacks
-
-    def _start(self, coroutine: Coroutine[Any, Any, T]) -> None:
-        self._task = self._loop.create_task(coroutine)
-        self._task.add_done_callback(self._ended)
-
-    def _cancel(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-
-    def _ended(self, task: asyncio.Task[T]) -> None:
-        if task.cancelled():
-            self._outcome.set_exception(concurrent.futures.CancelledError())
-        elif (error := task.exception()) is not None:
-            self._outcome.set_exception(error)
-        else:
-            self._outcome.set_result(task.result())
-        self._task = None
-
-
 class _Kept(NamedTuple):
     """Something open, and how it is closed."""
 
@@ -160,11 +103,10 @@ class _Worker:
     """The loop, its thread, and what is kept open."""
 
     def __init__(self) -> None:
-        self.loop = _new_loop()
+        self._thread = LoopThread()
+        self.loop = self._thread.loop
         self._kept: dict[Hashable, list[tuple[_Kept, asyncio.TimerHandle]]] = {}
         self._closing: set[asyncio.Task[None]] = set()
-        self._thread = threading.Thread(target=self._run, name="aiokafkapy", daemon=True)
-        self._thread.start()
 
     async def take(self, key: Hashable, is_alive: Callable[[Any], bool]) -> _Kept | None:
         """One that is kept for ``key``, no longer kept; None when there is none alive."""
@@ -185,8 +127,7 @@ class _Worker:
     def stop(self) -> None:
         """End the thread. Not called on it."""
         asyncio.run_coroutine_threadsafe(self._close_kept(), self.loop).result(ENDING_SECONDS)
-        self.loop.call_soon_threadsafe(self.loop.stop)
-        self._thread.join(ENDING_SECONDS)
+        self._thread.stop()
 
     # asyncio callbacks
 
@@ -201,14 +142,6 @@ class _Worker:
 
     # internals
 
-    def _run(self) -> None:
-        asyncio.set_event_loop(self.loop)
-        try:
-            self.loop.run_forever()
-            self.loop.run_until_complete(self.loop.shutdown_asyncgens())
-        finally:
-            self.loop.close()
-
     async def _close_kept(self) -> None:
         found = [entry for entries in self._kept.values() for entry in entries]
         self._kept.clear()
@@ -216,14 +149,6 @@ class _Worker:
             timer.cancel()
             await kept.close()
         await asyncio.gather(*self._closing)
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()
 
 
 _lock = threading.Lock()

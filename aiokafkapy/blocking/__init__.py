@@ -1,0 +1,4 @@
+"""The producer for programs without an event loop: scripts, Celery's tasks, threads.
+
+Calls come in that block; they go out to a ``KafkaProducer`` on a loop that runs in a thread of its own.
+"""

@@ -1,0 +1,240 @@
+"""``BlockingProducer``: ``KafkaProducer`` for programs without an event loop.
+
+Owns a ``LoopThread`` and the producer on it, made by the first call that needs them. kafka-python's counterpart is its
+``KafkaProducer``, whose ``send`` returns a future as well.
+
+Rules:
+
+- It may be made at a module's head: nothing is started by that. In the child of a fork, as Celery's and gunicorn's
+  workers are, it is as new; what the parent had sent is the parent's.
+- ``send`` returns before the record is delivered. What was accepted is sent at the end of ``with``, by ``close``, and
+  at the end of the program for up to ``AT_EXIT_SECONDS``.
+"""
+
+from __future__ import annotations
+
+import atexit
+import concurrent.futures
+import os
+import threading
+import warnings
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, Unpack
+
+from ..errors import ProducerClosedError
+from ..producer.intake.record_sender import K, V
+from ..producer.producer import KafkaProducer
+from .loop_thread import LoopThread
+
+if TYPE_CHECKING:
+    from ..common import PartitionInfo
+    from ..producer.config import ProducerConfig
+    from ..producer.intake.serializers import Serializer
+    from ..producer.options import ProducerOptions
+    from ..producer.records import HeadersLike, ProducerRecord, RecordMetadata, Timestamp
+    from ..producer.statistics import ProducerHealth, ProducerStatistics
+
+__all__ = ["AT_EXIT_SECONDS", "BlockingProducer"]
+
+AT_EXIT_SECONDS: Final = 10.0
+"""How long the end of the program waits for what was not delivered yet."""
+
+T = TypeVar("T")
+
+
+class BlockingProducer(Generic[K, V]):
+    """Takes the options of ``KafkaProducer``, which are checked here. Any number of threads may share one."""
+
+    def __init__(
+        self,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        *,
+        config: ProducerConfig | None = None,
+        key_serializer: Serializer[K] | None = None,
+        value_serializer: Serializer[V] | None = None,
+        **options: Unpack[ProducerOptions],
+    ) -> None:
+        self._producer: KafkaProducer[K, V] = KafkaProducer(
+            bootstrap_servers,
+            config=config,
+            key_serializer=key_serializer,
+            value_serializer=value_serializer,
+            **options,
+        )
+        self._thread: LoopThread | None = None
+        self._is_closed = False
+        self._lock = threading.Lock()
+        _all.add(self)
+
+    # life
+
+    def start(self) -> None:
+        """Connect now and not with the first call. Raises what ``KafkaProducer.start`` raises; may be called again."""
+        self._running_thread()
+
+    def close(self, timeout: float | None = None) -> None:
+        """As ``KafkaProducer.close``; then no call works any more. May be called again, and from any thread."""
+        with self._lock:
+            self._is_closed = True
+            thread, self._thread = self._thread, None
+        if thread is not None:
+            try:
+                thread.run(self._producer.close(timeout))
+            finally:
+                thread.stop()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # sending
+
+    def send(
+        self,
+        topic: str,
+        value: V | None = None,
+        *,
+        key: K | None = None,
+        partition: int | None = None,
+        timestamp_ms: Timestamp | None = None,
+        headers: HeadersLike | None = None,
+    ) -> concurrent.futures.Future[RecordMetadata]:
+        """Send one record; ``future.result(timeout)`` waits for its outcome.
+
+        The arguments are those of ``KafkaProducer.send``, and an error of the record's is the future's. Waits while a
+        thousand records are not accepted yet.
+        """
+        self._running_thread()
+        return self._producer.send_from_thread(
+            topic, value, key=key, partition=partition, timestamp_ms=timestamp_ms, headers=headers
+        )
+
+    def send_many(
+        self,
+        topic: str,
+        values_or_records: Iterable[V | ProducerRecord | None],
+        *,
+        return_exceptions: bool = False,
+    ) -> Sequence[RecordMetadata | BaseException]:
+        """As ``KafkaProducer.send_many``; the iterable is read on the thread of the loop."""
+        thread = self._running_thread()
+        return thread.run(self._producer.send_many(topic, values_or_records, return_exceptions=return_exceptions))
+
+    def flush(self, timeout: float | None = None) -> None:
+        """As ``KafkaProducer.flush``."""
+        self._running_thread().run(self._producer.flush(timeout))
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """As ``KafkaProducer.transaction``: ``with producer.transaction():``."""
+        thread = self._running_thread()
+        scope = self._looked_at(self._producer.transaction)
+        thread.run(scope.__aenter__())
+        try:
+            yield
+        except BaseException as error:
+            if not thread.run(scope.__aexit__(type(error), error, error.__traceback__)):
+                raise
+        else:
+            thread.run(scope.__aexit__(None, None, None))
+
+    # looking
+
+    def partitions_for(self, topic: str) -> list[PartitionInfo]:
+        """As ``KafkaProducer.partitions_for``."""
+        return self._running_thread().run(self._producer.partitions_for(topic))
+
+    def ping(self, timeout: float | None = None) -> float:
+        """As ``KafkaProducer.ping``."""
+        return self._running_thread().run(self._producer.ping(timeout))
+
+    @property
+    def health(self) -> ProducerHealth:
+        """As ``KafkaProducer.health``."""
+        return self._looked_at(lambda: self._producer.health)
+
+    def statistics(self) -> ProducerStatistics:
+        """As ``KafkaProducer.statistics``."""
+        return self._looked_at(self._producer.statistics)
+
+    def metrics(self) -> dict[str, float]:
+        """As ``KafkaProducer.metrics``."""
+        return self._looked_at(self._producer.metrics)
+
+    @property
+    def config(self) -> ProducerConfig:
+        """The options in force."""
+        return self._producer.config
+
+    def __repr__(self) -> str:
+        return f"<BlockingProducer {self.config.client_id!r} {self._producer.state.value}>"
+
+    def __del__(self, _warn: Any = warnings.warn) -> None:
+        thread: LoopThread | None = getattr(self, "_thread", None)  # None, too, when __init__ failed early
+        if thread is not None:
+            _warn(f"unclosed {self!r}: close() it, or use with", ResourceWarning, source=self)
+            thread.submit(self._producer.close(0.0)).add_done_callback(lambda: thread.stop(wait=False))
+
+    # internals
+
+    def _running_thread(self) -> LoopThread:
+        """The thread on which the producer is started."""
+        thread = self._thread
+        if thread is not None:
+            return thread
+        with self._lock:
+            if self._is_closed:
+                raise ProducerClosedError("this BlockingProducer is closed")
+            if self._thread is None:
+                thread = LoopThread("aiokafkapy-blocking-producer")
+                try:
+                    thread.run(self._producer.start())
+                except BaseException:
+                    thread.stop()
+                    raise
+                self._thread = thread
+            return self._thread
+
+    def _looked_at(self, look: Callable[[], T]) -> T:
+        """On the loop, where nothing changes meanwhile; here, when there is none."""
+
+        async def called() -> T:
+            return look()
+
+        thread = self._thread
+        return look() if thread is None else thread.run(called())
+
+    def _forked(self) -> object:
+        """This is the child: return what is the parent's, and must be neither touched nor freed."""
+        inherited = (self._producer, self._thread, self._lock)
+        self._producer = KafkaProducer(config=self._producer.config)
+        self._thread = None
+        self._lock = threading.Lock()
+        return inherited
+
+
+_all: Final[weakref.WeakSet[BlockingProducer[Any, Any]]] = weakref.WeakSet()
+_inherited: Final[list[object]] = []
+
+
+def _close_all() -> None:
+    for producer in list(_all):
+        producer.close(AT_EXIT_SECONDS)
+
+
+def _after_fork_in_child() -> None:
+    for producer in list(_all):
+        _inherited.append(producer._forked())
+
+
+atexit.register(_close_all)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork_in_child)

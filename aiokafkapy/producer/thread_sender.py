@@ -1,0 +1,169 @@
+"""``ThreadSender``: sends through a producer from other threads than its loop's.
+
+Owns the line of records that cross to the loop: a thousand that are sent meanwhile wake it once. Kafka's counterpart is
+``KafkaProducer.send`` itself, which any thread may call.
+
+Rules:
+
+- Records of one thread keep their order. They are taken on the loop as ``send`` takes them there, so a wrong argument
+  is the record's own error.
+- Whoever sends faster than the loop accepts waits in ``send``, as Java's caller does while the buffer is full.
+- A future that was not taken yet can be cancelled; from then on the record stays on its way, as everywhere.
+- Nobody waits for a loop that has ended without closing its producer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import threading
+import time
+from collections import deque
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from ..errors import ProducerClosedError, SerializationError
+from .deliveries.delivery import Delivery
+from .intake.pending_record import PendingRecord
+from .intake.serializers import finish_serializing
+from .records import RecordMetadata
+from .state import ProducerState
+
+if TYPE_CHECKING:
+    from .intake.record_intake import RecordIntake
+    from .state import Lifecycle
+
+__all__ = ["ThreadSender"]
+
+MOST_NOT_ACCEPTED: Final = 1_000
+"""Records that cross or wait for room; the next ``send`` waits."""
+LOOKS_AGAIN: Final = 1.0
+"""Seconds after which a waiting thread looks whether the loop is still there."""
+
+
+class ThreadSender:
+    """Of one started producer; any number of threads may share it."""
+
+    def __init__(self, intake: RecordIntake, life: Lifecycle[Any], loop: asyncio.AbstractEventLoop) -> None:
+        self._intake = intake
+        self._life = life
+        self._loop = loop
+        self._crossing: deque[tuple[tuple[Any, ...], _Sent]] = deque()
+        self._is_woken = False
+        self._room = threading.BoundedSemaphore(MOST_NOT_ACCEPTED)
+        self._serializing: set[asyncio.Task[None]] = set()
+
+    def send(self, *arguments: Any) -> concurrent.futures.Future[RecordMetadata]:
+        """See ``KafkaProducer.send_from_thread``; the arguments are those of ``RecordIntake.accept``."""
+        self._check()
+        while not self._room.acquire(timeout=LOOKS_AGAIN):
+            self._check()
+        sent = _Sent(self._loop)
+        self._crossing.append((arguments, sent))
+        # Set before the loop is woken, and unset there before it looks: what was appended by then is seen.
+        if not self._is_woken:
+            self._is_woken = True
+            try:
+                self._loop.call_soon_threadsafe(self._take)
+            except RuntimeError:
+                raise _loop_has_ended() from None
+        return sent
+
+    # internals: on the caller's thread
+
+    def _check(self) -> None:
+        if self._life.state is not ProducerState.RUNNING:
+            raise self._life.why_unusable()
+        if self._loop.is_closed():
+            raise _loop_has_ended()
+        if asyncio._get_running_loop() is self._loop:
+            raise RuntimeError("send_from_thread() on the producer's own event loop: await send() there")
+
+    # internals: on the loop
+
+    def _take(self) -> None:
+        """Accept what has crossed, in order."""
+        self._is_woken = False
+        crossing, intake = self._crossing, self._intake
+        for _ in range(len(crossing)):
+            arguments, sent = crossing.popleft()
+            if not sent.set_running_or_notify_cancel():
+                self._room.release()
+                continue
+            try:
+                accepted = intake.accept(*arguments)
+            except BaseException as error:
+                self._room.release()
+                sent.set_exception(error)
+                continue
+            if type(accepted) is Delivery:
+                self._room.release()
+                accepted.add_done_callback(sent.tell)
+            else:
+                self._admit(cast(PendingRecord, accepted), sent)
+        if crossing:
+            self._loop.call_soon(self._take)
+
+    def _admit(self, record: PendingRecord, sent: _Sent) -> None:
+        # In this step, for the next record may find that it need not wait.
+        record.admission.enter(record, self._loop.time())
+        record.add_done_callback(partial(self._on_admitted, sent))
+        if not record.is_serialized:
+            task = self._loop.create_task(_serialized(record))
+            self._serializing.add(task)
+            task.add_done_callback(self._serializing.discard)
+
+    def _on_admitted(self, sent: _Sent, record: asyncio.Future[Delivery]) -> None:
+        self._room.release()
+        if record.cancelled():
+            sent.set_exception(asyncio.CancelledError())
+        elif (error := record.exception()) is not None:
+            sent.set_exception(error)
+        else:
+            record.result().add_done_callback(sent.tell)
+
+
+async def _serialized(record: PendingRecord) -> None:
+    with contextlib.suppress(SerializationError):  # the record has it
+        await finish_serializing(record)
+
+
+class _Sent(concurrent.futures.Future[RecordMetadata]):
+    """The outcome of a record, for the thread that has sent it."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._loop = loop
+
+    def tell(self, delivery: Delivery) -> None:
+        """The record has its outcome. On the loop."""
+        error = delivery.exception()
+        if error is None:
+            self.set_result(delivery.result())
+        else:
+            self.set_exception(error)
+
+    def result(self, timeout: float | None = None) -> RecordMetadata:
+        """Wait for the outcome, ``timeout`` seconds at most; raises TimeoutError, and the record's error."""
+        self._wait(timeout)
+        return super().result(0)
+
+    def exception(self, timeout: float | None = None) -> BaseException | None:
+        """Wait for the outcome, ``timeout`` seconds at most; raises TimeoutError, and returns the record's error."""
+        self._wait(timeout)
+        return super().exception(0)
+
+    def _wait(self, timeout: float | None) -> None:
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not self.done():
+            left = LOOKS_AGAIN if deadline is None else min(LOOKS_AGAIN, deadline - time.monotonic())
+            if left <= 0:
+                return
+            concurrent.futures.wait([self], left)
+            if not self.done() and self._loop.is_closed():
+                self.set_exception(_loop_has_ended())
+
+
+def _loop_has_ended() -> ProducerClosedError:
+    return ProducerClosedError("the producer's event loop has ended, and the producer was not closed before")

@@ -1,0 +1,292 @@
+"""Programs without an event loop, and threads beside one: ``BlockingProducer`` and ``send_from_thread``."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from typing import Any
+
+import pytest
+
+from aiokafkapy import BlockingProducer, KafkaProducer, errors
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.producer.state import ProducerState
+from aiokafkapy.protocol.api import ApiKey
+from tests.reading import committed_values
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[DevBroker]:
+    async with DevBroker() as broker:
+        broker.create_topic("t", 1)
+        yield broker
+
+
+async def in_thread(function: Callable[[], Any]) -> Any:
+    async with asyncio.timeout(60):
+        return await asyncio.to_thread(function)
+
+
+async def values(broker: DevBroker) -> list[bytes | None]:
+    return await committed_values(broker.bootstrap_servers, "t")
+
+
+class TestSendFromThread:
+    @pytest.fixture
+    async def producer(self, broker: DevBroker) -> AsyncIterator[KafkaProducer]:
+        async with KafkaProducer(broker.bootstrap_servers, max_block_ms=2_000) as producer:
+            yield producer
+
+    async def test_threads_at_once_each_in_order(self, broker: DevBroker, producer: KafkaProducer) -> None:
+        def send(thread: int) -> list[int]:
+            futures = [producer.send_from_thread("t", b"%d:%d" % (thread, n)) for n in range(3_000)]
+            return [future.result(60).offset for future in futures]
+
+        offsets = await asyncio.gather(*(in_thread(partial(send, thread)) for thread in range(4)))
+        assert sorted(offset for each in offsets for offset in each) == list(range(12_000))
+        found = await values(broker)
+        for thread, own in enumerate(offsets):
+            assert [found[offset] for offset in own] == [b"%d:%d" % (thread, n) for n in range(3_000)]
+
+    async def test_order_is_kept_when_some_wait(self, broker: DevBroker) -> None:
+        """For metadata at first, for an async serializer, and for room."""
+
+        async def slowly(value: int) -> bytes:
+            await asyncio.sleep(0.001)
+            return b"%d" % value + bytes(400)
+
+        def either(value: int) -> Any:
+            return slowly(value) if value % 7 == 0 else b"%d" % value + bytes(400)
+
+        async with KafkaProducer(
+            broker.bootstrap_servers,
+            value_serializer=either,
+            batch_size=1_000,
+            buffer_memory=5_000,
+            max_request_size=5_000,
+        ) as producer:
+
+            def send() -> None:
+                futures = [producer.send_from_thread("t", n) for n in range(500)]
+                assert [future.result(60).offset for future in futures] == list(range(500))
+
+            await in_thread(send)
+        assert [int((value or b"").rstrip(b"\0")) for value in await values(broker)] == list(range(500))
+
+    async def test_an_error_is_the_record_s_own(self, producer: KafkaProducer) -> None:
+        def send() -> None:
+            wrong = [
+                producer.send_from_thread("t", "no bytes"),  # type: ignore[arg-type]
+                producer.send_from_thread("not/a/topic", b""),
+                producer.send_from_thread("t", b"", partition=9),
+            ]
+            right = producer.send_from_thread("t", b"right")
+            for future, kind in zip(
+                wrong, (errors.SerializationError, errors.InvalidTopicError, errors.KafkaError), strict=True
+            ):
+                assert isinstance(future.exception(60), kind)
+            assert right.result(60).offset == 0
+
+        await in_thread(send)
+
+    async def test_on_the_loop_it_is_refused(self, producer: KafkaProducer) -> None:
+        with pytest.raises(RuntimeError, match=r"await send\(\) there"):
+            producer.send_from_thread("t", b"")
+
+    async def test_what_has_not_crossed_can_be_cancelled(self, broker: DevBroker, producer: KafkaProducer) -> None:
+        sent: list[Any] = []
+        thread = threading.Thread(target=lambda: sent.append(producer.send_from_thread("t", b"never")))
+        thread.start()
+        thread.join()  # the loop is kept busy here
+        assert sent[0].cancel()
+        await producer.send("t", b"after")
+        assert sent[0].cancelled()
+        assert await values(broker) == [b"after"]
+
+    async def test_who_is_too_fast_waits(self, broker: DevBroker) -> None:
+        sent = 0
+        async with KafkaProducer(
+            broker.bootstrap_servers, buffer_memory=100_000, max_request_size=100_000, max_block_ms=60_000
+        ) as producer:
+
+            def send() -> None:
+                nonlocal sent
+                for _ in range(5_000):
+                    producer.send_from_thread("t", bytes(1_000))
+                    sent += 1
+
+            broker.controls.stall_connections()
+            task = asyncio.create_task(in_thread(send))
+            await asyncio.wait([task], timeout=0.5)
+            assert not task.done()
+            assert 1_000 <= sent < 1_200
+            broker.controls.stall_connections(False)
+            await task
+        assert len(await values(broker)) == 5_000
+
+    async def test_a_closed_producer_refuses_and_fails_what_waits(self, broker: DevBroker) -> None:
+        producer = KafkaProducer(broker.bootstrap_servers)
+        with pytest.raises(errors.KafkaError, match="start"):
+            producer.send_from_thread("t", b"")
+        await producer.start()
+        broker.controls.stall_connections()
+        futures = await in_thread(lambda: [producer.send_from_thread("t", b"") for _ in range(10)])
+        await producer.close(0)
+        for future in futures:
+            assert isinstance(await in_thread(future.exception), errors.KafkaError)
+        with pytest.raises(errors.ProducerClosedError):
+            await in_thread(lambda: producer.send_from_thread("t", b""))
+
+    @pytest.mark.filterwarnings("ignore::ResourceWarning")
+    async def test_nobody_waits_for_a_loop_that_has_ended(self, broker: DevBroker) -> None:
+        broker.controls.delay(ApiKey.PRODUCE, 30)
+        failed: list[str] = []
+
+        def waits(producer: KafkaProducer) -> None:
+            future = producer.send_from_thread("t", b"")
+            for call in (future.result, partial(producer.send_from_thread, "t", b"")):
+                try:
+                    call()
+                except errors.KafkaError as error:
+                    failed.append(type(error).__name__)
+
+        async def serve() -> threading.Thread:
+            producer = KafkaProducer(broker.bootstrap_servers)
+            await producer.start()
+            thread = threading.Thread(target=waits, args=(producer,))
+            thread.start()
+            await asyncio.sleep(0.2)
+            return thread  # and leaves the producer unclosed
+
+        def program() -> None:
+            asyncio.run(serve()).join(30)
+
+        await in_thread(program)
+        assert len(failed) == 2
+        gc.collect()
+
+
+class TestBlockingProducer:
+    async def test_a_program_s_life(self, broker: DevBroker) -> None:
+        def program() -> None:
+            with BlockingProducer(broker.bootstrap_servers, value_serializer=str.encode) as producer:
+                assert producer.send("t", "0").result(30).offset == 0
+                assert [outcome.offset for outcome in producer.send_many("t", ["1", "2"])] == [1, 2]  # type: ignore[union-attr]
+                last = producer.send("t", "3")
+                producer.flush()
+                assert last.done()
+                assert [each.partition for each in producer.partitions_for("t")] == [0]
+                assert producer.ping() > 0
+                assert producer.health.is_healthy
+                assert producer.statistics().delivered == 4
+                assert producer.metrics()["record-send-total"] == 4
+                producer.send("t", "4")
+            with pytest.raises(errors.ProducerClosedError):
+                producer.send("t", "late")
+            producer.close()
+            assert producer.statistics().delivered == 5
+
+        await in_thread(program)
+        assert await values(broker) == [b"0", b"1", b"2", b"3", b"4"]
+        assert not [thread for thread in threading.enumerate() if thread.name.startswith("aiokafkapy")]
+
+    def test_options_are_checked_when_it_is_made_and_nothing_is_started(self) -> None:
+        with pytest.raises(errors.ConfigurationError, match="linger_ms"):
+            BlockingProducer("127.0.0.1:1", linger_ms=-1)
+        producer = BlockingProducer("127.0.0.1:1", max_block_ms=200)
+        assert producer.health.state == ProducerState.NEW.value
+        assert not [thread for thread in threading.enumerate() if thread.name.startswith("aiokafkapy")]
+        with pytest.raises(errors.KafkaTimeoutError, match=r"127\.0\.0\.1:1"):
+            producer.send("t", b"")
+        assert not [thread for thread in threading.enumerate() if thread.name.startswith("aiokafkapy")]
+        producer.close()
+
+    async def test_transactions(self, broker: DevBroker) -> None:
+        def program() -> None:
+            with BlockingProducer(broker.bootstrap_servers, transactional_id="scripts") as producer:
+                with producer.transaction():
+                    producer.send("t", b"committed")
+                with pytest.raises(LookupError), producer.transaction():
+                    producer.send("t", b"never").result(30)
+                    raise LookupError
+                assert isinstance(producer.send("t", b"outside").exception(30), errors.IllegalStateError)
+
+        await in_thread(program)
+        assert await values(broker) == [b"committed"]
+
+    async def test_left_unclosed_it_warns_and_its_thread_ends(self, broker: DevBroker) -> None:
+        def program() -> None:
+            BlockingProducer(broker.bootstrap_servers).start()
+            (thread,) = (each for each in threading.enumerate() if each.name.startswith("aiokafkapy"))
+            gc.collect()
+            thread.join(30)
+            assert not thread.is_alive()
+
+        with pytest.warns(ResourceWarning, match="unclosed <BlockingProducer"):
+            await in_thread(program)
+
+
+PROGRAMS = {
+    "ends without close": """
+        for number in range(200):
+            producer.send("t", b"%d" % number + bytes(20_000))
+        """,
+    "in the child of a fork": """
+        producer.send("t", b"0").result(30)
+        child = os.fork()
+        if child == 0:
+            producer.send("t", b"1").result(30)
+            producer.close()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        producer.send("t", b"2").result(30)
+        """,
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+async def test_a_process(broker: DevBroker, name: str) -> None:
+    code = await ran(broker, PROGRAMS[name])
+    assert code == 0
+    count = 200 if name == "ends without close" else 3
+    assert [int((value or b"").rstrip(b"\0")) for value in await values(broker)] == list(range(count))
+
+
+async def test_ctrl_c_ends_a_wait(broker: DevBroker) -> None:
+    broker.controls.delay(ApiKey.PRODUCE, 60)
+    began = time.monotonic()
+    code = await ran(
+        broker,
+        """
+        threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
+        try:
+            producer.send_many("t", [b""])
+        except KeyboardInterrupt:
+            producer.close(0)
+            sys.exit(7)
+        """,
+    )
+    assert code == 7
+    assert time.monotonic() - began < 30
+
+
+async def ran(broker: DevBroker, program: str) -> int:
+    head = f"""
+        import os, signal, sys, threading
+        from aiokafkapy import BlockingProducer
+        producer = BlockingProducer({broker.bootstrap_servers!r}, compression_type="gzip")
+        """
+    text = textwrap.dedent(head) + textwrap.dedent(program)
+    process = await asyncio.create_subprocess_exec(sys.executable, "-c", text, stderr=subprocess.PIPE)
+    async with asyncio.timeout(90):
+        _, told = await process.communicate()
+    assert b"Traceback" not in told, told.decode()
+    assert process.returncode is not None
+    return process.returncode
