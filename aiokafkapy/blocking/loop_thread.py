@@ -36,6 +36,9 @@ class LoopThread:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on the loop; wait, and return its result or raise its error."""
+        if threading.current_thread() is self._thread:
+            coroutine.close()
+            raise RuntimeError("called on the event loop's own thread, as in a callback: it would wait for itself")
         return self.submit(coroutine).result()
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Job[T]:
@@ -47,10 +50,6 @@ class LoopThread:
         self.loop.call_soon_threadsafe(self.loop.stop)
         if wait:
             self._thread.join(ENDING_SECONDS)
-
-    def is_here(self) -> bool:
-        """Whether this is called on the thread of the loop."""
-        return threading.current_thread() is self._thread
 
     # internals
 

@@ -205,10 +205,11 @@ class KafkaProducer(RecordSender[K, V]):
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
     ) -> concurrent.futures.Future[RecordMetadata]:
-        """As ``send``, from any other thread than the event loop's: ``future.result(timeout)`` waits for the outcome.
+        """As ``send``, from any thread: ``future.result(timeout)`` waits for the outcome.
 
         Records of one thread keep their order; a wrong argument is the future's error. Waits while a thousand records
-        are not accepted yet. Raises why the producer takes no records, and RuntimeError on the loop's own thread.
+        are not accepted yet, but on the loop's own thread, as in a future's callback, where it raises
+        BufferExhaustedError then, and ``result()`` RuntimeError. Raises why the producer takes no records.
         """
         sender = self._thread_sender or self._new_thread_sender()
         return sender.send(topic, value, key, partition, timestamp_ms, headers)

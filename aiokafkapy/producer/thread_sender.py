@@ -9,7 +9,8 @@ Rules:
   is the record's own error.
 - Whoever sends faster than the loop accepts waits in ``send``, as Java's caller does while the buffer is full.
 - A future that was not taken yet can be cancelled; from then on the record stays on its way, as everywhere.
-- Nobody waits for a loop that has ended without closing its producer.
+- Nobody waits for a loop that has ended without closing its producer, and nothing waits on the loop's own thread: a
+  callback of one record may send another, but not wait for it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from ..errors import ProducerClosedError, SerializationError
+from ..errors import BufferExhaustedError, ProducerClosedError, SerializationError
 from .deliveries.delivery import Delivery
 from .intake.pending_record import PendingRecord
 from .intake.serializers import finish_serializing
@@ -57,8 +58,15 @@ class ThreadSender:
     def send(self, *arguments: Any) -> concurrent.futures.Future[RecordMetadata]:
         """See ``KafkaProducer.send_from_thread``; the arguments are those of ``RecordIntake.accept``."""
         self._check()
-        while not self._room.acquire(timeout=LOOKS_AGAIN):
-            self._check()
+        if _runs_here(self._loop):
+            if not self._room.acquire(blocking=False):
+                raise BufferExhaustedError(
+                    f"{MOST_NOT_ACCEPTED} records of send_from_thread() are not accepted yet, and the producer's own "
+                    "event loop cannot wait for them: await send() there"
+                )
+        else:
+            while not self._room.acquire(timeout=LOOKS_AGAIN):
+                self._check()
         sent = _Sent(self._loop)
         self._crossing.append((arguments, sent))
         # Set before the loop is woken, and unset there before it looks: what was appended by then is seen.
@@ -77,8 +85,6 @@ class ThreadSender:
             raise self._life.why_unusable()
         if self._loop.is_closed():
             raise _loop_has_ended()
-        if asyncio._get_running_loop() is self._loop:
-            raise RuntimeError("send_from_thread() on the producer's own event loop: await send() there")
 
     # internals: on the loop
 
@@ -155,6 +161,11 @@ class _Sent(concurrent.futures.Future[RecordMetadata]):
         return super().exception(0)
 
     def _wait(self, timeout: float | None) -> None:
+        if not self.done() and _runs_here(self._loop):
+            raise RuntimeError(
+                "to wait for the outcome on the producer's own event loop would be for ever: add_done_callback(), or "
+                "await asyncio.wrap_future(future)"
+            )
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self.done():
             left = LOOKS_AGAIN if deadline is None else min(LOOKS_AGAIN, deadline - time.monotonic())
@@ -163,6 +174,10 @@ class _Sent(concurrent.futures.Future[RecordMetadata]):
             concurrent.futures.wait([self], left)
             if not self.done() and self._loop.is_closed():
                 self.set_exception(_loop_has_ended())
+
+
+def _runs_here(loop: asyncio.AbstractEventLoop) -> bool:
+    return asyncio._get_running_loop() is loop
 
 
 def _loop_has_ended() -> ProducerClosedError:

@@ -96,9 +96,18 @@ class TestSendFromThread:
 
         await in_thread(send)
 
-    async def test_on_the_loop_it_is_refused(self, producer: KafkaProducer) -> None:
-        with pytest.raises(RuntimeError, match=r"await send\(\) there"):
-            producer.send_from_thread("t", b"")
+    async def test_on_the_loop_it_sends_and_waits_for_nothing(self, producer: KafkaProducer) -> None:
+        future = producer.send_from_thread("t", b"")
+        for call in (future.result, future.exception):
+            with pytest.raises(RuntimeError, match=r"would be for ever.*wrap_future"):
+                call()
+        assert (await asyncio.wrap_future(future)).offset == 0
+        assert future.result().offset == 0
+        with pytest.raises(errors.BufferExhaustedError, match="1000 records"):
+            for _ in range(1_001):
+                producer.send_from_thread("t", b"")
+        await asyncio.sleep(0)
+        assert (await asyncio.wrap_future(producer.send_from_thread("t", b""))).offset == 1_001
 
     async def test_what_has_not_crossed_can_be_cancelled(self, broker: DevBroker, producer: KafkaProducer) -> None:
         sent: list[Any] = []
@@ -220,6 +229,25 @@ class TestBlockingProducer:
 
         await in_thread(program)
         assert await values(broker) == [b"committed"]
+
+    async def test_a_callback_may_send_and_not_wait(self, broker: DevBroker) -> None:
+        def program() -> None:
+            with BlockingProducer(broker.bootstrap_servers) as producer:
+                refused: list[str] = []
+
+                def follow(_: Any) -> None:
+                    producer.send("t", b"second")
+                    try:
+                        producer.flush()
+                    except RuntimeError as error:
+                        refused.append(str(error))
+
+                producer.send("t", b"first").add_done_callback(follow)
+                producer.flush()
+                assert ["it would wait for itself" in text for text in refused] == [True]
+
+        await in_thread(program)
+        assert await values(broker) == [b"first", b"second"]
 
     async def test_left_unclosed_it_warns_and_its_thread_ends(self, broker: DevBroker) -> None:
         def program() -> None:
