@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pyarrow
@@ -15,6 +16,7 @@ from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.testing import FaultProxy
 from tests.reading import committed_values
 
 VALUES = [b"%d" % number for number in range(100)]
@@ -221,6 +223,36 @@ class TestAnEpochThatDoesNotCome:
             broker.controls.clear()
             await asyncio.sleep(0.5)  # until the late answer has come
             await has_a_new_transaction(broker, producer)
+
+
+class TestMarkers:
+    """In version 2 a transaction asks whether the markers of the one before are written."""
+
+    async def test_they_are_waited_for(self, broker: DevBroker, producer: KafkaProducer) -> None:
+        broker.controls.hold_transactions()
+        async with producer.transaction():
+            await producer.send("t", b"first")
+        asked = partial(broker.controls.request_count, ApiKey.DESCRIBE_TRANSACTIONS)
+        sent = broker.controls.request_count(ApiKey.PRODUCE)
+        await producer.begin_transaction()
+        second = producer.send_nowait("t", b"second")
+        if producer._transactions()._transaction.version == 2:
+            while asked() < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            assert broker.controls.request_count(ApiKey.PRODUCE) == sent
+        broker.controls.hold_transactions(False)
+        await second
+        await producer.commit_transaction()
+        assert await committed(broker) == [b"first", b"second"]
+
+    async def test_an_answer_that_cannot_be_read_holds_nothing(self, broker: DevBroker) -> None:
+        async with FaultProxy(broker.bootstrap_servers) as net:
+            net.corrupt(ApiKey.DESCRIBE_TRANSACTIONS, times=None)
+            async with KafkaProducer(net.bootstrap_servers, transactional_id="one", linger_ms=0) as producer:
+                for value in VALUES[:5]:
+                    async with asyncio.timeout(10), producer.transaction():
+                        await producer.send("t", value)
+        assert await committed(broker) == VALUES[:5]
 
 
 class TestACoordinatorThatIsGone:

@@ -23,7 +23,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from ...common import TopicPartition
@@ -312,11 +312,9 @@ class Transactions:
 
     async def _release_at(self, deadline: float) -> None:
         """Or as soon as the markers are written."""
-        try:
+        with suppress(Exception):  # whatever it is: the broker keeps the records
             async with asyncio.timeout_at(deadline):
                 await self._coordinator.markers_written()
-        except (KafkaError, TimeoutError):
-            pass  # the broker keeps the records
         self._transaction.is_held, self._hold = False, None
         self._runtime.sender.wakeup()
 
