@@ -293,6 +293,7 @@ async def test_ctrl_c_ends_a_wait(broker: DevBroker) -> None:
     code = await ran(
         broker,
         """
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in what a shell runs in the background
         threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:
             producer.send_many("t", [b""])
@@ -313,8 +314,13 @@ async def ran(broker: DevBroker, program: str) -> int:
         """
     text = textwrap.dedent(head) + textwrap.dedent(program)
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", text, stderr=subprocess.PIPE)
-    async with asyncio.timeout(90):
-        _, told = await process.communicate()
+    try:
+        async with asyncio.timeout(90):
+            _, told = await process.communicate()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.communicate()
     assert b"Traceback" not in told, told.decode()
     assert process.returncode is not None
     return process.returncode
