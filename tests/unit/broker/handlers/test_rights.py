@@ -306,6 +306,32 @@ async def test_a_transactional_id_needs_its_right(guarded: Harness) -> None:
     assert (found.error_code, found.error_message) == (TX, "User:alice may not DESCRIBE TRANSACTIONAL_ID 'tx'")
 
 
+async def test_partitions_of_a_transaction_need_rights_and_batches_of_them_those_of_a_broker(guarded: Harness) -> None:
+    topics = [{"name": "t", "partitions": [0]}]
+    node_id = guarded.coordinator_id("tx")
+    own = {
+        f"v3_and_below_{name}": value
+        for name, value in {"transactional_id": "tx", "producer_id": 0, "producer_epoch": 0, "topics": topics}.items()
+    }
+    batch = [{"transactional_id": "tx", "producer_id": 0, "producer_epoch": 0, "verify_only": True, "topics": topics}]
+
+    def code() -> int:
+        body = guarded.call(ApiKey.ADD_PARTITIONS_TO_TXN, 3, node_id=node_id, **own)
+        return int(body.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code)
+
+    def code_of_batch() -> int:
+        body = guarded.call(ApiKey.ADD_PARTITIONS_TO_TXN, 5, node_id=node_id, transactions=batch)
+        return int(body.error_code)
+
+    assert (code(), code_of_batch()) == (TX, CLUSTER)
+    allow(guarded, (O.WRITE, R.TRANSACTIONAL_ID, "tx"))
+    assert code() == TOPIC
+    allow(guarded, (O.WRITE, R.TRANSACTIONAL_ID, "tx"), (O.WRITE, R.TOPIC, "t"))
+    assert (code() not in (0, TX, TOPIC), code_of_batch()) == (True, CLUSTER)  # nobody has the id yet
+    allow(guarded, (O.CLUSTER_ACTION, R.CLUSTER, "kafka-cluster"))
+    assert code_of_batch() == 0
+
+
 async def test_a_brokers_options_need_a_right_on_the_cluster(guarded: Harness) -> None:
     resources = [{"resource_type": 4, "resource_name": "1", "configuration_keys": None}]
     (answer,) = guarded.call(ApiKey.DESCRIBE_CONFIGS, 4, resources=resources).results
