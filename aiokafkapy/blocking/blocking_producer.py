@@ -132,6 +132,10 @@ class BlockingProducer(Generic[K, V]):
         """As ``KafkaProducer.flush``."""
         self._running_thread().run(self._producer.flush(timeout))
 
+    def resume(self, topic: str, partition: int) -> None:
+        """As ``KafkaProducer.resume``."""
+        self._looked_at(lambda: self._producer.resume(topic, partition))
+
     @contextmanager
     def transaction(self) -> Iterator[None]:
         """As ``KafkaProducer.transaction``: ``with producer.transaction():``."""

@@ -41,7 +41,6 @@ _RENAMED: Final[Mapping[str, str]] = {
     "socket_send_buffer_bytes": "send_buffer_bytes",
     "socket_receive_buffer_bytes": "receive_buffer_bytes",
     "topic_metadata_refresh_interval_ms": "metadata_max_age_ms",
-    "enable_gapless_guarantee": "enable_idempotence",
     "partitioner_class": "partitioner",
     "partitioner_cb": "partitioner",
     "interceptor_classes": "interceptors",
@@ -163,7 +162,6 @@ _ADVICE: Final[Mapping[str, str]] = {
     "ssl_truststore_password": "leave it out: certificates in PEM files are not encrypted",
     "ssl_keystore_password": "write ssl_key_password, where the key in the PEM file is encrypted",
     "socks5_proxy": "write proxy_url, 'socks5://host:port'",
-    "transaction_two_phase_commit_enable": "transactions are not available in this version: leave it out",
 }
 
 

@@ -14,6 +14,7 @@ __all__ = [
     "DisconnectedError",
     "FlushTimeoutError",
     "ForkedProducerError",
+    "GaplessGuaranteeError",
     "IllegalStateError",
     "IllegalTransitionError",
     "KafkaTimeoutError",
@@ -102,6 +103,13 @@ class WrongEventLoopError(IllegalStateError):
 
 class TransactionAbortedError(KafkaError):
     """The record was not sent: its transaction was aborted before. Java: TransactionAbortedException."""
+
+
+class GaplessGuaranteeError(KafkaError):
+    """An earlier record of the partition failed, and with enable_gapless_guarantee nothing is written behind it.
+
+    ``__cause__`` is that record's error. librdkafka: ERR__GAPLESS_GUARANTEE.
+    """
 
 
 class SenderCrashedError(KafkaError):

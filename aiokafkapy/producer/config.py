@@ -89,6 +89,12 @@ class ProducerConfig(ClientConfig):
         bool,
         Field(description="A retry never writes a record twice, and order is kept with five requests in flight."),
     ] = True
+    enable_gapless_guarantee: Annotated[
+        bool,
+        Field(
+            description="Once a record failed, no later one of its partition is written: they fail too, until resume()."
+        ),
+    ] = False
     retries: Annotated[
         int, Field(ge=0, le=MAX_INT, description="How often a batch is sent again; prefer delivery_timeout_ms.")
     ] = MAX_INT
@@ -258,6 +264,13 @@ class ProducerConfig(ClientConfig):
             conflict = _idempotence_conflict({name: getattr(self, name) for name in _IDEMPOTENCE_OPTIONS})
             if conflict is not None:
                 raise ConfigurationError(f"enable_idempotence=True contradicts {conflict}, or enable_idempotence=False")
+        if self.enable_gapless_guarantee and not self.enable_idempotence:
+            raise ConfigurationError("enable_gapless_guarantee=True needs enable_idempotence=True, with acks='all'")
+        if self.enable_gapless_guarantee and self.transactional_id is not None:
+            raise ConfigurationError(
+                "enable_gapless_guarantee=True has no effect with a transactional_id: a transaction is whole or "
+                "nothing; leave one of the two out"
+            )
         least = min(self.effective_linger_ms + self.request_timeout_ms, MAX_INT)  # as Java: nothing is longer
         if self.delivery_timeout_ms < least:
             raise ConfigurationError(

@@ -104,6 +104,7 @@ class ProducerOptions(SaslKeywords, total=False):
     # ProducerConfig
     acks: Literal["all", 0, 1]
     enable_idempotence: bool
+    enable_gapless_guarantee: bool
     retries: int
     delivery_timeout_ms: int
     max_block_ms: int

@@ -26,12 +26,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 from .._form import compiled
-from ..common import PartitionInfo
+from ..common import PartitionInfo, TopicPartition
 from ..errors import IllegalStateError, KafkaError, ProducerClosedError, WrongEventLoopError
 from ..observability import RateLimitedLogger, get_logger
 from . import forks
 from .deliveries.delivery import Delivery, waiter_for
-from .intake.arguments import described, timeout_of, topic_name
+from .intake.arguments import described, partition_of, timeout_of, topic_name
 from .intake.intercepted_intake import InterceptedIntake
 from .intake.interceptors import ProducerInterceptors
 from .intake.partitioners import partitioner_for
@@ -298,6 +298,15 @@ class KafkaProducer(RecordSender[K, V]):
         runtime = self._intake.usable_runtime()
         deadline = math.inf if timeout is None else runtime.loop.time() + max(0.0, timeout)
         await runtime.flush(deadline)
+
+    def resume(self, topic: str, partition: int) -> None:
+        """Take records for a partition again in which one failed, with ``enable_gapless_guarantee``.
+
+        Call it when the failed records are dealt with: those that are sent next follow what was written. Does nothing
+        for a partition where none failed. Raises IllegalStateError while older records of it have no outcome.
+        """
+        name, number = topic_name(topic), partition_of(topic, partition)
+        self._intake.usable_runtime().accumulator.close_gap(TopicPartition(name, number))
 
     # transactions
 

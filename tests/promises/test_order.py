@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy import ProducerRecord, errors
+from aiokafkapy import ProducerRecord, RecordMetadata, errors
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing.fault_proxy import Answer, Hold
 
@@ -270,3 +270,41 @@ async def _move_leaders(cluster: Cluster, topic: str) -> None:
         victim = await cluster.leader_of(topic, 0)
         await cluster.kafka.stop(victim)
         await cluster.kafka.start(victim)
+
+
+async def test_with_the_gapless_guarantee_nothing_is_written_behind_a_record_that_failed(cluster: Cluster) -> None:
+    """Who sends again what failed, from the first on, has a log without a gap, though a third of it is refused."""
+    topic = await cluster.create_topic(config={"max.message.bytes": "2000"})
+    chance = random.Random(7)
+    values = [b"%d" % n for n in range(300)]
+    too_large = {n for n in range(10, 300) if chance.random() < 0.03}
+    failures, refusals = 0, []
+    options: dict[str, Any] = {"linger_ms": 0, "batch_size": 600, "retry_backoff_ms": 1}
+    async with cluster.producer(enable_gapless_guarantee=True, **options) as producer:
+        written = 0
+        while written < len(values):
+            deliveries = []
+            for n in range(written, len(values)):
+                value = values[n] + b" " * (3_000 if n in too_large else 100)
+                try:
+                    deliveries.append(await producer.enqueue(topic, value, partition=0))
+                except errors.GaplessGuaranteeError as error:
+                    refusals.append(str(error))
+                    break
+                if chance.random() < 0.1:
+                    await asyncio.sleep(0)
+            outcomes = await asyncio.gather(*deliveries, return_exceptions=True)
+            successes = [isinstance(outcome, RecordMetadata) for outcome in outcomes]
+            count = successes.index(False) if False in successes else len(successes)
+            assert not any(successes[count:]), "written behind one that failed"
+            written += count
+            if count < len(successes):
+                assert isinstance(outcomes[count], errors.RecordTooLargeError)
+                behind = {type(error) for error in outcomes[count + 1 :]}  # size is looked at before sequences
+                assert behind <= {errors.GaplessGuaranteeError, errors.RecordTooLargeError}
+                failures += len(successes) - count
+                too_large.remove(written)  # it is made smaller, and sent again first
+            producer.resume(topic, 0)
+        assert producer.statistics().failed == failures > 10
+    assert all(f"resume('{topic}', 0)" in refusal for refusal in refusals)
+    assert [value.strip() for value in await cluster.log(topic)] == values

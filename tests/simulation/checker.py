@@ -6,13 +6,22 @@ time. Knows neither loop nor network.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from aiokafkapy import RecordMetadata
 from aiokafkapy.common import Headers
-from aiokafkapy.errors import IllegalStateError, KafkaError, SenderCrashedError
+from aiokafkapy.errors import (
+    BrokerError,
+    DeliveryTimeoutError,
+    GaplessGuaranteeError,
+    IllegalStateError,
+    KafkaError,
+    SenderCrashedError,
+)
 
 from ..promises.judging import Place, Told, broken_promises, out_of_order
 from .workload import Sent
@@ -28,9 +37,14 @@ IN_DOUBT = KafkaError("nobody knows", outcome_unknown=True)
 
 
 def check_records(
-    sent: Sequence[Sent], logs: Mapping[int, Sequence[bytes]], options: Mapping[str, Any]
+    sent: Sequence[Sent],
+    logs: Mapping[int, Sequence[bytes]],
+    options: Mapping[str, Any],
+    resumed: Mapping[int, Sequence[float]] = MappingProxyType({}),
 ) -> Iterator[str]:
-    """Each broken promise, as a sentence. ``sent`` are one producer's records, ``options`` its own."""
+    """Each broken promise, as a sentence. ``sent`` are one producer's records, ``options`` its own, ``resumed`` the
+    times at which each partition was.
+    """
     is_idempotent = options.get("enable_idempotence", True)
     places: dict[bytes, list[Place]] = defaultdict(list)
     for partition, values in logs.items():
@@ -44,6 +58,8 @@ def check_records(
         yield from _check_time(record, options)
     if is_idempotent:
         yield from _check_order(sent, places)
+    if options.get("enable_gapless_guarantee"):
+        yield from _check_gaps(sent, places, resumed)
 
 
 def check_headers(sent: Sequence[Sent], headers: Mapping[bytes, Headers]) -> Iterator[str]:
@@ -107,6 +123,30 @@ def _check_order(sent: Sequence[Sent], places: Mapping[bytes, Sequence[Place]]) 
         for late, early in out_of_order(records):
             where = f"{places[late.value]}, {places[early.value]}"
             yield f"{_name(late)} was called in after {_name(early)} and is before it in the log: {where}"
+
+
+def _check_gaps(
+    sent: Sequence[Sent], places: Mapping[bytes, Sequence[Place]], resumed: Mapping[int, Sequence[float]]
+) -> Iterator[str]:
+    """Behind a record that was accepted and is not written there is none, but after ``resume``."""
+    gaps: dict[int, Sent] = {}  # the last of each partition
+    for record in sent:
+        if record.bulk or record.refused is not None:
+            continue
+        for partition, offset in places.get(record.value, ()):
+            gap = gaps.get(partition)
+            until = math.inf if record.is_cancelled else record.ended
+            if gap is not None and not any(gap.began <= at <= until for at in resumed.get(partition, ())):
+                where = f"{partition}/{offset}"
+                yield f"{_name(record)} is written at {where} behind a gap: {_name(gap)}, {gap.outcome!r:.200}"
+        error = record.outcome
+        if (
+            isinstance(error, GaplessGuaranteeError | DeliveryTimeoutError | BrokerError)
+            and error.partition is not None
+            and not error.outcome_unknown
+            and getattr(error, "limit", None) is None  # else it was refused by the call
+        ):
+            gaps[error.partition] = record
 
 
 def _name(record: Sent) -> str:

@@ -198,7 +198,9 @@ class Scenario:
         logs, headers = self._cluster.values(), self._cluster.headers()
         counts = self.report.counts
         for workload, options in zip(self._workloads, self.report.options, strict=True):
-            found = itertools.chain(check_records(workload.sent, logs, options), check_headers(workload.sent, headers))
+            found = itertools.chain(
+                check_records(workload.sent, logs, options, workload.resumed), check_headers(workload.sent, headers)
+            )
             for finding in itertools.islice(found, 10):
                 self.find(finding)
             counts["records"] += len(workload.sent)

@@ -65,8 +65,8 @@ class Enough(Exception):
 def transactional_options(chance: random.Random) -> dict[str, Any]:
     """Options of a producer, but for its transactional id."""
     options = producer_options(chance)
-    options.pop("enable_idempotence", None)
-    options.pop("acks", None)
+    for name in ("enable_idempotence", "acks", "enable_gapless_guarantee"):
+        options.pop(name, None)
     return options | {"transaction_timeout_ms": chance.choice((500, 3_000, 60_000, 60_000))}
 
 

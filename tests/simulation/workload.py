@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import random
+from collections import defaultdict
 from collections.abc import Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -18,7 +19,13 @@ import pyarrow
 
 from aiokafkapy import KafkaProducer, ProducerRecord, RecordMetadata
 from aiokafkapy.common import Headers
-from aiokafkapy.errors import BufferExhaustedError, KafkaError, MetadataNotReadyError
+from aiokafkapy.errors import (
+    BufferExhaustedError,
+    GaplessGuaranteeError,
+    IllegalStateError,
+    KafkaError,
+    MetadataNotReadyError,
+)
 from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.producer.tables.table_metadata import TableMetadata
 
@@ -79,6 +86,8 @@ def producer_options(chance: random.Random) -> dict[str, Any]:
     if chance.random() < 0.2:
         options["enable_idempotence"] = False
         options["acks"] = chance.choice(("all", 1, 0))
+    elif chance.random() < 0.2:
+        options["enable_gapless_guarantee"] = True
     return options
 
 
@@ -96,6 +105,8 @@ class Workload:
     ) -> None:
         """Users who are at it for about ``duration`` seconds, or are done at once."""
         self.sent: list[Sent] = []
+        # When each partition was resumed
+        self.resumed: dict[int, list[float]] = defaultdict(list)
         self.producer = producer
         self._number = number
         self._chance = chance
@@ -151,6 +162,8 @@ class Workload:
     async def _deliver_one(self, partition: int) -> KafkaError | None:
         sent = self._new()
         await self._send(sent, {"partition": partition, "key": b"key"})
+        if isinstance(sent.outcome, GaplessGuaranteeError):
+            await self._resume(partition)
         return sent.outcome if isinstance(sent.outcome, KafkaError) else None
 
     async def _user(self, operations: int) -> None:
@@ -280,6 +293,15 @@ class Workload:
             await self.producer.flush(self._chance.choice((None, 0, 0.5)))
         except KafkaError:
             pass  # late, closed or crashed: the records tell
+        if self.producer.config.enable_gapless_guarantee and self._chance.random() < 0.3:
+            await self._resume(self._chance.randrange(self._partitions))
+
+    async def _resume(self, partition: int) -> None:
+        with contextlib.suppress(KafkaError):
+            await self.producer.flush()
+        with contextlib.suppress(IllegalStateError):  # something new without an outcome, or closed
+            self.producer.resume(TOPIC, partition)
+            self.resumed[partition].append(self._loop.time())
 
     def _new(self, bulk: int = 0) -> Sent:
         order = len(self.sent)

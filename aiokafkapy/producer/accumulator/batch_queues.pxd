@@ -19,6 +19,7 @@ cdef class BatchQueues:
     cdef readonly double delivery_timeout
     cdef public double next_expiry_time
     cdef public object gathering
+    cdef readonly dict gaps
 
     cdef bint has_batches(self) except -1
     @cython.locals(queues=dict, count=Py_ssize_t)

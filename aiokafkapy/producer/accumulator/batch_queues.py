@@ -14,7 +14,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Set
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ...common import TopicPartition
 from ...errors import IllegalStateError
@@ -22,12 +22,20 @@ from .built_in_partitioner import BuiltInPartitioner
 from .partition_queue import PartitionQueue, TopicInfo
 from .producer_batch import ProducerBatch
 
-__all__ = ["NOBODY", "BatchQueues"]
+__all__ = ["NOBODY", "BatchQueues", "Gap"]
 
 NOBODY: Final[Set[int]] = frozenset()
 """No leader's batches gather: a new batch may be the next to be ready."""
 
 _NEVER: Final = float("inf")
+
+
+class Gap(NamedTuple):
+    """Where records are missing from a partition for good: behind it nothing is written (gapless guarantee)."""
+
+    order: int
+    """That of the batch that failed."""
+    cause: BaseException
 
 
 class BatchQueues:
@@ -43,6 +51,7 @@ class BatchQueues:
         "_view",
         "cluster",
         "delivery_timeout",
+        "gaps",
         "gathering",
         "next_expiry_time",
     )
@@ -59,6 +68,8 @@ class BatchQueues:
         self.next_expiry_time = _NEVER
         # The leaders for which older batches gather: a new batch of theirs is ready later, so it needs no look
         self.gathering: Set[int] = NOBODY
+        # Partitions that take no records, see ``RecordAccumulator.leave_gap``
+        self.gaps: dict[TopicPartition, Gap] = {}
         # Sticky partitions; ``cluster`` is the view that was seen last
         self.cluster: Any = None
         self._is_adaptive = is_adaptive
@@ -174,6 +185,14 @@ class BatchQueues:
         queue = self.queue(batch.topic_partition)
         if queue.remove(batch) and not queue.batches:
             self._deactivate(queue)
+
+    def take_behind(self, batch: ProducerBatch) -> list[ProducerBatch]:
+        """Take out what is younger than ``batch`` in its partition."""
+        queued = self.queue(batch.topic_partition).batches
+        behind = [follower for follower in queued if follower.order > batch.order]
+        for follower in behind:
+            self.remove(follower)
+        return behind
 
     def take_expired(self, now: float) -> list[ProducerBatch]:
         """Take out what is older than the delivery time-out, oldest first in each partition."""

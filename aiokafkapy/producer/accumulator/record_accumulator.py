@@ -26,7 +26,7 @@ from ...errors import IllegalStateError
 from ...record.compression import Compression
 from ...record.encoding import BATCH_HEADER_SIZE
 from ..deliveries.produce_request_result import Teller
-from .batch_queues import BatchQueues
+from .batch_queues import BatchQueues, Gap
 from .batch_sealer import BatchSealer
 from .buffer_pool import BufferPool
 from .incomplete_batches import Flush, IncompleteBatches
@@ -238,6 +238,39 @@ class RecordAccumulator:
         for batch in expired:
             batch.close()
         return expired
+
+    # the gapless guarantee
+
+    def leave_gap(self, batch: ProducerBatch, cause: BaseException) -> list[ProducerBatch]:
+        """``batch`` failed: take no more records for its partition until ``close_gap``, and take out the queued batches
+        behind it, which are returned closed. The Sender fails them, and those that come back.
+        """
+        gap = self._queues.gaps.get(batch.topic_partition)
+        if gap is None or batch.order < gap.order:
+            self._queues.gaps[batch.topic_partition] = Gap(batch.order, cause)
+        behind = self._queues.take_behind(batch)
+        for follower in behind:
+            follower.close()
+        return behind
+
+    def gap_before(self, batch: ProducerBatch) -> BaseException | None:
+        """The error of the batch behind which ``batch`` must not be written; None when it may be."""
+        gap = self._queues.gaps.get(batch.topic_partition)
+        return None if gap is None or batch.order <= gap.order else gap.cause
+
+    def close_gap(self, topic_partition: TopicPartition) -> None:
+        """Take records for the partition again, if there is a gap.
+
+        Raises IllegalStateError while older records of it have no outcome: what becomes of them would be a gap again.
+        """
+        if topic_partition not in self._queues.gaps:
+            return
+        pending = sum(batch.record_count for batch in self.incomplete if batch.topic_partition == topic_partition)
+        if pending:
+            raise IllegalStateError(
+                f"{topic_partition}: {pending} older records have no outcome yet; await flush() before resume()"
+            )
+        del self._queues.gaps[topic_partition]
 
     def deallocate(self, batch: ProducerBatch) -> None:
         """Give the memory of a batch back, once: it is done, and no transport holds its bytes any more."""

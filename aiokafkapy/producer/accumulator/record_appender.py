@@ -20,8 +20,8 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from ...common import Headers
-from ...errors import BufferExhaustedError, ProducerClosedError, RecordTooLargeError
+from ...common import Headers, TopicPartition
+from ...errors import BufferExhaustedError, GaplessGuaranteeError, ProducerClosedError, RecordTooLargeError
 from ...record.arrow_rows import ArrowRows
 from ...record.builder import RecordBatchBuilder, record_size_upper_bound
 from ..deliveries.delivery import Delivery
@@ -127,7 +127,7 @@ class RecordAppender:
 
         ``partition`` -1 is the topic's sticky partition, chosen from ``cluster``. With ``now`` NO_TIME the result is
         also None if the time is needed. Raises RecordTooLargeError for a record over ``max_request_size`` or
-        ``buffer_memory``, ProducerClosedError, and TypeError for a part that is not bytes-like.
+        ``buffer_memory``, ProducerClosedError, GaplessGuaranteeError, and TypeError for a part that is not bytes-like.
         """
         if self.waiting:
             return None
@@ -390,6 +390,8 @@ class RecordAppender:
     ) -> Delivery | None:
         """As ``append``, where the last batch did not take the record: it must grow, or another be opened."""
         self._check_open()
+        if self._queues.gaps and queue.topic_partition in self._queues.gaps:
+            raise _refused_behind(queue.topic_partition, self._queues.gaps[queue.topic_partition].cause)
         batch = queue.open_batch
         if batch is not None:
             if batch.wanted:
@@ -483,3 +485,16 @@ class RecordAppender:
             )
             self.on_refusal(error)
             raise error
+
+
+def _refused_behind(topic_partition: TopicPartition, cause: BaseException) -> GaplessGuaranteeError:
+    """The error of a record for a partition with a gap."""
+    topic, partition = topic_partition
+    error = GaplessGuaranteeError(
+        f"{topic_partition} takes no records since one failed (enable_gapless_guarantee); send again what failed after "
+        f"resume({topic!r}, {partition}): {cause}",
+        topic=topic,
+        partition=partition,
+    )
+    error.__cause__ = cause
+    return error

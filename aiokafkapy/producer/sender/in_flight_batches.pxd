@@ -19,6 +19,7 @@ cdef class InFlightBatches:
     cdef Py_ssize_t _retries
     cdef double _delivery_timeout
     cdef bint _guarantee_message_order
+    cdef bint _is_gapless
     cdef list _requests
     cdef double _next_expiry
     cdef readonly dict last_errors

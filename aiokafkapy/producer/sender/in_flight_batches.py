@@ -10,6 +10,8 @@ Rules:
 - Memory of a batch is given back when its request is over, not before: the transport may hold its bytes until then.
 - *In doubt* is a batch that was on the wire when its time was over, or one of whose attempts had no answer: its error
   says ``outcome_unknown``, and its sequence counts as unresolved.
+- Gapless guarantee: with a batch all that wait behind it fail; those in flight are complete or fail, and are not sent
+  again. Brokers take no batch whose sequence does not follow, so nothing behind the gap is written meanwhile.
 
 Events: ``produce.retry`` (warning; topic, partition, error, attempts), ``produce.failed`` (error; topic, partition,
 records, error), ``produce.split`` (info; topic, partition, records), ``produce.handler_failed`` (error: a bug).
@@ -33,7 +35,15 @@ from ..config import ProducerConfig
 from ..identity.transaction_manager import TransactionManager
 from ..metrics import SenderMetrics
 from ..producer_metadata import ProducerMetadata
-from .produce_responses import NO_ERROR, Decision, Outcome, decide, delivery_timeout_error, no_answer
+from .produce_responses import (
+    NO_ERROR,
+    Decision,
+    Outcome,
+    decide,
+    delivery_timeout_error,
+    gapless_error,
+    no_answer,
+)
 
 __all__ = ["InFlightBatches"]
 
@@ -65,6 +75,7 @@ class InFlightBatches:
         self._retries = config.retries
         self._delivery_timeout = config.delivery_timeout_ms / 1000
         self._guarantee_message_order = config.guarantee_message_order
+        self._is_gapless = config.enable_gapless_guarantee
         # The batches on the wire, and a time before which none of them expires
         self._requests: list[list[ProducerBatch]] = []
         self._next_expiry = _NEVER
@@ -144,6 +155,8 @@ class InFlightBatches:
         if batch.fail(partial(_error_of_record, named, error) if named else error):
             self._metrics.record_failure(batch.record_count, error, now)
             self._log_failure(batch, batch.record_count, error, now)
+            if self._is_gapless:
+                self._fail_followers(batch, error, now)
         if is_over:
             self._accumulator.deallocate(batch)
 
@@ -180,11 +193,14 @@ class InFlightBatches:
             now=now,
             was_in_doubt=batch.is_in_doubt,
             was_sent=was_sent,
+            may_leave_gap=not self._is_gapless,
         )
         if decision.refresh_metadata:
             self._metadata.request_update()
         if decision.outcome is Outcome.COMPLETE:
             self._complete(batch, answer, now)
+        elif decision.outcome is not Outcome.FAIL and (gap := self._accumulator.gap_before(batch)) is not None:
+            self._fail_behind(batch, gap, now, is_in_doubt=batch.is_in_doubt or decision.in_doubt)
         elif decision.outcome is Outcome.SPLIT:
             self._split(batch, now)
         elif decision.outcome is Outcome.RETRY:
@@ -199,6 +215,14 @@ class InFlightBatches:
                 adjust_sequence_numbers=decision.adjust_sequence_numbers,
                 named=decision.errors_by_index,
             )
+
+    def _fail_followers(self, batch: ProducerBatch, error: BaseException, now: float) -> None:
+        for follower in self._accumulator.leave_gap(batch, error):
+            self._fail_behind(follower, error, now, is_in_doubt=follower.is_in_doubt)
+
+    def _fail_behind(self, batch: ProducerBatch, gap: BaseException, now: float, *, is_in_doubt: bool) -> None:
+        error = gapless_error(batch.topic_partition, batch.record_count, is_in_doubt, gap)
+        self.fail(batch, error, now, adjust_sequence_numbers=batch.has_sequence and not is_in_doubt)
 
     def _complete(self, batch: ProducerBatch, answer: PartitionProduceResponse, now: float) -> None:
         if self._transaction_manager is not None:

@@ -19,6 +19,7 @@ from ...common import TopicPartition
 from ...errors import (
     DeliveryTimeoutError,
     DuplicateSequenceNumberError,
+    GaplessGuaranteeError,
     InvalidRecordError,
     InvalidTimestampError,
     KafkaError,
@@ -47,6 +48,7 @@ __all__ = [
     "answers_by_partition",
     "decide",
     "delivery_timeout_error",
+    "gapless_error",
     "leader_hints",
     "no_answer",
 ]
@@ -127,11 +129,13 @@ def decide(
     now: float,
     was_in_doubt: bool = False,
     was_sent: bool = True,
+    may_leave_gap: bool = True,
 ) -> Decision:
     """The outcome of ``batch`` after ``answer``.
 
     ``retries`` is how often it may be sent again, ``delivery_timeout`` is in seconds; ``was_in_doubt`` says that an
-    earlier attempt may have been written, ``was_sent`` that something of this one may have reached the broker.
+    earlier attempt may have been written, ``was_sent`` that something of this one may have reached the broker. Unless
+    it ``may_leave_gap``, a batch is not sent again without the records that the broker refused.
     """
     code = answer.error_code
     if code in (NO_ERROR, DuplicateSequenceNumberError.code):
@@ -146,8 +150,9 @@ def decide(
     may_go_on = has_tries_left and not out_of_time and not batch.is_done
     named = _errors_by_index(answer, batch)
     # In a transaction the others are of no use without them, and what is behind them would need another epoch.
-    is_transactional = transaction_manager is not None and transaction_manager.transaction is not None
-    if 0 < len(named) < batch.record_count and may_go_on and not is_transactional:
+    if transaction_manager is not None and transaction_manager.transaction is not None:
+        may_leave_gap = False
+    if 0 < len(named) < batch.record_count and may_go_on and may_leave_gap:
         return Decision(Outcome.RETRY_WITHOUT_RECORDS, _error_of(answer, batch), errors_by_index=named)
     is_retriable = _is_retriable(answer, batch, transaction_manager)
     error = _error_of(answer, batch)
@@ -180,6 +185,23 @@ def delivery_timeout_error(
         outcome_unknown=outcome_unknown,
     )
     error.__cause__ = cause if isinstance(cause, BaseException) else None
+    return error
+
+
+def gapless_error(
+    topic_partition: TopicPartition, record_count: int, outcome_unknown: bool, cause: BaseException
+) -> GaplessGuaranteeError:
+    """The error of a batch behind one that failed, which left a gap; ``cause`` is that one's."""
+    records = f"{record_count} record" + ("" if record_count == 1 else "s")
+    fate = "may or may not have been written" if outcome_unknown else "not written"
+    error = GaplessGuaranteeError(
+        f"{topic_partition}: {records} {fate}, for an earlier one of the partition failed (enable_gapless_guarantee): "
+        f"{cause}",
+        topic=topic_partition.topic,
+        partition=topic_partition.partition,
+        outcome_unknown=outcome_unknown,
+    )
+    error.__cause__ = cause
     return error
 
 

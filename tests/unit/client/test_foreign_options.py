@@ -37,7 +37,6 @@ LIBRDKAFKA = [
     "socket.send.buffer.bytes",
     "socket.receive.buffer.bytes",
     "broker.address.family",
-    "enable.gapless.guarantee",
     "topic.metadata.propagation.max.ms",
     "security.protocol",
     "ssl.ca.location",

@@ -9,7 +9,10 @@ import pytest
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import (
     DeliveryTimeoutError,
+    GaplessGuaranteeError,
+    IllegalStateError,
     InvalidRecordError,
+    KafkaError,
     NotLeaderOrFollowerError,
     OutOfOrderSequenceNumberError,
     RecordTooLargeError,
@@ -17,10 +20,12 @@ from aiokafkapy.errors import (
 )
 from aiokafkapy.producer.deliveries.delivery import Delivery
 
-from ..sender_fakes import SenderHarness, answer_of, batches_of
+from ..sender_fakes import SenderHarness, answer_of, batches_of, response
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 OUT_OF_ORDER = OutOfOrderSequenceNumberError.code or 0
+UNAUTHORIZED = TopicAuthorizationFailedError.code or 0
+TIMED_OUT = 7
 
 
 def fill(harness: SenderHarness, count: int) -> list[Delivery]:
@@ -30,6 +35,29 @@ def fill(harness: SenderHarness, count: int) -> list[Delivery]:
         deliveries.append(harness.append(b"%d" % number * 60))
         harness.run()
     return deliveries
+
+
+def gapless(**options: Any) -> SenderHarness:
+    harness = SenderHarness(enable_gapless_guarantee=True, **options)
+    harness.prime()
+    return harness
+
+
+def error_of(delivery: Delivery) -> KafkaError:
+    error = delivery.exception()
+    assert isinstance(error, KafkaError)
+    return error
+
+
+def assert_begins_anew(harness: SenderHarness) -> None:
+    """The next record goes first, under another epoch."""
+    delivery = harness.append(b"again")
+    harness.advance(2)
+    (request,) = harness.take()
+    (batch,) = batches_of(request)
+    assert (batch.producer_epoch, batch.base_sequence) == (1, 0)
+    harness.answer(request, base_offset=9)
+    assert delivery.result().offset == 9
 
 
 def retried(harness: SenderHarness) -> list[int]:
@@ -331,3 +359,119 @@ def test_answered_batches_are_let_go_of_while_an_older_one_is_stuck() -> None:
     in_flight = harness.sender.in_flight_batches
     assert len(in_flight) == 1
     assert in_flight.partitions() == {T0}
+
+
+class TestGaplessGuarantee:
+    """``enable_gapless_guarantee``: behind a record that failed nothing of its partition is written."""
+
+    def test_with_a_record_all_behind_it_fail_on_the_wire_and_in_the_queue(self) -> None:
+        harness = gapless()
+        first, second, third = fill(harness, 3)
+        other = harness.append(partition=1)
+        harness.run()
+        *mine, others = harness.take()
+        harness.client.not_ready = {1}
+        queued = harness.append(b"queued")
+        harness.answer(mine[0], UNAUTHORIZED)
+        assert isinstance(first.exception(), TopicAuthorizationFailedError)
+        error = error_of(queued)
+        assert isinstance(error, GaplessGuaranteeError)
+        assert str(error).startswith("t-0: 1 record not written, for an earlier one of the partition failed")
+        assert (error.topic, error.partition, error.outcome_unknown) == ("t", 0, False)
+        assert isinstance(error.__cause__, TopicAuthorizationFailedError)
+        assert not second.done(), "it is on the wire"
+        harness.answer(mine[1], OUT_OF_ORDER)
+        harness.answer(mine[2], OUT_OF_ORDER)
+        assert [type(error_of(delivery)) for delivery in (second, third)] == [GaplessGuaranteeError] * 2
+        harness.client.not_ready = set()
+        harness.advance(2)
+        assert harness.take() == [], "nothing is sent again"
+        harness.answer(others, base_offset=4)
+        assert other.result().offset == 4
+        assert harness.accumulator.accepted == harness.accumulator.delivered + harness.accumulator.failed
+        assert harness.accumulator.buffered_bytes == 0
+
+    def test_the_partition_takes_no_records_until_it_is_resumed(self) -> None:
+        harness = gapless()
+        fill(harness, 2)
+        first, second = harness.take()
+        harness.answer(first, UNAUTHORIZED)
+        with pytest.raises(GaplessGuaranteeError, match=r"t-0 takes no records since one failed .*resume\('t', 0\)"):
+            harness.append()
+        with pytest.raises(IllegalStateError, match="t-0: 1 older records have no outcome yet"):
+            harness.accumulator.close_gap(T0)
+        harness.answer(second, OUT_OF_ORDER)
+        harness.accumulator.close_gap(T0)
+        assert_begins_anew(harness)
+
+    def test_what_was_written_all_the_same_is_told_so(self) -> None:
+        """The first one's answer was lost and its time is over; the next one's answer says that both are there."""
+        harness = gapless(delivery_timeout_ms=30_000)
+        first, second = fill(harness, 2)
+        requests = harness.take()
+        harness.advance(29)
+        harness.client.not_ready = {1}
+        third = harness.append(b"in time")
+        harness.advance(2)
+        assert isinstance(first.exception(), DeliveryTimeoutError)
+        assert error_of(first).outcome_unknown
+        assert isinstance(third.exception(), GaplessGuaranteeError)
+        assert not error_of(third).outcome_unknown
+        harness.answer(requests[1], base_offset=2)
+        harness.answer(requests[0], base_offset=1)
+        assert error_of(second).outcome_unknown
+        harness.client.not_ready = set()
+        harness.accumulator.close_gap(T0)
+        following = harness.append(b"following")
+        harness.advance(2)
+        (request,) = harness.take()
+        assert (batches_of(request)[0].producer_epoch, batches_of(request)[0].base_sequence) == (0, 3), (
+            "there is no gap"
+        )
+        harness.answer(request, base_offset=3)
+        assert following.result().offset == 3
+
+    def test_one_in_doubt_behind_the_gap_says_so(self) -> None:
+        harness = gapless()
+        fill(harness, 1)
+        (first,) = harness.take()
+        behind = harness.append(b"behind")
+        harness.run()
+        (second,) = harness.take()
+        harness.answer(first, UNAUTHORIZED)
+        harness.answer(second, TIMED_OUT)
+        error = error_of(behind)
+        assert isinstance(error, GaplessGuaranteeError)
+        assert error.outcome_unknown
+        assert "may or may not have been written" in str(error)
+        harness.accumulator.close_gap(T0)
+        assert_begins_anew(harness)
+
+    def test_a_retry_before_the_gap_goes_on(self) -> None:
+        harness = gapless()
+        early, late = fill(harness, 2)
+        first, second = harness.take()
+        harness.answer(first, TIMED_OUT)
+        harness.answer(second, UNAUTHORIZED)
+        assert isinstance(late.exception(), TopicAuthorizationFailedError)
+        harness.advance(2)
+        (again,) = harness.take()
+        harness.answer(again, base_offset=1)
+        assert early.result().offset == 1
+
+    def test_a_batch_is_not_sent_without_the_records_that_were_refused(self) -> None:
+        harness = gapless(linger_ms=5)
+        deliveries = [harness.append(b"%d" % number) for number in range(3)]
+        harness.advance(0.005)
+        (request,) = harness.take()
+        code = InvalidRecordError.code or 0
+        harness.respond(request, response({T0: answer_of(T0, code, record_errors=((1, "no"),), error_message="bad")}))
+        harness.advance(2)
+        assert harness.take() == []
+        assert all(isinstance(delivery.exception(), InvalidRecordError) for delivery in deliveries)
+        with pytest.raises(GaplessGuaranteeError):
+            harness.append()
+
+    def test_resuming_what_never_failed_does_nothing(self) -> None:
+        harness = gapless()
+        harness.accumulator.close_gap(TopicPartition("nowhere", 2_000_000_000))
