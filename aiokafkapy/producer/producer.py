@@ -303,10 +303,11 @@ class KafkaProducer(RecordSender[K, V]):
         """Take records for a partition again in which one failed, with ``enable_gapless_guarantee``.
 
         Call it when the failed records are dealt with: those that are sent next follow what was written. Does nothing
-        for a partition where none failed. Raises IllegalStateError while older records of it have no outcome.
+        for a partition where none failed. Raises IllegalStateError while older records of it have no outcome:
+        ``await flush()`` first.
         """
         name, number = topic_name(topic), partition_of(topic, partition)
-        self._intake.usable_runtime().accumulator.close_gap(TopicPartition(name, number))
+        self._intake.usable_runtime().resume(TopicPartition(name, number))
 
     # transactions
 

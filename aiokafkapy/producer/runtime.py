@@ -37,6 +37,7 @@ from ..errors import (
 from ..observability import RateLimitedLogger, get_logger
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_request
+from .accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from .accumulator.producer_batch import ProducerBatch
 from .accumulator.record_accumulator import RecordAccumulator
 from .config import ProducerConfig
@@ -204,6 +205,13 @@ class ProducerRuntime:
         self.metadata.request_update(reset_backoff=True)
         while self.metadata.need_full_update and await self._metadata_change(deadline):
             pass
+
+    def resume(self, topic_partition: TopicPartition) -> None:
+        """Take records for the partition again; see ``KafkaProducer.resume``."""
+        topic, partition = topic_partition
+        places = (None, UNKNOWN_PARTITION, partition)
+        waiting = [one for one in self.admission.snapshot() if one.topic == topic and one.partition in places]
+        self.accumulator.close_gap(topic_partition, len(waiting))
 
     # flush and close
 

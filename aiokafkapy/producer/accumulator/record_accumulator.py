@@ -258,14 +258,15 @@ class RecordAccumulator:
         gap = self._queues.gaps.get(batch.topic_partition)
         return None if gap is None or batch.order <= gap.order else gap.cause
 
-    def close_gap(self, topic_partition: TopicPartition) -> None:
-        """Take records for the partition again, if there is a gap.
+    def close_gap(self, topic_partition: TopicPartition, waiting: int = 0) -> None:
+        """Take records for the partition again, if there is a gap; so many records wait that may be for it.
 
-        Raises IllegalStateError while older records of it have no outcome: what becomes of them would be a gap again.
+        Raises IllegalStateError while older records of it have no outcome: they would be written behind the gap.
         """
         if topic_partition not in self._queues.gaps:
             return
-        pending = sum(batch.record_count for batch in self.incomplete if batch.topic_partition == topic_partition)
+        pending = waiting
+        pending += sum(batch.record_count for batch in self.incomplete if batch.topic_partition == topic_partition)
         if pending:
             raise IllegalStateError(
                 f"{topic_partition}: {pending} older records have no outcome yet; await flush() before resume()"
