@@ -371,6 +371,17 @@ class KafkaProducer(RecordSender[K, V]):
         """
         await self._transactions().commit()
 
+    async def commit_and_begin_transaction(self) -> None:
+        """Commit the transaction and open the next one at once: what other tasks send meanwhile is not refused, but is
+        the next one's. Being cancelled, it goes on.
+
+        What was sent before the call is committed. While some of that waits for metadata, a serializer or room, what is
+        sent behind it is too; from then on all is the next transaction's, and is sent when the commit is known. Raises
+        what ``commit_transaction`` raises: then no next transaction is open, and its records fail with
+        TransactionAbortedError. franz-go: EndAndBeginTransaction.
+        """
+        await self._transactions().commit_and_begin()
+
     async def abort_transaction(self) -> None:
         """Abort the transaction: readers with ``read_committed`` see nothing of it. Being cancelled, it goes on.
 

@@ -38,6 +38,7 @@ from ..observability import RateLimitedLogger, get_logger
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_request
 from .accumulator.built_in_partitioner import UNKNOWN_PARTITION
+from .accumulator.incomplete_batches import Flush
 from .accumulator.producer_batch import ProducerBatch
 from .accumulator.record_accumulator import RecordAccumulator
 from .config import ProducerConfig
@@ -46,6 +47,7 @@ from .identity.transaction import Transaction
 from .identity.transaction_manager import TransactionManager
 from .intake.admission import Admission
 from .intake.partitioners import Partitioner
+from .intake.pending_record import PendingRecord
 from .intake.record_intake import RecordIntake
 from .metrics import SenderMetrics
 from .producer_metadata import ProducerMetadata
@@ -121,7 +123,8 @@ class ProducerRuntime:
         self.accumulator.on_room = self.admission.on_room
         if self.transaction is not None:
             # A record that is not even accepted is missing in its transaction, as one that failed.
-            self.accumulator.appender.on_refusal = self.admission.on_refusal = self.transaction.fail
+            self.accumulator.appender.on_refusal = self.transaction.fail_accepting
+            self.admission.on_refusal = self.transaction.fail_accepting
         self.metadata.add_listener(self._on_metadata_change)
         # For the fast path
         self.topics = self.admission.topics
@@ -218,13 +221,8 @@ class ProducerRuntime:
     async def flush(self, deadline: float) -> None:
         """Wait until every record sent before this call has its outcome; raises FlushTimeoutError at ``deadline``."""
         waiting = self.admission.snapshot()
-        for start in range(0, len(waiting), WAITED_AT_ONCE):
-            # They are not part of a batch yet; wait() cancels nothing.
-            await asyncio.wait(waiting[start : start + WAITED_AT_ONCE], timeout=self._remaining(deadline))
-            if self.loop.time() >= deadline:
-                break
-        settled: asyncio.Future[None] = self.loop.create_future()
-        flush = self.accumulator.begin_flush(partial(_resolve, settled))
+        await self.admitted(waiting, deadline)
+        flush, settled = self.begin_flush()
         try:
             if not flush.is_settled:
                 await asyncio.wait([settled], timeout=self._remaining(deadline))
@@ -233,6 +231,19 @@ class ProducerRuntime:
         finally:
             flush.end()
         raise FlushTimeoutError(f"flush() reached its timeout with {self.describe_pending()}; they stay on their way")
+
+    async def admitted(self, waiting: Sequence[PendingRecord], deadline: float = math.inf) -> None:
+        """Return when these records are accepted or refused, or at ``deadline``."""
+        for start in range(0, len(waiting), WAITED_AT_ONCE):
+            # They are not part of a batch yet; wait() cancels nothing.
+            await asyncio.wait(waiting[start : start + WAITED_AT_ONCE], timeout=self._remaining(deadline))
+            if self.loop.time() >= deadline:
+                break
+
+    def begin_flush(self) -> tuple[Flush, asyncio.Future[None]]:
+        """A flush of what is accepted by now, and a future that is done when it is settled; ``end()`` it."""
+        settled: asyncio.Future[None] = self.loop.create_future()
+        return self.accumulator.begin_flush(partial(_resolve, settled)), settled
 
     async def close(self, deadline: float) -> None:
         """Flush until ``deadline`` (loop time), fail what is left then, and leave nothing behind.

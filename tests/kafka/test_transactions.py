@@ -114,6 +114,29 @@ async def test_what_is_committed_is_seen_whole_and_what_is_aborted_never(
     assert producer.statistics().failed <= 3
 
 
+async def test_the_next_transaction_takes_records_while_one_is_committed(
+    node: Node, topic: str, producer: KafkaProducer
+) -> None:
+    deliveries: list[Any] = []
+    await producer.begin_transaction()
+    for turn in range(20):
+        deliveries += [await producer.enqueue(topic, value, partition=turn % 3) for value in numbered(5, f"{turn} ")]
+        commit = asyncio.create_task(producer.commit_and_begin_transaction())
+        deliveries += [await producer.enqueue(topic, value, partition=turn % 3) for value in numbered(5, f"{turn}+")]
+        await asyncio.sleep(0)
+        deliveries += [await producer.enqueue(topic, value, partition=turn % 3) for value in numbered(5, f"{turn}#")]
+        await commit
+    offsets = [delivery.offset for delivery in await asyncio.gather(*deliveries[:-10])]
+    assert len(offsets) == 20 * 15 - 10
+    await producer.send(topic, b"never", partition=0)
+    await producer.abort_transaction()
+    found = [value for value in await committed(node, topic) if value is not None]
+    for turn in range(19):
+        mine = [value for value in found if value.startswith((b"%d " % turn, b"%d+" % turn, b"%d#" % turn))]
+        assert mine == numbered(5, f"{turn} ") + numbered(5, f"{turn}+") + numbered(5, f"{turn}#")
+    assert b"never" not in found
+
+
 async def test_every_way_to_send_is_refused_outside_and_works_inside(
     node: Node, topic: str, producer: KafkaProducer
 ) -> None:

@@ -177,7 +177,7 @@ class TransactionalWorkload(Workload):
     # internals: transactions
 
     async def _one(self) -> None:
-        way = self._chance.choice(("scope", "scope", "calls", "calls", "abort", "raises", "attempts"))
+        way = self._chance.choice(("scope", "scope", "calls", "calls", "abort", "raises", "attempts", "pipeline"))
         task = self._loop.create_task(getattr(self, f"_end_by_{way}")())
         if self._is_cancelling and self._chance.random() < 0.3:
             if self._chance.random() < 0.5:
@@ -273,6 +273,46 @@ class TransactionalWorkload(Workload):
             await self.producer.begin_transaction()
             await self._body(tried)
             await self._abort()
+
+    async def _end_by_pipeline(self) -> None:
+        """Two transactions, of which the second takes records while the first is committed."""
+        first = self._next()
+        with self._telling_of(first):
+            await self.producer.begin_transaction()
+            await self._body(first)
+            while self._children:
+                await asyncio.wait(self._children)
+            first.commit_began = self._loop.time()
+            commit = self._loop.create_task(self.producer.commit_and_begin_transaction())
+            try:
+                while self._transaction().cut is None and not commit.done():  # noqa: ASYNC110  # before it has the cut
+                    await asyncio.sleep(0)
+                second = self._next()
+                await self._user(self._chance.randint(0, self._operations))
+                if await self._has_committed(commit, first):
+                    with self._telling_of(second):
+                        if self._chance.random() < self._offsets:
+                            await self._send_offset(second)
+                        second.commit_began = self._loop.time()
+                        await self._commit(second)
+            finally:
+                commit.cancel()
+                await asyncio.wait([commit])
+
+    async def _has_committed(self, commit: asyncio.Task[None], first: Tried) -> bool:
+        """Whether it has, and a second transaction is open."""
+        try:
+            await asyncio.shield(commit)
+        except KafkaError as error:
+            first.error = error
+            if error.outcome_unknown:
+                first.outcome = Outcome.UNKNOWN
+                await self._commit(first)
+            else:
+                await self._abort()
+            return False
+        first.outcome = Outcome.COMMITTED
+        return True
 
     async def _abort(self) -> None:
         try:

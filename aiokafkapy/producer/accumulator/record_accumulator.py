@@ -293,6 +293,14 @@ class RecordAccumulator:
         self.wakeup()
         return Flush(self._incomplete.copy_all(), on_settled, self._end_flush)
 
+    def cut(self) -> dict[TopicPartition, int]:
+        """Close the open batches. Returns, for each partition that has records without an outcome, the order that the
+        batches of later records will be at or above.
+        """
+        self.appender.close_open_batches()
+        places = {batch.topic_partition for batch in self._incomplete.copy_all()}
+        return {place: self._queues.queue(place).next_order for place in places}
+
     def hurry(self) -> Flush:
         """Make everything ready at once, until the returned flush is ended; it waits for nothing."""
         self._flushes += 1

@@ -57,6 +57,8 @@ cdef class RecordAppender:
         self, KernelRows rows, object places, str topic, int first_lane, int last_lane,
         long long most_bytes, double now, object cluster=*,
     ) except -1
+    @cython.locals(queue=PartitionQueue)
+    cpdef close_open_batches(self)
     cpdef list grant(self, double now)
     cdef Delivery _append_record(self, object record, double now, object cluster)
     @cython.locals(info=TopicInfo, batch=ProducerBatch, first=Py_ssize_t, size=Py_ssize_t, count=Py_ssize_t)

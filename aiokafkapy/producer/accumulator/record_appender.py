@@ -312,6 +312,16 @@ class RecordAppender:
 
     # end
 
+    def close_open_batches(self) -> None:
+        """Let what comes next begin batches of its own."""
+        was_in_bulk, self._is_in_bulk = self._is_in_bulk, True
+        try:
+            for queue in self._queues.with_batches():
+                if queue.open_batch is not None:
+                    self._close_open_batch(queue, queue.open_batch)
+        finally:
+            self._is_in_bulk = was_in_bulk
+
     def forget(self, batch: ProducerBatch) -> None:
         """Drop the reference to a batch that is done."""
         if self._last_batch is batch:

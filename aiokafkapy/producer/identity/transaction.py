@@ -137,6 +137,11 @@ class Transaction:
         """What the prepared transaction is called."""
         self.is_held = False
         """Its first records wait for the markers of the transaction before."""
+        self.cut: dict[TopicPartition, int] | None = None
+        """While this transaction is committed and the next one takes records: where that one's begin, by the order of
+        their batches; in partitions that are not named all are the next one's.
+        """
+        self._next_error: KafkaError | None = None
         self.on_error: Callable[[], None] = lambda: None
         """Called when the transaction cannot be committed any more, or the producer not be used."""
         self._state = TRANSACTION_STATES.initial
@@ -196,6 +201,10 @@ class Transaction:
             )
         self._expect(_S.READY, "begin_transaction()")
         self._become(_S.IN_TRANSACTION)
+        error = self._next_error
+        self.forget_next()
+        if error is not None:
+            self.fail(error)
 
     def prepare(self, prepared: PreparedTxnState) -> None:
         """Every record has its outcome, and the end is left to whoever knows of it. Raises why that cannot be."""
@@ -218,6 +227,22 @@ class Transaction:
             if self._state is not _S.PREPARED_TRANSACTION:
                 self._expect(_S.IN_TRANSACTION, "commit_transaction()")
             self._become(_S.COMMITTING_TRANSACTION)
+
+    def check_open(self, call: str) -> None:
+        """Raise IllegalStateError, the fatal error, or why it can only be aborted, unless it is open."""
+        if self._state is _S.ABORTABLE_ERROR:
+            assert self.error is not None
+            raise self.error.fresh()
+        self._expect(_S.IN_TRANSACTION, call)
+
+    def start_commit_and_begin(self, cut: dict[TopicPartition, int]) -> None:
+        """As ``start_commit``; records from ``cut`` on are the next transaction's."""
+        self.start_commit()
+        self.cut = cut
+
+    def forget_next(self) -> None:
+        """The next transaction has begun, or will not."""
+        self.cut = self._next_error = None
 
     def start_abort(self) -> None:
         """No more records. Raises IllegalStateError, or the fatal error."""
@@ -256,6 +281,20 @@ class Transaction:
         elif self._state in (_S.IN_TRANSACTION, _S.COMMITTING_TRANSACTION):
             self._end_in(_S.ABORTABLE_ERROR, error)
 
+    def fail_accepting(self, error: KafkaError) -> None:
+        """A record was refused before it was in a batch: it is missing in the transaction that takes records now."""
+        if self.cut is None:
+            self.fail(error)
+        elif self._next_error is None:
+            self._next_error = error
+
+    def fail_batch(self, topic_partition: TopicPartition, order: int, error: KafkaError) -> None:
+        """As ``fail``, for the transaction that the batch is of."""
+        if self.is_of_next(topic_partition, order):
+            self.fail_accepting(error)
+        else:
+            self.fail(error)
+
     def end_failed(self, error: KafkaError) -> None:
         """The coordinator refused to commit or to abort; or gave no answer, and the end is still asked for."""
         if isinstance(error, KafkaTimeoutError):
@@ -267,8 +306,14 @@ class Transaction:
 
     # asked by the accumulator at drain
 
-    def must_wait(self, topic_partition: TopicPartition) -> bool:
-        """True when a batch of this partition may not be sent yet; in version 1 it is then to be added."""
+    def is_of_next(self, topic_partition: TopicPartition, order: int) -> bool:
+        """True when a batch belongs to the transaction after the one that is being committed."""
+        return self.cut is not None and order >= self.cut.get(topic_partition, -1)
+
+    def must_wait(self, topic_partition: TopicPartition, order: int) -> bool:
+        """True when this batch may not be sent yet; in version 1 its partition is then to be added."""
+        if self.is_of_next(topic_partition, order):
+            return True
         if topic_partition in self.partitions:
             return False
         if self.version >= 2:

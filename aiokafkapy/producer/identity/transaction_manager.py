@@ -106,6 +106,7 @@ class SequencedBatch(Protocol):
     """The part of ``ProducerBatch`` that is used here."""
 
     topic_partition: TopicPartition
+    order: int
     record_count: int
     base_sequence: int
     producer_id: int
@@ -262,7 +263,7 @@ class TransactionManager:
         """True when ``first``, the first batch of the partition, must not be drained now."""
         if self._identity is NO_IDENTITY or self._is_foreign:
             return True
-        if self.transaction is not None and self.transaction.must_wait(topic_partition):
+        if self.transaction is not None and self.transaction.must_wait(topic_partition, first.order):
             return True
         if self._partitions_to_rewrite and topic_partition in self._partitions_to_rewrite and first.may_be_renumbered:
             return True
@@ -458,7 +459,8 @@ class TransactionManager:
         transaction = self.transaction
         assert transaction is not None
         transaction.needs_new_epoch |= batch.has_sequence
-        transaction.fail(error if isinstance(error, KafkaError) else KafkaError(str(error)))
+        cause = error if isinstance(error, KafkaError) else KafkaError(str(error))
+        transaction.fail_batch(batch.topic_partition, batch.order, cause)
 
     def _can_retry_in_transaction(self, code: int, batch: SequencedBatch) -> bool:
         """An epoch cannot be bumped within a transaction: a gap in the sequences ends it."""

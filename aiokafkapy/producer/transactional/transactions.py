@@ -12,6 +12,8 @@ Rules:
   its outcome is unknown, which the error says; asking again, by ``commit`` or by the next ``begin``, tells it.
 - What was not sent when a transaction is aborted, or cannot be committed any more, is not sent; what is on its way is
   waited for.
+- ``commit_and_begin`` makes a cut when all that was sent before is accepted: what is accepted after it belongs to the
+  next transaction, and waits in the accumulator until the commit has its answer. If that fails, it fails too.
 - Who is cancelled in a commit that fails later finds the transaction aborted.
 - In version 2 an end is answered once it is decided; its markers are written in the next milliseconds. A broker that
   gets a record meanwhile keeps it for ``add.partitions.to.txn.retry.backoff.ms``, 20 by default, before it looks again:
@@ -175,6 +177,13 @@ class Transactions:
         self._intake.shut_gate()
         await self._to_its_end(self._commit())
 
+    async def commit_and_begin(self) -> None:
+        """Commit, and open the next transaction at once, whose records are sent when the commit is known."""
+        await self.settled()
+        self._intake.usable_runtime()
+        self._transaction.check_open("commit_and_begin_transaction()")
+        await self._to_its_end(self._commit_and_begin())
+
     async def abort(self) -> None:
         """Drop what was not sent, wait for what was, and abort. Does nothing when no transaction is open."""
         await self.settled()
@@ -248,14 +257,47 @@ class Transactions:
         try:
             await self._flush_and_commit()
         except KafkaError:
-            if self._is_left and self._transaction.state is _S.ABORTABLE_ERROR:
-                self._transaction.start_abort()
-                await self._abort()
+            await self._abort_if_left()
             raise
 
+    async def _commit_and_begin(self) -> None:
+        transaction, runtime = self._transaction, self._runtime
+        try:
+            waiting = runtime.admission.snapshot()
+            if waiting:
+                await runtime.admitted(waiting)
+            transaction.start_commit_and_begin(runtime.accumulator.cut())
+            flush, settled = runtime.begin_flush()
+            try:
+                self._intake.open_gate()  # a call with many records that is under way takes none into the next one
+                if not flush.is_settled:
+                    await settled
+            finally:
+                flush.end()
+            await self._commit_what_is_written()
+        except KafkaError as failure:
+            self._intake.shut_gate()
+            transaction.forget_next()
+            self._drop_unsent(failure)
+            await self._abort_if_left()
+            raise
+        transaction.begin()
+        self.was_committed = False
+        self._hold_records()
+        self._runtime.sender.wakeup()
+
+    async def _abort_if_left(self) -> None:
+        """Whoever was cancelled in a commit that failed finds the transaction aborted."""
+        if self._is_left and self._transaction.state is _S.ABORTABLE_ERROR:
+            self._transaction.start_abort()
+            await self._abort()
+
     async def _flush_and_commit(self) -> None:
-        transaction = self._transaction
         await self._runtime.flush(math.inf)
+        await self._commit_what_is_written()
+
+    async def _commit_what_is_written(self) -> None:
+        transaction = self._transaction
         if transaction.error is not None:
             raise transaction.error.fresh()
         if transaction.is_known_to_the_broker:
@@ -292,8 +334,8 @@ class Transactions:
             raise
         transaction.ended()
 
-    def _drop_unsent(self) -> None:
-        cause = self._transaction.error
+    def _drop_unsent(self, cause: KafkaError | None = None) -> None:
+        cause = self._transaction.error or cause
         error: KafkaError = TransactionAbortedError("the transaction was aborted before this record was sent")
         error.__cause__ = cause
         if cause is not None and self._transaction.state is _S.FATAL_ERROR:

@@ -238,10 +238,53 @@ def test_held_records_of_version_2_wait_but_for_partitions_that_the_broker_has_t
     transaction = harness.transaction
     transaction.is_held = True
     transaction.begin()
-    assert transaction.must_wait(A)
+    assert transaction.must_wait(A, 0)
     transaction.is_held = False
-    assert not transaction.must_wait(A)
+    assert not transaction.must_wait(A, 0)
     transaction.is_held = True
-    assert not transaction.must_wait(A)
-    assert transaction.must_wait(B)
+    assert not transaction.must_wait(A, 0)
+    assert transaction.must_wait(B, 0)
     assert harness.asked == 0
+
+
+def test_while_one_is_committed_the_next_takes_records_that_wait() -> None:
+    harness = Harness()
+    transaction = harness.transaction
+    transaction.begin()
+    transaction.start_commit_and_begin({A: 10})
+    assert not transaction.must_wait(A, 9)
+    assert transaction.must_wait(A, 10)
+    assert transaction.must_wait(B, 0), "nothing of the first one is left there"
+    transaction.ended()
+    transaction.begin()
+    assert not transaction.must_wait(A, 10)
+    assert not transaction.must_wait(B, 0)
+
+
+def test_an_error_after_the_cut_is_the_next_ones() -> None:
+    harness = Harness()
+    transaction = harness.transaction
+    transaction.begin()
+    transaction.start_commit_and_begin({A: 10})
+    error = MessageTooLargeError()
+    transaction.fail_batch(A, 10, error)
+    transaction.fail_accepting(KafkaError("a later one"))
+    assert transaction.state is TransactionState.COMMITTING_TRANSACTION
+    transaction.ended()
+    transaction.begin()
+    assert (transaction.state, transaction.error) == (TransactionState.ABORTABLE_ERROR, error)
+
+
+def test_an_error_before_the_cut_is_the_first_ones_and_the_next_is_forgotten() -> None:
+    harness = Harness()
+    transaction = harness.transaction
+    transaction.begin()
+    transaction.start_commit_and_begin({A: 10})
+    transaction.fail_accepting(KafkaError("the next one's"))
+    transaction.fail_batch(A, 9, MessageTooLargeError())
+    assert transaction.state is TransactionState.ABORTABLE_ERROR
+    transaction.forget_next()
+    transaction.start_abort()
+    transaction.ended()
+    transaction.begin()
+    assert transaction.is_open

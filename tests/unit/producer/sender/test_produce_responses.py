@@ -36,6 +36,7 @@ class Batch:
     """As much of a ProducerBatch as is asked for."""
 
     topic_partition = A
+    order = 0
     producer_id = producer_epoch = 0
     base_sequence = 5
     has_sequence = True
