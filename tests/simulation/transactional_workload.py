@@ -298,6 +298,9 @@ class TransactionalWorkload(Workload):
             finally:
                 commit.cancel()
                 await asyncio.wait([commit])
+                if commit.cancelled():  # it goes on, and then there is a second transaction that is nobody's
+                    with contextlib.suppress(KafkaError):
+                        await self.producer.abort_transaction()
 
     async def _has_committed(self, commit: asyncio.Task[None], first: Tried) -> bool:
         """Whether it has, and a second transaction is open."""

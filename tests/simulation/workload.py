@@ -22,7 +22,6 @@ from aiokafkapy.common import Headers
 from aiokafkapy.errors import (
     BufferExhaustedError,
     GaplessGuaranteeError,
-    IllegalStateError,
     KafkaError,
     MetadataNotReadyError,
 )
@@ -299,7 +298,7 @@ class Workload:
     async def _resume(self, partition: int) -> None:
         with contextlib.suppress(KafkaError):
             await self.producer.flush()
-        with contextlib.suppress(IllegalStateError):  # something new without an outcome, or closed
+        with contextlib.suppress(KafkaError):  # something new without an outcome, or closed
             self.producer.resume(TOPIC, partition)
             self.resumed[partition].append(self._loop.time())
 

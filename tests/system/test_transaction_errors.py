@@ -190,6 +190,46 @@ class TestCallsThatOutliveTheirTransaction:
         assert await committed(broker) == VALUES * 2
 
 
+class TestLateNews:
+    """What comes late is of no transaction but its own."""
+
+    @pytest.mark.parametrize("broker", [1], indirect=True)  # where a batch is sent long after it was made
+    async def test_a_request_that_ends_after_its_records_time_harms_no_later_transaction(
+        self, broker: DevBroker
+    ) -> None:
+        options: dict[str, Any] = {"request_timeout_ms": 500, "delivery_timeout_ms": 600}
+        async with transactional(broker, **options) as producer:
+            broker.controls.delay(ApiKey.ADD_PARTITIONS_TO_TXN, 0.3)
+            broker.controls.delay(ApiKey.PRODUCE, 60)
+            await producer.begin_transaction()
+            with pytest.raises(errors.DeliveryTimeoutError):
+                await producer.send("t", b"never")
+            broker.controls.clear()
+            await producer.abort_transaction()
+            async with producer.transaction():
+                broker.controls.delay(ApiKey.TXN_OFFSET_COMMIT, 0.4)  # the request ends meanwhile
+                await producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, "group")
+            await has_a_new_transaction(broker, producer)
+
+    async def test_what_fails_while_the_commit_is_on_its_way_does_not_call_it_off(
+        self, broker: DevBroker, producer: KafkaProducer
+    ) -> None:
+        await producer.begin_transaction()
+        await producer.send("t", b"1")
+        broker.controls.delay(ApiKey.END_TXN, 0.2)
+        broker.controls.delay(ApiKey.TXN_OFFSET_COMMIT, 0.1)
+        broker.controls.fail_next(ApiKey.TXN_OFFSET_COMMIT, errors.FencedInstanceIdError)
+        offsets = asyncio.create_task(producer.send_offsets_to_transaction({TopicPartition("t", 0): 1}, "group"))
+        await asyncio.sleep(0.02)
+        await producer.commit_transaction()
+        with pytest.raises(errors.FencedInstanceIdError):
+            await offsets
+        assert await committed(broker) == [b"1"]
+        async with producer.transaction():
+            await producer.send("t", b"2")
+        assert await committed(broker) == [b"1", b"2"]
+
+
 class TestACommitThatNobodyWaitsFor:
     """Cancelled while it commits: it goes on, and is aborted if it fails."""
 

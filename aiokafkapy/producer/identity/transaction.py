@@ -258,7 +258,9 @@ class Transaction:
             self._become(_S.ABORTING_TRANSACTION)
 
     def ended(self) -> None:
-        """The transaction is committed or aborted: the next may begin."""
+        """The transaction is committed or aborted: the next may begin, unless the producer can only be closed."""
+        if self._state is _S.FATAL_ERROR:
+            return
         self._become(_S.READY)
         self.error = None
         self.needs_new_epoch = False
@@ -273,12 +275,17 @@ class Transaction:
         self.groups.clear()
 
     def fail(self, error: KafkaError) -> None:
-        """A record or a request failed: the transaction can only be aborted, or the producer be closed."""
+        """A record or a request failed: the transaction can only be aborted, or the producer be closed.
+
+        Once a commit is sent, what becomes of the transaction is told by nobody but the coordinator.
+        """
         if self._state is _S.FATAL_ERROR:
             return
         if isinstance(error, _FATAL):
             self._end_in(_S.FATAL_ERROR, error)
-        elif self._state in (_S.IN_TRANSACTION, _S.COMMITTING_TRANSACTION):
+        elif self._state is _S.IN_TRANSACTION or (
+            self._state is _S.COMMITTING_TRANSACTION and not self.is_commit_in_doubt
+        ):
             self._end_in(_S.ABORTABLE_ERROR, error)
 
     def fail_accepting(self, error: KafkaError) -> None:
@@ -300,7 +307,7 @@ class Transaction:
         if isinstance(error, KafkaTimeoutError):
             error.outcome_unknown = self._state is _S.COMMITTING_TRANSACTION
         elif self._state is _S.COMMITTING_TRANSACTION and isinstance(error, _COMMIT_MAY_BE_ABORTED):
-            self.fail(error)
+            self._end_in(_S.ABORTABLE_ERROR, error)
         elif self._state is not _S.FATAL_ERROR:
             self._end_in(_S.FATAL_ERROR, error)
 

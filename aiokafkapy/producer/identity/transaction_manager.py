@@ -114,6 +114,10 @@ class SequencedBatch(Protocol):
     may_be_renumbered: bool
 
     @property
+    def is_done(self) -> bool:
+        """True once it has an outcome."""
+
+    @property
     def has_sequence(self) -> bool:
         """True once a sequence was given."""
 
@@ -331,7 +335,9 @@ class TransactionManager:
         """``batch`` failed for good. ``adjust_sequence_numbers``: it is known to be on no broker, so it left a gap."""
         self.remove_in_flight_batch(batch)
         if self.transaction is not None:
-            self._fail_transaction(batch, error)
+            # One that had its outcome, and whose request ends only now, was of a transaction that is over, or failed.
+            if not batch.is_done:
+                self._fail_transaction(batch, error)
             return
         if not batch.has_sequence:
             return

@@ -199,11 +199,16 @@ class TransactionCoordinator:
         await self._until(ask, timeout, "TxnOffsetCommit")
 
     async def end(self, committed: bool, timeout: float) -> None:
-        """Commit or abort the transaction. An error has ``outcome_unknown`` when a commit may have been heard."""
+        """Commit or abort the transaction. An error has ``outcome_unknown`` when a commit may have been heard.
+
+        Also raises what has failed in the transaction before a commit could be sent.
+        """
         transaction = self._transaction
 
-        async def ask() -> None:
+        async def ask() -> KafkaError | None:
             node = await self._coordinator(TRANSACTION, transaction.transactional_id)
+            if committed and transaction.error is not None:
+                return transaction.error.fresh()  # not raised here, where it might be tried again
             was_in_doubt, transaction.is_commit_in_doubt = transaction.is_commit_in_doubt, committed
             body = await self._send(
                 node,
@@ -216,9 +221,12 @@ class TransactionCoordinator:
             self._check(body.error_code)
             if getattr(body, "producer_id", -1) >= 0:
                 self._manager.use_identity(body.producer_id, body.producer_epoch)
+            return None
 
         try:
-            await self._until(ask, timeout, "EndTxn")
+            failure = await self._until(ask, timeout, "EndTxn")
+            if failure is not None:
+                raise failure
         except KafkaError as error:
             error.outcome_unknown = transaction.is_commit_in_doubt
             raise

@@ -304,7 +304,8 @@ class Transactions:
             try:
                 await self._coordinator.end(True, self._runtime.max_block)
             except KafkaError as error:
-                transaction.end_failed(error)
+                if transaction.state is _S.COMMITTING_TRANSACTION:  # else it had failed before it was sent
+                    transaction.end_failed(error)
                 raise
             self._ended_at = self._runtime.loop.time()
         transaction.ended()

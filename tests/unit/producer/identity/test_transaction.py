@@ -288,3 +288,41 @@ def test_an_error_before_the_cut_is_the_first_ones_and_the_next_is_forgotten() -
     transaction.ended()
     transaction.begin()
     assert transaction.is_open
+
+
+def test_what_becomes_of_a_batch_that_had_its_outcome_harms_no_later_transaction() -> None:
+    """Its time was over before its request was."""
+    harness = Harness()
+    transaction = harness.transaction
+    transaction.begin()
+    batch = harness.stamped()
+    harness.manager.handle_failed_batch(batch, KafkaError("too late"), False)
+    batch.is_done = True
+    assert transaction.state is TransactionState.ABORTABLE_ERROR
+    transaction.start_abort()
+    transaction.ended()
+    transaction.begin()
+    harness.manager.handle_failed_batch(batch, KafkaError("no answer"), False)
+    assert transaction.is_open
+    assert not transaction.needs_new_epoch
+
+
+def test_once_a_commit_is_sent_nothing_but_its_answer_fails_the_transaction() -> None:
+    transaction = Harness().transaction
+    transaction.begin()
+    transaction.start_commit()
+    transaction.is_commit_in_doubt = True
+    transaction.fail(MessageTooLargeError())
+    assert transaction.error is None
+    transaction.end_failed(TransactionAbortableError())
+    assert transaction.state is TransactionState.ABORTABLE_ERROR
+
+
+def test_a_commit_that_succeeds_is_one_though_the_producer_is_fenced_meanwhile() -> None:
+    transaction = Harness().transaction
+    transaction.begin()
+    transaction.start_commit()
+    transaction.is_commit_in_doubt = True
+    transaction.fail(ProducerFencedError())
+    transaction.ended()
+    assert transaction.state is TransactionState.FATAL_ERROR

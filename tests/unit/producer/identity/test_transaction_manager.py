@@ -36,6 +36,7 @@ class Batch:
     def __init__(self, topic_partition: TopicPartition = A, record_count: int = 10) -> None:
         self.topic_partition = topic_partition
         self.order = 0
+        self.is_done = False
         self.record_count = record_count
         self.base_sequence = NO_SEQUENCE
         self.producer_id = -1
