@@ -76,8 +76,11 @@ class Scenario:
         self.network.reset()
         for task in asyncio.all_tasks(self.loop):
             task.cancel()
-        for _ in range(10):  # turns that need no time
-            self.loop.run_until_complete(asyncio.sleep(0))
+        self._turn()
+        # A producer that is not closed says so when it is freed, which may be in the middle of another test.
+        for workload in self._workloads:
+            self.loop.create_task(workload.close(0))
+        self._turn()
         self._workloads.clear()
         self._hooks.clear()
 
@@ -145,6 +148,10 @@ class Scenario:
                 self.find(f"producer {number} is {state.value}, and nobody has closed it")
 
     # internals
+
+    def _turn(self) -> None:
+        for _ in range(10):  # turns that need no time
+            self.loop.run_until_complete(asyncio.sleep(0))
 
     def _new_producer(self, number: int, options: dict[str, Any]) -> KafkaProducer[Any, Any]:
         return KafkaProducer(self._cluster.broker.bootstrap_servers, client_id=f"producer-{number}", **options)

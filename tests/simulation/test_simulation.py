@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import aiokafkapy
-from aiokafkapy import RecordMetadata
+from aiokafkapy import KafkaProducer, RecordMetadata
 from aiokafkapy.broker.storage.producer_state import ProducerStateManager
 from aiokafkapy.errors import KafkaError, KafkaTimeoutError, ProducerClosedError
 from aiokafkapy.producer.intake import admission, arguments, partitioners, record_intake, serializers
@@ -25,9 +25,11 @@ from aiokafkapy.producer.intake.admission import Admission
 from aiokafkapy.producer.intake.interceptors import ProducerInterceptors
 from aiokafkapy.producer.intake.pending_record import PendingRecord
 from aiokafkapy.producer.intake.topic_state import TopicState
+from aiokafkapy.producer.state import ProducerState
 
 from .checker import check_headers, check_records
 from .run import run
+from .scenario import Scenario
 from .simulated_loop import Deadlock, SimulatedLoop
 from .workload import Sent
 
@@ -257,6 +259,17 @@ def test_seeds_find_a_fault_in_the_product(
         if any(finding in found for found in run(seed).findings):
             return
     pytest.fail("150 seeds found nothing")
+
+
+def test_a_run_that_fails_leaves_no_producer_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sabotage may hold on to it for longer than the run."""
+    producers: list[KafkaProducer[Any, Any]] = []
+    make = Scenario._new_producer
+    monkeypatch.setattr(Scenario, "_new_producer", lambda *given: producers.append(make(*given)) or producers[-1])
+    monkeypatch.setattr(Scenario, "_crash_somebody", lambda _: 1 / 0)
+    for seed in range(4):
+        assert "ZeroDivisionError" in str(run(seed).findings)
+    assert {producer.state for producer in producers} == {ProducerState.CLOSED}
 
 
 def test_a_loop_that_turns_without_end_is_found() -> None:
