@@ -33,6 +33,7 @@ from .coordination.transaction_expiry import TransactionExpiry
 from .coordination.transaction_markers import TransactionMarkers
 from .coordination.transactions import TransactionCoordinator
 from .listeners import DEFAULT_LISTENER, Endpoint, Listener, Listeners, endpoints_of
+from .network.held_ports import HeldPorts
 from .network.request_channel import RequestChannel
 from .network.request_handler import KafkaRequestHandlerPool
 from .network.socket_server import NewSession, SocketServer
@@ -89,6 +90,7 @@ class DevBroker:
             node_id: {name: endpoint.port_of(node_id) for name, endpoint in self._endpoints.items()}
             for node_id in self._node_ids
         }
+        self._held_ports = HeldPorts()
         self._running: dict[int, _BrokerNode] = {}
         self._stopping: list[_BrokerNode] = []
         self._stalled: set[int] = set()
@@ -128,6 +130,7 @@ class DevBroker:
             return
         for node_id in list(self._running):
             self._stop_node(node_id, state)
+        self._held_ports.release_all()
         if self._expiry is not None:
             self._expiry.close()
         state.transactions.close()
@@ -295,6 +298,8 @@ class DevBroker:
         self._check_node(node_id)
         if node_id in self._running:
             self._stop_node(node_id, self.state)
+            ports = self._ports[node_id]
+            self._held_ports.hold(node_id, ((each.host, ports[name]) for name, each in self._endpoints.items()))
 
     def start_node(self, node_id: int) -> None:
         """See ``Controls.start_node``. Starting a running node does nothing."""
@@ -374,6 +379,7 @@ class DevBroker:
     def _start_node(self, node_id: int) -> None:
         node = _BrokerNode(node_id, self.state, list(self._endpoints.values()), self._new_session)
         node.server.is_stalled = node_id in self._stalled
+        self._held_ports.release(node_id)
         self._ports[node_id] = node.start(self._ports[node_id])
         self._running[node_id] = node
         self._advertise(self.state, node_id)

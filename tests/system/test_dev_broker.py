@@ -210,6 +210,23 @@ async def test_a_stopped_node_is_gone_and_its_partitions_move_with_a_higher_epoc
             assert [node.node_id for node in body.brokers] == [1, 2, 3]
 
 
+async def test_nobody_else_gets_the_port_of_a_stopped_node() -> None:
+    """Neither by asking for it, nor, as a system chooses ports, by asking for any."""
+    async with DevBroker(nodes=2) as broker:
+        address = broker.nodes[0]
+        broker.controls.stop_node(1)
+        with socket.socket() as other, pytest.raises(OSError, match="in use"):
+            other.bind((address.host, address.port))
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection(address.host, address.port)
+        broker.controls.start_node(1)
+        async with RawClient(address) as client:
+            assert (await client.call(ApiKey.API_VERSIONS, 0)).error_code == 0
+        broker.controls.stop_node(1)
+    with socket.socket() as other:
+        other.bind((address.host, address.port))
+
+
 async def test_with_the_last_node_stopped_there_is_no_leader_until_one_starts() -> None:
     async with DevBroker(nodes=2) as broker:
         broker.create_topic("t")

@@ -1,0 +1,50 @@
+"""The ports of nodes that are stopped: nobody else gets them meanwhile, and clients are refused there.
+
+Owns sockets that are bound and do not listen. A port that the system chose is one of those that it gives to outgoing
+connections, too; without this a node could not come back where its clients look for it, or somebody else's server would
+answer them.
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterable
+
+__all__ = ["HeldPorts"]
+
+
+class HeldPorts:
+    """The held ports of each node."""
+
+    def __init__(self) -> None:
+        self._sockets: dict[int, list[socket.socket]] = {}
+
+    def hold(self, node_id: int, addresses: Iterable[tuple[str, int]]) -> None:
+        """Take the ports at which a node has just stopped listening; one that is gone already cannot be held."""
+        self._sockets[node_id] = [held for held in map(_bound, addresses) if held is not None]
+
+    def release(self, node_id: int) -> None:
+        """Let the node have its ports."""
+        for held in self._sockets.pop(node_id, ()):
+            held.close()
+
+    def release_all(self) -> None:
+        """Let anybody have them."""
+        for node_id in list(self._sockets):
+            self.release(node_id)
+
+
+def _bound(address: tuple[str, int]) -> socket.socket | None:
+    host, port = address
+    family, kind, protocol, _, where = socket.getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    holder = socket.socket(family, kind, protocol)
+    try:
+        # The connections that the node had may still be about to close.
+        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        holder.bind(where)
+    except OSError:
+        holder.close()
+        return None
+    return holder
