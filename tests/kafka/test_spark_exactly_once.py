@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 from aiokafkapy import KafkaProducer
+from aiokafkapy.admin import TopicAdmin
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.reader import PartitionReader
 from aiokafkapy.spark.sink import exactly_once
@@ -87,6 +88,24 @@ async def test_a_micro_batch_that_comes_again_is_not_written_again(query: Query)
         again = await query.write([batch(b"c%d" % turn, b"a%d" % turn, b"b%d" % turn)], turn)
         assert (again.rows, again.rows_before) == (0, 3)
     assert await query.rows() == [b"a0", b"b0", b"c0", b"a1", b"b1", b"c1", b"a2", b"b2", b"c2"]
+
+
+@pytest.mark.parametrize(("cluster", "replicas", "least"), [("kafka", 1, None), ("kafka3", 3, "2")])
+async def test_the_markers_have_three_copies_where_there_are_three_nodes(
+    cluster: str, replicas: int, least: str | None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With one copy, as topics have by default, no row could be written while its node is away."""
+    query = Query(request.getfixturevalue(cluster), monkeypatch)
+    await query.kafka.create_topic(query.topic, 1)
+    try:
+        await query.write([batch(b"a")])
+        async with TopicAdmin(query.kafka.bootstrap_servers) as admin:
+            (partition,) = (await admin.describe(query.markers)).partitions
+            configs = await admin.configs(query.markers)
+    finally:
+        await asyncio.to_thread(worker_loop.stop)
+    assert len(partition.replicas) == replicas
+    assert (configs["cleanup.policy"], configs.get("min.insync.replicas")) == ("compact", least)
 
 
 async def test_places_do_not_hinder_each_other(query: Query) -> None:

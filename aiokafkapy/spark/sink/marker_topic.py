@@ -8,6 +8,7 @@ Rules:
 - ``find`` returns what was committed before it was called: it reads up to the end of the log, not up to the last stable
   offset, and so waits for transactions that are just being committed there.
 - It reads only what is new since its last call; the whole topic only once in a process.
+- The topic is as safe as Kafka's own topic of transactions where the cluster has three nodes.
 - A topic that is missing is made for a query's first micro-batch only. Later on its markers are missing with it.
 """
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 from ...admin.topics import TopicAdmin, TopicDescription
 from ...client.config import ClientConfig
@@ -30,6 +31,11 @@ __all__ = ["MarkerTopic"]
 
 CONFIGS: Final[Mapping[str, str]] = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
 """Small segments, because the one that is written to is not compacted."""
+REPLICAS: Final = 3
+ON_THREE_NODES: Final[Mapping[str, str]] = {"min.insync.replicas": "2"}
+"""Kafka's own choice for the topic of its transactions, transaction.state.log.*: with one copy, which is a broker's
+default for a new topic, no row could be written while one node is away.
+"""
 
 _logger = get_logger(__name__)
 
@@ -92,8 +98,11 @@ class MarkerTopic:
                 "whether it was written before cannot be told. If the topic was deleted, start a new query; if this "
                 "query never had exactlyOnce before, create it with one partition and cleanup.policy=compact"
             )
+        replication: dict[str, Any] = {"configs": CONFIGS}
+        if len(admin.metadata.cluster.nodes) >= REPLICAS:
+            replication = {"configs": {**CONFIGS, **ON_THREE_NODES}, "replication_factor": REPLICAS}
         try:
-            return await admin.create(self.topic, partitions=1, configs=CONFIGS)
+            return await admin.create(self.topic, partitions=1, **replication)
         except TopicAlreadyExistsError:  # another task was quicker
             return await admin.describe(self.topic)
 
