@@ -87,8 +87,8 @@ fuzz: $(SET_UP) ## damaged bytes for all that reads strangers' bytes; FUZZ_ARGS=
 bench: $(BENCH) ## against aiokafka, confluent-kafka, kafka-python and Kafka's own Java client
 	@$(BIN)/python -m benchmarks $(BENCH_ARGS)
 
-bench-check: $(BENCH) ## whether a record costs the client more CPU than was recorded on this machine
-	@$(BIN)/python -m benchmarks check $(BENCH_ARGS)
+bench-check: $(BENCH) ## whether a record costs the client more instructions than were recorded (needs valgrind)
+	@$(BIN)/python -m benchmarks instructions $(BENCH_ARGS)
 
 soak: $(SET_UP) ## 30 minutes of simulated clusters, users and faults, each seed another; finds what breaks a promise
 	@$(BIN)/python -m tests.simulation $(SOAK_ARGS)

@@ -1,6 +1,7 @@
 """``python -m benchmarks``: every client against one real Kafka, interleaved; a table, the goals, and a file.
 
 ``python -m benchmarks check`` measures the client's own CPU without a broker and fails when it got worse;
+``python -m benchmarks instructions`` counts its instructions, which swing less than time;
 ``python -m benchmarks spark`` measures the Spark data source.
 """
 
@@ -29,6 +30,10 @@ def main() -> int:
         from .micro.check import main as check
 
         return check(sys.argv[2:]) or 0
+    if sys.argv[1:2] == ["instructions"]:
+        from .micro.instructions import main as instructions
+
+        return instructions(sys.argv[2:])
     if sys.argv[1:2] == ["spark"]:
         from .spark.command import main as spark
 

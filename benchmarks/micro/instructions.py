@@ -1,0 +1,249 @@
+"""``python -m benchmarks instructions``: the instructions that a record costs the client, counted, not timed.
+
+Time on a machine that is shared swings by a quarter; the number of instructions hardly does. Valgrind's callgrind
+counts them while the workloads of ``producer_sink`` run against its null broker, at two lengths: the difference of the
+two is what the records of a longer run cost, without start, flush and close. One process measures all workloads of a
+form; ``getpriority``, a system call that nobody else makes, is the mark at which callgrind writes down its count.
+
+The recorded figures are in ``benchmarks/results/instructions.json``, by Python and form; a figure that is more than 3 %
+above the recorded one is worse, and exit code 1; 2 says that it could not be counted. ``--record`` writes them. A
+Python that is not in there has nothing to compare with: that is said, and is no failure. ``--keep`` leaves callgrind's
+files, for ``callgrind_annotate``.
+
+Not everything is a count: timers run on the real clock, and callgrind makes the program fifty times slower. So batches
+may be divided otherwise than without it; for one length they come out alike to about a per cent.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import gc
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import uvloop
+
+import aiokafkapy
+from aiokafkapy import KafkaProducer
+
+from . import producer_sink
+from .null_broker import NullBroker, null_network
+from .null_sink import FORMS, SMALL
+
+__all__ = ["LIMIT", "Workload", "count_form", "main", "per_record", "read_counts", "run_marked", "workloads"]
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "benchmarks" / "results" / "instructions.json"
+LIMIT = 1.03
+"""A figure that is at more than this of the recorded one is worse."""
+LONGER = 3
+"""How many times as long the second run of a workload is."""
+INTERPRETED_SHARE = 4
+MARKS = 3
+"""Of a workload: after a run to warm up, after the shorter and after the longer one."""
+
+Counts = Mapping[str, float]
+"""Instructions for each record, by the workload's label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """``records`` is the shorter length, compiled."""
+
+    label: str
+    run: producer_sink.Workload
+    records: int
+
+    def lengths(self, form: str) -> tuple[int, int]:
+        """The two numbers of records that it is run with."""
+        records = self.records if form == "compiled" else self.records // INTERPRETED_SHARE
+        records = max(records, producer_sink.TASKS) if self.run is producer_sink.workers else records
+        return records, LONGER * records
+
+
+def workloads() -> list[Workload]:
+    """All of them, in the order of the table; values have 100 bytes."""
+    found = [
+        Workload("lone await", producer_sink.lone_await, 400),
+        Workload("1,000 tasks", producer_sink.workers, 4_000),
+        Workload("pipelined enqueue", producer_sink.pipelined, 10_000),
+        Workload("send_nowait", producer_sink.send_nowait, 20_000),
+        Workload("send_many", producer_sink.send_many, 100_000),
+    ]
+    if find_spec("pyarrow") is not None:
+        found.append(Workload("send_arrow", producer_sink.send_arrow, 100_000))
+    return found
+
+
+def run_marked(wanted: Sequence[Workload], form: str, mark: Callable[[], object]) -> None:
+    """Run each workload at its two lengths, with a ``mark`` before and behind each; raises RuntimeError when a
+    record was not delivered.
+    """
+    for workload in wanted:
+        uvloop.run(_run_marked(workload, form, mark))
+
+
+def read_counts(directory: Path, prefix: str) -> list[int]:
+    """What callgrind counted up to each mark since the one before, from the files that it wrote there."""
+    counts: dict[int, int] = {}
+    for path in directory.glob(f"{prefix}.*"):
+        lines = (line.partition(":") for line in path.read_text().splitlines())
+        counts[int(path.suffix[1:])] = next(int(rest) for name, _, rest in lines if name == "totals")
+    return [counts[part] for part in sorted(counts)]
+
+
+def per_record(wanted: Sequence[Workload], form: str, counts: Sequence[int]) -> dict[str, float]:
+    """Instructions for each record, from the counts up to each mark; raises RuntimeError when marks are missing."""
+    if len(counts) != MARKS * len(wanted):
+        raise RuntimeError(f"callgrind wrote {len(counts)} files for {len(wanted)} workloads with {MARKS} marks each")
+    found = {}
+    for position, workload in enumerate(wanted):
+        short, long = workload.lengths(form)
+        in_short, in_long = counts[MARKS * position + 1 : MARKS * position + MARKS]
+        found[workload.label] = (in_long - in_short) / (long - short)
+    return found
+
+
+def count_form(form: str, wanted: Sequence[Workload], keep: Path | None = None) -> dict[str, float]:
+    """Count in a process of its own, with the core in ``form``; raises RuntimeError when that cannot be done."""
+    valgrind = shutil.which("valgrind")
+    if valgrind is None:
+        raise RuntimeError("there is no valgrind, which counts the instructions: apt-get install valgrind")
+    with tempfile.TemporaryDirectory() as temporary:
+        directory = Path(temporary) if keep is None else keep
+        directory.mkdir(exist_ok=True)
+        command = [valgrind, "--tool=callgrind", "--dump-before=getpriority", "--dump-instr=no"]
+        command += [f"--callgrind-out-file={directory / form}", sys.executable, "-m", __spec__.name, "--here"]
+        command += [f"--only={workload.label}" for workload in wanted]
+        environment = os.environ | {
+            "AIOKAFKAPY_INTERPRETED": "1" if form == "interpreted" else "0",
+            "PYTHONHASHSEED": "0",  # the order in sets and the shape of dicts are then the same each time
+        }
+        done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"counting in the {form} form failed:\n{done.stderr}")
+        if done.stdout.strip() != form:
+            raise RuntimeError("the core is not compiled here: build it, or count --form interpreted")
+        return per_record(wanted, form, read_counts(directory, form))
+
+
+def python_key(form: str) -> str:
+    """What a figure can be compared within: architecture, Python and how it was built, form."""
+    is_optimized = "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
+    build = "optimized" if is_optimized else "not optimized"
+    return f"{platform.machine()}, Python {platform.python_version()} ({build}), {form}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command; returns the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks instructions", description=__doc__)
+    parser.add_argument("--record", action="store_true", help="write the figures instead of comparing")
+    parser.add_argument("--form", choices=FORMS, help="only this form (default: both)")
+    parser.add_argument("--only", action="append", metavar="LABEL", help="only this workload; may be given again")
+    parser.add_argument("--file", type=Path, default=RESULTS, help="where figures are recorded")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave callgrind's files there")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    wanted = [workload for workload in workloads() if options.only is None or workload.label in options.only]
+    if not wanted:
+        parser.error(f"no workload is called {options.only}: there are {[known.label for known in workloads()]}")
+    if options.here:
+        form = "compiled" if aiokafkapy.compiled else "interpreted"
+        print(form)
+        run_marked(wanted, form, _mark)
+        return 0
+    forms: tuple[str, ...] = FORMS if options.form is None else (options.form,)
+    if not aiokafkapy.compiled:
+        forms = tuple(form for form in forms if form == "interpreted")
+    found = {}
+    for form in forms:
+        print(f"counting in the {form} form", file=sys.stderr, flush=True)
+        try:
+            found[form] = count_form(form, wanted, options.keep)
+        except RuntimeError as error:
+            print(error, file=sys.stderr)
+            return 2
+    if options.record:
+        _write(options.file, found)
+        return 0
+    worse = sum(_print_compared(form, counts, options.file) for form, counts in found.items())
+    return int(worse > 0)
+
+
+# internals
+
+
+async def _run_marked(workload: Workload, form: str, mark: Callable[[], object]) -> None:
+    short, long = workload.lengths(form)
+    with null_network(NullBroker({producer_sink.TOPIC: 6})):
+        async with KafkaProducer[Any, Any]("127.0.0.1:9092") as producer:
+            await producer.partitions_for(producer_sink.TOPIC)
+            for count in (short, short, long):  # what the first one finds cold, imports for example, is not counted
+                before = producer.statistics().delivered
+                result = await workload.run(producer, SMALL, count)
+                del result  # letting go of what it kept is a part of what it costs
+                gc.collect()
+                delivered = producer.statistics().delivered - before
+                if delivered != count:
+                    raise RuntimeError(f"{delivered} of {count} records were delivered")
+                mark()
+
+
+def _mark() -> None:
+    os.getpriority(os.PRIO_PROCESS, 0)
+
+
+def _print_compared(form: str, found: Counts, file: Path) -> int:
+    """Print a form's figures beside the recorded ones; returns how many got worse."""
+    entry = _read(file).get(python_key(form))
+    recorded: Counts = {} if entry is None else entry["figures"]
+    if entry is None:
+        print(f"*** NOTHING IS RECORDED FOR: {python_key(form)}")
+        print("*** Nothing was compared. To record: python -m benchmarks instructions --record")
+    print(f"\n{form + ', instructions for each record':40}{'recorded':>12}{'now':>12}{'change':>9}")
+    worse = 0
+    for label, count in found.items():
+        before = recorded.get(label)
+        if before is None:
+            print(f"{label:40}{'':12}{count:12,.0f}{'':9}  not recorded yet")
+            continue
+        change = count / before
+        worse += change > LIMIT
+        print(f"{label:40}{before:12,.0f}{count:12,.0f}{change - 1:+9.1%}{'  WORSE' if change > LIMIT else ''}")
+    if worse:
+        print(f"{worse} figures are more than {LIMIT - 1:.0%} worse.")
+    return worse
+
+
+def _read(file: Path) -> dict[str, Any]:
+    kept: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
+    return kept
+
+
+def _write(file: Path, found: Mapping[str, Counts]) -> None:
+    """Put the figures into the file; those of other Pythons, and of workloads that were not run, stay."""
+    kept = _read(file)
+    for form, counts in found.items():
+        key = python_key(form)
+        figures = kept[key]["figures"] if key in kept else {}
+        figures |= {label: round(count, 1) for label, count in counts.items()}
+        kept[key] = {"date": datetime.datetime.now(datetime.UTC).date().isoformat(), "figures": figures}
+        print(f"recorded {len(counts)} figures for: {key}")
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(json.dumps(kept, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
