@@ -2,6 +2,8 @@
 
 cimport cython
 
+cdef double _WINDOW
+
 
 @cython.final
 cdef class Window:
@@ -20,10 +22,6 @@ cdef class Window:
 
 @cython.final
 cdef class SenderMetrics:
-    cdef list _batches
-    cdef list _requests
-    cdef list _responses
-    cdef list _lags
     cdef readonly Py_ssize_t records_sent
     cdef readonly Py_ssize_t records_retried
     cdef readonly Py_ssize_t batches_sent
@@ -53,8 +51,3 @@ cdef class SenderMetrics:
     cpdef record_request(self, Py_ssize_t record_count, double now)
     cpdef record_response(self, double latency, int throttle_time_ms, double now)
     cpdef record_wake_up(self, double lag, double now)
-    @cython.locals(
-        record_count=Py_ssize_t, size=Py_ssize_t, uncompressed_size=Py_ssize_t, queued=double, now=double,
-        latency=double, throttle_time_ms=double, lag=double,
-    )
-    cdef _sum_up(self)

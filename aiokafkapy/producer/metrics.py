@@ -3,8 +3,8 @@
 Kafka's counterparts are ``SenderMetricsRegistry``, ``Sensor``, ``Rate`` and ``Avg``. It knows no clock: ``now`` is an
 argument. An exporter (Prometheus, OpenTelemetry) reads ``KafkaProducer.metrics()`` and needs nothing else.
 
-Rules: nothing is recorded per record, only per batch, request and wake-up, where it is one tuple each; the arithmetic
-is done when metrics are read, or when many tuples have gathered. Averages, maxima and rates look at the last one to two
+Rules: nothing is recorded per record, only per batch, request and wake-up, at once: compiled, that is less work than to
+keep the numbers for later. Averages, maxima and rates look at the last one to two
 windows of 30 s, as Kafka's do; totals count from the start. Durations are in milliseconds, because Kafka's are.
 """
 
@@ -17,8 +17,7 @@ __all__ = ["SenderMetrics", "Window"]
 
 WINDOW: Final = 30.0
 """Seconds; Kafka's metrics.sample.window.ms with its two samples."""
-MOST_SAMPLES: Final = 512
-"""Recorded before they are summed up: a fraction of a millisecond's work."""
+_WINDOW: Final = WINDOW  # a number of C's, compiled
 
 
 class Window:
@@ -34,7 +33,7 @@ class Window:
 
     def record(self, value: float, now: float, count: int = 1) -> None:
         """Add ``value``, which stands for ``count`` events."""
-        if now - self._started >= WINDOW:
+        if now - self._started >= _WINDOW:
             self._rotate(now)
         self._count += count
         self._total += value
@@ -56,30 +55,26 @@ class Window:
         """The sum per second."""
         self._rotate_if_due(now)
         # As Kafka's: one window counts as complete, so that the first event is not taken for a flood.
-        return (self._total + self._old_total) / (WINDOW + max(0.0, now - self._started))
+        return (self._total + self._old_total) / (_WINDOW + max(0.0, now - self._started))
 
     def _rotate_if_due(self, now: float) -> None:
-        if now - self._started >= WINDOW:
+        if now - self._started >= _WINDOW:
             self._rotate(now)
 
     def _rotate(self, now: float) -> None:
-        is_recent = now - self._started < 2 * WINDOW
+        is_recent = now - self._started < 2 * _WINDOW
         self._old_count = self._count if is_recent else 0
         self._old_total = self._total if is_recent else 0.0
         self._old_maximum = self._maximum if is_recent else 0.0
         self._count = 0
         self._total = self._maximum = 0.0
-        self._started = self._started + WINDOW if is_recent else now
+        self._started = self._started + _WINDOW if is_recent else now
 
 
 class SenderMetrics:
     """The numbers of one producer."""
 
     __slots__ = (
-        "_batches",
-        "_lags",
-        "_requests",
-        "_responses",
         "batch_size",
         "batch_splits",
         "batches_sent",
@@ -105,11 +100,6 @@ class SenderMetrics:
     )
 
     def __init__(self, now: float) -> None:
-        # Samples that are not in the numbers below yet
-        self._batches: list[tuple[int, int, int, float, float]] = []
-        self._requests: list[tuple[int, float]] = []
-        self._responses: list[tuple[float, int, float]] = []
-        self._lags: list[tuple[float, float]] = []
         # Totals
         self.records_sent = 0
         self.records_retried = 0
@@ -137,25 +127,28 @@ class SenderMetrics:
 
     def record_batch(self, record_count: int, size: int, uncompressed_size: int, queued: float, now: float) -> None:
         """One batch went into a request, ``queued`` seconds after its first record."""
-        self._batches.append((record_count, size, uncompressed_size, queued, now))
+        self.batches_sent += 1
+        self.records_sent += record_count
+        self.bytes_sent += size
+        self.sends.record(record_count, now)
+        self.batch_size.record(size, now)
+        self.record_size.record(uncompressed_size, now, record_count)
+        self.compression_rate.record(size / uncompressed_size if uncompressed_size else 1.0, now)
+        self.queue_time.record(queued * 1000, now)
 
     def record_request(self, record_count: int, now: float) -> None:
         """One Produce request was handed to the network client."""
-        self._requests.append((record_count, now))
-        if len(self._batches) >= MOST_SAMPLES or len(self._requests) >= MOST_SAMPLES:
-            self._sum_up()
+        self.requests_sent += 1
+        self.records_per_request.record(record_count, now)
 
     def record_response(self, latency: float, throttle_time_ms: int, now: float) -> None:
         """One Produce request was answered after ``latency`` seconds."""
-        self._responses.append((latency, throttle_time_ms, now))
-        if len(self._responses) >= MOST_SAMPLES:
-            self._sum_up()
+        self.request_latency.record(latency * 1000, now)
+        self.throttle_time.record(throttle_time_ms, now)
 
     def record_wake_up(self, lag: float, now: float) -> None:
         """The Sender runs, ``lag`` seconds after it was woken."""
-        self._lags.append((lag, now))
-        if len(self._lags) >= MOST_SAMPLES:
-            self._sum_up()
+        self.loop_lag.record(lag * 1000, now)
 
     def record_retry(self, record_count: int, error: BaseException | None, now: float) -> None:
         """A batch is sent again."""
@@ -171,7 +164,6 @@ class SenderMetrics:
 
     def snapshot(self, now: float) -> dict[str, float]:
         """Kafka's names (group ``producer-metrics``) and ours, with their values at ``now``."""
-        self._sum_up()
         averages = {
             "batch-size": self.batch_size,
             "record-size": self.record_size,
@@ -206,30 +198,4 @@ class SenderMetrics:
 
     def longest_loop_lag(self, now: float) -> float:
         """The longest time from waking the Sender to its running, in seconds, of the last minute or half of it."""
-        self._sum_up()
         return self.loop_lag.maximum(now) / 1000
-
-    # internals
-
-    def _sum_up(self) -> None:
-        batches, self._batches = self._batches, []
-        for record_count, size, uncompressed_size, queued, now in batches:
-            self.batches_sent += 1
-            self.records_sent += record_count
-            self.bytes_sent += size
-            self.sends.record(record_count, now)
-            self.batch_size.record(size, now)
-            self.record_size.record(uncompressed_size, now, record_count)
-            self.compression_rate.record(size / uncompressed_size if uncompressed_size else 1.0, now)
-            self.queue_time.record(queued * 1000, now)
-        requests, self._requests = self._requests, []
-        for record_count, now in requests:
-            self.requests_sent += 1
-            self.records_per_request.record(record_count, now)
-        responses, self._responses = self._responses, []
-        for latency, throttle_time_ms, now in responses:
-            self.request_latency.record(latency * 1000, now)
-            self.throttle_time.record(throttle_time_ms, now)
-        lags, self._lags = self._lags, []
-        for lag, now in lags:
-            self.loop_lag.record(lag * 1000, now)
