@@ -84,7 +84,8 @@ def decode_correlation_id(frame: bytes) -> int:
 
 def int32_at(data: bytes, position: int) -> int:
     """The signed int32 at this position, which must be there."""
-    value = 0
-    for index in range(position, position + _INT32_BYTES):
-        value = value << 8 | data[index]
+    value = data[position]
+    value = value << 8 | data[position + 1]
+    value = value << 8 | data[position + 2]
+    value = value << 8 | data[position + 3]
     return value - ((value & _SIGN) << 1)

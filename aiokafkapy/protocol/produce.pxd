@@ -5,6 +5,7 @@ cimport cython
 from aiokafkapy.protocol.framing cimport int32_at
 
 cdef long long _TWO_TO_32
+cdef tuple _last_topic_id, _last_lone_head
 cdef Py_ssize_t _CORRELATION_ID, _LONE_ANSWER_SIZE
 
 
@@ -20,6 +21,14 @@ cdef class PartitionProduceResponse:
     cdef readonly tuple record_errors
     cdef readonly object error_message
     cdef readonly object current_leader
+
+
+@cython.final
+cdef class ProduceResponse:
+    cdef readonly long long correlation_id
+    cdef readonly long long throttle_time_ms
+    cdef readonly list partitions
+    cdef readonly tuple node_endpoints
 
 
 @cython.locals(answer=PartitionProduceResponse)
@@ -38,8 +47,12 @@ cdef list _encode_lone_request(
     int correlation_id, object client_id, int acks, int timeout_ms, object topic_id, int partition, object buffers
 )
 cdef _put_int32(bytearray target, Py_ssize_t position, long long value)
-@cython.locals(answer=PartitionProduceResponse)
-cdef object _decode_lone_answer(bytes data)
+@cython.locals(answer=PartitionProduceResponse, response=ProduceResponse)
+cdef ProduceResponse _decode_lone_answer(bytes data)
+@cython.locals(raw=bytes)
+cdef object _topic_id_at_6(bytes data)
+@cython.locals(last_acks=int, last_timeout_ms=int, head=bytearray)
+cdef bytearray _new_lone_head(object client_id, int acks, int timeout_ms, object topic_id)
 @cython.locals(low="long long")
 cdef long long _int64_at(bytes data, Py_ssize_t position) except? -1
 cdef bytes _partition_head(long long partition, long long size, bint flexible)

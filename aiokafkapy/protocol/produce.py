@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from struct import Struct
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, TypeAlias
 from uuid import UUID
 
 try:
@@ -149,13 +149,31 @@ def _plain_answer(
     return answer
 
 
-class ProduceResponse(NamedTuple):
+class ProduceResponse:
     """A whole Produce response; ``node_endpoints`` are the addresses of the leaders in ``current_leader``."""
 
-    correlation_id: int
-    throttle_time_ms: int
-    partitions: list[PartitionProduceResponse]
-    node_endpoints: tuple[Node, ...]
+    __slots__ = ("correlation_id", "node_endpoints", "partitions", "throttle_time_ms")
+
+    def __init__(
+        self,
+        correlation_id: int,
+        throttle_time_ms: int,
+        partitions: list[PartitionProduceResponse],
+        node_endpoints: tuple[Node, ...] = (),
+    ) -> None:
+        self.correlation_id = correlation_id
+        self.throttle_time_ms = throttle_time_ms
+        self.partitions = partitions
+        self.node_endpoints = node_endpoints
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ProduceResponse) and self._fields() == other._fields()
+
+    def __repr__(self) -> str:
+        return f"ProduceResponse{self._fields()}"
+
+    def _fields(self) -> tuple[object, ...]:
+        return self.correlation_id, self.throttle_time_ms, self.partitions, self.node_endpoints
 
 
 def encode_produce_request(
@@ -257,8 +275,7 @@ def _encode_lone_request(
     size = 0
     for buffer in buffers:
         size += len(buffer)
-    # By the id's number: a UUID's hash and its ``bytes`` take several Python calls.
-    head = bytearray(_lone_head(client_id, acks, timeout_ms, topic_id.int))
+    head = _new_lone_head(client_id, acks, timeout_ms, topic_id)
     _put_int32(head, len(head) - _INT32.size, partition)
     rest = size + 1
     while rest >= 0x80:
@@ -273,6 +290,26 @@ def _encode_lone_request(
     pieces += [bytes(buffer) if isinstance(buffer, bytearray) else buffer for buffer in buffers[1:]]
     pieces.append(_LONE_TAIL)
     return pieces
+
+
+_last_lone_head: tuple[str | None, int, int, UUID | None, bytearray] = (None, 0, 0, None, bytearray())
+"""The arguments of the lone request before, and what ``_lone_head`` made of them."""
+
+
+def _new_lone_head(client_id: str | None, acks: int, timeout_ms: int, topic_id: UUID) -> bytearray:
+    """A copy of ``_lone_head``, which is that of the request before as a rule."""
+    global _last_lone_head
+    last_client_id, last_acks, last_timeout_ms, last_topic_id, head = _last_lone_head
+    if (
+        last_topic_id is not topic_id
+        or last_client_id is not client_id
+        or last_acks != acks
+        or last_timeout_ms != timeout_ms
+    ):
+        # By the id's number: a UUID's hash and its ``bytes`` take several Python calls.
+        head = bytearray(_lone_head(client_id, acks, timeout_ms, topic_id.int))
+        _last_lone_head = client_id, acks, timeout_ms, topic_id, head
+    return head.copy()
 
 
 @lru_cache(maxsize=64)
@@ -336,20 +373,39 @@ def _decode_lone_answer(data: bytes) -> ProduceResponse | None:
         return None
     answer = _plain_answer(
         None,
-        _topic_id(data[6:22]),
+        _topic_id_at_6(data),
         int32_at(data, 23),
         int32_at(data, 27) >> 16,
         _int64_at(data, 29),
         _int64_at(data, 37),
         _int64_at(data, 45),
     )
-    # Without the constructor, which is a Python call.
-    return tuple.__new__(ProduceResponse, (int32_at(data, 0), int32_at(data, 57), [answer], ()))
+    response = ProduceResponse.__new__(ProduceResponse)  # without the constructor, as in _plain_answer
+    response.correlation_id = int32_at(data, 0)
+    response.throttle_time_ms = int32_at(data, 57)
+    response.partitions = [answer]
+    response.node_endpoints = ()
+    return response
 
 
 def _int64_at(data: bytes, position: int) -> int:
     low = int32_at(data, position + 4)
     return int32_at(data, position) * _TWO_TO_32 + (low if low >= 0 else low + _TWO_TO_32)
+
+
+_last_topic_id: tuple[bytes, UUID] = (bytes(16), UUID(int=0))
+"""The bytes of the id that a lone answer had last, and the id."""
+
+
+def _topic_id_at_6(data: bytes) -> UUID:
+    """As ``_topic_id(data[6:22])``; nothing is cut out when it is that of the answer before."""
+    global _last_topic_id
+    raw, topic_id = _last_topic_id
+    if not data.startswith(raw, 6):
+        raw = data[6:22]
+        topic_id = _topic_id(raw)
+        _last_topic_id = raw, topic_id
+    return topic_id
 
 
 @lru_cache(maxsize=1024)
