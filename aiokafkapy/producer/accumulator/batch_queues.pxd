@@ -37,6 +37,8 @@ cdef class BatchQueues:
     cpdef put_back(self, ProducerBatch batch)
     @cython.locals(batch=ProducerBatch, queues=dict)
     cpdef ProducerBatch take_first(self, PartitionQueue queue)
+    @cython.locals(queue=PartitionQueue, next_expiry=double, batch=ProducerBatch)
+    cpdef list take_expired(self, double now)
     @cython.locals(queue=PartitionQueue)
     cpdef remove(self, ProducerBatch batch)
     @cython.locals(queues=dict)

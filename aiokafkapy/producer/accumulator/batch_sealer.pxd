@@ -17,4 +17,5 @@ cdef class BatchSealer:
     cpdef seal(self, ProducerBatch batch)
     cpdef bint must_wait(self, PartitionQueue queue, ProducerBatch batch) except -1
     cpdef hand_over(self, ProducerBatch batch)
+    cpdef list take(self)
     cpdef bint is_quick(self, ProducerBatch batch) except -1

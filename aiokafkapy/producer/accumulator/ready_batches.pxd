@@ -9,6 +9,14 @@ from aiokafkapy.producer.accumulator.producer_batch cimport ProducerBatch
 from aiokafkapy.producer.identity.transaction_manager cimport TransactionManager
 
 cdef int NO_SEQUENCE
+cdef double _NEVER, _TIME_OF_BATCH, _LONGEST_LINGER
+
+
+@cython.final
+cdef class ReadyCheckResult:
+    cdef readonly object ready_nodes
+    cdef readonly double next_ready_check_delay
+    cdef readonly object unknown_leader_topics
 
 
 @cython.final
@@ -21,11 +29,11 @@ cdef class ReadyBatches:
 
     @cython.locals(
         queue=PartitionQueue, batch=ProducerBatch, leader=int, queues=dict, next_ready=double, lingers_until=double,
-        linger=double, lingers=bint, is_ready=bint,
+        linger=double, lingers=bint, is_ready=bint, result=ReadyCheckResult,
     )
-    cpdef object ready(self, object cluster, double now, object in_flight, bint is_hurried)
+    cpdef ReadyCheckResult ready(self, object cluster, double now, object in_flight, bint is_hurried)
     cpdef dict drain(self, object cluster, object node_ids, Py_ssize_t max_request_size, double now)
     @cython.locals(queue=PartitionQueue, batch=ProducerBatch, chosen=list, size=Py_ssize_t)
     cdef list _drain_node(self, dict queues, Py_ssize_t max_request_size, double now)
-    cdef double _gathering_time(self)
+    cdef double _gathering_time(self) except -1
     cdef bint _must_stay(self, PartitionQueue queue, ProducerBatch batch) except -1

@@ -17,8 +17,8 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Iterable, Set
+from typing import TYPE_CHECKING, Final
 
 from ...common import NO_LEADER
 from .batch_queues import NOBODY, BatchQueues
@@ -39,17 +39,37 @@ TIME_OF_BATCH: Final = 20e-6
 LONGEST_LINGER: Final = 0.25
 """Seconds that a batch gathers behind a request in flight, with any number of partitions."""
 
+NOTHING: Final[Set[str]] = frozenset()
+"""No topics, as nearly always."""
+
 _NEVER: Final = float("inf")
+# Numbers of C's, compiled
+_TIME_OF_BATCH: Final = TIME_OF_BATCH
+_LONGEST_LINGER: Final = LONGEST_LINGER
 
 
-class ReadyCheckResult(NamedTuple):
+class ReadyCheckResult:
     """What ``ready`` found: node ids to send to, seconds until something else is ready (or infinity), topics to look
     up.
     """
 
-    ready_nodes: set[int]
-    next_ready_check_delay: float
-    unknown_leader_topics: set[str]
+    __slots__ = ("next_ready_check_delay", "ready_nodes", "unknown_leader_topics")
+
+    def __init__(
+        self, ready_nodes: Set[int], next_ready_check_delay: float, unknown_leader_topics: Set[str] = NOTHING
+    ) -> None:
+        self.ready_nodes = ready_nodes
+        self.next_ready_check_delay = next_ready_check_delay
+        self.unknown_leader_topics = unknown_leader_topics
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ReadyCheckResult) and self._fields() == other._fields()
+
+    def __repr__(self) -> str:
+        return f"ReadyCheckResult{self._fields()}"
+
+    def _fields(self) -> tuple[object, ...]:
+        return self.ready_nodes, self.next_ready_check_delay, self.unknown_leader_topics
 
 
 class ReadyBatches:
@@ -79,13 +99,13 @@ class ReadyBatches:
         threads.
         """
         ready_nodes: set[int] = set()
-        gathering: set[int] = set()
-        unknown_leader_topics: set[str] = set()
+        gathering: Set[int] = NOBODY
+        unknown_leader_topics: Set[str] = NOTHING
         next_ready = _NEVER
         linger = self._gathering_time() if self._is_linger_adaptive else self._linger
         for leader, queues in self._queues.by_leader(cluster).items():
             if leader == NO_LEADER:
-                unknown_leader_topics.update([queue.topic_partition[0] for queue in queues])
+                unknown_leader_topics = frozenset([queue.topic_partition[0] for queue in queues])
                 continue
             lingers = bool(queues) and not is_hurried and not (self._is_linger_adaptive and in_flight(leader) == 0)
             is_ready = False
@@ -103,7 +123,7 @@ class ReadyBatches:
                     lingers_until = batch.created + linger
                     if now < lingers_until:
                         next_ready = min(next_ready, lingers_until)
-                        gathering.add(leader)
+                        gathering = gathering | {leader}
                         continue
                 if self._must_stay(queue, batch):
                     continue
@@ -114,8 +134,11 @@ class ReadyBatches:
             if is_ready:
                 ready_nodes.add(leader)
         self._queues.gathering = gathering
-        # Without the constructor, which is a Python call.
-        return tuple.__new__(ReadyCheckResult, (ready_nodes, max(0.0, next_ready - now), unknown_leader_topics))
+        result = ReadyCheckResult.__new__(ReadyCheckResult)  # without the constructor, which is a Python call
+        result.ready_nodes = ready_nodes
+        result.next_ready_check_delay = max(0.0, next_ready - now)
+        result.unknown_leader_topics = unknown_leader_topics
+        return result
 
     def drain(
         self, cluster: Cluster, node_ids: Iterable[int], max_request_size: int, now: float
@@ -162,7 +185,7 @@ class ReadyBatches:
         return batches
 
     def _gathering_time(self) -> float:
-        return min(max(self._linger, TIME_OF_BATCH * self._queues.count()), LONGEST_LINGER)
+        return min(max(self._linger, _TIME_OF_BATCH * self._queues.count()), _LONGEST_LINGER)
 
     def _must_stay(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
         manager = self._transaction_manager

@@ -32,6 +32,7 @@ cdef class RecordAccumulator:
     cpdef unmute_partition(self, object topic_partition)
     cpdef update_node_latency_stats(self, int node_id, double now, bint can_drain)
     cpdef list take_compressions(self)
+    cpdef double next_expiry_time(self) except -1
     cpdef list expired_batches(self, double now)
     @cython.locals(memory=Py_ssize_t)
     cpdef deallocate(self, ProducerBatch batch)

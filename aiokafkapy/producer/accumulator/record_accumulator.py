@@ -367,7 +367,6 @@ class RecordAccumulator:
         """Records that wait for memory; they are not accepted yet."""
         return self.appender.waiting
 
-    @property
     def next_expiry_time(self) -> float:
         """When ``expired_batches`` may have something to give, or infinity."""
         return self._queues.next_expiry_time

@@ -32,6 +32,7 @@ cdef class InFlightBatches:
     cpdef handle_answer(self, ProducerBatch batch, PartitionProduceResponse answer, double now, bint was_sent)
     @cython.locals(batch=ProducerBatch)
     cpdef expire(self, double now)
+    @cython.locals(earliest=double)
     cpdef double time_to_expiry(self, double now) except -1
     @cython.locals(batch=ProducerBatch)
     cdef _expire_on_the_wire(self, double now)

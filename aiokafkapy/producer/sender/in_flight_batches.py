@@ -169,7 +169,10 @@ class InFlightBatches:
 
     def time_to_expiry(self, now: float) -> float:
         """Seconds until ``expire`` has something to do; infinity when nothing is pending."""
-        return max(0.0, min(self._accumulator.next_expiry_time, self._next_expiry) - now)
+        earliest = self._accumulator.next_expiry_time()
+        if self._next_expiry < earliest:
+            earliest = self._next_expiry
+        return earliest - now if earliest > now else 0.0
 
     # internals
 

@@ -7,6 +7,7 @@ from aiokafkapy.cluster.cluster cimport Cluster
 from aiokafkapy.producer.sender.in_flight_batches cimport InFlightBatches
 from aiokafkapy.producer.metrics cimport SenderMetrics
 from aiokafkapy.producer.accumulator.producer_batch cimport ProducerBatch
+from aiokafkapy.producer.accumulator.ready_batches cimport ReadyCheckResult
 from aiokafkapy.producer.accumulator.record_accumulator cimport RecordAccumulator
 from aiokafkapy.protocol.produce cimport PartitionProduceResponse, encode_produce_request
 
@@ -28,7 +29,7 @@ cdef class ProduceRequests:
     cdef object _transaction
     cdef readonly dict in_flight
 
-    @cython.locals(cluster=Cluster, delay=double, nodes=list, batches=list)
+    @cython.locals(cluster=Cluster, delay=double, nodes=list, batches=list, result=ReadyCheckResult, drained=dict)
     cpdef double send_ready(self, double now) except? -1
     @cython.locals(now=double, batches=list, count=Py_ssize_t, index=Py_ssize_t)
     cpdef handle_response(self, SentBatches sent, ClientResponse response)

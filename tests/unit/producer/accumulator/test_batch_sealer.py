@@ -7,6 +7,7 @@ from collections import deque
 from math import inf
 
 from aiokafkapy.producer.accumulator.batch_sealer import QUICK_AT_ONCE
+from aiokafkapy.producer.accumulator.ready_batches import ReadyCheckResult
 from aiokafkapy.producer.deliveries.delivery_list import DeliveryList
 
 from ..accumulator_harness import KIB, LARGE, T1, Harness, Waiters, values_of, wire_bytes
@@ -166,7 +167,7 @@ class TestCompression:
         batch.compress()
         harness.accumulator.compressed(batch)
         assert harness.pool.held == 0
-        assert harness.ready() == (set(), inf, set())
+        assert harness.ready() == ReadyCheckResult(set(), inf, set())
 
     def test_one_that_could_not_be_compressed_is_taken_out_of_its_queue(self) -> None:
         harness = Harness(compression_type="gzip")

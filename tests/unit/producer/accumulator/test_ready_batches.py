@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from aiokafkapy.common import NO_LEADER, TopicPartition
-from aiokafkapy.producer.accumulator.ready_batches import LONGEST_LINGER, TIME_OF_BATCH
+from aiokafkapy.producer.accumulator.ready_batches import LONGEST_LINGER, TIME_OF_BATCH, ReadyCheckResult
 from aiokafkapy.producer.accumulator.record_accumulator import ADAPTIVE_LINGER
 from aiokafkapy.record.batch import RecordBatch
 
@@ -19,13 +19,13 @@ from ..sender_fakes import cluster_of
 class TestReady:
     def test_nothing_is_ready_of_nothing(self) -> None:
         harness = Harness()
-        assert harness.ready() == (set(), inf, set())
-        assert harness.accumulator.next_expiry_time == inf
+        assert harness.ready() == ReadyCheckResult(set(), inf, set())
+        assert harness.accumulator.next_expiry_time() == inf
 
     def test_without_linger_a_record_is_ready_at_once(self) -> None:
         harness = Harness(linger_ms=0)
         harness.append_ok()
-        assert harness.ready() == ({1}, inf, set())
+        assert harness.ready() == ReadyCheckResult({1}, inf, set())
 
     def test_linger_counts_from_the_first_record(self) -> None:
         harness = Harness(linger_ms=50)
@@ -147,7 +147,7 @@ class TestReady:
         harness.append_ok(partition=1)
         harness.append_ok(topic="u")
         harness.append_ok(topic="unknown")
-        assert harness.ready() == ({1}, inf, {"t", "u", "unknown"})
+        assert harness.ready() == ReadyCheckResult({1}, inf, {"t", "u", "unknown"})
         assert [batch.topic_partition for batch in harness.drain_all(1, 2)] == [T0]
         harness.cluster = cluster_of({"t": [1, 2], "u": [2], "unknown": [1]})
         assert harness.ready().ready_nodes == {1, 2}
@@ -158,7 +158,7 @@ class TestReady:
         harness.append_ok()
         harness.accumulator.mute_partition(T0)
         assert harness.accumulator.is_muted(T0)
-        assert harness.ready() == (set(), inf, set())
+        assert harness.ready() == ReadyCheckResult(set(), inf, set())
         assert harness.drain() == []
         harness.wakeups = 0
         harness.accumulator.unmute_partition(T0)

@@ -135,17 +135,17 @@ class TestExpiry:
         harness.now += 1
         harness.accumulator.reenqueue(batch, harness.now)
         harness.append_ok(b"y", 1)
-        assert harness.accumulator.next_expiry_time == created + 30
+        assert harness.accumulator.next_expiry_time() == created + 30
         assert harness.accumulator.expired_batches(created + 29.9) == []
         assert harness.accumulator.expired_batches(created + 30) == [batch]
-        assert harness.accumulator.next_expiry_time == created + 31
+        assert harness.accumulator.next_expiry_time() == created + 31
         assert not batch.is_done
         harness.fail(batch)
         (other,) = harness.accumulator.expired_batches(created + 31)
         assert values_of(other) == [b"y"]
         assert not other.has_been_sent
         harness.fail(other)
-        assert harness.accumulator.next_expiry_time == inf
+        assert harness.accumulator.next_expiry_time() == inf
         assert harness.pool.held == 0
         assert not harness.accumulator.has_undrained
 
@@ -156,7 +156,7 @@ class TestExpiry:
             harness.now += 1
         expired = harness.accumulator.expired_batches(1000.0 + 32)
         assert [values_of(batch)[0][:1] for batch in expired] == [b"0", b"1", b"2"]
-        assert harness.accumulator.next_expiry_time == 1000.0 + 33
+        assert harness.accumulator.next_expiry_time() == 1000.0 + 33
         # The last was open: what comes now does not go into a batch that is gone.
         harness.accumulator.expired_batches(1000.0 + 40)
         harness.append_ok(b"new")
