@@ -5,7 +5,10 @@ cimport cython
 from aiokafkapy.client.nodes.api_versions cimport ApiVersions, NodeApiVersions
 from aiokafkapy.client.nodes.client_request cimport ClientRequest, ClientResponse
 from aiokafkapy.client.transport.deadline_timer cimport DeadlineTimer
-from aiokafkapy.client.nodes.in_flight_requests cimport InFlightRequest, InFlightRequests
+from aiokafkapy.client.nodes.in_flight_requests cimport InFlightRequest, InFlightRequests, written_now
+
+cdef long long _MAX_CORRELATION_ID
+cdef double _PROBE_AFTER_SILENCE
 
 
 @cython.final

@@ -38,7 +38,7 @@ from ..protocol.api import ApiKey
 from ..protocol.codec import decode_response, encode_request
 from .nodes.api_versions import ApiVersions, build_api_versions_request, decode_api_versions_response
 from .nodes.client_request import Buffer, ClientRequest, ClientResponse
-from .nodes.in_flight_requests import InFlightRequest, InFlightRequests
+from .nodes.in_flight_requests import InFlightRequest, InFlightRequests, written_now
 from .transport.connection import BrokerConnection
 from .transport.connection_log import ConnectionLog
 from .transport.deadline_timer import DeadlineTimer
@@ -107,7 +107,7 @@ class RequestPipeline:
         buffers = self._encode(request, version, correlation_id)
         if now - connection.last_received >= _PROBE_AFTER_SILENCE and self._in_flight.is_empty(request.node_id):
             buffers = [*self._add_probe(connection, now), *buffers]
-        entry = InFlightRequest(request, version, correlation_id, future, now, deadline, is_internal)
+        entry = written_now(request, version, correlation_id, future, now, deadline, is_internal)
         self._in_flight.add(entry)
         connection.last_used = now
         connection.write(buffers)

@@ -33,3 +33,9 @@ cdef class InFlightRequests:
     @cython.locals(request=InFlightRequest)
     cpdef InFlightRequest mark_written(self, int node_id)
     cpdef bint is_empty(self, object node_id=*) except -1
+
+
+@cython.locals(entry=InFlightRequest)
+cpdef InFlightRequest written_now(
+    ClientRequest request, int version, int correlation_id, object future, double now, double deadline, bint is_internal
+)

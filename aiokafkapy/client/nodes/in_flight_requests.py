@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from ...errors import DisconnectedError, KafkaError, KafkaTimeoutError
 from .client_request import ClientRequest, ClientResponse, answered
 
-__all__ = ["InFlightRequest", "InFlightRequests", "ResponseFuture"]
+__all__ = ["InFlightRequest", "InFlightRequests", "ResponseFuture", "written_now"]
 
 
 class ResponseFuture(Protocol):
@@ -159,3 +159,25 @@ class InFlightRequest:
         return ClientResponse(
             self.request, self.version, disconnected=True, timed_out=True, error=error, latency=now - self.sent_at
         )
+
+
+def written_now(
+    request: ClientRequest,
+    version: int,
+    correlation_id: int,
+    future: ResponseFuture | None,
+    now: float,
+    deadline: float,
+    is_internal: bool,
+) -> InFlightRequest:
+    """An ``InFlightRequest``, without the cost of a constructor: one is made for every request."""
+    entry = InFlightRequest.__new__(InFlightRequest)
+    entry.request = request
+    entry.version = version
+    entry.correlation_id = correlation_id
+    entry.future = future
+    entry.sent_at = now
+    entry.deadline = deadline
+    entry.is_internal = is_internal
+    entry.is_written = False
+    return entry

@@ -24,6 +24,7 @@ cdef class Sender:
     cdef bint _is_stopped
     cdef bint _is_woken
     cdef double _woken_at
+    cdef object _wakeup_callback
     cdef object _last_pass
     cdef object _bug
     cdef object _context

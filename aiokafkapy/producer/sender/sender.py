@@ -81,6 +81,7 @@ class Sender:
         self._is_stopped = False
         self._is_woken = True
         self._woken_at = 0.0
+        self._wakeup_callback = self._on_wakeup  # made once, for every pass is called by it
         self._last_pass: asyncio.Future[None] | None = None
         self._bug: BaseException | None = None
         self._context: Context | None = None
@@ -119,7 +120,7 @@ class Sender:
         self._is_woken = True
         self._woken_at = self._loop.time()
         # In the task's context: what the caller's task has in its own is none of the Sender's.
-        self._loop.call_soon(self._on_wakeup, context=self._context)
+        self._loop.call_soon(self._wakeup_callback, context=self._context)
 
     def stop(self) -> None:
         """End the task soon, without failing anything."""
