@@ -235,13 +235,13 @@ def _software_version() -> str:
 
 def throttle_seconds(api_key: int, version: int, body: Any) -> float:
     """Seconds for which nothing may be sent to the node after this response; 0 if the broker has already waited."""
-    milliseconds: float = getattr(body, "throttle_time_ms", 0)
-    if not milliseconds:
+    milliseconds: float | None = getattr(body, "throttle_time_ms", None)
+    if milliseconds is None:  # a message of kio's
         throttle_time = getattr(body, "throttle_time", None)
         if not throttle_time:
             return 0.0
         milliseconds = throttle_time.total_seconds() * 1000
-    if milliseconds < 0 or version < _FIRST_THROTTLED_BY_CLIENT.get(api_key, 0):
+    if milliseconds <= 0 or version < _FIRST_THROTTLED_BY_CLIENT.get(api_key, 0):
         return 0.0
     return milliseconds / 1000
 
