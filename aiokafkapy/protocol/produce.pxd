@@ -42,6 +42,10 @@ cdef PartitionProduceResponse _plain_answer(
 cpdef list encode_produce_request(
     int version, int correlation_id, object client_id, object transactional_id, int acks, int timeout_ms, object topics
 )
+cpdef list encode_lone_produce_request(
+    int version, int correlation_id, object client_id, object transactional_id, int acks, int timeout_ms, object topic,
+    object topic_id, int partition, object buffers
+)
 @cython.locals(size=Py_ssize_t, rest=Py_ssize_t, head=bytearray)
 cdef list _encode_lone_request(
     int correlation_id, object client_id, int acks, int timeout_ms, object topic_id, int partition, object buffers

@@ -36,6 +36,7 @@ __all__ = [
     "PartitionProduceResponse",
     "ProduceResponse",
     "decode_produce_response",
+    "encode_lone_produce_request",
     "encode_produce_request",
 ]
 
@@ -192,11 +193,6 @@ def encode_produce_request(
     """
     if not LOWEST_VERSION <= version <= HIGHEST_VERSION:
         raise ValueError(f"Produce version {version} is not between {LOWEST_VERSION} and {HIGHEST_VERSION}")
-    if version == HIGHEST_VERSION and len(topics) == 1 and transactional_id is None:
-        _, lone_topic_id, partitions = topics[0]
-        if len(partitions) == 1 and lone_topic_id is not None:
-            index, lone_buffers = partitions[0]
-            return _encode_lone_request(correlation_id, client_id, acks, timeout_ms, lone_topic_id, index, lone_buffers)
     flexible = version >= FIRST_FLEXIBLE
     head = bytearray(
         encode_request_header(
@@ -260,6 +256,25 @@ def _gathered(pieces: list[Buffer]) -> list[bytes | memoryview]:
     gathered.append(b"".join(small))
     gathered[0] = _INT32.pack(total) + gathered[0]
     return [piece for piece in gathered if len(piece)]
+
+
+def encode_lone_produce_request(
+    version: int,
+    correlation_id: int,
+    client_id: str | None,
+    transactional_id: str | None,
+    acks: int,
+    timeout_ms: int,
+    topic: str,
+    topic_id: UUID | None,
+    partition: int,
+    buffers: Sequence[Buffer],
+) -> list[bytes | memoryview]:
+    """As ``encode_produce_request``, of one batch: what a lone awaited send comes to."""
+    if version == HIGHEST_VERSION and transactional_id is None and topic_id is not None:
+        return _encode_lone_request(correlation_id, client_id, acks, timeout_ms, topic_id, partition, buffers)
+    topics = [(topic, topic_id, [(partition, buffers)])]
+    return encode_produce_request(version, correlation_id, client_id, transactional_id, acks, timeout_ms, topics)
 
 
 def _encode_lone_request(

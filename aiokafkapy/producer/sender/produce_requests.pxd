@@ -9,7 +9,9 @@ from aiokafkapy.producer.metrics cimport SenderMetrics
 from aiokafkapy.producer.accumulator.producer_batch cimport ProducerBatch
 from aiokafkapy.producer.accumulator.ready_batches cimport ReadyCheckResult
 from aiokafkapy.producer.accumulator.record_accumulator cimport RecordAccumulator
-from aiokafkapy.protocol.produce cimport PartitionProduceResponse, encode_produce_request
+from aiokafkapy.protocol.produce cimport (
+    PartitionProduceResponse, encode_lone_produce_request, encode_produce_request
+)
 
 
 @cython.final
@@ -35,7 +37,7 @@ cdef class ProduceRequests:
     cpdef handle_response(self, SentBatches sent, ClientResponse response)
     @cython.locals(cluster=Cluster, delay=double)
     cdef double _choose_nodes(self, object ready_nodes, list nodes, double now) except? -1
-    @cython.locals(cluster=Cluster, batch=ProducerBatch, of_topic=list, records=Py_ssize_t, uncompressed=Py_ssize_t)
+    @cython.locals(cluster=Cluster, batch=ProducerBatch, of_topic=list, topics=list, records=Py_ssize_t, uncompressed=Py_ssize_t)
     cdef _send(self, int node_id, list batches, double now)
     cdef _post(self, ClientRequest request, double now)
     cdef _handle_by_partition(self, SentBatches sent, object body, double now)
@@ -50,8 +52,12 @@ cdef class SentBatches:
     cdef int _acks
     cdef int _timeout_ms
 
+    @cython.locals(batches=list, batch=ProducerBatch)
+    cpdef encode(self, int version, int correlation_id, object client_id)
     @cython.locals(batches=list, batch=ProducerBatch, answer=PartitionProduceResponse, index=Py_ssize_t)
     cpdef bint all_is_well(self, list answers) except -1
 
 
+@cython.locals(batch=ProducerBatch, found=dict)
+cdef list _by_topic(list batches)
 cdef tuple _number_and_bytes(ProducerBatch batch)

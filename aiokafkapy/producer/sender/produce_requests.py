@@ -26,6 +26,7 @@ from ...protocol.produce import (
     PartitionProduceResponse,
     ProduceResponse,
     decode_produce_response,
+    encode_lone_produce_request,
     encode_produce_request,
 )
 from ...record.compression import Compression
@@ -175,20 +176,14 @@ class ProduceRequests:
 
     def _send(self, node_id: int, batches: list[ProducerBatch], now: float) -> None:
         cluster = self._metadata.cluster
-        by_topic: dict[str, list[ProducerBatch]] = {}
         records = 0
         for batch in batches:
-            topic = batch.topic_partition.topic
-            of_topic = by_topic.get(topic)
-            if of_topic is None:
-                of_topic = by_topic[topic] = []
-            of_topic.append(batch)
             records += batch.record_count
             uncompressed = BATCH_HEADER_SIZE + batch.builder.records_size
             self._metrics.record_batch(batch.record_count, batch.builder.size, uncompressed, now - batch.created, now)
         topics: list[tuple[str, UUID | None, list[ProducerBatch]]] = []
         max_version = None
-        for topic, of_topic in by_topic.items():
+        for topic, of_topic in _by_topic(batches):
             topic_id = cluster.topic_id(topic)
             topics.append((topic, topic_id, of_topic))
             if topic_id is None:
@@ -251,6 +246,13 @@ class SentBatches:
 
     def encode(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
         """The pieces of the request's frame. They are not kept here: small batches are copied into them."""
+        if len(self.batches) == 1:
+            topic, topic_id, batches = self.topics[0]
+            batch = batches[0]
+            return encode_lone_produce_request(
+                version, correlation_id, client_id, self._transactional_id, self._acks, self._timeout_ms,
+                topic, topic_id, batch.topic_partition.partition, batch.buffers(),
+            )  # fmt: skip
         topics = [
             (topic, topic_id, [_number_and_bytes(batch) for batch in batches])
             for topic, topic_id, batches in self.topics
@@ -282,6 +284,17 @@ class SentBatches:
                 if known is None or topic_id is None or known.int != topic_id.int:
                     return False
         return True
+
+
+def _by_topic(batches: list[ProducerBatch]) -> list[tuple[str, list[ProducerBatch]]]:
+    """The batches of each topic, in the order in which the topics come."""
+    first = batches[0].topic_partition.topic
+    if len(batches) == 1:
+        return [(first, batches)]
+    found: dict[str, list[ProducerBatch]] = {}
+    for batch in batches:
+        found.setdefault(batch.topic_partition.topic, []).append(batch)
+    return list(found.items())
 
 
 def _number_and_bytes(batch: ProducerBatch) -> tuple[int, tuple[Buffer, ...]]:

@@ -32,6 +32,7 @@ from aiokafkapy.protocol.produce import (
     PartitionProduceResponse,
     ProduceResponse,
     decode_produce_response,
+    encode_lone_produce_request,
     encode_produce_request,
 )
 
@@ -135,6 +136,33 @@ class TestRequests:
         entity_writer(type(header))(target, header)
         entity_writer(type(body))(target, body)
         assert frame[4:] == target.getvalue()
+
+    @given(
+        version=st.sampled_from([9, 12, 13, 13]),
+        client_id=TEXT | st.none(),
+        transactional_id=st.none() | TEXT,
+        acks=st.sampled_from([-1, 0, 1]),
+        identity=st.uuids().filter(lambda value: value.int != 0),
+        partition=INT32,
+        buffers=BUFFERS
+        | st.sampled_from([bytes(size) for size in (1, 126, 127, 128, 16_382, 16_383)]).map(lambda b: [b]),
+    )
+    def test_of_one_batch_are_the_same_by_the_short_way(
+        self,
+        version: int,
+        client_id: str | None,
+        transactional_id: str | None,
+        acks: int,
+        identity: uuid.UUID,
+        partition: int,
+        buffers: list[Buffer],
+    ) -> None:
+        start = (version, 7, client_id, transactional_id, acks, 1000)
+        for _ in range(2):  # the second time the head of the first is there
+            short = encode_lone_produce_request(*start, "t", identity, partition, buffers)
+            assert b"".join(short) == b"".join(
+                encode_produce_request(*start, [("t", identity, [(partition, buffers)])])
+            )
 
     def test_pass_large_buffers_on_without_a_copy_and_join_the_small(self) -> None:
         large: list[Buffer] = [bytes(SMALL_BUFFER + 1), memoryview(bytes(100_000))]
