@@ -31,6 +31,7 @@ _RENAMED: Final[Mapping[str, str]] = {
     "max_in_flight": "max_in_flight_requests_per_connection",
     "message_max_bytes": "max_request_size",
     "queue_buffering_max_ms": "linger_ms",
+    "queue_buffering_max_messages": "buffer_records",
     "message_send_max_retries": "retries",
     "message_timeout_ms": "delivery_timeout_ms",
     "request_required_acks": "acks",
@@ -152,7 +153,6 @@ _LEFT_OUT: Final[Mapping[str, str]] = {
 _VERIFICATION = "write ssl_truststore_location with the authority that signed; a check that is off protects nobody"
 _ADVICE: Final[Mapping[str, str]] = {
     "batch_num_messages": "write batch_size, in bytes; records are not counted",
-    "queue_buffering_max_messages": "write buffer_memory, in bytes; records are not counted",
     "queue_buffering_max_kbytes": "write buffer_memory, in bytes (1,024 times as much)",
     "compression_level": "write compression_gzip_level, compression_lz4_level or compression_zstd_level",
     "sticky_partitioning_linger_ms": "write batch_size: the sticky partition changes after so many bytes",

@@ -124,6 +124,15 @@ class ProducerConfig(ClientConfig):
     buffer_memory: Annotated[
         int, Field(ge=1, le=MAX_LONG, description="Bytes that records without an outcome may hold; then calls wait.")
     ] = 33_554_432
+    buffer_records: Annotated[
+        int | None,
+        Field(
+            ge=1,
+            le=MAX_INT,
+            description="Records that may be without an outcome, beside buffer_memory; then calls wait. None: as many "
+            "as fit. librdkafka's queue.buffering.max.messages.",
+        ),
+    ] = None
     max_request_size: Annotated[
         int,
         Field(

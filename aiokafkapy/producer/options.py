@@ -111,6 +111,7 @@ class ProducerOptions(SaslKeywords, total=False):
     linger_ms: int | None
     batch_size: int
     buffer_memory: int
+    buffer_records: int | None
     max_request_size: int
     compression_type: CompressionName
     compression_gzip_level: int

@@ -38,6 +38,8 @@ class ProducerStatistics:
     buffered_bytes: int = 0
     """Bytes of ``buffer_memory`` in use."""
     buffer_memory: int = 0
+    buffer_records: int | None = None
+    """The bound in records, of which ``pending`` are in use; None without one."""
     batches: int = 0
     """Batches without an outcome, those in flight included."""
     nodes: tuple[Node, ...] = ()
@@ -71,7 +73,7 @@ class ProducerHealth:
     oldest_record_age: float = 0.0
     """Seconds that the oldest record without an outcome has waited; 0 without one."""
     buffered_fraction: float = 0.0
-    """How full ``buffer_memory`` is, 0 to 1."""
+    """How full ``buffer_memory``, or ``buffer_records``, is, 0 to 1."""
     last_error: str | None = None
     """The last error of metadata, the producer id, or a batch, when it has not been followed by a success."""
 
@@ -92,6 +94,7 @@ def statistics_of(runtime: ProducerRuntime | None) -> ProducerStatistics:
         waiters=runtime.admission.waiting,
         buffered_bytes=accumulator.buffered_bytes,
         buffer_memory=runtime.config.buffer_memory,
+        buffer_records=runtime.config.buffer_records,
         batches=accumulator.batch_count,
         nodes=nodes,
         connected_nodes=tuple(
@@ -156,7 +159,9 @@ def health_of(state: ProducerState, runtime: ProducerRuntime | None) -> Producer
 
 def _buffered_fraction(runtime: ProducerRuntime) -> float:
     """How full the buffer is, 0 to 1."""
-    return min(1.0, runtime.accumulator.buffered_bytes / runtime.config.buffer_memory)
+    accumulator, config = runtime.accumulator, runtime.config
+    records = accumulator.pending / config.buffer_records if config.buffer_records else 0.0
+    return min(1.0, max(accumulator.buffered_bytes / config.buffer_memory, records))
 
 
 def _last_error(runtime: ProducerRuntime) -> str | None:

@@ -7,6 +7,7 @@ cimport cython
 cdef class BufferPool:
     cdef readonly Py_ssize_t limit
     cdef readonly Py_ssize_t reserve
+    cdef readonly long long record_limit
     cdef readonly Py_ssize_t held
     cdef readonly Py_ssize_t most_held
 

@@ -1,7 +1,8 @@
-"""``BufferPool``: how many bytes of ``buffer_memory`` are held.
+"""``BufferPool``: how many bytes of ``buffer_memory`` are held, and how many records there may be beside that bound.
 
 It counts and hands out no buffers: a batch's memory grows as it fills and is freed when the batch is done. It knows no
-batches and no waiters; those are the accumulator's (``record_appender``). Kafka's counterpart has the same name.
+batches and no waiters; those are the accumulator's (``record_appender``), and records are counted by its accounts.
+Kafka's counterpart has the same name, and no bound in records; librdkafka's queue has both.
 
 Rules:
 
@@ -13,17 +14,23 @@ Rules:
 
 from __future__ import annotations
 
-__all__ = ["BufferPool"]
+from typing import Final
+
+__all__ = ["UNBOUNDED", "BufferPool"]
+
+UNBOUNDED: Final = 1 << 62
+"""More records than any producer ever has: the bound in records when there is none."""
 
 
 class BufferPool:
-    """Counts bytes held against ``limit``."""
+    """Counts bytes held against ``limit``; ``record_limit`` is how many records may have no outcome."""
 
-    __slots__ = ("held", "limit", "most_held", "reserve")
+    __slots__ = ("held", "limit", "most_held", "record_limit", "reserve")
 
-    def __init__(self, limit: int, reserve: int = 0) -> None:
+    def __init__(self, limit: int, reserve: int = 0, record_limit: int | None = None) -> None:
         self.limit = limit
         self.reserve = reserve
+        self.record_limit = UNBOUNDED if record_limit is None else record_limit
         self.held = 0
         self.most_held = 0
 

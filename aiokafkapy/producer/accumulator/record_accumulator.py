@@ -9,8 +9,9 @@ Rules:
 
 - Order: a partition's batches leave in the order they were filled, one for each visit; one that comes back finds its
   old place. While records wait for memory no other record overtakes them.
-- Memory: ``buffer_memory`` bounds what the batches really hold, from their first record until ``deallocate``. Whenever
-  some comes back while records wait for it, ``on_room`` is called in the same step.
+- Memory: ``buffer_memory`` bounds what the batches really hold, from their first record until ``deallocate``, and
+  ``buffer_records`` the records without an outcome. Whenever there is room again while records wait for it, ``on_room``
+  is called in the same step.
 - Accounts: accepted = delivered + failed + pending, at every moment.
 - Costs: an append costs the same with ten thousand partitions and waiters; ``ready`` and ``drain`` cost by the
   partitions that have data.
@@ -49,6 +50,7 @@ class AccumulatorConfig(Protocol):
 
     batch_size: int
     buffer_memory: int
+    buffer_records: int | None
     compression_type: Any
     delivery_timeout_ms: int
     linger_ms: int | None
@@ -91,7 +93,7 @@ class RecordAccumulator:
         self._backoff = ExponentialBackoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
         self._flushes = 0
         # Parts
-        self._pool = buffer_pool if buffer_pool is not None else _make_pool(config.buffer_memory, compression)
+        self._pool = buffer_pool if buffer_pool is not None else _make_pool(config, compression)
         self._incomplete = IncompleteBatches()
         self._incomplete.teller = teller
         self._sealer = BatchSealer(self._pool)
@@ -281,6 +283,10 @@ class RecordAccumulator:
             self._pool.release(memory)
             self._tell_of_room()
 
+    def settled_on_the_wire(self) -> None:
+        """A batch has its outcome before its request is over: its records count no longer, its memory does."""
+        self._tell_of_room()
+
     # flush and end
 
     def begin_flush(self, on_settled: Callable[[], object]) -> Flush:
@@ -448,9 +454,10 @@ def _codec_of(config: AccumulatorConfig) -> tuple[Compression, int | None]:
     return codec, getattr(config, f"compression_{codec.codec_name}_level", None)
 
 
-def _make_pool(buffer_memory: int, compression: Compression) -> BufferPool:
+def _make_pool(config: AccumulatorConfig, compression: Compression) -> BufferPool:
     has_codec = compression != Compression.NONE
-    return BufferPool(buffer_memory, min(buffer_memory // 8, COMPRESSION_RESERVE) if has_codec else 0)
+    reserve = min(config.buffer_memory // 8, COMPRESSION_RESERVE) if has_codec else 0
+    return BufferPool(config.buffer_memory, reserve, config.buffer_records)
 
 
 def _nothing() -> None:

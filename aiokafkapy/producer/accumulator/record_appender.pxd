@@ -31,7 +31,8 @@ cdef class RecordAppender:
     cdef public object on_refusal
     cdef ProducerBatch _last_batch
     cdef TopicInfo _last_info
-    cdef readonly long long accepted
+    cdef long long _credit
+    cdef long long _granted
     cdef readonly bint is_closed
 
     @cython.locals(
@@ -60,6 +61,10 @@ cdef class RecordAppender:
     @cython.locals(queue=PartitionQueue)
     cpdef close_open_batches(self)
     cpdef list grant(self, double now)
+    cdef long long _pending(self) except? -1
+    @cython.locals(credit="long long")
+    cdef bint _renew_credit(self) except -1
+    cdef _set_waiting(self, Py_ssize_t count)
     cdef Delivery _append_record(self, object record, double now, object cluster)
     @cython.locals(info=TopicInfo, batch=ProducerBatch, first=Py_ssize_t, size=Py_ssize_t, count=Py_ssize_t)
     cdef Py_ssize_t _append_run(

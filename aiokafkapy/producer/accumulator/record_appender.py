@@ -8,6 +8,8 @@ Rules:
 
 - Memory: the builders' actual capacity is counted, and a batch grows only after the growth was acquired from the pool.
   When memory is freed, ``grant`` appends the waiting records that fit, oldest first, and returns their deliveries.
+- Records: each one takes of a credit, which is looked at anew, against ``buffer_records``, only when it is used up. It
+  is taken away while records wait, so that one comparison tells an append both.
 - While records wait for memory no other record overtakes them, whatever its partition.
 - A record that is refused changes neither the batch nor the accounts.
 - An append costs the same with ten thousand partitions and waiters: the path of a record that fits is ``append`` and
@@ -60,6 +62,8 @@ class RecordAppender:
         "_batch_size",
         "_compression",
         "_compression_level",
+        "_credit",
+        "_granted",
         "_incomplete",
         "_is_in_bulk",
         "_last_batch",
@@ -69,7 +73,6 @@ class RecordAppender:
         "_pool",
         "_queues",
         "_sealer",
-        "accepted",
         "is_closed",
         "on_refusal",
         "waiting",
@@ -97,18 +100,26 @@ class RecordAppender:
         self._max_record_size = max_record_size
         self._compression = compression
         self._compression_level = compression_level
-        # Records that wait for memory, and their number, which each append checks. An OrderedDict, because its first
-        # entry is found in O(1) even after many removals.
+        # Records that wait for memory, and their number. An OrderedDict, because its first entry is found in O(1) even
+        # after many removals.
         self._line: OrderedDict[WaitingRecord, None] = OrderedDict()
         self.waiting = 0
+        # How many records may be accepted before anybody looks whether there is room for more; all that ever were
+        # granted, less these, were accepted
+        self._credit = 0
+        self._granted = 0
         # State; in bulk many batches may fill up in one turn of the loop, so threads compress them
         self._is_in_bulk = False
         self.wakeup: Callable[[], object] = lambda: None  # until there is a Sender
         self.on_refusal: Callable[[RecordTooLargeError], object] = lambda _: None  # unless there are transactions
         self._last_batch: Any = None
         self._last_info: TopicInfo | None = None  # of the topic that the last record was for
-        self.accepted = 0
         self.is_closed = False
+
+    @property
+    def accepted(self) -> int:
+        """Records that were appended."""
+        return self._granted - self._credit
 
     # one record
 
@@ -123,13 +134,13 @@ class RecordAppender:
         now: float,
         cluster: Cluster | None = None,
     ) -> Delivery | None:
-        """Accept one record of bytes-like key and value; None when there is no memory for it, or other records wait.
+        """Accept one record of bytes-like key and value; None when there is no room for it, or other records wait.
 
         ``partition`` -1 is the topic's sticky partition, chosen from ``cluster``. With ``now`` NO_TIME the result is
         also None if the time is needed. Raises RecordTooLargeError for a record over ``max_request_size`` or
         ``buffer_memory``, ProducerClosedError, GaplessGuaranteeError, and TypeError for a part that is not bytes-like.
         """
-        if self.waiting:
+        if self._credit <= 0 and not self._renew_credit():
             return None
         info = self._last_info
         if info is None or info.topic is not topic:
@@ -144,7 +155,7 @@ class RecordAppender:
             delivery = batch.try_append(timestamp_ms, key, value, headers)
             if delivery is not None:
                 self._last_batch = batch
-                self.accepted += 1
+                self._credit -= 1
                 if partition < 0:
                     info.produced_bytes += builder.size - size
                 if builder.size >= batch.limit and batch.record_count > 1:  # a new batch wakes by itself
@@ -169,7 +180,7 @@ class RecordAppender:
         if cluster is not None:
             self._queues.cluster = cluster  # for the sticky partition, which is chosen when there is room
         self._line[record] = None
-        self.waiting += 1
+        self._set_waiting(self.waiting + 1)
         if self.waiting == 1:
             self.wakeup()  # from now on everything is ready, so that memory comes back
         return None
@@ -188,7 +199,7 @@ class RecordAppender:
     ) -> int:
         """Accept records without a key, of these values.
 
-        All go to one partition, or to the sticky ones as they change. Returns how many were accepted before memory ran
+        All go to one partition, or to the sticky ones as they change. Returns how many were accepted before room ran
         out; they are added to ``deliveries``, in order, even if the next one raises, as ``append`` does.
         """
         position, stop = 0, len(values)
@@ -216,7 +227,7 @@ class RecordAppender:
     ) -> bool:
         """Accept the planned rows of one topic, whose lanes these are, until ``rows.encoded_bytes`` is ``most_bytes``.
 
-        Returns False if it ended for lack of memory, or because other records wait. Accepted rows are added to
+        Returns False if it ended for lack of room, or because other records wait. Accepted rows are added to
         ``places``, and ``rows.position`` is after them, even if the next raises, as ``append`` does, or
         SerializationError.
         """
@@ -227,13 +238,13 @@ class RecordAppender:
                 lane = rows.lane_at(rows.position)
                 if lane > last_lane:
                     break
-                if self.waiting:
+                if self._credit <= 0 and not self._renew_credit():
                     return False
                 partition = lane - first_lane - 1
                 queue = self._queues.sticky_queue(info, cluster) if partition < 0 else info.queue(partition)
                 batch = queue.open_batch
                 if batch is not None and not self.is_closed:
-                    end = rows.end_of_lane(rows.position)
+                    end = min(rows.end_of_lane(rows.position), rows.position + self._credit)
                     if self._append_rows(info, batch, partition, rows, places, end, most_bytes):
                         continue
                 # The first of each batch takes the general path, which makes room, opens batches, switches partitions.
@@ -280,7 +291,7 @@ class RecordAppender:
                 granted.append((record, outcome))
         finally:
             self._is_in_bulk = False
-            self.waiting = len(line)
+            self._set_waiting(len(line))
         return granted
 
     def leave(self, record: WaitingRecord) -> bool:
@@ -288,7 +299,7 @@ class RecordAppender:
         if record not in self._line:
             return False
         del self._line[record]
-        self.waiting = len(self._line)
+        self._set_waiting(len(self._line))
         return True
 
     def is_waiting(self, record: WaitingRecord) -> bool:
@@ -301,14 +312,22 @@ class RecordAppender:
         self.waiting = 0
 
     def buffer_exhausted_error(self, topic: str, partition: int = -1) -> BufferExhaustedError:
-        """The error of a record for which there is no memory, with the figures of the pool."""
-        pool = self._pool
+        """The error of a record for which there is no room, with the bound that was reached and its figures."""
         return BufferExhaustedError(
-            f"no room for a record of topic {topic!r}: buffer_memory is full ({pool.held} of {pool.limit} bytes held "
-            f"by {len(self._incomplete)} batches, {self.waiting} records waiting)",
+            f"no room for a record of topic {topic!r}: {self.describe_fullness()}",
             topic=topic,
             partition=None if partition < 0 else partition,
         )
+
+    def describe_fullness(self) -> str:
+        """Which bound was reached, with its value and its limit: for messages."""
+        pool, batches = self._pool, len(self._incomplete)
+        pending = self._pending()
+        if pending >= pool.record_limit:
+            full = f"buffer_records is full ({pending} of {pool.record_limit} records without an outcome in"
+        else:
+            full = f"buffer_memory is full ({pool.held} of {pool.limit} bytes held by"
+        return f"{full} {batches} batches, {self.waiting} records waiting)"
 
     # end
 
@@ -333,6 +352,25 @@ class RecordAppender:
 
     # internals
 
+    def _pending(self) -> int:
+        return self._granted - self._credit - self._incomplete.delivered - self._incomplete.failed
+
+    def _renew_credit(self) -> bool:
+        """The credit is used up: take a new one. False when there is none, or records wait."""
+        if self.waiting:
+            return False
+        credit = self._pool.record_limit - self._pending()
+        self._granted += credit - self._credit
+        self._credit = credit
+        return credit > 0
+
+    def _set_waiting(self, count: int) -> None:
+        """So many records wait; while there are any, nothing else is accepted."""
+        self.waiting = count
+        if count:
+            self._granted -= self._credit
+            self._credit = 0
+
     def _append_record(self, record: WaitingRecord, now: float, cluster: Any) -> Delivery | None:
         partition = UNKNOWN_PARTITION if record.partition is None else record.partition
         return self.append(
@@ -354,11 +392,11 @@ class RecordAppender:
         batch: ProducerBatch = self._last_batch
         first, size = batch.record_count - 1, batch.builder.size
         try:
-            batch.append_run(timestamp_ms, values, None, start, len(values))
+            batch.append_run(timestamp_ms, values, None, start, min(len(values), start + self._credit))
         finally:
             count = batch.record_count - first
             deliveries.add_span(batch.produce_result, first, count)
-            self.accepted += count - 1
+            self._credit -= count - 1
             if partition < 0:
                 info = self._queues.topic(topic)
                 info.produced_bytes += batch.builder.size - size
@@ -386,7 +424,7 @@ class RecordAppender:
         count = batch.record_count - first
         if not count:
             return False
-        self.accepted += count
+        self._credit -= count
         self._last_batch = batch
         if partition < 0:
             info.produced_bytes += batch.builder.size - size
@@ -461,7 +499,7 @@ class RecordAppender:
                 self._pool.charge(batch.settle_memory())
         if delivery is not None:
             self._last_batch = batch
-            self.accepted += 1
+            self._credit -= 1
             if record.partition < 0:
                 info.produced_bytes += batch.builder.size - size
             if batch.builder.size >= batch.limit and batch.record_count > 1:

@@ -159,6 +159,8 @@ class InFlightBatches:
                 self._fail_followers(batch, error, now)
         if is_over:
             self._accumulator.deallocate(batch)
+        else:
+            self._accumulator.settled_on_the_wire()
 
     def expire(self, now: float) -> None:
         """Fail the batches older than ``delivery_timeout_ms``, whether they wait or are on the wire."""
