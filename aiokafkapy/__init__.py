@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from .producer.records import ProducerRecord, RecordMetadata
     from .producer.statistics import ProducerHealth, ProducerStatistics
     from .producer.tables.table_metadata import PartitionMetadata, TableMetadata
+    from .producer.topic_options import TopicOptions
 
 __all__ = [
     "KafkaProducer",
@@ -55,6 +56,7 @@ __all__ = [
     "RoundRobinPartitioner",
     "Serializer",
     "TableMetadata",
+    "TopicOptions",
     "compiled",
     "json_serializer",
     "string_serializer",
@@ -84,6 +86,7 @@ _HOMES = {
     "RoundRobinPartitioner": "producer.intake.partitioners",
     "Serializer": "producer.intake.serializers",
     "TableMetadata": "producer.tables.table_metadata",
+    "TopicOptions": "producer.topic_options",
     "TopicPartition": "common",
     "json_serializer": "producer.intake.serializers",
     "string_serializer": "producer.intake.serializers",

@@ -106,6 +106,7 @@ class BlockingProducer(Generic[K, V]):
         partition: int | None = None,
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
+        delivery_timeout_ms: int | None = None,
     ) -> concurrent.futures.Future[RecordMetadata]:
         """Send one record; ``future.result(timeout)`` waits for its outcome.
 
@@ -114,8 +115,9 @@ class BlockingProducer(Generic[K, V]):
         """
         self._running_thread()
         return self._producer.send_from_thread(
-            topic, value, key=key, partition=partition, timestamp_ms=timestamp_ms, headers=headers
-        )
+            topic, value, key=key, partition=partition, timestamp_ms=timestamp_ms, headers=headers,
+            delivery_timeout_ms=delivery_timeout_ms,
+        )  # fmt: skip
 
     def send_many(
         self,
@@ -131,6 +133,10 @@ class BlockingProducer(Generic[K, V]):
     def flush(self, timeout: float | None = None) -> None:
         """As ``KafkaProducer.flush``."""
         self._running_thread().run(self._producer.flush(timeout))
+
+    def purge(self, topic: str | None = None, partition: int | None = None, *, in_flight: bool = False) -> int:
+        """As ``KafkaProducer.purge``."""
+        return self._looked_at(lambda: self._producer.purge(topic, partition, in_flight=in_flight))
 
     def resume(self, topic: str, partition: int) -> None:
         """As ``KafkaProducer.resume``."""

@@ -24,6 +24,8 @@ __all__ = [
     "ProducerClosedError",
     "ProducerNotStartedError",
     "ProtocolError",
+    "PurgedError",
+    "RecordDroppedError",
     "RecordTooLargeError",
     "SenderCrashedError",
     "SerializationError",
@@ -110,6 +112,32 @@ class GaplessGuaranteeError(KafkaError):
 
     ``__cause__`` is that record's error. librdkafka: ERR__GAPLESS_GUARANTEE.
     """
+
+
+class PurgedError(KafkaError):
+    """The record was given up by purge().
+
+    librdkafka: ERR__PURGE_QUEUE, and ERR__PURGE_INFLIGHT with outcome_unknown.
+    """
+
+
+class RecordDroppedError(KafkaError):
+    """There was no room in the buffer, and the topic's ``overflow`` says that a record is dropped then.
+
+    ``policy`` is ``drop_newest`` or ``drop_oldest``; the message says which bound was reached. It was not written.
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        policy: str | None = None,
+        topic: str | None = None,
+        partition: int | None = None,
+        outcome_unknown: bool = False,
+    ) -> None:
+        super().__init__(message, topic=topic, partition=partition, outcome_unknown=outcome_unknown)
+        self.policy = policy
 
 
 class SenderCrashedError(KafkaError):

@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from ..client.config import MAX_INT, MAX_LONG, ClientConfig, Milliseconds
 from ..errors import ConfigurationError
 from ..record.compression import Compression
+from .topic_options import LEVELS, CompressionName, OverflowPolicy, TopicOptions, topics_of
 
 __all__ = ["ADAPTIVE_LINGER_MS", "MAX_INT", "MAX_IN_FLIGHT_FOR_IDEMPOTENCE", "ProducerConfig", "make_config"]
 
@@ -26,12 +27,6 @@ ADAPTIVE_LINGER_MS: Final = 5
 """The longest that a batch gathers with ``linger_ms=None`` while its leader is busy."""
 MAX_IN_FLIGHT_FOR_IDEMPOTENCE: Final = 5
 """Brokers remember five batches per producer and partition."""
-
-_LEVELS: Final = {
-    "gzip": "compression_gzip_level",
-    "lz4": "compression_lz4_level",
-    "zstd": "compression_zstd_level",
-}
 
 
 def _gzip_level(value: int) -> int:
@@ -140,9 +135,24 @@ class ProducerConfig(ClientConfig):
         ),
     ] = 1_048_576
 
-    compression_type: Annotated[
-        Literal["none", "gzip", "snappy", "lz4", "zstd"], Field(description="The codec of batches.")
-    ] = "none"
+    overflow: Annotated[
+        OverflowPolicy,
+        Field(
+            description="What becomes of a record for which there is no room: wait up to max_block_ms, raise at once, "
+            "drop_newest drops it, drop_oldest drops what was never sent. See docs/overflow.md."
+        ),
+    ] = "wait"
+    manual_flush: Annotated[
+        bool,
+        Field(description="Nothing is sent before flush() or close(), and without room calls raise at once."),
+    ] = False
+    topics: Annotated[
+        Mapping[str, TopicOptions],
+        BeforeValidator(topics_of),
+        Field(description="Options of single topics, by their names: TopicOptions; in strings, as JSON."),
+    ] = {}  # a field's default, which pydantic copies
+
+    compression_type: Annotated[CompressionName, Field(description="The codec of batches.")] = "none"
     compression_gzip_level: Annotated[
         int, Field(ge=-1, le=9, description="1 to 9, or -1 for gzip's default."), BeforeValidator(_gzip_level)
     ] = -1
@@ -229,13 +239,23 @@ class ProducerConfig(ClientConfig):
     @property
     def compression_level(self) -> int | None:
         """The codec's level; None for codecs that have none."""
-        name = _LEVELS.get(self.compression_type)
+        name = LEVELS.get(self.compression_type)
         return None if name is None else int(getattr(self, name))
 
     @property
     def effective_linger_ms(self) -> int:
         """The longest that a batch gathers."""
         return ADAPTIVE_LINGER_MS if self.linger_ms is None else self.linger_ms
+
+    @property
+    def drops_oldest(self) -> bool:
+        """True when records of any topic may be dropped after they were accepted."""
+        return "drop_oldest" in self._overflow_policies()
+
+    def for_topic(self, topic: str) -> Self:
+        """The options as they are for one topic."""
+        options = self.topics.get(topic)
+        return self if options is None else self.model_copy(update=options.changes())
 
     @property
     def guarantee_message_order(self) -> bool:
@@ -264,6 +284,8 @@ class ProducerConfig(ClientConfig):
         chosen = {name: values[name] for name in ("acks", "retries") if name in values}
         if "enable_idempotence" not in values and _idempotence_conflict(chosen) is not None:
             values["enable_idempotence"] = False
+        if str(values.get("manual_flush")).strip().lower() in _TRUE:
+            values.setdefault("overflow", "raise")
         _lengthen_delivery_timeout(cls, values)
         return values
 
@@ -287,8 +309,9 @@ class ProducerConfig(ClientConfig):
                 f"{self.effective_linger_ms} + {self.request_timeout_ms}: records would expire before an answer; "
                 f"write delivery_timeout_ms={least} or more, or a shorter request_timeout_ms"
             )
-        for codec, name in _LEVELS.items():
-            if name in self.model_fields_set and codec != self.compression_type:
+        codecs = {self.compression_type, *(options.compression_type for options in self.topics.values())}
+        for codec, name in LEVELS.items():
+            if name in self.model_fields_set and codec not in codecs:
                 raise ConfigurationError(
                     f"{name}={getattr(self, name)} has no effect with compression_type={self.compression_type!r}: "
                     f"write compression_type={codec!r}, or leave the level out"
@@ -318,9 +341,51 @@ class ProducerConfig(ClientConfig):
                     f"transaction_timeout_ms={self.transaction_timeout_ms} has no effect with two-phase commit, whose "
                     "transactions have no time-out: leave it out"
                 )
+        self._check_overflow()
+        self._check_topics()
         return self
 
+    def _check_overflow(self) -> None:
+        policies = self._overflow_policies()
+        dropping = next((policy for policy in ("drop_oldest", "drop_newest") if policy in policies), None)
+        for name in ("transactional_id", "enable_gapless_guarantee"):
+            if dropping is not None and getattr(self, name):
+                raise ConfigurationError(
+                    f"overflow={dropping!r} contradicts {name}={getattr(self, name)!r}: what is dropped would be "
+                    "missing; write overflow='wait' or 'raise'"
+                )
+        if self.manual_flush and "wait" in policies:
+            raise ConfigurationError(
+                "overflow='wait' contradicts manual_flush=True: nothing is sent, so there would be no room however "
+                "long a call waits; write 'raise', 'drop_newest' or 'drop_oldest'"
+            )
+        if self.manual_flush and self.linger_ms is not None:
+            raise ConfigurationError(
+                f"linger_ms={self.linger_ms} has no effect with manual_flush=True: leave one of the two out"
+            )
 
+    def _check_topics(self) -> None:
+        for topic, options in self.topics.items():
+            if options.linger_ms is None:
+                continue
+            if self.manual_flush:
+                raise ConfigurationError(
+                    f"linger_ms={options.linger_ms} of topic {topic!r} has no effect with manual_flush=True"
+                )
+            least = options.linger_ms + self.request_timeout_ms
+            if self.delivery_timeout_ms < least:
+                raise ConfigurationError(
+                    f"delivery_timeout_ms={self.delivery_timeout_ms} is less than linger_ms + request_timeout_ms = "
+                    f"{options.linger_ms} + {self.request_timeout_ms} of topic {topic!r}: records would expire before "
+                    f"an answer; write delivery_timeout_ms={least} or more"
+                )
+
+    def _overflow_policies(self) -> set[str]:
+        own = {options.overflow for options in self.topics.values() if options.overflow is not None}
+        return {self.overflow, *own}
+
+
+_TRUE: Final = ("true", "1", "yes", "y", "on", "t")  # as pydantic reads strings
 _IDEMPOTENCE_OPTIONS: Final = ("acks", "retries", "max_in_flight_requests_per_connection")
 
 

@@ -6,12 +6,12 @@ and says what each option means. A test holds the two equal. Java has no counter
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
-__all__ = ["CompressionName", "ProducerKeywords", "ProducerOptions", "SaslKeywords"]
+from .topic_options import CompressionName, OverflowPolicy, TopicOptions
 
-CompressionName = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+__all__ = ["CompressionName", "ProducerKeywords", "ProducerOptions", "SaslKeywords"]
 
 
 class SaslKeywords(TypedDict, total=False):
@@ -113,6 +113,9 @@ class ProducerOptions(SaslKeywords, total=False):
     buffer_memory: int
     buffer_records: int | None
     max_request_size: int
+    overflow: OverflowPolicy
+    manual_flush: bool
+    topics: Mapping[str, TopicOptions]
     compression_type: CompressionName
     compression_gzip_level: int
     compression_lz4_level: int

@@ -36,6 +36,7 @@ from .intake.intercepted_intake import InterceptedIntake
 from .intake.interceptors import ProducerInterceptors
 from .intake.partitioners import partitioner_for
 from .intake.pending_record import PendingRecord
+from .intake.record_deadlines import accept_within
 from .intake.record_intake import RecordIntake
 from .intake.record_sender import K, RecordSender, V, admitted
 from .intake.serializers import Serializer, prepare
@@ -180,14 +181,23 @@ class KafkaProducer(RecordSender[K, V]):
         partition: int | None = None,
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
+        delivery_timeout_ms: int | None = None,
     ) -> RecordMetadata:
         """Send one record and wait until it is delivered; returns where it is, raises what went wrong.
 
         ``value`` None is a tombstone. ``timestamp_ms`` is milliseconds or a datetime, None is now; ``headers`` are
         pairs or a mapping. A wrong argument raises here and harms no other record. Cancelling before the record is
         accepted takes it back; afterwards it stays on its way.
+
+        ``delivery_timeout_ms`` is this record's own, shorter than the producer's: then DeliveryTimeoutError is raised,
+        and the record is not sent any more. One that is in a request already stays there: ``outcome_unknown`` says so.
         """
-        accepted = self._intake.accept(topic, value, key, partition, timestamp_ms, headers)
+        if delivery_timeout_ms is None:
+            accepted = self._intake.accept(topic, value, key, partition, timestamp_ms, headers)
+        else:
+            accepted = accept_within(
+                self._intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms
+            )
         if type(accepted) is not Delivery:
             accepted = await admitted(cast(PendingRecord, accepted))
         if not accepted.done():
@@ -204,6 +214,7 @@ class KafkaProducer(RecordSender[K, V]):
         partition: int | None = None,
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
+        delivery_timeout_ms: int | None = None,
     ) -> concurrent.futures.Future[RecordMetadata]:
         """As ``send``, from any thread: ``future.result(timeout)`` waits for the outcome.
 
@@ -212,7 +223,7 @@ class KafkaProducer(RecordSender[K, V]):
         BufferExhaustedError then, and ``result()`` RuntimeError. Raises why the producer takes no records.
         """
         sender = self._thread_sender or self._new_thread_sender()
-        return sender.send(topic, value, key, partition, timestamp_ms, headers)
+        return sender.send(topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms)
 
     async def send_many(
         self,
@@ -298,6 +309,19 @@ class KafkaProducer(RecordSender[K, V]):
         runtime = self._intake.usable_runtime()
         deadline = math.inf if timeout is None else runtime.loop.time() + max(0.0, timeout)
         await runtime.flush(deadline)
+
+    def purge(self, topic: str | None = None, partition: int | None = None, *, in_flight: bool = False) -> int:
+        """Give up the records that were never sent, of all topics, of one, or of one partition; returns how many.
+
+        They fail with PurgedError, those too that wait to be accepted, but for a partition's that have none chosen yet.
+        ``in_flight`` gives up as well what is in a request or waits to be sent again: that may be written nevertheless,
+        and its error says ``outcome_unknown``. An open transaction can then only be aborted.
+        """
+        name = None if topic is None else topic_name(topic)
+        number = None if partition is None else partition_of(topic, partition)
+        if name is None and number is not None:
+            raise ValueError(f"purge(): partition {number} of which topic? write both")
+        return self._intake.usable_runtime().purge(name, number, in_flight=in_flight)
 
     def resume(self, topic: str, partition: int) -> None:
         """Take records for a partition again in which one failed, with ``enable_gapless_guarantee``.

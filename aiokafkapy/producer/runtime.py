@@ -8,7 +8,8 @@ Rules: every accepted record has an outcome when ``close()`` returns, and no tas
 holds, whatever the brokers do; being cancelled while closing means closing at once.
 
 Events: ``producer.closed`` (info; delivered, failed), ``producer.crashed`` (error; records, waiting, error),
-``producer.close_timed_out`` (warning; pending, seconds), ``producer.cluster_changed`` (warning; before, now).
+``producer.close_timed_out`` (warning; pending, seconds), ``producer.purged`` (info; topic, partition, records,
+in_flight), ``producer.cluster_changed`` (warning; before, now).
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from ..errors import (
     KafkaTimeoutError,
     MetadataTimeoutError,
     ProducerClosedError,
+    PurgedError,
     SenderCrashedError,
     TopicAuthorizationFailedError,
 )
@@ -42,12 +44,16 @@ from .accumulator.incomplete_batches import Flush
 from .accumulator.producer_batch import ProducerBatch
 from .accumulator.record_accumulator import RecordAccumulator
 from .config import ProducerConfig
+from .deliveries.delivery import Delivery, place_of
 from .deliveries.outcome_teller import OutcomeTeller
+from .deliveries.produce_request_result import ProduceRequestResult
 from .identity.transaction import Transaction
 from .identity.transaction_manager import TransactionManager
 from .intake.admission import Admission
+from .intake.overflow import Overflow
 from .intake.partitioners import Partitioner
 from .intake.pending_record import PendingRecord
+from .intake.record_deadlines import RecordDeadlines
 from .intake.record_intake import RecordIntake
 from .metrics import SenderMetrics
 from .producer_metadata import ProducerMetadata
@@ -117,9 +123,12 @@ class ProducerRuntime:
             self.coordinator = TransactionCoordinator(
                 config, self.transaction, self.transaction_manager, loop=loop, wakeup=self.sender.wakeup
             )
+        self.overflow = Overflow(config, self.accumulator, self.metrics)
         self.admission = Admission(
-            loop, self.metadata, self.accumulator, partitioner, self.teller, max_block=self.max_block
-        )
+            loop, self.metadata, self.accumulator, partitioner, self.teller,
+            max_block=self.max_block, overflow=self.overflow,
+        )  # fmt: skip
+        self.deadlines = RecordDeadlines(loop, self._on_overdue)
         self.accumulator.on_room = self.admission.on_room
         if self.transaction is not None:
             # A record that is not even accepted is missing in its transaction, as one that failed.
@@ -216,6 +225,23 @@ class ProducerRuntime:
         waiting = [one for one in self.admission.snapshot() if one.topic == topic and one.partition in places]
         self.accumulator.close_gap(topic_partition, len(waiting))
 
+    def purge(self, topic: str | None, partition: int | None, *, in_flight: bool) -> int:
+        """Give up records; see ``KafkaProducer.purge``."""
+
+        def is_meant(topic_partition: TopicPartition) -> bool:
+            return topic in (None, topic_partition[0]) and partition in (None, topic_partition[1])
+
+        # Those that wait go first: else they would get the room of the others.
+        count = self.admission.purge(
+            lambda record: topic in (None, record.topic) and partition in (None, record.partition), _purged_waiting
+        )
+        count += self.sender.in_flight_batches.purge(is_meant, _purged_batch, self.loop.time(), in_flight=in_flight)
+        if count:
+            self.sender.wakeup()
+            fields = {"topic": topic, "partition": partition, "records": count, "in_flight": in_flight}
+            _logger.info("producer.purged", **fields)
+        return count
+
     # flush and close
 
     async def flush(self, deadline: float) -> None:
@@ -279,6 +305,7 @@ class ProducerRuntime:
         self.is_bound = False
         self.sender.stop()
         self.metadata.remove_listener(self._on_metadata_change)
+        self.deadlines.close()
         self._fail_pending(make_error or _dropped_error)
         self.client.abort()
         if self.transactions is not None:
@@ -331,6 +358,20 @@ class ProducerRuntime:
         for waiter in waiters:
             _resolve(waiter)
         self.sender.wakeup()
+
+    def _on_overdue(self, records: list[PendingRecord | Delivery]) -> None:
+        overdue: dict[ProduceRequestResult, list[int]] = {}
+        for record in records:
+            if isinstance(record, PendingRecord):
+                if not record.done():
+                    self.admission.expire_early(record)
+                    continue
+                record = record.result()
+            if not record.done():
+                result, index = place_of(record)
+                overdue.setdefault(result, []).append(index)
+        if overdue:
+            self.sender.in_flight_batches.expire_records(overdue, self.loop.time())
 
     def _on_cluster(self, cluster_id: str) -> None:
         before, self._cluster_id = self._cluster_id, cluster_id
@@ -414,6 +455,21 @@ def _error_of_batch(errors: Mapping[TopicPartition, KafkaError], batch: Producer
         error = error.fresh()
         error.outcome_unknown = True
     return error
+
+
+def _purged_waiting(topic: str) -> PurgedError:
+    return PurgedError(f"a record of topic {topic!r} was purged while it waited to be accepted", topic=topic)
+
+
+def _purged_batch(topic_partition: TopicPartition, count: int, outcome_unknown: bool) -> PurgedError:
+    fate = "may or may not be written" if outcome_unknown else "not written"
+    topic, partition = topic_partition
+    return PurgedError(
+        f"{topic_partition}: {count} record{'' if count == 1 else 's'} purged, {fate}",
+        topic=topic,
+        partition=partition,
+        outcome_unknown=outcome_unknown,
+    )
 
 
 def _build_ping(version: int) -> Any:

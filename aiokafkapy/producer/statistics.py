@@ -31,6 +31,8 @@ class ProducerStatistics:
     """Records that a broker has (with ``acks=0``: that were handed to the network)."""
     failed: int = 0
     """Records that were accepted and then failed."""
+    dropped: int = 0
+    """Records that ``overflow`` gave up for want of room: accepted ones, which are among ``failed``, and others."""
     pending: int = 0
     """Records without an outcome yet."""
     waiters: int = 0
@@ -90,6 +92,7 @@ def statistics_of(runtime: ProducerRuntime | None) -> ProducerStatistics:
         accepted=accumulator.accepted,
         delivered=accumulator.delivered,
         failed=accumulator.failed,
+        dropped=runtime.overflow.dropped,
         pending=accumulator.pending,
         waiters=runtime.admission.waiting,
         buffered_bytes=accumulator.buffered_bytes,
@@ -120,6 +123,7 @@ def metrics_of(runtime: ProducerRuntime | None) -> dict[str, float]:
     found.update(
         {
             "record-error-total": accumulator.failed,
+            "record-drop-total": runtime.overflow.dropped,
             "records-accepted-total": accumulator.accepted,
             "records-delivered-total": accumulator.delivered,
             "buffer-total-bytes": runtime.config.buffer_memory,

@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from ..errors import BufferExhaustedError, ProducerClosedError, SerializationError
 from .deliveries.delivery import Delivery
 from .intake.pending_record import PendingRecord
+from .intake.record_deadlines import accept_within
 from .intake.serializers import finish_serializing
 from .records import RecordMetadata
 from .state import ProducerState
@@ -56,7 +57,9 @@ class ThreadSender:
         self._serializing: set[asyncio.Task[None]] = set()
 
     def send(self, *arguments: Any) -> concurrent.futures.Future[RecordMetadata]:
-        """See ``KafkaProducer.send_from_thread``; the arguments are those of ``RecordIntake.accept``."""
+        """See ``KafkaProducer.send_from_thread``; the arguments are those of ``accept_within``, whose time may be None
+        and begins when the record has crossed.
+        """
         self._check()
         if _runs_here(self._loop):
             if not self._room.acquire(blocking=False):
@@ -98,7 +101,9 @@ class ThreadSender:
                 self._room.release()
                 continue
             try:
-                accepted = intake.accept(*arguments)
+                accepted = (
+                    intake.accept(*arguments[:-1]) if arguments[-1] is None else accept_within(intake, *arguments)
+                )
             except BaseException as error:
                 self._room.release()
                 sent.set_exception(error)

@@ -18,7 +18,8 @@ NAMES = {
     "PartitionInfo",
     "PartitionMetadata", "Partitioner", "PreparedTxnState", "ProducerConfig", "ProducerHealth",
     "ProducerInterceptor", "ProducerRecord", "ProducerStatistics", "RecordMetadata", "RoundRobinPartitioner",
-    "Serializer", "TableMetadata", "TopicPartition", "compiled", "errors", "json_serializer", "string_serializer",
+    "Serializer", "TableMetadata", "TopicOptions", "TopicPartition", "compiled", "errors", "json_serializer",
+    "string_serializer",
 }  # fmt: skip
 
 
@@ -48,7 +49,7 @@ def test_what_is_awaited_is_a_coroutine_function(name: str) -> None:
 
 
 def test_a_record_s_arguments_are_the_same_everywhere() -> None:
-    expected = ["self", "topic", "value", "key", "partition", "timestamp_ms", "headers"]
+    expected = ["self", "topic", "value", "key", "partition", "timestamp_ms", "headers", "delivery_timeout_ms"]
     for name in ("send", "enqueue", "send_nowait"):
         parameters = inspect.signature(getattr(KafkaProducer, name)).parameters
         assert list(parameters) == expected

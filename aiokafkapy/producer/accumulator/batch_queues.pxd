@@ -8,7 +8,8 @@ from aiokafkapy.producer.accumulator.producer_batch cimport ProducerBatch
 
 @cython.final
 cdef class BatchQueues:
-    cdef Py_ssize_t _batch_size
+    cdef object _settings
+    cdef object _settings_by_topic
     cdef bint _is_adaptive
     cdef double _availability_timeout
     cdef dict _node_latencies

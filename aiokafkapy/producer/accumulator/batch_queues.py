@@ -13,13 +13,13 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from typing import Any, Final, NamedTuple
 
 from ...common import TopicPartition
 from ...errors import IllegalStateError
 from .built_in_partitioner import BuiltInPartitioner
-from .partition_queue import PartitionQueue, TopicInfo
+from .partition_queue import PartitionQueue, TopicInfo, TopicSettings
 from .producer_batch import ProducerBatch
 
 __all__ = ["NOBODY", "BatchQueues", "Gap"]
@@ -44,9 +44,10 @@ class BatchQueues:
     __slots__ = (
         "_active",
         "_availability_timeout",
-        "_batch_size",
         "_is_adaptive",
         "_node_latencies",
+        "_settings",
+        "_settings_by_topic",
         "_topics",
         "_view",
         "cluster",
@@ -57,9 +58,16 @@ class BatchQueues:
     )
 
     def __init__(
-        self, batch_size: int, delivery_timeout: float, *, is_adaptive: bool, availability_timeout: float
+        self,
+        settings: TopicSettings,
+        settings_by_topic: Mapping[str, TopicSettings],
+        delivery_timeout: float,
+        *,
+        is_adaptive: bool,
+        availability_timeout: float,
     ) -> None:
-        self._batch_size = batch_size
+        self._settings = settings
+        self._settings_by_topic = settings_by_topic
         self.delivery_timeout = delivery_timeout
         self._topics: dict[str, TopicInfo] = {}
         # The queues with batches by leader, as ``_view`` has it
@@ -82,7 +90,8 @@ class BatchQueues:
         """What is known of a topic, made when first asked for."""
         info = self._topics.get(topic)
         if info is None:
-            info = self._topics[topic] = TopicInfo(topic, BuiltInPartitioner(topic, self._is_adaptive))
+            settings = self._settings_by_topic.get(topic, self._settings)
+            info = self._topics[topic] = TopicInfo(topic, BuiltInPartitioner(topic, self._is_adaptive), settings)
         return info
 
     def queue(self, topic_partition: TopicPartition) -> PartitionQueue:
@@ -128,9 +137,9 @@ class BatchQueues:
         """Where records without a partition go now; another one once a batch's worth of bytes went there (KIP-794)."""
         queue = info.sticky_queue
         if queue is None or (
-            info.produced_bytes >= self._batch_size
+            info.produced_bytes >= info.batch_size
             # An open batch is filled first, unless records with keys keep it open for ever.
-            and (queue.open_batch is None or info.produced_bytes >= 2 * self._batch_size)
+            and (queue.open_batch is None or info.produced_bytes >= 2 * info.batch_size)
         ):
             return self.switch_partition(info, cluster)
         return queue

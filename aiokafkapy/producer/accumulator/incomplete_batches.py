@@ -49,6 +49,10 @@ class IncompleteBatches:
         """The batches as they are now."""
         return list(self._batches)
 
+    def first(self, is_meant: Callable[[ProducerBatch], bool]) -> ProducerBatch | None:
+        """The oldest batch that is meant; None without one."""
+        return next(filter(is_meant, self._batches), None)
+
     @property
     def pending(self) -> int:
         """Records accepted and without an outcome. Walks over the batches."""

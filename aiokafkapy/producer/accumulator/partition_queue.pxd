@@ -16,6 +16,7 @@ cdef class PartitionQueue:
     cdef public object cluster
     cdef public int leader
     cdef public int leader_epoch
+    cdef readonly double linger
 
     @cython.locals(batch=ProducerBatch)
     cpdef ProducerBatch pop_first(self)
@@ -25,6 +26,10 @@ cdef class PartitionQueue:
 @cython.final
 cdef class TopicInfo:
     cdef readonly str topic
+    cdef readonly Py_ssize_t batch_size
+    cdef readonly int compression
+    cdef readonly object compression_level
+    cdef readonly double linger
     cdef readonly list queues
     cdef readonly object partitioner
     cdef public PartitionQueue sticky_queue

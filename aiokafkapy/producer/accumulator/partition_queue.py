@@ -7,12 +7,24 @@ place. It knows no memory, no time and no broker. Kafka's counterparts are the `
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 from ...common import NO_LEADER, NO_LEADER_EPOCH, TopicPartition
 from .producer_batch import ProducerBatch
 
-__all__ = ["PartitionQueue", "TopicInfo"]
+__all__ = ["NO_LINGER", "PartitionQueue", "TopicInfo", "TopicSettings"]
+
+NO_LINGER: Final = -1.0
+"""In the place of a topic's linger when it has none of its own."""
+
+
+class TopicSettings(NamedTuple):
+    """How a topic's batches are made. ``linger`` is in seconds, infinity until a flush, or NO_LINGER."""
+
+    batch_size: int = 131_072
+    compression: int = 0
+    compression_level: int | None = None
+    linger: float = NO_LINGER
 
 
 class PartitionQueue:
@@ -25,13 +37,15 @@ class PartitionQueue:
         "last_size",
         "leader",
         "leader_epoch",
+        "linger",
         "next_order",
         "open_batch",
         "topic_partition",
     )
 
-    def __init__(self, topic_partition: TopicPartition) -> None:
+    def __init__(self, topic_partition: TopicPartition, linger: float = NO_LINGER) -> None:
         self.topic_partition = topic_partition
+        self.linger = linger
         self.batches: list[ProducerBatch] = []  # seldom more than two
         # The last batch, as long as it may take records
         self.open_batch: ProducerBatch | None = None
@@ -85,12 +99,23 @@ class PartitionQueue:
 
 
 class TopicInfo:
-    """One topic's queues, and where its records without a key go at the moment."""
+    """One topic's queues, how its batches are made, and where its records without a key go at the moment."""
 
-    __slots__ = ("partitioner", "produced_bytes", "queues", "sticky_queue", "topic")
+    __slots__ = (
+        "batch_size",
+        "compression",
+        "compression_level",
+        "linger",
+        "partitioner",
+        "produced_bytes",
+        "queues",
+        "sticky_queue",
+        "topic",
+    )
 
-    def __init__(self, topic: str, partitioner: Any) -> None:
+    def __init__(self, topic: str, partitioner: Any, settings: TopicSettings = TopicSettings()) -> None:  # noqa: B008
         self.topic = topic
+        self.batch_size, self.compression, self.compression_level, self.linger = settings
         self.queues: list[PartitionQueue | None] = []  # by their partitions' numbers
         # The sticky partition (KIP-480, KIP-794) and how many bytes it got since it was chosen
         self.partitioner = partitioner
@@ -103,7 +128,7 @@ class TopicInfo:
             self.queues += [None] * (partition + 1 - len(self.queues))
         queue = self.queues[partition]
         if queue is None:
-            queue = self.queues[partition] = PartitionQueue(TopicPartition(self.topic, partition))
+            queue = self.queues[partition] = PartitionQueue(TopicPartition(self.topic, partition), self.linger)
         return queue
 
     def queue_size(self, partition: int) -> int:

@@ -357,6 +357,11 @@ class ProducerBatch:
         """True once the batch was in a request: when it fails without an answer, its outcome is unknown."""
         return self.drained_at >= 0
 
+    @property
+    def may_be_taken_back(self) -> bool:
+        """True while the batch is on no broker and was in no request, and would leave no gap in the sequences."""
+        return self.drained_at < 0 and self.base_sequence == NO_SEQUENCE and self.state not in _OUTCOMES
+
     def has_reached_delivery_timeout(self, delivery_timeout: float, now: float) -> bool:
         """True when ``delivery_timeout`` seconds have passed since the batch was made."""
         # The same sum as the timer's: a difference may round to just below it, and the timer would spin.
@@ -440,6 +445,26 @@ class ProducerBatch:
         if failed_count:
             failed.fail(failed_errors.__getitem__)
         return rest
+
+    def tell_early(self, errors: Mapping[int, BaseException]) -> None:
+        """Tell some records' outcomes now, by index, which are not the batch's: it stays on its way with all of them.
+
+        Who asks for the batch's own outcome, as a flush does, still hears that.
+        """
+        indexes = sorted(errors)
+        told, own = ProduceRequestResult(self.topic_partition), ProduceRequestResult(self.topic_partition)
+        told.record_count, own.record_count = len(indexes), self.record_count
+        moves: list[tuple[int, ProduceRequestResult, int]] = []
+        position = 0
+        for place, index in enumerate(indexes):
+            if position < index:
+                moves.append((position, own, position))
+            moves.append((index, told, place))
+            position = index + 1
+        moves.append((position, own, position))  # behind the last record, too, for the sake of flushes
+        result, self.produce_result = self.produce_result, own
+        result.move(moves)
+        told.fail([errors[index] for index in indexes].__getitem__)
 
     def __repr__(self) -> str:
         place, state = self.topic_partition, self.state.name

@@ -26,6 +26,7 @@ cdef class ReadyBatches:
     cdef TransactionManager _transaction_manager
     cdef bint _is_linger_adaptive
     cdef double _linger
+    cdef bint _is_hurried
 
     @cython.locals(
         queue=PartitionQueue, batch=ProducerBatch, leader=int, queues=dict, next_ready=double, lingers_until=double,
@@ -36,4 +37,5 @@ cdef class ReadyBatches:
     @cython.locals(queue=PartitionQueue, batch=ProducerBatch, chosen=list, size=Py_ssize_t)
     cdef list _drain_node(self, dict queues, Py_ssize_t max_request_size, double now)
     cdef double _gathering_time(self) except -1
+    cdef double _own_linger_ends(self, PartitionQueue queue, ProducerBatch batch) except? -1
     cdef bint _must_stay(self, PartitionQueue queue, ProducerBatch batch) except -1

@@ -12,6 +12,8 @@ Rules:
 - What is ready at ``ready`` is taken by ``drain`` (but for its size bound), and what is not has its time in
   ``next_ready_check_delay``: call ``ready`` again after each drain and at that time, and never in between. A batch
   that is opened meanwhile needs no look either, while older ones of its leader gather.
+- A topic may have a linger of its own, which its batches wait out even when a request to their leader could take them
+  along; or an endless one: then only a flush sends them, however full they are, and what was sent once is sent again.
 - Only the first batch of a partition is looked at, so those behind it wait for whatever it waits for.
 """
 
@@ -75,7 +77,7 @@ class ReadyCheckResult:
 class ReadyBatches:
     """The way out of the accumulator."""
 
-    __slots__ = ("_is_linger_adaptive", "_linger", "_queues", "_sealer", "_transaction_manager")
+    __slots__ = ("_is_hurried", "_is_linger_adaptive", "_linger", "_queues", "_sealer", "_transaction_manager")
 
     def __init__(
         self,
@@ -89,6 +91,7 @@ class ReadyBatches:
         self._transaction_manager = transaction_manager
         self._is_linger_adaptive = linger is None
         self._linger = ADAPTIVE_LINGER if linger is None else linger
+        self._is_hurried = False  # at the last ``ready``
 
     def ready(
         self, cluster: Cluster, now: float, in_flight: Callable[[int], int], is_hurried: bool
@@ -102,6 +105,7 @@ class ReadyBatches:
         gathering: Set[int] = NOBODY
         unknown_leader_topics: Set[str] = NOTHING
         next_ready = _NEVER
+        self._is_hurried = is_hurried
         linger = self._gathering_time() if self._is_linger_adaptive else self._linger
         for leader, queues in self._queues.by_leader(cluster).items():
             if leader == NO_LEADER:
@@ -119,7 +123,12 @@ class ReadyBatches:
                     continue
                 if is_ready and not batch.needs_compression:
                     continue
-                if lingers and not (batch.attempts or batch.is_full or len(queue.batches) > 1):
+                if queue.linger > 0:  # its topic's own
+                    lingers_until = self._own_linger_ends(queue, batch)
+                    if now < lingers_until:
+                        next_ready = min(next_ready, lingers_until)
+                        continue
+                elif lingers and queue.linger < 0 and not (batch.attempts or batch.is_full or len(queue.batches) > 1):
                     lingers_until = batch.created + linger
                     if now < lingers_until:
                         next_ready = min(next_ready, lingers_until)
@@ -163,6 +172,8 @@ class ReadyBatches:
             batch.maybe_update_leader_epoch(queue.leader_epoch)
             if batch.is_backing_off(now) or self._must_stay(queue, batch):
                 continue
+            if queue.linger > 0 and now < self._own_linger_ends(queue, batch):
+                continue
             if batch.compression:
                 if queue.open_batch is batch:
                     queue.open_batch = None
@@ -186,6 +197,13 @@ class ReadyBatches:
 
     def _gathering_time(self) -> float:
         return min(max(self._linger, _TIME_OF_BATCH * self._queues.count()), _LONGEST_LINGER)
+
+    def _own_linger_ends(self, queue: PartitionQueue, batch: ProducerBatch) -> float:
+        if self._is_hurried or batch.attempts:
+            return 0.0
+        if queue.linger < _NEVER and (batch.is_full or len(queue.batches) > 1):
+            return 0.0
+        return batch.created + queue.linger
 
     def _must_stay(self, queue: PartitionQueue, batch: ProducerBatch) -> bool:
         manager = self._transaction_manager

@@ -19,18 +19,20 @@ Rules:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...common import ExponentialBackoff, TopicPartition
-from ...errors import IllegalStateError
+from ...errors import IllegalStateError, KafkaError
 from ...record.compression import Compression
 from ...record.encoding import BATCH_HEADER_SIZE
-from ..deliveries.produce_request_result import Teller
+from ..deliveries.produce_request_result import ProduceRequestResult, Teller
 from .batch_queues import BatchQueues, Gap
 from .batch_sealer import BatchSealer
-from .buffer_pool import BufferPool
+from .buffer_pool import UNBOUNDED, BufferPool
 from .incomplete_batches import Flush, IncompleteBatches
+from .partition_queue import NO_LINGER, TopicSettings
 from .producer_batch import ProducerBatch
 from .ready_batches import ADAPTIVE_LINGER, ReadyBatches, ReadyCheckResult
 from .record_appender import RecordAppender
@@ -41,6 +43,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ADAPTIVE_LINGER", "AccumulatorConfig", "ReadyCheckResult", "RecordAccumulator"]
 
+DROPPED_AT_ONCE: Final = 16
+"""One part in so many of the buffer is in a batch, at most, where the oldest is dropped when there is no room."""
 COMPRESSION_RESERVE: Final = 8 * 1024 * 1024
 """The most that is kept from records so that a full pool can still be compressed in threads; else an eighth of it."""
 
@@ -54,11 +58,21 @@ class AccumulatorConfig(Protocol):
     compression_type: Any
     delivery_timeout_ms: int
     linger_ms: int | None
+    manual_flush: bool
+    overflow: Any
     max_request_size: int
     partitioner_adaptive_partitioning_enable: bool
     partitioner_availability_timeout_ms: int
     retry_backoff_max_ms: int
     retry_backoff_ms: int
+    topics: Mapping[str, Any]
+
+    @property
+    def drops_oldest(self) -> bool:
+        """True when records of any topic may be dropped after they were accepted."""
+
+    def for_topic(self, topic: str) -> AccumulatorConfig:
+        """The options as they are for one topic."""
 
 
 class RecordAccumulator:
@@ -85,20 +99,23 @@ class RecordAccumulator:
         transaction_manager: TransactionManager | None = None,
         teller: Teller | None = None,
     ) -> None:
-        compression, compression_level = _codec_of(config)
-        # A batch that could not be sent in one request, or not be paid for, would be of no use.
-        max_record_size = min(config.max_request_size, config.buffer_memory)
-        batch_size = max(1, min(config.batch_size, max_record_size))
+        settings = _settings_of(config, has_own_linger=False)
+        by_topic = {
+            topic: _settings_of(config.for_topic(topic), has_own_linger=options.linger_ms is not None)
+            for topic, options in config.topics.items()
+        }
+        has_codec = any(each.compression != Compression.NONE for each in (settings, *by_topic.values()))
         self._transaction_manager = transaction_manager
         self._backoff = ExponentialBackoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
         self._flushes = 0
         # Parts
-        self._pool = buffer_pool if buffer_pool is not None else _make_pool(config, compression)
+        self._pool = buffer_pool if buffer_pool is not None else _make_pool(config, has_codec)
         self._incomplete = IncompleteBatches()
         self._incomplete.teller = teller
         self._sealer = BatchSealer(self._pool)
         self._queues = BatchQueues(
-            batch_size,
+            settings,
+            by_topic,
             config.delivery_timeout_ms / 1000,
             is_adaptive=config.partitioner_adaptive_partitioning_enable,
             availability_timeout=config.partitioner_availability_timeout_ms / 1000,
@@ -111,10 +128,8 @@ class RecordAccumulator:
             self._pool,
             self._sealer,
             self._incomplete,
-            batch_size=batch_size,
-            max_record_size=max_record_size,
-            compression=compression,
-            compression_level=compression_level,
+            max_record_size=min(config.max_request_size, config.buffer_memory),
+            credit_step=_credit_step(config),
         )
         # Called when memory came back while records wait for it: they are to be asked for with ``appender.grant``
         self.on_room: Callable[[], object] = _nothing
@@ -240,6 +255,61 @@ class RecordAccumulator:
         for batch in expired:
             batch.close()
         return expired
+
+    def take_queued(
+        self, is_meant: Callable[[TopicPartition], bool], *, also_sent: bool = False
+    ) -> list[ProducerBatch]:
+        """Take out the queued batches of these partitions that were never sent, or all of them, closed, as
+        ``expired_batches`` does.
+        """
+        queues = [queue for queue in self._queues.with_batches() if is_meant(queue.topic_partition)]
+        taken = [batch for queue in queues for batch in queue.batches if also_sent or batch.may_be_taken_back]
+        for batch in taken:
+            self._queues.remove(batch)
+            batch.close()
+        return taken
+
+    def expire_records(
+        self,
+        overdue: Mapping[ProduceRequestResult, Collection[int]],
+        make_error: Callable[[TopicPartition, bool], KafkaError],
+    ) -> tuple[int, int]:
+        """The time of single records is over, of these indexes in the batches with these results.
+
+        Those of a batch that was never sent leave it, and fail. Those of one that was stay, and are only told that
+        their outcome is unknown. Returns how many left, and how many were told.
+        """
+        left = told = 0
+        for batch in self._incomplete.copy_all():
+            indexes = overdue.get(batch.produce_result, ())
+            if not indexes:
+                continue
+            may_leave = batch.may_be_taken_back
+            error = make_error(batch.topic_partition, not may_leave)
+            manager = self._transaction_manager
+            if manager is not None and manager.transaction is not None:
+                manager.transaction.fail_batch(batch.topic_partition, batch.order, error)
+            errors = dict.fromkeys(indexes, error)
+            if may_leave:
+                left += len(errors)
+                self._queues.remove(batch)
+                rest = batch.remove_records(errors)
+                self._replace(batch, [] if rest is None else [rest])
+            else:
+                told += len(errors)
+                batch.tell_early(errors)
+        return left, told
+
+    def drop_oldest(
+        self, is_droppable: Callable[[str], bool], make_error: Callable[[ProducerBatch], KafkaError]
+    ) -> int:
+        """Abort the oldest batch that was never sent, of a topic that is droppable; returns how many records it had, 0
+        when there is none. The room goes to the records that wait for it first.
+        """
+        batch = self._incomplete.first(
+            lambda batch: batch.may_be_taken_back and is_droppable(batch.topic_partition.topic)
+        )
+        return 0 if batch is None else self._abort([batch], make_error(batch))
 
     # the gapless guarantee
 
@@ -454,8 +524,27 @@ def _codec_of(config: AccumulatorConfig) -> tuple[Compression, int | None]:
     return codec, getattr(config, f"compression_{codec.codec_name}_level", None)
 
 
-def _make_pool(config: AccumulatorConfig, compression: Compression) -> BufferPool:
-    has_codec = compression != Compression.NONE
+def _settings_of(config: AccumulatorConfig, *, has_own_linger: bool) -> TopicSettings:
+    compression, level = _codec_of(config)
+    # A batch that could not be sent in one request, or not be paid for, would be of no use.
+    most = min(config.max_request_size, config.buffer_memory)
+    if config.overflow == "drop_oldest":
+        most = min(most, config.buffer_memory // DROPPED_AT_ONCE)
+    linger = NO_LINGER
+    if config.manual_flush:
+        linger = math.inf
+    elif has_own_linger and config.linger_ms is not None:
+        linger = config.linger_ms / 1000
+    return TopicSettings(max(1, min(config.batch_size, most)), compression, level, linger)
+
+
+def _credit_step(config: AccumulatorConfig) -> int:
+    if not config.drops_oldest or config.buffer_records is None:
+        return UNBOUNDED
+    return max(1, config.buffer_records // DROPPED_AT_ONCE)
+
+
+def _make_pool(config: AccumulatorConfig, has_codec: bool) -> BufferPool:
     reserve = min(config.buffer_memory // 8, COMPRESSION_RESERVE) if has_codec else 0
     return BufferPool(config.buffer_memory, reserve, config.buffer_records)
 

@@ -20,10 +20,8 @@ cdef class RecordAppender:
     cdef BufferPool _pool
     cdef BatchSealer _sealer
     cdef CompiledAccount _incomplete
-    cdef Py_ssize_t _batch_size
     cdef Py_ssize_t _max_record_size
-    cdef int _compression
-    cdef object _compression_level
+    cdef long long _credit_step
     cdef object _line
     cdef readonly Py_ssize_t waiting
     cdef bint _is_in_bulk
@@ -61,7 +59,7 @@ cdef class RecordAppender:
     @cython.locals(queue=PartitionQueue)
     cpdef close_open_batches(self)
     cpdef list grant(self, double now)
-    cdef long long _pending(self) except? -1
+    cdef Py_ssize_t _pending(self) except? -1
     @cython.locals(credit="long long")
     cdef bint _renew_credit(self) except -1
     cdef _set_waiting(self, Py_ssize_t count)

@@ -30,7 +30,7 @@ from ..deliveries.delivery import Delivery
 from ..deliveries.produce_request_result import ProduceRequestResult
 from .batch_queues import BatchQueues
 from .batch_sealer import BatchSealer
-from .buffer_pool import BufferPool
+from .buffer_pool import UNBOUNDED, BufferPool
 from .built_in_partitioner import UNKNOWN_PARTITION
 from .incomplete_batches import IncompleteBatches
 from .partition_queue import PartitionQueue, TopicInfo
@@ -46,6 +46,7 @@ NO_TIME: Final = -1.0
 """For ``now``, from a caller that did not read the clock: the record is only appended if it fits into an open batch, as
 nearly all do.
 """
+_UNTIL_FLUSH: Final = float("inf")
 
 
 class Spans(Protocol):
@@ -59,10 +60,8 @@ class RecordAppender:
     """The way into the accumulator. ``wakeup`` is called when a batch was opened or is full."""
 
     __slots__ = (
-        "_batch_size",
-        "_compression",
-        "_compression_level",
         "_credit",
+        "_credit_step",
         "_granted",
         "_incomplete",
         "_is_in_bulk",
@@ -86,20 +85,17 @@ class RecordAppender:
         sealer: BatchSealer,
         incomplete: IncompleteBatches,
         *,
-        batch_size: int,
         max_record_size: int,
-        compression: int,
-        compression_level: int | None,
+        credit_step: int = UNBOUNDED,
     ) -> None:
+        """``credit_step``: batches are closed after so many records, so that the oldest are few at a time."""
         self._queues = queues
         self._pool = pool
         self._sealer = sealer
         self._incomplete = incomplete
         # Options
-        self._batch_size = batch_size
         self._max_record_size = max_record_size
-        self._compression = compression
-        self._compression_level = compression_level
+        self._credit_step = credit_step
         # Records that wait for memory, and their number. An OrderedDict, because its first entry is found in O(1) even
         # after many removals.
         self._line: OrderedDict[WaitingRecord, None] = OrderedDict()
@@ -146,7 +142,7 @@ class RecordAppender:
         if info is None or info.topic is not topic:
             info = self._last_info = self._queues.topic(topic)
         queue = info.sticky_queue if partition < 0 else info.queue(partition)
-        if queue is None or (partition < 0 and info.produced_bytes >= self._batch_size):  # time to switch
+        if queue is None or (partition < 0 and info.produced_bytes >= info.batch_size):  # time to switch
             queue = self._queues.sticky_queue(info, cluster)
         batch = queue.open_batch
         if batch is not None and not self.is_closed:
@@ -175,8 +171,7 @@ class RecordAppender:
         delivery = self._append_record(record, now, cluster)
         if delivery is not None:
             return delivery
-        self._check_open()
-        self._check_size(record_size_upper_bound(record.key, record.value, record.headers), record)
+        self.check_record(record)
         if cluster is not None:
             self._queues.cluster = cluster  # for the sticky partition, which is chosen when there is room
         self._line[record] = None
@@ -184,6 +179,11 @@ class RecordAppender:
         if self.waiting == 1:
             self.wakeup()  # from now on everything is ready, so that memory comes back
         return None
+
+    def check_record(self, record: WaitingRecord) -> None:
+        """Raise for a record that can never be accepted, as ``append`` does."""
+        self._check_open()
+        self._check_size(record_size_upper_bound(record.key, record.value, record.headers), record)
 
     # many records
 
@@ -360,6 +360,10 @@ class RecordAppender:
         if self.waiting:
             return False
         credit = self._pool.record_limit - self._pending()
+        if credit > self._credit_step:
+            credit = self._credit_step
+        if self._credit_step < UNBOUNDED:
+            self.close_open_batches()
         self._granted += credit - self._credit
         self._credit = credit
         return credit > 0
@@ -450,7 +454,7 @@ class RecordAppender:
             self._close_open_batch(queue, batch)
         size = record_size_upper_bound(record.key, record.value, record.headers)
         self._check_size(size, record)
-        if record.partition < 0 and info.produced_bytes and info.produced_bytes + size >= self._batch_size:
+        if record.partition < 0 and info.produced_bytes and info.produced_bytes + size >= info.batch_size:
             # Java switches only after it has opened a batch here, which then leaves with a record or two in it. But a
             # partition just switched to takes the record, however large it is.
             self._queues.switch_partition(info, cluster)
@@ -460,7 +464,7 @@ class RecordAppender:
     def _append_to_new_batch(
         self, info: TopicInfo, queue: PartitionQueue, record: SerializedRecord, now: float
     ) -> Delivery | None:
-        builder = RecordBatchBuilder(self._batch_size)
+        builder = RecordBatchBuilder(info.batch_size)
         builder.allowance = 0
         builder.expected = queue.last_size
         wanted = memory = -builder.try_append(record.timestamp_ms, record.key, record.value, record.headers)
@@ -474,14 +478,18 @@ class RecordAppender:
         builder.allowance = wanted
         batch = ProducerBatch(
             queue.topic_partition, builder, now, order=queue.next_order,
-            compression=self._compression, compression_level=self._compression_level, incomplete=self._incomplete,
+            compression=info.compression, compression_level=info.compression_level, incomplete=self._incomplete,
         )  # fmt: skip
         batch.memory = memory
         delivery = self._append_and_settle(info, batch, record)
         queue.next_order += RECORDS_PER_ORDER
         self._queues.add_open(queue, batch)
         self._incomplete.add(batch)
-        if batch.builder.size >= batch.limit or queue.leader not in self._queues.gathering:
+        if (
+            batch.builder.size >= batch.limit
+            or queue.leader not in self._queues.gathering
+            or 0 <= queue.linger < _UNTIL_FLUSH  # which may be over before that of the others
+        ):
             self.wakeup()  # only now, when the accounts are right again
         return delivery
 

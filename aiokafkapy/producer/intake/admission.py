@@ -10,7 +10,7 @@ Rules:
 - Nothing overtakes: while records of a topic wait here, every later record of that topic waits behind them. Records
   for a partition that does not exist (yet) wait by themselves, so that they hold up no others.
 - A record for which there is no room moves on to the accumulator's line, first in, first out for all topics; the
-  accumulator calls ``on_room`` when memory came back.
+  accumulator calls ``on_room`` when memory came back. Of a topic with another policy it does what ``Overflow`` says.
 - The partition is chosen once for each record, when its turn has come.
 - A record that was cancelled before it was accepted is never sent, and what waited behind it moves up.
 - A topic that we had no right to is asked for again before the next record for it is refused.
@@ -32,6 +32,7 @@ from typing import TYPE_CHECKING, Final, cast
 from ...common import TopicPartition
 from ...errors import (
     BufferExhaustedError,
+    DeliveryTimeoutError,
     InvalidTopicError,
     KafkaError,
     KafkaTimeoutError,
@@ -42,6 +43,7 @@ from ...errors import (
 from ..accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from ..deliveries.delivery import Delivery
 from ..deliveries.outcome_teller import COST_OF_ERROR, OutcomeTeller
+from .overflow import OverflowQueue
 from .partitioners import Partitioner, choose_partition
 from .pending_record import PendingRecord
 from .topic_state import TopicState
@@ -69,13 +71,16 @@ class Admission:
         teller: OutcomeTeller | None = None,
         *,
         max_block: float,
+        overflow: OverflowQueue | None = None,
     ) -> None:
+        """``overflow`` None: all records wait for room."""
         self._loop = loop
         self._teller = teller if teller is not None else OutcomeTeller(loop)
         self._metadata = metadata
         self._appender = accumulator.appender
         self._partitioner = partitioner
         self._max_block = max_block
+        self._overflow = overflow
         self.on_refusal: Callable[[KafkaError], object] = lambda _: None
         """Called with the error of a record that waited and is refused, but for its user's own errors."""
         # Every topic in use, where the fast path looks first; and the view of the cluster that their counts are from
@@ -129,6 +134,16 @@ class Admission:
             f"topic {topic!r}: send_nowait() cannot wait for metadata: await producer.partitions_for({topic!r}) first",
             topic=topic,
         )
+
+    def append_at_once(self, record: PendingRecord) -> Delivery | None:
+        """Accept a record that has no place and must not wait, where its topic drops records for want of room; None
+        when it does not, or something else is missing. Raises as ``RecordAppender.append`` does.
+        """
+        state = self.topics.get(record.topic)
+        is_known = state is not None and state.waiting is None and (record.partition or 0) < state.partition_count
+        if not record.is_serialized or not is_known or self._overflow is None or not self._overflow.drops(record.topic):
+            return None
+        return self._overflow.append(record, self._loop.time(), self._metadata.cluster)
 
     def proceed(self, record: PendingRecord, now: float) -> None:
         """``record`` has been serialized: let it in when it is its turn."""
@@ -187,6 +202,32 @@ class Admission:
             self.on_refusal(error)
             self._drop(record)
             self._give_up_topic(record)
+
+    def expire_early(self, record: PendingRecord) -> None:
+        """The time that its call gave ``record`` is over."""
+        if not record.done():
+            cause = self._timeout_error(record, "the delivery_timeout_ms of the call")
+            error = DeliveryTimeoutError(str(cause), topic=record.topic, partition=cause.partition)
+            error.__cause__ = cause
+            self.refuse(record, error)
+            self.on_refusal(error)
+            self._give_up_topic(record)
+
+    def purge(self, is_meant: Callable[[PendingRecord], bool], make_error: Callable[[str], KafkaError]) -> int:
+        """Refuse the waiting records that are meant; returns their number."""
+        purged = [record for record in self._by_deadline if is_meant(record) and not record.done()]
+        for record in purged:
+            error = make_error(record.topic)
+            self._appender.leave(record)  # first, for whoever is in the line has its data
+            record.refuse(error)
+            self.settled(record)
+            self.on_refusal(error)
+        if purged:
+            self._on_pump_again()
+            self.on_room()
+            for record in purged:
+                self._give_up_topic(record)
+        return len(purged)
 
     def on_cancelled(self, record: PendingRecord) -> None:
         """The caller gave up before its record was accepted: its place goes to the next."""
@@ -312,6 +353,8 @@ class Admission:
             self._append(record, now)
         except BaseException as error:  # of a user's partitioner; it is raised where the record is awaited
             record.refuse(error)
+            if isinstance(error, BufferExhaustedError):
+                self.on_refusal(error)
         return True
 
     def _append(self, record: PendingRecord, now: float) -> None:
@@ -323,7 +366,11 @@ class Admission:
             )
             if record.done():
                 return  # taken back meanwhile
-        delivery = self._appender.append_or_wait(record, now, cluster)
+        delivery: Delivery | None
+        if self._overflow is None or self._overflow.waits(record.topic):
+            delivery = self._appender.append_or_wait(record, now, cluster)
+        else:
+            delivery = self._overflow.append(record, now, cluster)
         if delivery is not None:
             record.accept(delivery)
 
@@ -347,8 +394,8 @@ class Admission:
             return self._metadata.fatal_error.fresh()
         return None
 
-    def _timeout_error(self, record: PendingRecord) -> KafkaError:
-        limit = f"max_block_ms={round(self._max_block * 1000)}"
+    def _timeout_error(self, record: PendingRecord, limit: str = "") -> KafkaError:
+        limit = limit or f"max_block_ms={round(self._max_block * 1000)}"
         topic = record.topic
         if not record.is_serialized:
             return KafkaTimeoutError(f"topic {topic!r}: the serializer did not answer within {limit}", topic=topic)

@@ -35,6 +35,7 @@ __all__ = [
     "described",
     "headers_of",
     "materialized",
+    "milliseconds_of",
     "partition_of",
     "plain_data",
     "serialization_error",
@@ -148,6 +149,14 @@ def timeout_of(call: str, timeout: Any) -> float | None:
     if isnan(seconds):
         raise ValueError(f"{call}(): timeout is nan: write a number of seconds, or None")
     return seconds
+
+
+def milliseconds_of(topic: Any, name: str, given: Any) -> int:
+    """A duration of whole milliseconds, 1 or more. Raises TypeError and ValueError."""
+    number = given if type(given) is int else _integer_of(topic, name, given, "an int of milliseconds")
+    if number < 1 or number > MAX_PARTITION:
+        raise ValueError(f"topic {topic!r}: {name} is {_shown(number)}: write 1 to {MAX_PARTITION}, or None")
+    return number
 
 
 def materialized(topic: Any, headers: Any) -> Headers:

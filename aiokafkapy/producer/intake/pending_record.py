@@ -22,6 +22,9 @@ class WaitingLine(Protocol):
     def enter(self, record: PendingRecord, now: float) -> None:
         """The record takes its place."""
 
+    def append_at_once(self, record: PendingRecord) -> Delivery | None:
+        """Accept the record here and now, if its topic's policy lets it."""
+
     def why_not_at_once(self, record: PendingRecord) -> KafkaError:
         """What the record would wait for."""
 

@@ -17,6 +17,7 @@ from ...errors import IllegalStateError, KafkaError
 from ..deliveries.delivery import Delivery
 from ..records import HeadersLike, Timestamp
 from .pending_record import PendingRecord
+from .record_deadlines import accept_within
 from .record_intake import RecordIntake
 from .serializers import discard, finish_serializing
 
@@ -38,7 +39,7 @@ else:
     K = TypeVar("K")
     V = TypeVar("V")
 
-__all__ = ["K", "RecordSender", "V", "admitted", "not_admitted"]
+__all__ = ["K", "RecordSender", "V", "admitted", "admitted_at_once", "not_admitted"]
 
 YIELD_AFTER: Final = 256 * 1024
 """Bytes accepted by ``enqueue`` before it lets others run, so that a tight loop starves no other task."""
@@ -62,13 +63,18 @@ class RecordSender(Generic[K, V]):
         partition: int | None = None,
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
+        delivery_timeout_ms: int | None = None,
     ) -> Delivery:
         """As ``send``, but wait only until the record is accepted; await the returned delivery for its outcome.
 
         Waits for room, metadata and an async serializer, ``max_block_ms`` at most, and lets others run now and then.
+        Where the topic's ``overflow`` drops the record, the delivery has failed.
         """
         intake = self._intake
-        accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
+        if delivery_timeout_ms is None:
+            accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
+        else:
+            accepted = accept_within(intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms)
         if type(accepted) is not Delivery:
             accepted = await admitted(cast(PendingRecord, accepted))
         if intake.unyielded > YIELD_AFTER:
@@ -86,14 +92,19 @@ class RecordSender(Generic[K, V]):
         partition: int | None = None,
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
+        delivery_timeout_ms: int | None = None,
     ) -> Delivery:
         """As ``enqueue``, but never wait: raises BufferExhaustedError when there is no room, MetadataNotReadyError when
         the topic is not known yet (await ``partitions_for(topic)`` first), IllegalStateError with an async serializer.
+        Where the topic's ``overflow`` drops records, one is dropped instead of raising.
         """
         intake = self._intake
-        accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
+        if delivery_timeout_ms is None:
+            accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
+        else:
+            accepted = accept_within(intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms)
         if type(accepted) is not Delivery:
-            raise not_admitted(cast(PendingRecord, accepted))
+            accepted = admitted_at_once(cast(PendingRecord, accepted))
         return accepted
 
 
@@ -103,6 +114,19 @@ async def admitted(record: PendingRecord) -> Delivery:
     if not record.is_serialized:
         await finish_serializing(record)
     return await record
+
+
+def admitted_at_once(record: PendingRecord) -> Delivery:
+    """Have a record accepted that must not wait, where its topic drops records for want of room; else raise why not."""
+    try:
+        delivery = record.admission.append_at_once(record)
+    except KafkaError as error:
+        record.refuse(error.fresh())
+        raise
+    if delivery is None:
+        raise not_admitted(record)
+    record.accept(delivery)
+    return delivery
 
 
 def not_admitted(record: PendingRecord) -> KafkaError:

@@ -14,24 +14,26 @@ Rules:
   again. Brokers take no batch whose sequence does not follow, so nothing behind the gap is written meanwhile.
 
 Events: ``produce.retry`` (warning; topic, partition, error, attempts), ``produce.failed`` (error; topic, partition,
-records, error), ``produce.split`` (info; topic, partition, records), ``produce.handler_failed`` (error: a bug).
+records, error), ``produce.split`` (info; topic, partition, records), ``produce.records_expired`` (warning; records,
+in_doubt), ``produce.handler_failed`` (error: a bug).
 """
 
 from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Final
 
 from ...common import TopicPartition
-from ...errors import KafkaError, NetworkError
+from ...errors import DeliveryTimeoutError, KafkaError, NetworkError
 from ...observability import RateLimitedLogger, get_logger
 from ...protocol.produce import PartitionProduceResponse
 from ..accumulator.producer_batch import BatchState, ProducerBatch
 from ..accumulator.record_accumulator import RecordAccumulator
 from ..config import ProducerConfig
+from ..deliveries.produce_request_result import ProduceRequestResult
 from ..identity.transaction_manager import TransactionManager
 from ..metrics import SenderMetrics
 from ..producer_metadata import ProducerMetadata
@@ -43,6 +45,7 @@ from .produce_responses import (
     delivery_timeout_error,
     gapless_error,
     no_answer,
+    record_timeout_error,
 )
 
 __all__ = ["InFlightBatches"]
@@ -145,8 +148,11 @@ class InFlightBatches:
         adjust_sequence_numbers: bool = False,
         named: Mapping[int, KafkaError] | None = None,
         is_over: bool = True,
+        is_told: bool = True,
     ) -> None:
-        """Fail a batch for good. ``named`` records have errors of their own; ``is_over``: it is not on the wire."""
+        """Fail a batch for good. ``named`` records have errors of their own; ``is_over``: it is not on the wire;
+        ``is_told``: an error worth a line in the log.
+        """
         manager = self._transaction_manager
         if manager is not None:
             manager.handle_failed_batch(batch, error, adjust_sequence_numbers)
@@ -154,7 +160,8 @@ class InFlightBatches:
                 manager.mark_sequence_unresolved(batch)
         if batch.fail(partial(_error_of_record, named, error) if named else error):
             self._metrics.record_failure(batch.record_count, error, now)
-            self._log_failure(batch, batch.record_count, error, now)
+            if is_told:
+                self._log_failure(batch, batch.record_count, error, now)
             if self._is_gapless:
                 self._fail_followers(batch, error, now)
         if is_over:
@@ -168,6 +175,42 @@ class InFlightBatches:
             self._expire(batch, now, is_over=True)
         if now >= self._next_expiry:
             self._expire_on_the_wire(now)
+
+    def purge(
+        self,
+        is_meant: Callable[[TopicPartition], bool],
+        make_error: Callable[[TopicPartition, int, bool], KafkaError],
+        now: float,
+        *,
+        in_flight: bool,
+    ) -> int:
+        """Fail the batches of these partitions that were never sent, and with ``in_flight`` all others too; returns how
+        many records. ``make_error`` gets the partition, their number, and whether their outcome is unknown.
+
+        As with expiry a batch that was sent leaves no gap: its sequence counts as unresolved until that is settled.
+        """
+        count = 0
+        for batch in self._accumulator.take_queued(is_meant, also_sent=in_flight):
+            error = make_error(batch.topic_partition, batch.record_count, batch.is_in_doubt)
+            count += batch.record_count
+            self.fail(batch, error, now, is_told=False)
+        if not in_flight:
+            return count
+        for batch in [batch for batches in self._requests for batch in batches]:
+            if batch.state is _IN_FLIGHT and is_meant(batch.topic_partition):
+                count += batch.record_count
+                error = make_error(batch.topic_partition, batch.record_count, True)
+                self.fail(batch, error, now, is_over=False, is_told=False)
+        return count
+
+    def expire_records(self, overdue: Mapping[ProduceRequestResult, Collection[int]], now: float) -> None:
+        """The time that their calls gave these records is over; see ``RecordAccumulator.expire_records``."""
+        left, told = self._accumulator.expire_records(overdue, record_timeout_error)
+        if left:
+            self._metrics.record_failure(left, DeliveryTimeoutError(), now)
+        if left or told:
+            fields = {"records": left, "in_doubt": told}
+            self._log.log("expired", now, logging.WARNING, "produce.records_expired", **fields)
 
     def time_to_expiry(self, now: float) -> float:
         """Seconds until ``expire`` has something to do; infinity when nothing is pending."""

@@ -51,6 +51,7 @@ __all__ = [
     "gapless_error",
     "leader_hints",
     "no_answer",
+    "record_timeout_error",
 ]
 
 NO_ERROR: Final = 0
@@ -186,6 +187,17 @@ def delivery_timeout_error(
     )
     error.__cause__ = cause if isinstance(cause, BaseException) else None
     return error
+
+
+def record_timeout_error(topic_partition: TopicPartition, outcome_unknown: bool) -> DeliveryTimeoutError:
+    """The error of records whose own time, given by their call, was over before they had an outcome."""
+    fate = "they are in a request, and may or may not be written" if outcome_unknown else "not sent"
+    return DeliveryTimeoutError(
+        f"{topic_partition}: no outcome within the delivery_timeout_ms of the call: {fate}",
+        topic=topic_partition.topic,
+        partition=topic_partition.partition,
+        outcome_unknown=outcome_unknown,
+    )
 
 
 def gapless_error(

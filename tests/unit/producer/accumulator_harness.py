@@ -59,7 +59,7 @@ class Harness:
         # Some values tested here would be refused by ProducerConfig.
         memory = options.pop("buffer_memory", 32 * KIB * KIB)
         self.config = ProducerConfig(bootstrap_servers="h:1", **options).model_copy(update={"buffer_memory": memory})
-        self.pool = BufferPool(memory, reserve)
+        self.pool = BufferPool(memory, reserve, self.config.buffer_records)
         self.manager = ready_manager() if idempotent else None
         self.accumulator = RecordAccumulator(self.config, self.pool, self.manager)
         self.cluster = cluster_of(leaders or {"t": [1, 1]})
@@ -136,6 +136,7 @@ class Harness:
         for batch in accumulator.incomplete:
             assert batch.memory == batch.builder.capacity
         assert self.pool.held >= 0
+        assert accumulator.pending <= self.pool.record_limit
 
 
 def values_of(batch: ProducerBatch) -> list[Any]:

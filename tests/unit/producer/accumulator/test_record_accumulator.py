@@ -6,18 +6,20 @@ import asyncio
 import gc
 import weakref
 from math import inf
+from typing import Any
 
 import pytest
 
 from aiokafkapy import _form
 from aiokafkapy.errors import (
+    DeliveryTimeoutError,
     IllegalStateError,
     KafkaError,
     RecordTooLargeError,
 )
 from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
 from aiokafkapy.producer.accumulator.record_accumulator import RecordAccumulator
-from aiokafkapy.producer.deliveries.delivery import Delivery
+from aiokafkapy.producer.deliveries.delivery import Delivery, place_of
 from aiokafkapy.record.batch import RecordBatch
 
 from ..accumulator_harness import KIB, LARGE, T0, Harness, Waiters, full_harness, values_of, wire_bytes
@@ -262,6 +264,241 @@ class TestAborting:
         batch.compress()
         harness.accumulator.compressed(batch)
         assert harness.pool.held == 0
+
+
+def overdue(harness: Harness, *deliveries: Delivery) -> tuple[int, int]:
+    """The time of these records is over."""
+    found: dict[Any, list[int]] = {}
+    for delivery in deliveries:
+        assert not delivery.done()
+        result, index = place_of(delivery)
+        found.setdefault(result, []).append(index)
+    return harness.accumulator.expire_records(
+        found, lambda place, unknown: DeliveryTimeoutError("overdue", outcome_unknown=unknown)
+    )
+
+
+class TestExpiringRecords:
+    def test_a_record_that_was_never_sent_leaves_its_batch(self) -> None:
+        harness = Harness(idempotent=True, linger_ms=1000)
+        harness.prime()
+        deliveries = [harness.append_ok(b"%d" % number) for number in range(5)]
+        assert overdue(harness, deliveries[1], deliveries[4]) == (2, 0)
+        harness.check()
+        later = harness.append_ok(b"5")
+        harness.now += 1
+        first, second = harness.drain() + harness.drain()
+        assert values_of(first) + values_of(second) == [b"0", b"2", b"3", b"5"]
+        assert (first.base_sequence, second.base_sequence) == (1, 4)  # no gap
+        harness.complete(first, 10)
+        harness.complete(second, 13)
+        assert [delivery.result().offset for delivery in (deliveries[0], *deliveries[2:4], later)] == [10, 11, 12, 13]
+        for delivery in (deliveries[1], deliveries[4]):
+            error = delivery.exception()
+            assert isinstance(error, DeliveryTimeoutError)
+            assert not error.outcome_unknown
+        assert (harness.accumulator.delivered, harness.accumulator.failed) == (5, 2)
+        assert harness.pool.held == 0
+
+    def test_the_last_one_of_a_batch_leaves_nothing_behind(self) -> None:
+        harness = Harness(linger_ms=1000)
+        delivery = harness.append_ok()
+        assert overdue(harness, delivery) == (1, 0)
+        assert not harness.accumulator.has_undrained
+        assert harness.pool.held == 0
+
+    def test_a_record_in_a_request_stays_there_and_its_outcome_is_unknown(self) -> None:
+        harness = Harness(idempotent=True)
+        deliveries = [harness.append_ok(b"%d" % number) for number in range(3)]
+        settled: list[bool] = []
+        flush = harness.accumulator.begin_flush(lambda: settled.append(True))
+        (batch,) = harness.drain()
+        assert overdue(harness, deliveries[1]) == (0, 1)
+        error = deliveries[1].exception()
+        assert isinstance(error, DeliveryTimeoutError)
+        assert error.outcome_unknown
+        assert not deliveries[0].done()
+        harness.check()
+        harness.accumulator.reenqueue(batch, harness.now)  # a retry has all of its records, in their places
+        harness.now += 2
+        (batch,) = harness.drain()
+        assert values_of(batch) == [b"0", b"1", b"2"]
+        assert not settled
+        harness.complete(batch, 7)
+        assert settled == [True]
+        flush.end()
+        assert [deliveries[0].result().offset, deliveries[2].result().offset] == [7, 9]
+        assert harness.accumulator.delivered == 3  # it is on the broker, though nobody waited to hear it
+
+    def test_a_flush_waits_for_a_batch_all_of_whose_records_were_told(self) -> None:
+        harness = Harness()
+        deliveries = [harness.append_ok(b"%d" % number) for number in range(2)]
+        settled: list[bool] = []
+        harness.accumulator.begin_flush(lambda: settled.append(True))
+        (batch,) = harness.drain()
+        assert overdue(harness, *deliveries) == (0, 2)
+        assert not settled
+        harness.complete(batch)
+        assert settled == [True]
+
+    def test_one_that_was_told_may_be_in_a_batch_that_is_split(self) -> None:
+        harness = Harness(idempotent=True, batch_size=2000)
+        harness.prime()
+        deliveries = [harness.append_ok(b"%02d" % number * 50) for number in range(10)]
+        (batch,) = harness.drain()
+        overdue(harness, deliveries[3])
+        harness.accumulator.split_and_reenqueue(batch)
+        while harness.accumulator.has_undrained:
+            (piece,) = harness.drain()
+            harness.complete(piece, piece.base_sequence)
+        assert isinstance(deliveries[3].exception(), DeliveryTimeoutError)
+        places = [delivery.result().offset for number, delivery in enumerate(deliveries) if number != 3]
+        assert places == [1, 2, 3, 5, 6, 7, 8, 9, 10]
+        assert harness.accumulator.pending == 0
+
+    def test_one_that_is_compressed_in_a_thread_may_leave(self) -> None:
+        harness = Harness(compression_type="gzip")
+        kept, gone = harness.append_ok(LARGE), harness.append_ok(b"gone")
+        harness.ready()
+        (batch,) = harness.accumulator.take_compressions()
+        overdue(harness, gone)
+        batch.compress()
+        harness.accumulator.compressed(batch)
+        (rest,) = harness.drain()
+        assert values_of(rest) == [LARGE]
+        harness.complete(rest, 4)
+        assert kept.result().offset == 4
+        assert harness.pool.held == 0
+
+
+class TestDroppingTheOldest:
+    def test_the_oldest_that_was_never_sent_goes_whatever_its_partition(self) -> None:
+        harness = Harness(batch_size=150)
+        deliveries = [harness.append_ok(b"x" * 100, number % 2) for number in range(6)]
+        in_flight = harness.drain()
+        assert harness.accumulator.drop_oldest(lambda topic: True, lambda batch: KafkaError("dropped")) == 1
+        assert [delivery.done() for delivery in deliveries] == [False, False, True, False, False, False]
+        for batch in in_flight:
+            harness.accumulator.reenqueue(batch, harness.now)
+        while harness.accumulator.drop_oldest(lambda topic: True, lambda batch: KafkaError("dropped")):
+            harness.check()
+        assert sorted(harness.accumulator.incomplete, key=id) == sorted(in_flight, key=id)
+
+    def test_only_topics_that_may_lose_some_do(self) -> None:
+        harness = Harness({"t": [1], "u": [1]})
+        harness.append_ok()
+        other = harness.append_ok(topic="u")
+        assert harness.accumulator.drop_oldest(lambda topic: topic == "u", lambda batch: KafkaError("dropped")) == 1
+        assert str(other.exception()) == "dropped"
+        assert harness.accumulator.drop_oldest(lambda topic: topic == "u", lambda batch: KafkaError("dropped")) == 0
+
+    def test_pieces_of_a_batch_that_was_split_have_sequences_and_stay(self) -> None:
+        harness = Harness(idempotent=True, batch_size=2000)
+        harness.prime()
+        for number in range(10):
+            harness.append_ok(b"%02d" % number * 50)
+        (batch,) = harness.drain()
+        harness.accumulator.split_and_reenqueue(batch)
+        assert harness.accumulator.drop_oldest(lambda topic: True, lambda batch: KafkaError("dropped")) == 0
+        assert harness.accumulator.take_queued(lambda place: True) == []
+
+    @pytest.mark.parametrize("limit", [8, 160])
+    def test_batches_are_small_so_that_few_records_are_dropped_at_a_time(self, limit: int) -> None:
+        harness = Harness(buffer_records=limit, overflow="drop_oldest")
+        for _ in range(limit):
+            harness.append_ok()
+        assert harness.append() is None
+        counts = [batch.record_count for batch in harness.accumulator.incomplete]
+        assert max(counts) == max(1, limit // 16)
+        harness = Harness(overflow="drop_oldest", buffer_memory=64 * KIB)
+        while harness.append(b"x" * 500) is not None:
+            pass
+        assert max(batch.size for batch in harness.accumulator.incomplete) <= 4 * KIB
+
+
+class TestTopicsOfTheirOwn:
+    def test_a_topic_s_batches_have_its_size_and_its_codec(self) -> None:
+        topics = {"u": {"batch_size": 300, "compression_type": "gzip", "compression_level": 1}}
+        harness = Harness({"t": [1], "u": [1]}, topics=topics)
+        for topic in ("t", "u"):
+            for _ in range(6):
+                harness.append_ok(b"x" * 100, topic=topic)
+        by_topic: dict[str, list[int]] = {"t": [], "u": []}
+        for batch in harness.accumulator.incomplete:
+            by_topic[batch.topic_partition.topic].append(batch.record_count)
+            is_own = batch.topic_partition.topic == "u"
+            assert (batch.compression, batch.compression_level) == ((1, 1) if is_own else (0, None))
+        assert by_topic == {"t": [6], "u": [2, 2, 2]}
+
+    def test_a_topic_s_linger_is_waited_out_also_beside_others(self) -> None:
+        harness = Harness({"t": [1], "u": [1]}, topics={"u": {"linger_ms": 1000}})
+        harness.append_ok(topic="u")
+        harness.append_ok(topic="t")
+        assert harness.ready().ready_nodes == {1}
+        (batch,) = harness.drain()
+        assert batch.topic_partition.topic == "t"
+        harness.complete(batch)
+        result = harness.ready()
+        assert (result.ready_nodes, result.next_ready_check_delay) == (set(), 1.0)
+        harness.now += 1
+        assert harness.ready().ready_nodes == {1}
+        assert [batch.topic_partition.topic for batch in harness.drain()] == ["u"]
+
+    def test_a_topic_without_linger_waits_for_none_of_the_others(self) -> None:
+        harness = Harness({"t": [1], "u": [1]}, linger_ms=1000, topics={"u": {"linger_ms": 0}})
+        harness.append_ok(topic="t")
+        assert harness.ready().ready_nodes == set()
+        before = harness.wakeups
+        harness.append_ok(topic="u")
+        assert harness.wakeups > before
+        assert harness.ready().ready_nodes == {1}
+
+    @pytest.mark.parametrize("hurry", ["full", "flush"])
+    def test_its_linger_is_cut_short_as_any(self, hurry: str) -> None:
+        harness = Harness(topics={"t": {"linger_ms": 1000, "batch_size": 200}})
+        harness.append_ok(b"x" * 100)
+        assert harness.ready().ready_nodes == set()
+        if hurry == "full":
+            harness.append_ok(b"x" * 100)
+        else:
+            harness.accumulator.begin_flush(lambda: None)
+        assert harness.ready().ready_nodes == {1}
+        assert harness.drain()
+
+
+class TestManualFlush:
+    def test_nothing_leaves_before_a_flush_however_full_and_old(self) -> None:
+        harness = Harness(manual_flush=True, linger_ms=None, batch_size=200)
+        for _ in range(5):
+            harness.append_ok(b"x" * 100)
+        harness.now += 60
+        result = harness.ready()
+        assert (result.ready_nodes, result.next_ready_check_delay) == (set(), inf)
+        flush = harness.accumulator.begin_flush(lambda: None)
+        assert harness.ready().ready_nodes == {1}
+        drained = []
+        while flush.remaining:
+            harness.ready()
+            for batch in harness.drain():
+                drained.append(batch)
+                harness.complete(batch)
+        flush.end()
+        assert sum(batch.record_count for batch in drained) == 5
+        harness.append_ok()
+        assert harness.ready().ready_nodes == set()
+
+    def test_what_was_sent_once_is_sent_again_without_a_flush(self) -> None:
+        harness = Harness({"t": [1, 1]}, manual_flush=True, linger_ms=None)
+        harness.append_ok(b"sent")
+        flush = harness.accumulator.begin_flush(lambda: None)
+        harness.ready()
+        (batch,) = harness.drain()
+        flush.end()
+        harness.append_ok(b"held", 1)
+        harness.accumulator.reenqueue(batch, harness.now)
+        harness.now += 2
+        assert harness.ready().ready_nodes == {1}
+        assert harness.drain() == [batch]
 
 
 class TestAccounts:

@@ -13,6 +13,7 @@ from aiokafkapy import _form
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.errors import (
     IllegalStateError,
+    KafkaError,
     ProducerClosedError,
     RecordTooLargeError,
 )
@@ -22,6 +23,11 @@ from aiokafkapy.producer.records import RecordMetadata
 from aiokafkapy.record.compression import Compression
 
 from ..accumulator_harness import KIB, Harness, Waiters, full_harness, values_of
+
+
+STEPS = [
+    "append", "append", "append", "drain", "complete", "fail", "cancel", "retry", "expire", "purge", "overdue", "drop",
+]  # fmt: skip
 
 
 class TestAppend:
@@ -293,6 +299,72 @@ class TestMemory:
         assert f"{harness.pool.held} of 8192 bytes held by {harness.accumulator.batch_count} batches" in text
 
 
+class TestBoundInRecords:
+    def test_so_many_are_accepted_and_the_error_says_which_bound_it_was(self) -> None:
+        harness = Harness(buffer_records=3, batch_size=200)
+        for _ in range(3):
+            harness.append_ok(b"x" * 100)
+        assert harness.append(b"x") is None
+        text = str(harness.accumulator.appender.buffer_exhausted_error("t"))
+        assert "buffer_records is full (3 of 3 records without an outcome in 3 batches, 0 records waiting)" in text
+        assert harness.accumulator.accepted == 3
+
+    def test_outcomes_make_room_whether_good_or_bad(self) -> None:
+        harness = Harness(buffer_records=4, batch_size=200)
+        for number in range(4):
+            harness.append_ok(b"x" * 100, number % 2)
+        first, second = harness.drain()
+        harness.complete(first)
+        harness.append_ok()
+        assert harness.append() is None
+        harness.fail(second)
+        harness.append_ok()
+        assert harness.append() is None
+        harness.check()
+
+    def test_exactly_as_many_wake_as_fit(self) -> None:
+        harness = Harness(buffer_records=5)
+        for _ in range(5):
+            harness.append_ok()
+        waiters = Waiters(harness)
+        for number in range(9):
+            waiters.add(number)
+        assert waiters.granted == []
+        (batch,) = harness.drain()
+        harness.complete(batch)
+        assert waiters.granted == [0, 1, 2, 3, 4]
+        assert harness.append() is None  # it would overtake the others
+        harness.check()
+
+    def test_both_bounds_hold_and_memory_may_be_the_first(self) -> None:
+        harness = full_harness(buffer_records=1000)
+        assert "buffer_memory is full" in str(harness.accumulator.appender.buffer_exhausted_error("t"))
+
+    @pytest.mark.parametrize("limit", [1, 7, 64])
+    def test_many_at_once_stop_at_the_bound(self, limit: int) -> None:
+        harness = Harness(buffer_records=limit)
+        deliveries = DeliveryList([1] * 200, None, 1)
+        accepted = harness.accumulator.appender.append_many(
+            deliveries, "t", 0, 1, [b"x"] * 200, harness.now, harness.cluster
+        )
+        assert accepted == len(deliveries) == harness.accumulator.accepted == limit
+        for batch in harness.drain_all():
+            harness.complete(batch)
+        assert harness.append_ok() is not None
+        harness.check()
+
+    def test_a_batch_that_has_its_outcome_on_the_wire_counts_no_longer(self) -> None:
+        harness = Harness(buffer_records=1)
+        harness.append_ok()
+        waiters = Waiters(harness)
+        waiters.add(0)
+        (batch,) = harness.drain()
+        batch.fail(KafkaError("expired"))
+        harness.accumulator.settled_on_the_wire()
+        assert waiters.granted == [0]
+        assert harness.pool.held > 0  # the transport may hold its bytes
+
+
 class TestWaiters:
     def test_room_is_given_first_come_first_served_and_to_as_many_as_fit(self) -> None:
         harness = full_harness()
@@ -456,7 +528,7 @@ class TestWaiters:
     @given(
         st.lists(
             st.tuples(
-                st.sampled_from(["append", "append", "drain", "complete", "fail", "cancel", "retry", "expire"]),
+                st.sampled_from(STEPS),
                 st.integers(0, 3000),
             ),
             max_size=120,
@@ -464,13 +536,15 @@ class TestWaiters:
         st.sampled_from([3500, 8 * KIB, 20 * KIB]),
         st.sampled_from([500, 4 * KIB, 128 * KIB]),
         st.sampled_from([Compression.NONE, Compression.SNAPPY]),
+        st.sampled_from([None, None, 1, 6]),
     )
     def test_any_history_keeps_order_memory_and_accounts(
-        self, steps: list[tuple[str, int]], memory: int, batch_size: int, codec: Compression
+        self, steps: list[tuple[str, int]], memory: int, batch_size: int, codec: Compression, records: int | None
     ) -> None:
         harness = Harness(
-            buffer_memory=memory, batch_size=batch_size, compression_type=codec.codec_name, reserve=memory // 8
-        )
+            buffer_memory=memory, batch_size=batch_size, compression_type=codec.codec_name, reserve=memory // 8,
+            buffer_records=records,
+        )  # fmt: skip
         history = History(harness)
         for step, argument in steps:
             getattr(history, step)(argument)
@@ -535,6 +609,37 @@ class History:
         """The one that waits longest gives up."""
         self.harness.now += argument / 300
         self.leave(0)
+
+    def purge(self, argument: int) -> None:
+        """What was never sent in a partition is given up."""
+        for batch in self.harness.accumulator.take_queued(lambda place: place.partition == argument % 2):
+            self.lost.update(int(value[:6]) for value in values_of(batch))
+            self.harness.fail(batch)
+
+    def overdue(self, argument: int) -> None:
+        """The time of some records in one batch is over."""
+        batches = self.harness.accumulator.incomplete
+        if not batches:
+            return
+        batch = batches[argument % len(batches)]
+        indexes = set(range(argument % 3, batch.record_count, 3))
+        if batch.may_be_taken_back:
+            self.lost.update(int(values_of(batch)[index][:6]) for index in indexes)
+        left, told = self.harness.accumulator.expire_records(
+            {batch.produce_result: indexes}, lambda place, unknown: KafkaError(outcome_unknown=unknown)
+        )
+        assert left + told == len(indexes)
+
+    def drop(self, _: int) -> None:
+        """The oldest that was never sent goes."""
+        lost: list[int] = []
+
+        def error(batch: ProducerBatch) -> KafkaError:
+            lost.extend(int(value[:6]) for value in values_of(batch))
+            return KafkaError("dropped")
+
+        assert self.harness.accumulator.drop_oldest(lambda topic: topic == "t", error) == len(lost)
+        self.lost.update(lost)
 
     def leave(self, index: int) -> None:
         waiting = [record for record in self.waiters.records.values() if self.waiters.appender.is_waiting(record)]

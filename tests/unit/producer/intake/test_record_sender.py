@@ -159,9 +159,18 @@ async def test_without_a_runtime_both_calls_raise_what_the_intake_says() -> None
 @pytest.mark.parametrize("call", CALLS, ids=lambda call: call.__name__)
 def test_a_call_tells_of_itself_whatever_form_runs(call: Callable[..., Any]) -> None:
     parameters = inspect.signature(call).parameters
-    assert list(parameters) == ["self", "topic", "value", "key", "partition", "timestamp_ms", "headers"]
+    assert list(parameters) == [
+        "self",
+        "topic",
+        "value",
+        "key",
+        "partition",
+        "timestamp_ms",
+        "headers",
+        "delivery_timeout_ms",
+    ]
     by_name = [name for name, parameter in parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
-    assert by_name == ["key", "partition", "timestamp_ms", "headers"]
+    assert by_name == ["key", "partition", "timestamp_ms", "headers", "delivery_timeout_ms"]
     assert call.__doc__
     assert call.__qualname__.endswith(f".{call.__name__}")
 

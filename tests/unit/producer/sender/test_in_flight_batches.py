@@ -15,6 +15,7 @@ from aiokafkapy.errors import (
     KafkaError,
     NotLeaderOrFollowerError,
     OutOfOrderSequenceNumberError,
+    PurgedError,
     RecordTooLargeError,
     TopicAuthorizationFailedError,
 )
@@ -475,3 +476,70 @@ class TestGaplessGuarantee:
     def test_resuming_what_never_failed_does_nothing(self) -> None:
         harness = gapless()
         harness.accumulator.close_gap(TopicPartition("nowhere", 2_000_000_000))
+
+
+class TestPurge:
+    @staticmethod
+    def purge(harness: SenderHarness, *, in_flight: bool = False, place: TopicPartition | None = None) -> int:
+        def error(place: TopicPartition, count: int, unknown: bool) -> KafkaError:
+            return PurgedError(f"{count} of {place}", outcome_unknown=unknown)
+
+        return harness.sender.in_flight_batches.purge(
+            lambda found: place in (None, found), error, harness.now, in_flight=in_flight
+        )
+
+    def test_what_was_never_sent_leaves_no_gap(self) -> None:
+        harness = SenderHarness(linger_ms=1000, batch_size=100)
+        harness.prime()
+        purged = [harness.append(b"p"), harness.append(b"q", 1)]
+        assert self.purge(harness, place=T1) == 1
+        assert [delivery.done() for delivery in purged] == [False, True]
+        assert self.purge(harness) == 1
+        assert all(isinstance(error_of(delivery), PurgedError) for delivery in purged)
+        assert not error_of(purged[0]).outcome_unknown
+        later = harness.append(b"later")
+        harness.advance(1)
+        (request,) = harness.take()
+        (batch,) = batches_of(request)
+        assert (batch.producer_epoch, batch.base_sequence) == (0, 1)
+        harness.answer(request, base_offset=5)
+        assert later.result().offset == 5
+
+    def test_what_is_in_a_request_stays_unless_it_is_asked_for(self) -> None:
+        harness = SenderHarness()
+        harness.prime()
+        (in_flight,) = fill(harness, 1)
+        (request,) = harness.take()
+        assert self.purge(harness) == 0
+        assert self.purge(harness, in_flight=True) == 1
+        assert error_of(in_flight).outcome_unknown
+        assert self.purge(harness, in_flight=True) == 0
+        assert harness.accumulator.failed == 1
+        # The answer finds that it was written: no gap, and no new epoch.
+        harness.answer(request, base_offset=3)
+        later = harness.append(b"later")
+        harness.advance(1)
+        (request,) = harness.take()
+        (batch,) = batches_of(request)
+        assert (batch.producer_epoch, batch.base_sequence) == (0, 2)
+        harness.answer(request, base_offset=4)
+        assert later.result().offset == 4
+        assert harness.accumulator.buffered_bytes == 0
+
+    def test_one_that_waits_for_its_retry_is_in_flight_too_and_the_partition_begins_anew(self) -> None:
+        harness = SenderHarness()
+        harness.prime()
+        (delivery,) = fill(harness, 1)
+        (request,) = harness.take()
+        harness.answer(request, TIMED_OUT)
+        assert self.purge(harness) == 0
+        assert self.purge(harness, in_flight=True) == 1
+        assert error_of(delivery).outcome_unknown
+        assert_begins_anew(harness)
+
+    def test_with_the_gapless_guarantee_it_is_a_gap_as_any(self) -> None:
+        harness = gapless(linger_ms=1000)
+        harness.append(b"p")
+        assert self.purge(harness) == 1
+        with pytest.raises(GaplessGuaranteeError):
+            harness.append(b"later")

@@ -1,0 +1,136 @@
+"""``TopicOptions``: what may differ from the producer's options for one topic.
+
+Owns the names of these options and their checks; ``ProducerConfig.topics`` has them by topic, and says what they mean
+together with the others. It knows no producer. Kafka's producer has no counterpart: librdkafka's topic configuration
+and franz-go's ``ProducerBatchMaxBytesFn`` are.
+
+Rules: an option that is left out is the producer's. What belongs to a request (``acks``, time-outs) is the same for all
+topics, for a Produce request has records of many; so is what belongs to the producer as a whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from ..errors import ConfigurationError
+
+__all__ = ["LEVELS", "CompressionName", "OverflowPolicy", "TopicOptions", "topics_of"]
+
+CompressionName = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+OverflowPolicy = Literal["wait", "raise", "drop_newest", "drop_oldest"]
+
+LEVELS: Final = {
+    "gzip": "compression_gzip_level",
+    "lz4": "compression_lz4_level",
+    "zstd": "compression_zstd_level",
+}
+"""The producer's option for the level of each codec that has levels."""
+MAX_INT: Final = 2**31 - 1
+
+_LEVEL_RANGES: Final = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
+_OF_REQUESTS: Final = frozenset({"acks", "request_timeout_ms", "max_request_size", "retries", "transactional_id"})
+
+
+def _not_a_bool(value: Any) -> Any:
+    if isinstance(value, bool):
+        raise ValueError("a number is needed, not a bool")
+    return value
+
+
+class TopicOptions(BaseModel):
+    """The options of one topic; immutable. Raises ConfigurationError for what cannot be meant."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
+
+    linger_ms: Annotated[int | None, BeforeValidator(_not_a_bool), Field(ge=0, le=MAX_INT)] = None
+    batch_size: Annotated[int | None, BeforeValidator(_not_a_bool), Field(ge=0, le=MAX_INT)] = None
+    compression_type: CompressionName | None = None
+    compression_level: Annotated[int | None, BeforeValidator(_not_a_bool)] = None
+    overflow: OverflowPolicy | None = None
+
+    if not TYPE_CHECKING:  # checkers know the constructor from the fields
+
+        def __init__(self, **options: Any) -> None:
+            _check_names(options)
+            try:
+                self.__pydantic_validator__.validate_python(options, self_instance=self, strict=True)
+            except ValidationError as error:
+                raise ConfigurationError("; ".join(_explain(each, options) for each in error.errors())) from None
+            self._check_level()
+
+    def changes(self) -> dict[str, Any]:
+        """The producer's options that differ for the topic, with their values."""
+        given = {name: getattr(self, name) for name in self.model_fields_set}
+        changes = {name: value for name, value in given.items() if value is not None}
+        level = changes.pop("compression_level", None)
+        if level is not None:
+            changes[LEVELS[str(self.compression_type)]] = level
+        return changes
+
+    # internals
+
+    def _check_level(self) -> None:
+        level, codec = self.compression_level, self.compression_type
+        if level is None:
+            return
+        if codec not in _LEVEL_RANGES:
+            raise ConfigurationError(
+                f"compression_level={level} needs a compression_type that has levels: write one of "
+                f"{', '.join(_LEVEL_RANGES)} beside it"
+            )
+        low, high = _LEVEL_RANGES[codec]
+        if not low <= level <= high or (codec == "gzip" and level == 0):
+            raise ConfigurationError(f"compression_level={level} of {codec} is out of range: write {low} to {high}")
+
+
+def topics_of(value: Any) -> dict[str, TopicOptions]:
+    """The option ``topics``: a mapping of TopicOptions, or of dicts with the same names, or such a mapping as JSON.
+
+    Raises ValueError for anything else, and the error of a topic's options with its name.
+    """
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError as error:
+            raise ValueError(f'write JSON, as {{"clicks": {{"linger_ms": 50}}}}: {error}') from None
+    if not isinstance(value, Mapping):
+        raise ValueError(f"a mapping from topics to TopicOptions is needed, not {type(value).__name__}")
+    return {_name(topic): _options(topic, options) for topic, options in value.items()}
+
+
+# internals
+
+
+def _name(topic: Any) -> str:
+    if not isinstance(topic, str) or not topic:
+        raise ValueError(f"the name of a topic is a {type(topic).__name__}, not a str that is not empty")
+    return topic
+
+
+def _options(topic: str, options: Any) -> TopicOptions:
+    if isinstance(options, TopicOptions):
+        return options
+    if not isinstance(options, Mapping):
+        raise ValueError(f"{topic!r} has a {type(options).__name__}: write TopicOptions(…)")
+    try:
+        return TopicOptions(**options)
+    except ConfigurationError as error:
+        raise ValueError(f"{topic!r}: {error}") from None
+
+
+def _check_names(options: Mapping[str, Any]) -> None:
+    for name in options:
+        if name in TopicOptions.model_fields:
+            continue
+        known = ", ".join(TopicOptions.model_fields)
+        reason = "it is of a request, which has records of many topics" if name in _OF_REQUESTS else "it is unknown"
+        raise ConfigurationError(f"{name!r:.100} is no option of a single topic: {reason}; there are {known}")
+
+
+def _explain(details: Any, options: Mapping[str, Any]) -> str:
+    name = str(details["loc"][0])
+    return f"{name}={options.get(name)!r:.100}: {details['msg']}"

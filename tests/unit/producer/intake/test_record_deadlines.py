@@ -1,0 +1,103 @@
+"""Records with a time of their own: which are overdue, and when."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from aiokafkapy.errors import DeliveryTimeoutError
+from aiokafkapy.producer.deliveries.delivery import Delivery, new_delivery
+from aiokafkapy.producer.deliveries.produce_request_result import ProduceRequestResult
+from aiokafkapy.producer.intake.pending_record import PendingRecord
+from aiokafkapy.producer.intake.record_deadlines import FIRST_PRUNE, RecordDeadlines, accept_within
+from aiokafkapy.testing.clock import VirtualClock
+
+from ..accumulator_harness import T0
+from ..intake_harness import IntakeRuntime, new_intake
+from ..sender_fakes import VirtualLoop
+
+
+class Harness:
+    """Deadlines on a virtual loop, and what was overdue at which time."""
+
+    def __init__(self) -> None:
+        clock = VirtualClock()
+        loop: Any = VirtualLoop(clock)
+        self.loop = loop
+        self.told: list[tuple[float, list[Any]]] = []
+        self.deadlines = RecordDeadlines(loop, lambda records: self.told.append((loop.time() - self.began, records)))
+        self.began = loop.time()
+
+    def add(self, seconds: float, record: Any = None) -> Any:
+        record = pending() if record is None else record
+        self.deadlines.add(record, self.began + seconds)
+        return record
+
+    def run_until(self, seconds: float) -> None:
+        self.loop.run_until(self.began + seconds)
+
+
+def pending() -> Delivery:
+    return new_delivery(ProduceRequestResult(T0), 0, 1, -1, -1)
+
+
+def delivered() -> Delivery:
+    result = ProduceRequestResult(T0)
+    result.succeed(0, -1)
+    return new_delivery(result, 0, 1, -1, -1)
+
+
+def test_each_is_told_of_when_its_time_is_over_whatever_the_order_they_came_in() -> None:
+    harness = Harness()
+    late, early, same = harness.add(3), harness.add(1), harness.add(1)
+    harness.run_until(0.9)
+    assert harness.told == []
+    harness.run_until(5)
+    assert harness.told == [(1.0, [early, same]), (3.0, [late])]
+    assert len(harness.deadlines) == 0
+    assert harness.loop.pending_timers == 0
+
+
+def test_nothing_is_said_of_one_that_has_its_outcome() -> None:
+    harness = Harness()
+    harness.add(1, delivered())
+    waiting = PendingRecord(None, "t", None, b"x", 0, 1, None, loop=harness.loop)  # type: ignore[arg-type]
+    waiting.accept(delivered())
+    harness.add(1, waiting)
+    refused = PendingRecord(None, "t", None, b"x", 0, 1, None, loop=harness.loop)  # type: ignore[arg-type]
+    refused.refuse(DeliveryTimeoutError())
+    harness.add(1, refused)
+    harness.run_until(2)
+    assert harness.told == []
+
+
+def test_those_with_an_outcome_are_forgotten_when_many_have_gathered() -> None:
+    harness = Harness()
+    kept = harness.add(9)
+    for _ in range(10 * FIRST_PRUNE):
+        harness.add(10, delivered())
+    assert len(harness.deadlines) < FIRST_PRUNE
+    harness.run_until(20)
+    assert harness.told == [(9.0, [kept])]
+
+
+def test_closed_there_is_neither_a_timer_nor_a_record() -> None:
+    harness = Harness()
+    harness.add(1)
+    harness.deadlines.close()
+    assert harness.loop.pending_timers == 0
+    harness.run_until(2)
+    assert harness.told == []
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 2**31, 1.5, "5", True, 10**90])
+async def test_a_wrong_time_refuses_the_call_and_nothing_is_accepted(wrong: Any) -> None:
+    runtime: Any = IntakeRuntime()
+    intake = new_intake(runtime)
+    with pytest.raises((TypeError, ValueError), match=r"'orders'.*delivery_timeout_ms"):
+        accept_within(intake, "orders", b"x", None, None, None, None, wrong)
+    assert runtime.values() == []
+    runtime.end()
+    assert asyncio.get_running_loop() is runtime.loop
