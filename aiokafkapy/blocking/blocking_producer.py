@@ -19,7 +19,7 @@ import os
 import threading
 import warnings
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, Unpack
@@ -165,6 +165,19 @@ class BlockingProducer(Generic[K, V]):
     def ping(self, timeout: float | None = None) -> float:
         """As ``KafkaProducer.ping``."""
         return self._running_thread().run(self._producer.ping(timeout))
+
+    def request(
+        self,
+        api_key: int,
+        body: Mapping[str, Any] | None = None,
+        *,
+        node_id: int | None = None,
+        version: int | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """As ``KafkaProducer.request``."""
+        asked = self._producer.request(api_key, body, node_id=node_id, version=version, timeout=timeout)
+        return self._running_thread().run(asked)
 
     @property
     def health(self) -> ProducerHealth:

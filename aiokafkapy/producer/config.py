@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from ..client.config import MAX_INT, MAX_LONG, ClientConfig, Milliseconds
 from ..errors import ConfigurationError
 from ..record.compression import Compression
+from .intake.hash_partitioners import MURMUR2_NAMES, PARTITIONER_NAMES
 from .topic_options import LEVELS, CompressionName, OverflowPolicy, TopicOptions, topics_of
 
 __all__ = ["ADAPTIVE_LINGER_MS", "MAX_INT", "MAX_IN_FLIGHT_FOR_IDEMPOTENCE", "ProducerConfig", "make_config"]
@@ -45,11 +46,12 @@ def _callable_or_none(value: Any) -> Any:
 
 def _partitioner_or_none(value: Any) -> Any:
     if isinstance(value, str):
-        if value in ("murmur2", "murmur2_random", "default"):
-            raise ValueError("leave it out: by default a key's partition is found with murmur2, as Java does")
+        if value in PARTITIONER_NAMES:
+            return None if value in MURMUR2_NAMES else value
         raise ValueError(
-            "a function (topic, key_bytes, value_bytes, key, value, cluster) or an object with partition() is needed, "
-            "not a name: pass aiokafkapy's RoundRobinPartitioner(), your own function, or leave it out for murmur2"
+            f"there is no partitioner of this name: write one of {', '.join(PARTITIONER_NAMES)}, pass aiokafkapy's "
+            "RoundRobinPartitioner(), a function (topic, key_bytes, value_bytes, key, value, cluster), or an object "
+            "with partition(), or leave it out for murmur2, as Java does"
         )
     if value is None or callable(value) or callable(getattr(value, "partition", None)):
         return value
@@ -169,8 +171,9 @@ class ProducerConfig(ClientConfig):
         Any,
         BeforeValidator(_partitioner_or_none),
         Field(
-            description="None is Kafka's: by key with murmur2, else sticky. Otherwise an object with partition(), or a "
-            "function (topic, key_bytes, value_bytes, key, value, cluster)."
+            description="None is Kafka's: by key with murmur2, else sticky. Otherwise another client's hash by name: "
+            "consistent_random (librdkafka's default), fnv1a (Sarama's), fnv1a_reference; or an object with "
+            "partition(), or a function (topic, key_bytes, value_bytes, key, value, cluster)."
         ),
     ] = None
     partitioner_ignore_keys: Annotated[

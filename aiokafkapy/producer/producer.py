@@ -32,6 +32,7 @@ from ..observability import RateLimitedLogger, get_logger
 from . import forks
 from .deliveries.delivery import Delivery, waiter_for
 from .intake.arguments import described, partition_of, timeout_of, topic_name
+from .intake.hash_partitioners import named_partitioner
 from .intake.intercepted_intake import InterceptedIntake
 from .intake.interceptors import ProducerInterceptors
 from .intake.partitioners import partitioner_for
@@ -487,6 +488,28 @@ class KafkaProducer(RecordSender[K, V]):
         """
         return await self._intake.usable_runtime().ping(timeout_of("ping", timeout))
 
+    async def request(
+        self,
+        api_key: int,
+        body: Mapping[str, Any] | None = None,
+        *,
+        node_id: int | None = None,
+        version: int | None = None,
+        timeout: float | None = None,
+    ) -> Any:
+        """Send any other request of Kafka's protocol and return the answer's body: a way out where a call is missing.
+
+        Not stable: ``body`` and the answer have the fields of kio's messages, in Kafka's names in snake_case, and those
+        of another version from one release to the next; ``version`` keeps to one. ``node_id`` None asks the least
+        loaded node. Nothing is retried. Raises ValueError for an API that is the producer's own (Produce, transactions,
+        SASL), TypeError for a field that no version has, KafkaTimeoutError after ``timeout`` seconds (default
+        ``request_timeout_ms``), DisconnectedError and UnsupportedVersionError.
+        """
+        from .raw_request import raw_request
+
+        runtime = self._intake.usable_runtime()
+        return await raw_request(runtime, api_key, body, node_id, version, timeout_of("request", timeout))
+
     @property
     def health(self) -> ProducerHealth:
         """Whether the producer can do its work; costs a walk over the batches without an outcome, no I/O."""
@@ -579,7 +602,10 @@ def _say_form() -> None:
 def _new_intake(config: ProducerConfig, interceptors: ProducerInterceptors, life: Lifecycle[Any]) -> RecordIntake:
     """The intake for a configuration."""
     serializers = prepare(config.key_serializer), prepare(config.value_serializer)
-    partitioner = partitioner_for(config.partitioner, config.partitioner_ignore_keys)
+    chosen = config.partitioner
+    if isinstance(chosen, str):
+        chosen = named_partitioner(chosen)
+    partitioner = partitioner_for(chosen, config.partitioner_ignore_keys)
     why_unusable = partial(_why_unusable, life)
     if interceptors:
         return InterceptedIntake(*serializers, partitioner, why_unusable, interceptors)

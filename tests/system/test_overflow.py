@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import pytest
@@ -35,6 +35,13 @@ async def broker() -> AsyncIterator[DevBroker]:
 
 def values(broker: DevBroker, topic: str, partition: int = 0) -> list[bytes | None]:
     return [record.value for record in broker.records(topic, partition)]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Let the loop turn until the condition holds."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110  # nobody tells of it
+            await asyncio.sleep(0)
 
 
 def assert_accounts(producer: KafkaProducer[Any, Any]) -> None:
@@ -99,8 +106,7 @@ class TestPurge:
             waiting = [
                 asyncio.ensure_future(producer.send(topic, b"waits")) for topic in ("orders", "clicks", "unknown")
             ]
-            while producer.statistics().waiters < 3:
-                await asyncio.sleep(0)
+            await until(lambda: producer.statistics().waiters == 3)
             assert producer.purge() == 5
             for outcome in await asyncio.gather(*waiting, return_exceptions=True):
                 assert isinstance(outcome, PurgedError)
@@ -114,8 +120,7 @@ class TestPurge:
             await producer.send("orders", b"first")
             broker.controls.delay(ApiKey.PRODUCE, seconds=0.2)
             sent = asyncio.ensure_future(producer.send("orders", b"in flight"))
-            while not producer.statistics().in_flight_batches:
-                await asyncio.sleep(0)
+            await until(lambda: producer.statistics().in_flight_batches == 1)
             assert producer.purge() == 0
             assert producer.purge(in_flight=True) == 1
             with pytest.raises(PurgedError) as caught:
@@ -274,3 +279,18 @@ async def test_a_topic_s_linger_and_codec_are_its_own(broker: DevBroker) -> None
         await producer.flush()
         assert click.done()
         assert producer.metrics()["byte-total"] - before < 500
+
+
+async def test_keys_go_where_another_client_sends_them(broker: DevBroker) -> None:
+    async with KafkaProducer(broker.bootstrap_servers, partitioner="consistent_random") as producer:
+        placed = await producer.send("clicks", b"x", key=b"hejsan")
+        assert placed.partition == 0xD077037E % 2
+        await producer.send_many("clicks", [b"without", b"a", b"key"])
+
+
+async def test_a_request_of_one_s_own(broker: DevBroker) -> None:
+    async with KafkaProducer(broker.bootstrap_servers) as producer:
+        answer = await producer.request(ApiKey.METADATA, {"topics": [{"name": "orders"}]}, node_id=1)
+        assert [topic.name for topic in answer.topics] == ["orders"]
+        with pytest.raises(ValueError, match="PRODUCE is the producer's own"):
+            await producer.request(ApiKey.PRODUCE)

@@ -173,10 +173,16 @@ def test_a_configuration_or_options_but_not_both() -> None:
         make_config(None, None, {})
 
 
-@pytest.mark.parametrize("name", ["murmur2", "consistent_random", "org.apache.kafka.RoundRobinPartitioner"])
+@pytest.mark.parametrize("name", ["default", "crc32", "org.apache.kafka.RoundRobinPartitioner"])
 def test_a_partitioner_given_by_name_is_refused_with_what_to_pass(name: str) -> None:
     with pytest.raises(ConfigurationError, match=r"partitioner='.*leave it out"):
         config(partitioner=name)
+
+
+@pytest.mark.parametrize(("name", "kept"), [("murmur2", None), ("murmur2_random", None), ("fnv1a", "fnv1a")])
+def test_a_partitioner_may_be_another_client_s_by_name(name: str, kept: str | None) -> None:
+    assert config(partitioner=name).partitioner == kept
+    assert ProducerConfig.from_properties({"bootstrap.servers": "h:1", "partitioner": name}).partitioner == kept
 
 
 def test_a_partitioner_that_cannot_be_called_is_refused() -> None:

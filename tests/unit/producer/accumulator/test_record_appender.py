@@ -24,7 +24,6 @@ from aiokafkapy.record.compression import Compression
 
 from ..accumulator_harness import KIB, Harness, Waiters, full_harness, values_of
 
-
 STEPS = [
     "append", "append", "append", "drain", "complete", "fail", "cancel", "retry", "expire", "purge", "overdue", "drop",
 ]  # fmt: skip

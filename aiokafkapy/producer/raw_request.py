@@ -1,0 +1,92 @@
+"""``KafkaProducer.request``: any request of Kafka's protocol over the producer's own connections.
+
+Owns which requests are let through, and their way to a node. What a request means is the caller's business. franz-go's
+counterpart is ``Client.Request``; Java has none.
+
+Rules: a request that would interfere with what the producer keeps count of (records, sequences, transactions, sessions)
+is refused before anything is sent. Nothing is retried, and an error code in the answer is the caller's to read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+from ..common import Node
+from ..errors import KafkaError
+from ..protocol.api import ApiKey, client_versions
+from ..protocol.messages import build_request
+
+if TYPE_CHECKING:
+    from .runtime import ProducerRuntime
+
+__all__ = ["REFUSED", "raw_request"]
+
+REFUSED: Final = frozenset(
+    {
+        ApiKey.PRODUCE,
+        ApiKey.INIT_PRODUCER_ID,
+        ApiKey.ADD_PARTITIONS_TO_TXN,
+        ApiKey.ADD_OFFSETS_TO_TXN,
+        ApiKey.END_TXN,
+        ApiKey.WRITE_TXN_MARKERS,
+        ApiKey.TXN_OFFSET_COMMIT,
+        ApiKey.SASL_HANDSHAKE,
+        ApiKey.SASL_AUTHENTICATE,
+        ApiKey.API_VERSIONS,
+    }
+)
+"""What only the producer itself may ask for."""
+
+
+async def raw_request(
+    runtime: ProducerRuntime,
+    api_key: int,
+    body: Mapping[str, Any] | None,
+    node_id: int | None,
+    version: int | None,
+    timeout: float | None,
+) -> Any:
+    """See ``KafkaProducer.request``."""
+    key = _checked_key(api_key)
+    if body is not None and not isinstance(body, Mapping):
+        raise TypeError(f"request(): the body of {key.name} is a {type(body).__name__}, not a mapping of its fields")
+    build_request(key, _checked_version(key, version), **(body or {}))  # a wrong field is told before anything is sent
+    versions = {} if version is None else {"min_version": version, "max_version": version}
+    node = None if node_id is None else _node(runtime, node_id)
+    return await runtime.client.send_and_wait(key, partial(_build, key, body or {}), node, timeout, **versions)
+
+
+# internals
+
+
+def _build(key: ApiKey, body: Mapping[str, Any], version: int) -> Any:
+    return build_request(key, version, **body)
+
+
+def _checked_key(api_key: int) -> ApiKey:
+    try:
+        key = ApiKey(api_key)
+    except ValueError:
+        raise ValueError(f"request(): {api_key!r} is no API that is known here: write one of ApiKey") from None
+    if key in REFUSED:
+        raise ValueError(f"request(): {key.name} is the producer's own: it would lose count of what is sent")
+    return key
+
+
+def _checked_version(key: ApiKey, version: int | None) -> int:
+    low, high = client_versions(key)
+    if version is None:
+        return high
+    if isinstance(version, bool) or not isinstance(version, int) or not low <= version <= high:
+        raise ValueError(f"request(): version {version!r} of {key.name}: write {low} to {high}, or None")
+    return version
+
+
+def _node(runtime: ProducerRuntime, node_id: int) -> Node:
+    node = runtime.metadata.cluster.node_by_id(node_id)
+    if node is None:
+        known = ", ".join(str(each.node_id) for each in runtime.metadata.cluster.nodes)
+        raise KafkaError(f"request(): there is no node {node_id!r}; metadata knows {known}")
+    return node

@@ -1,0 +1,57 @@
+"""Requests of the caller's own: which are let through, and what is told before anything is sent."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from aiokafkapy.errors import KafkaError
+from aiokafkapy.producer.raw_request import REFUSED, raw_request
+from aiokafkapy.protocol.api import ApiKey, client_versions
+
+from .sender_fakes import cluster_of
+
+
+class Client:
+    """Keeps what it is asked to send."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[Any, ...]] = []
+
+    async def send_and_wait(self, api_key: int, build: Any, node: Any, timeout: Any, **options: Any) -> Any:
+        version = options.get("max_version", client_versions(api_key)[1])
+        self.sent.append((api_key, build(version), node, timeout))
+        return "the answer"
+
+
+def runtime() -> Any:
+    return SimpleNamespace(client=Client(), metadata=SimpleNamespace(cluster=cluster_of({"t": [1]})))
+
+
+async def test_it_goes_to_the_node_that_is_named_in_the_version_that_is_wanted() -> None:
+    asked = runtime()
+    answer = await raw_request(asked, ApiKey.LIST_GROUPS, {"states_filter": ["Empty"]}, 1, 4, 2.0)
+    ((api_key, body, node, timeout),) = asked.client.sent
+    assert answer == "the answer"
+    assert (api_key, node.node_id, timeout) == (ApiKey.LIST_GROUPS, 1, 2.0)
+    assert (body.__version__, body.states_filter) == (4, ("Empty",))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kind", "words"),
+    [
+        *(((key, None, None, None), ValueError, f"{key.name} is the producer's own") for key in sorted(REFUSED)),
+        ((4711, None, None, None), ValueError, "4711 is no API"),
+        ((ApiKey.LIST_GROUPS, [1], None, None), TypeError, "is a list, not a mapping"),
+        ((ApiKey.LIST_GROUPS, {"colour": 1}, None, None), TypeError, "no field 'colour'"),
+        ((ApiKey.LIST_GROUPS, {}, None, 99), ValueError, "version 99 of LIST_GROUPS: write 0 to"),
+        ((ApiKey.LIST_GROUPS, {}, 7, None), KafkaError, "no node 7; metadata knows 1"),
+    ],
+)
+async def test_what_cannot_be_sent_is_refused_at_once(arguments: Any, kind: Any, words: str) -> None:
+    asked = runtime()
+    with pytest.raises(kind, match=words):
+        await raw_request(asked, *arguments, None)
+    assert asked.client.sent == []
