@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from ..client.config import MAX_INT, MAX_LONG, ClientConfig, Milliseconds
 from ..errors import ConfigurationError
 from ..record.compression import Compression
-from .intake.hash_partitioners import MURMUR2_NAMES, PARTITIONER_NAMES
+from .hash_partitioners import MURMUR2_NAMES, PARTITIONER_NAMES
 from .topic_options import LEVELS, CompressionName, OverflowPolicy, TopicOptions, topics_of
 
 __all__ = ["ADAPTIVE_LINGER_MS", "MAX_INT", "MAX_IN_FLIGHT_FOR_IDEMPOTENCE", "ProducerConfig", "make_config"]

@@ -7,13 +7,12 @@ counterpart has the same name; Java's ``send`` is ``enqueue`` here, and ``send``
 
 Rule: a producer is made anywhere, without a loop or I/O; ``start()`` binds it to the running loop.
 
-Events: ``producer.started`` (info; client_id, nodes), ``producer.interceptor_failed`` (error; hook, error).
+Events: ``producer.started`` (info; client_id, nodes).
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import math
 import warnings
 from asyncio import _get_running_loop
@@ -21,26 +20,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cache, partial
 from importlib import import_module
-from time import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack, cast
 
 from .._form import compiled
 from ..common import PartitionInfo, TopicPartition
 from ..errors import IllegalStateError, KafkaError, ProducerClosedError, WrongEventLoopError
-from ..observability import RateLimitedLogger, get_logger
+from ..observability import get_logger
 from . import forks
 from .deliveries.delivery import Delivery, waiter_for
-from .intake.arguments import described, partition_of, timeout_of, topic_name
-from .intake.hash_partitioners import named_partitioner
-from .intake.intercepted_intake import InterceptedIntake
-from .intake.interceptors import ProducerInterceptors
-from .intake.partitioners import partitioner_for
+from .intake.arguments import partition_of, timeout_of, topic_name
+from .intake.new_intake import new_intake, new_interceptors
 from .intake.pending_record import PendingRecord
 from .intake.record_deadlines import accept_within
-from .intake.record_intake import RecordIntake
 from .intake.record_sender import K, RecordSender, V, admitted
-from .intake.serializers import Serializer, prepare
+from .intake.serializers import Serializer
 from .records import HeadersLike, ProducerRecord, RecordMetadata, Timestamp
 from .state import Lifecycle, ProducerState
 
@@ -91,9 +85,8 @@ class KafkaProducer(RecordSender[K, V]):
         self._thread_sender: ThreadSender | None = None
         given = {**options, "key_serializer": key_serializer, "value_serializer": value_serializer}
         self._config = make_config(bootstrap_servers, config, given)
-        log = partial(_log_interceptor_error, RateLimitedLogger(_logger))
-        self._interceptors = ProducerInterceptors(self._config.interceptors, log)
-        super().__init__(_new_intake(self._config, self._interceptors, self._life))
+        self._interceptors = new_interceptors(self._config)
+        super().__init__(new_intake(self._config, self._interceptors, partial(_why_unusable, self._life)))
 
     # life
 
@@ -315,8 +308,7 @@ class KafkaProducer(RecordSender[K, V]):
         """Give up the records that were never sent, of all topics, of one, or of one partition; returns how many.
 
         They fail with PurgedError, those too that wait to be accepted, but for a partition's that have none chosen yet.
-        ``in_flight`` gives up as well what is in a request or waits to be sent again: that may be written nevertheless,
-        and its error says ``outcome_unknown``. An open transaction can then only be aborted.
+        ``in_flight`` gives up what was sent too: its outcome is unknown. A transaction can then only be aborted.
         """
         name = None if topic is None else topic_name(topic)
         number = None if partition is None else partition_of(topic, partition)
@@ -599,19 +591,6 @@ def _say_form() -> None:
         _logger.debug("core.interpreted", hint="with a C compiler at hand, install aiokafkapy anew")
 
 
-def _new_intake(config: ProducerConfig, interceptors: ProducerInterceptors, life: Lifecycle[Any]) -> RecordIntake:
-    """The intake for a configuration."""
-    serializers = prepare(config.key_serializer), prepare(config.value_serializer)
-    chosen = config.partitioner
-    if isinstance(chosen, str):
-        chosen = named_partitioner(chosen)
-    partitioner = partitioner_for(chosen, config.partitioner_ignore_keys)
-    why_unusable = partial(_why_unusable, life)
-    if interceptors:
-        return InterceptedIntake(*serializers, partitioner, why_unusable, interceptors)
-    return RecordIntake(*serializers, partitioner, why_unusable)
-
-
 def _why_unusable(life: Lifecycle[Any]) -> KafkaError:
     """Why a call cannot be served here and now: the producer's state, or that no transaction is open."""
     runtime = life.runtime
@@ -619,7 +598,3 @@ def _why_unusable(life: Lifecycle[Any]) -> KafkaError:
         error: KafkaError = runtime.transaction.why_no_record()
         return error
     return life.why_unusable()
-
-
-def _log_interceptor_error(log: RateLimitedLogger, hook: str, error: BaseException) -> None:
-    log.log(hook, time(), logging.ERROR, "producer.interceptor_failed", hook=hook, error=described(error))

@@ -125,9 +125,8 @@ class ProducerRuntime:
             )
         self.overflow = Overflow(config, self.accumulator, self.metrics)
         self.admission = Admission(
-            loop, self.metadata, self.accumulator, partitioner, self.teller,
-            max_block=self.max_block, overflow=self.overflow,
-        )  # fmt: skip
+            loop, self.metadata, self.accumulator, partitioner, self.teller, self.overflow, max_block=self.max_block
+        )
         self.deadlines = RecordDeadlines(loop, self._on_overdue)
         self.accumulator.on_room = self.admission.on_room
         if self.transaction is not None:

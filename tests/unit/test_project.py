@@ -67,6 +67,7 @@ PUBLIC_NAMES = {
     "RoundRobinPartitioner",
     "Serializer",
     "TableMetadata",
+    "TopicOptions",
     "TopicPartition",
     "compiled",
     "errors",

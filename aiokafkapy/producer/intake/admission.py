@@ -69,9 +69,9 @@ class Admission:
         accumulator: RecordAccumulator,
         partitioner: Partitioner,
         teller: OutcomeTeller | None = None,
+        overflow: OverflowQueue | None = None,
         *,
         max_block: float,
-        overflow: OverflowQueue | None = None,
     ) -> None:
         """``overflow`` None: all records wait for room."""
         self._loop = loop

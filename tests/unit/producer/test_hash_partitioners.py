@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from aiokafkapy.producer.intake.hash_partitioners import (
+from aiokafkapy.producer.hash_partitioners import (
     MURMUR2_NAMES,
     PARTITIONER_NAMES,
     fnv1a,
@@ -13,7 +13,7 @@ from aiokafkapy.producer.intake.hash_partitioners import (
 )
 from aiokafkapy.producer.intake.partitioners import DefaultPartitioner, partitioner_for
 
-from ..sender_fakes import cluster_of
+from .sender_fakes import cluster_of
 
 KEYS = (None, b"", b"23456", b"this is another string with more length to it perhaps", b"hejsan")
 LIBRDKAFKA = {

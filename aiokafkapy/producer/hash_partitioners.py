@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from ...cluster.cluster import Cluster
+    from ..cluster.cluster import Cluster
 
 __all__ = ["MURMUR2_NAMES", "PARTITIONER_NAMES", "HashPartitioner", "named_partitioner"]
 

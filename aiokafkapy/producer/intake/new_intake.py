@@ -1,0 +1,55 @@
+"""``new_intake``: the way in that a configuration asks for.
+
+Owns which serializers, partitioner and interceptors an intake has. It knows no calls and no runtime. Kafka's
+counterpart is the head of ``KafkaProducer``'s constructor.
+
+Events: ``producer.interceptor_failed`` (error; hook, error).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import partial
+from time import time
+from typing import TYPE_CHECKING
+
+from ...errors import KafkaError
+from ...observability import RateLimitedLogger, get_logger
+from ..hash_partitioners import named_partitioner
+from .arguments import described
+from .intercepted_intake import InterceptedIntake
+from .interceptors import ProducerInterceptors
+from .partitioners import partitioner_for
+from .record_intake import RecordIntake
+from .serializers import prepare
+
+if TYPE_CHECKING:
+    from ..config import ProducerConfig
+
+__all__ = ["new_intake", "new_interceptors"]
+
+_logger = get_logger(__name__)
+
+
+def new_intake(
+    config: ProducerConfig, interceptors: ProducerInterceptors, why_unusable: Callable[[], KafkaError]
+) -> RecordIntake:
+    """The intake for a configuration, with interceptors before it where there are any."""
+    serializers = prepare(config.key_serializer), prepare(config.value_serializer)
+    chosen = config.partitioner
+    if isinstance(chosen, str):
+        chosen = named_partitioner(chosen)
+    partitioner = partitioner_for(chosen, config.partitioner_ignore_keys)
+    if interceptors:
+        return InterceptedIntake(*serializers, partitioner, why_unusable, interceptors)
+    return RecordIntake(*serializers, partitioner, why_unusable)
+
+
+def new_interceptors(config: ProducerConfig) -> ProducerInterceptors:
+    """The chain of a configuration; what fails in it is logged, rate-limited."""
+    return ProducerInterceptors(config.interceptors, partial(_log_error, RateLimitedLogger(_logger)))
+
+
+def _log_error(log: RateLimitedLogger, hook: str, error: BaseException) -> None:
+    log.log(hook, time(), logging.ERROR, "producer.interceptor_failed", hook=hook, error=described(error))
