@@ -20,6 +20,7 @@ from aiokafkapy.errors import (
     GaplessGuaranteeError,
     IllegalStateError,
     KafkaError,
+    PurgedError,
     SenderCrashedError,
 )
 
@@ -110,6 +111,8 @@ def _check_time(record: Sent, options: Mapping[str, Any]) -> Iterator[str]:
     if record.bulk:
         return  # it may have waited for earlier records
     limit = (options["max_block_ms"] + options["delivery_timeout_ms"]) / 1000 + SLACK
+    if record.delivery_timeout_ms is not None:
+        limit = min(limit, record.delivery_timeout_ms / 1000 + SLACK)
     if record.outcome is not None and record.ended - record.began > limit:
         yield f"{_name(record)} had its outcome after {record.ended - record.began:.3f} s; the limit is {limit:.3f} s"
 
@@ -141,7 +144,7 @@ def _check_gaps(
                 yield f"{_name(record)} is written at {where} behind a gap: {_name(gap)}, {gap.outcome!r:.200}"
         error = record.outcome
         if (
-            isinstance(error, GaplessGuaranteeError | DeliveryTimeoutError | BrokerError)
+            isinstance(error, GaplessGuaranteeError | DeliveryTimeoutError | BrokerError | PurgedError)
             and error.partition is not None
             and not error.outcome_unknown
             and getattr(error, "limit", None) is None  # else it was refused by the call

@@ -231,6 +231,8 @@ class Scenario:
                 self.find(f"the accounts of producer {number} do not balance: {now}")
             if not 0 <= now.buffered_bytes <= now.buffer_memory + SMALLEST_BATCH * now.batches:
                 self.find(f"producer {number} holds more than it may: {now}")
+            if now.buffer_records is not None and now.pending > now.buffer_records:
+                self.find(f"producer {number} has more records than it may: {now}")
             if is_settled and (now.pending, now.waiters, now.batches, now.buffered_bytes) != (0, 0, 0, 0):
                 self.find(f"producer {number} still holds something: {now}")
 

@@ -67,6 +67,7 @@ def transactional_options(chance: random.Random) -> dict[str, Any]:
     options = producer_options(chance)
     for name in ("enable_idempotence", "acks", "enable_gapless_guarantee"):
         options.pop(name, None)
+    options["overflow"] = "wait"  # dropping contradicts a transaction, and one that raises has to be tried again
     return options | {"transaction_timeout_ms": chance.choice((500, 3_000, 60_000, 60_000))}
 
 

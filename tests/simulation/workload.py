@@ -55,6 +55,8 @@ class Sent:
     is_calm: bool = False
     refused: BaseException | tuple[type[BaseException], ...] | None = None
     chosen: int | None = None
+    # The time of its own, in milliseconds
+    delivery_timeout_ms: int | None = None
     is_row: bool = False
     headers: Headers | None = None
     task: asyncio.Task[Any] | None = field(default=None, repr=False)
@@ -87,6 +89,9 @@ def producer_options(chance: random.Random) -> dict[str, Any]:
         options["acks"] = chance.choice(("all", 1, 0))
     elif chance.random() < 0.2:
         options["enable_gapless_guarantee"] = True
+    options["buffer_records"] = chance.choice((None, None, 1, 40))
+    policies = ("wait", "wait", "raise", "drop_newest", "drop_oldest")
+    options["overflow"] = chance.choice(policies[:3] if "enable_gapless_guarantee" in options else policies)
     return options
 
 
@@ -121,6 +126,8 @@ class Workload:
         self._pause = chance.choice((0.0, 0.001, duration, duration, duration)) / self._operations
         self._is_cancelling = chance.random() < 0.4
         self._padding = chance.choice((0, 50, 600))
+        self._hastiness = chance.choice((0.0, 0.0, 0.3))
+        self._purges = chance.choice((0.0, 0.0, 0.05))
         self._places = chance.choice(("partition", "key", "sticky", "mixed"))
         hooks.attach(self)
 
@@ -171,6 +178,8 @@ class Workload:
             way = self._way
             if way == "mixed":
                 way = chance.choice(("send", "send", "enqueue", "enqueue", "nowait", "many", "arrow", "flush"))
+            if chance.random() < self._purges:
+                self._purge()
             if chance.random() < self._oddness:
                 way = "odd"
             elif way == "arrow" and not self._can_send_tables:
@@ -206,7 +215,7 @@ class Workload:
 
     async def _send(self, sent: Sent, place: dict[str, Any]) -> None:
         sent.began = self._loop.time()
-        arguments = {"topic": TOPIC, "value": self._hooks.given(sent), **place}
+        arguments = {"topic": TOPIC, "value": self._hooks.given(sent), **place, **self._haste(sent)}
         with self._telling([sent]):
             self._tell(sent, await self.producer.send(**arguments))
 
@@ -214,7 +223,7 @@ class Workload:
         await self._enqueue(self._new(), self._place())
 
     async def _enqueue(self, sent: Sent, place: dict[str, Any]) -> None:
-        arguments = {"topic": TOPIC, "value": self._hooks.given(sent), **place}
+        arguments = {"topic": TOPIC, "value": self._hooks.given(sent), **place, **self._haste(sent)}
         delivery: Any = None
         with self._telling([sent]):
             delivery = await self.producer.enqueue(**arguments)
@@ -233,7 +242,7 @@ class Workload:
             await asyncio.sleep(0.01)
 
     def _send_nowait(self, sent: Sent, place: dict[str, Any]) -> None:
-        arguments = {"topic": TOPIC, "value": self._hooks.given(sent), **place}
+        arguments = {"topic": TOPIC, "value": self._hooks.given(sent), **place, **self._haste(sent)}
         delivery: Any = None
         with self._telling([sent]):
             delivery = self.producer.send_nowait(**arguments)
@@ -301,6 +310,18 @@ class Workload:
         with contextlib.suppress(KafkaError):  # something new without an outcome, or closed
             self.producer.resume(TOPIC, partition)
             self.resumed[partition].append(self._loop.time())
+
+    def _haste(self, sent: Sent) -> dict[str, int]:
+        """Now and then a record has a time of its own."""
+        if self.producer.config.enable_gapless_guarantee or self._chance.random() >= self._hastiness:
+            return {}
+        sent.delivery_timeout_ms = self._chance.choice((1, 20, 300, 3_000))
+        return {"delivery_timeout_ms": sent.delivery_timeout_ms}
+
+    def _purge(self) -> None:
+        place: dict[str, Any] = self._chance.choice(({}, {"topic": TOPIC}, {"topic": TOPIC, "partition": 0}))
+        with contextlib.suppress(KafkaError):  # it is closed, or has crashed
+            self.producer.purge(**place, in_flight=self._chance.random() < 0.3)
 
     def _new(self, bulk: int = 0) -> Sent:
         order = len(self.sent)

@@ -90,7 +90,8 @@ class Admission:
         self._missing_partitions: dict[TopicPartition, TopicState] = {}
         # The states that have a queue.
         self._queues: dict[TopicState, None] = {}
-        # All records that wait, here or in the line for room: oldest first, hence also in order of deadline.
+        # All records that wait, here or in the line for room: oldest first, hence also in order of deadline, but for
+        # deadlines of their own, which ``RecordDeadlines`` keeps.
         self._by_deadline: OrderedDict[PendingRecord, None] = OrderedDict()
         self._timer: asyncio.TimerHandle | None = None
         self._pump_handle: asyncio.Handle | None = None
@@ -113,7 +114,7 @@ class Admission:
 
     def enter(self, record: PendingRecord, now: float) -> None:
         """Give a record its place in the queue; it is appended at once if it can be, and always settled in the end."""
-        record.deadline = now + self._max_block
+        record.deadline = min(now + self._max_block, record.own_deadline)
         self._by_deadline[record] = None
         state = self._queue_for(record, now)
         if state.waiting is None and record.topic in self._metadata.cluster.unauthorized_topics:
@@ -196,7 +197,9 @@ class Admission:
 
     def expire(self, record: PendingRecord) -> None:
         """The time of ``record`` is over."""
-        if not record.done():
+        if record.deadline == record.own_deadline:
+            self.expire_early(record)
+        elif not record.done():
             error = self._timeout_error(record)
             record.refuse(error)
             self.on_refusal(error)

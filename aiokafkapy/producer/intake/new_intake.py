@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from ...errors import KafkaError
 from ...observability import RateLimitedLogger, get_logger
-from ..hash_partitioners import named_partitioner
 from .arguments import described
 from .intercepted_intake import InterceptedIntake
 from .interceptors import ProducerInterceptors
@@ -39,6 +38,8 @@ def new_intake(
     serializers = prepare(config.key_serializer), prepare(config.value_serializer)
     chosen = config.partitioner
     if isinstance(chosen, str):
+        from ..hash_partitioners import named_partitioner
+
         chosen = named_partitioner(chosen)
     partitioner = partitioner_for(chosen, config.partitioner_ignore_keys)
     if interceptors:

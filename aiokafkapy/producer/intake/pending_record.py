@@ -7,6 +7,7 @@ no counterpart: there the calling thread is the one that waits.
 from __future__ import annotations
 
 import asyncio
+import math
 from typing import Any, Protocol
 
 from ...common import Headers
@@ -73,6 +74,8 @@ class PendingRecord(asyncio.Future[Delivery]):
         # Its wait
         self.is_serialized = True
         self.deadline = 0.0
+        # When the time that its call gave it is over, in loop time
+        self.own_deadline = math.inf
 
     def cancel(self, msg: Any | None = None) -> bool:
         """Take the record back; False when it was accepted or refused already."""

@@ -115,7 +115,10 @@ def accept_within(
             "time left, would fail with it"
         )
     accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
-    runtime.deadlines.add(accepted, runtime.now() + seconds)
+    deadline = runtime.now() + seconds
+    if isinstance(accepted, PendingRecord):
+        accepted.own_deadline = deadline
+    runtime.deadlines.add(accepted, deadline)
     return accepted
 
 

@@ -53,5 +53,6 @@ async def test_it_goes_to_the_node_that_is_named_in_the_version_that_is_wanted()
 async def test_what_cannot_be_sent_is_refused_at_once(arguments: Any, kind: Any, words: str) -> None:
     asked = runtime()
     with pytest.raises(kind, match=words):
-        await raw_request(asked, *arguments, timeout=None)
+        api_key, body, node_id, version = arguments
+        await raw_request(asked, api_key, body, node_id, version, None)
     assert asked.client.sent == []

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from aiokafkapy.errors import DeliveryTimeoutError
+from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.deliveries.delivery import Delivery, new_delivery
 from aiokafkapy.producer.deliveries.produce_request_result import ProduceRequestResult
 from aiokafkapy.producer.intake.pending_record import PendingRecord
 from aiokafkapy.producer.intake.record_deadlines import FIRST_PRUNE, RecordDeadlines, accept_within
+from aiokafkapy.producer.intake.record_sender import admitted
+from aiokafkapy.producer.intake.serializers import prepare
 from aiokafkapy.testing.clock import VirtualClock
 
 from ..accumulator_harness import T0
@@ -101,3 +104,21 @@ async def test_a_wrong_time_refuses_the_call_and_nothing_is_accepted(wrong: Any)
     assert runtime.values() == []
     runtime.end()
     assert asyncio.get_running_loop() is runtime.loop
+
+
+async def test_an_async_serializer_has_no_more_time_than_its_record() -> None:
+    runtime: Any = IntakeRuntime()
+    runtime.config = ProducerConfig(bootstrap_servers="h:1")
+    runtime.deadlines = RecordDeadlines(runtime.loop, lambda records: None)
+    never = asyncio.Event()
+
+    async def serialize(topic: str, value: Any) -> bytes:
+        await never.wait()
+        return b"never"
+
+    intake = new_intake(runtime, value_serializer=prepare(serialize))
+    accepted: Any = accept_within(intake, "orders", "x", None, None, None, None, 20)
+    with pytest.raises(DeliveryTimeoutError, match="did not answer within the delivery_timeout_ms of the call"):
+        await admitted(accepted)
+    runtime.deadlines.close()
+    runtime.end()
