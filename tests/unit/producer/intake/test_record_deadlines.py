@@ -112,7 +112,7 @@ async def test_an_async_serializer_has_no_more_time_than_its_record() -> None:
     runtime.deadlines = RecordDeadlines(runtime.loop, lambda records: None)
     never = asyncio.Event()
 
-    async def serialize(topic: str, value: Any) -> bytes:
+    async def serialize(value: Any) -> bytes:
         await never.wait()
         return b"never"
 
