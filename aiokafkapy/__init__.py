@@ -21,6 +21,7 @@ from ._form import compiled
 if TYPE_CHECKING:
     from .blocking.blocking_producer import BlockingProducer
     from .common import ConsumedRecord, Headers, Node, PartitionInfo, TopicPartition
+    from .observability.observer import Observer
     from .producer.config import ProducerConfig
     from .producer.deliveries.delivery import Delivery
     from .producer.identity.transaction import PreparedTxnState
@@ -46,6 +47,7 @@ __all__ = [
     "DefaultPartitioner",
     "Headers",
     "Node",
+    "Observer",
     "PartitionInfo",
     "PartitionMetadata",
     "Partitioner",
@@ -73,6 +75,7 @@ _HOMES = {
     "Headers": "common",
     "KafkaProducer": "producer.producer",
     "Node": "common",
+    "Observer": "observability.observer",
     "PartitionInfo": "common",
     "PartitionMetadata": "producer.tables.table_metadata",
     "Partitioner": "producer.intake.partitioners",

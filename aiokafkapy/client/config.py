@@ -25,6 +25,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Validat
 from ..common import ExponentialBackoff, parse_addresses
 from ..errors import ConfigurationError
 from ..observability import is_secret_name
+from ..observability.observer import OBSERVER_METHODS
 from .foreign_options import advice_for, with_our_names
 from .proxy import parse_proxy
 from .security_options import SecurityOptions
@@ -39,7 +40,9 @@ SHOWN_BITS: Final = 128
 MAX_CLIENT_ID_BYTES: Final = 2**15 - 1
 """The protocol writes the length of a header's client_id as an int16."""
 # Environment variables with from_env's prefix that are switches of the package, not options.
-_RESERVED_VARIABLES: Final = frozenset({"interpreted", "no_extensions", "require_kafka", "require_kerberos", "cache"})
+_RESERVED_VARIABLES: Final = frozenset(
+    {"interpreted", "no_extensions", "require_kafka", "require_kerberos", "cache", "tap"}
+)
 
 
 def _not_a_bool(value: Any) -> Any:
@@ -56,6 +59,15 @@ def _idle_time(value: int) -> int:
 
 def _socket_options(value: Any) -> Any:
     return tuple(map(tuple, value)) if isinstance(value, list | tuple) else value
+
+
+def _observers(values: Sequence[Any]) -> Sequence[Any]:
+    for value in values:
+        if isinstance(value, type):
+            raise ValueError(f"an object is needed, not the class {value.__name__}: write {value.__name__}()")
+        if not any(callable(getattr(value, name, None)) for name in OBSERVER_METHODS):
+            raise ValueError(f"{type(value).__name__} has none of the methods {', '.join(OBSERVER_METHODS)}")
+    return tuple(values)
 
 
 Milliseconds = Annotated[int, BeforeValidator(_not_a_bool), Field(ge=0, le=MAX_LONG)]
@@ -76,6 +88,7 @@ class ClientConfig(SecurityOptions):
         "proxy_url": None,
         "connector": None,
         "socket_options": None,
+        "observers": None,
         "ssl_crl_location": None,
         "ssl_context": None,
         "sasl_username": None,
@@ -210,6 +223,12 @@ class ClientConfig(SecurityOptions):
     metadata_recovery_rebootstrap_trigger_ms: Annotated[
         Milliseconds, Field(description="Milliseconds without metadata after which the client rebootstraps (KIP-1102).")
     ] = 300_000
+
+    observers: Annotated[
+        Sequence[Any],
+        AfterValidator(_observers),
+        Field(description="Objects that are told of connections, requests and batches: see `Observer`."),
+    ] = ()
 
     if not TYPE_CHECKING:  # checkers know the constructor from the fields
 

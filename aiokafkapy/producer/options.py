@@ -83,6 +83,7 @@ class ProducerOptions(SaslKeywords, total=False):
     metadata_max_idle_ms: int
     metadata_recovery_strategy: Literal["rebootstrap", "none"]
     metadata_recovery_rebootstrap_trigger_ms: int
+    observers: Sequence[Any]
 
     # Its security
     security_protocol: str

@@ -52,6 +52,7 @@ def test_the_defaults_are_kafkas() -> None:
         "metadata_max_idle_ms": 300_000,
         "metadata_recovery_strategy": "rebootstrap",
         "metadata_recovery_rebootstrap_trigger_ms": 300_000,
+        "observers": (),
     }
 
 
@@ -333,3 +334,21 @@ def test_help_describes_every_option(config: type[ClientConfig]) -> None:
         assert field.description, name
         assert f"\n{name} (" in (config.__doc__ or "")
         assert not name.endswith("_ms") or "illiseconds" in field.description, name
+
+
+class Watching:
+    def throttled(self, event: object) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("observers", "words"),
+    [
+        ([Watching], "write Watching()"),
+        ([object()], "object has none of the methods connection_opened"),
+        ("observer", "observers='observer'"),
+    ],
+)
+def test_an_observer_is_an_object_with_a_method_of_an_observer(observers: Any, words: str) -> None:
+    assert words in refused(observers=observers)
+    watching = Watching()
+    assert SubConfig(bootstrap_servers="h:1", observers=[watching]).observers == (watching,)

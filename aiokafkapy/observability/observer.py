@@ -1,0 +1,242 @@
+"""What a client does, told as it happens: ``Observer``, whose methods an application or an exporter overrides.
+
+Owns the events and the way to those who want them. Knows no connection, request or batch: the client and the producer
+say what happened to them. Kafka's counterparts are its sensors and ``MetricsReporter``; franz-go's hooks are the model.
+
+Rules:
+
+- An observer's exception ends here: it is logged, rate-limited, and counted. Only KeyboardInterrupt and SystemExit
+  pass.
+- Methods are ordinary functions, called on the client's event loop in the middle of its work: they must be quick.
+- A method that no observer overrides costs nothing, and without observers a request and a batch pay for one test each;
+  nothing is told of a record.
+- Later versions may add fields at the end of an event, and methods: read events by name.
+
+Events: ``observer.failed`` (error; method, error).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from inspect import iscoroutine
+from time import monotonic
+from typing import Any, Final, NamedTuple
+
+from .events import get_logger
+from .rate_limit import RateLimitedLogger
+
+__all__ = [
+    "OBSERVER_METHODS",
+    "BatchDone",
+    "ConnectionClosed",
+    "ConnectionFailed",
+    "ConnectionOpened",
+    "Observer",
+    "Observers",
+    "RequestDone",
+    "RequestSent",
+    "Throttled",
+]
+
+_logger = get_logger(__name__)
+
+
+class ConnectionOpened(NamedTuple):
+    """A broker can be used: connected, and authenticated where that is asked for."""
+
+    node_id: int
+    """Negative for a bootstrap address, whose broker has not told its id yet."""
+    address: str
+    """``host:port`` of the peer."""
+    seconds: float
+    """From the beginning of the attempt, TLS and SASL included."""
+
+
+class ConnectionFailed(NamedTuple):
+    """An attempt to connect came to nothing."""
+
+    node_id: int
+    address: str
+    seconds: float
+    """From the beginning of the attempt."""
+    error: BaseException
+
+
+class ConnectionClosed(NamedTuple):
+    """An opened connection has ended."""
+
+    node_id: int
+    address: str
+    seconds: float
+    """How long it was open."""
+    error: BaseException | None
+    """Why; None when we closed it as idle, or with the client."""
+    unanswered: int
+    """Requests that were in flight on it."""
+
+
+class RequestSent(NamedTuple):
+    """A request was handed to its connection."""
+
+    node_id: int
+    api: str
+    """The API's name, ``PRODUCE``; the number of one without a name."""
+    api_key: int
+    api_version: int
+    correlation_id: int
+    size: int
+    """Bytes, the frame's size field included."""
+    in_flight: int
+    """Requests in flight on the node, this one included."""
+
+
+class RequestDone(NamedTuple):
+    """A request has its answer, or will have none."""
+
+    node_id: int
+    api: str
+    api_key: int
+    api_version: int
+    correlation_id: int
+    request_size: int
+    """Bytes, the frame's size field included."""
+    response_size: int
+    """Bytes, the same; 0 without an answer."""
+    queued: float
+    """Seconds in which older requests of the connection were still unanswered; brokers answer one after the other."""
+    seconds: float
+    """From the hand-over to the connection to the answer; of ``queued``, the rest is the wire's and the broker's."""
+    error: BaseException | None
+    """Why there is no answer. Errors inside of an answer are not looked at."""
+
+
+class Throttled(NamedTuple):
+    """A broker's answer says that this client is over its quota; the node gets no request for so long."""
+
+    node_id: int
+    api: str
+    seconds: float
+
+
+class BatchDone(NamedTuple):
+    """A batch has its outcome, told once for each; a batch that is split is told of in its parts."""
+
+    topic: str
+    partition: int
+    records: int
+    size: int
+    """Bytes on the wire."""
+    uncompressed_size: int
+    """Bytes before compression."""
+    attempts: int
+    """How often it was sent; 0 for a batch that never was."""
+    queued: float
+    """Seconds from its first record to the last attempt: linger, waiting for the broker, and earlier attempts."""
+    in_flight: float
+    """Seconds from the last attempt to the outcome; 0 for a batch that was never sent."""
+    throttled: float
+    """Seconds for which the broker's answer held this client back."""
+    base_offset: int
+    """The first record's offset; -1 when no broker told it."""
+    error: BaseException | None
+    """Why its records failed; None when they are delivered."""
+
+
+class Observer:
+    """Sees what a client does: override what you want to know of, and pass ``observers=[…]`` to the client.
+
+    Any object that has some of these methods will do. They are called on the event loop, must be quick, and must not
+    wait; what they raise is logged as ``observer.failed`` and has no other effect.
+    """
+
+    def connection_opened(self, event: ConnectionOpened) -> None:
+        """A broker can be used."""
+
+    def connection_failed(self, event: ConnectionFailed) -> None:
+        """An attempt to connect came to nothing; another follows after the back-off."""
+
+    def connection_closed(self, event: ConnectionClosed) -> None:
+        """A connection has ended, by either side."""
+
+    def request_sent(self, event: RequestSent) -> None:
+        """A request was handed to its connection, those of the client itself (Metadata, SASL) included."""
+
+    def request_done(self, event: RequestDone) -> None:
+        """A request was answered, or its connection was lost. With ``acks=0``: its bytes have left the process."""
+
+    def throttled(self, event: Throttled) -> None:
+        """A broker holds this client back."""
+
+    def batch_done(self, event: BatchDone) -> None:
+        """A producer's batch has its outcome."""
+
+
+OBSERVER_METHODS: Final = tuple(name for name in vars(Observer) if not name.startswith("_"))
+"""The names of the methods that an observer may have."""
+
+
+class Observers:
+    """Tells several observers; each field is the function that tells one event, or None when nobody wants it."""
+
+    __slots__ = ("_log", *OBSERVER_METHODS, "failures")
+
+    connection_opened: Callable[[ConnectionOpened], None] | None
+    connection_failed: Callable[[ConnectionFailed], None] | None
+    connection_closed: Callable[[ConnectionClosed], None] | None
+    request_sent: Callable[[RequestSent], None] | None
+    request_done: Callable[[RequestDone], None] | None
+    throttled: Callable[[Throttled], None] | None
+    batch_done: Callable[[BatchDone], None] | None
+
+    def __init__(self, observers: Sequence[object]) -> None:
+        self._log = RateLimitedLogger(_logger)
+        self.failures = 0
+        """How many calls of an observer have failed."""
+        for name in OBSERVER_METHODS:
+            wanted = [hook for each in observers if (hook := _overridden(each, name)) is not None]
+            setattr(self, name, _Telling(name, wanted, self._failed) if wanted else None)
+
+    # internals
+
+    def _failed(self, method: str, error: BaseException) -> None:
+        self.failures += 1
+        text = f"{type(error).__name__}: {error}"
+        self._log.log(method, monotonic(), logging.ERROR, "observer.failed", method=method, error=text)
+
+
+class _Telling:
+    """Calls one method of those observers that have it; contains what they raise."""
+
+    __slots__ = ("_hooks", "_name", "_on_error")
+
+    def __init__(
+        self, name: str, hooks: Sequence[Callable[[Any], Any]], on_error: Callable[[str, BaseException], None]
+    ) -> None:
+        self._name = name
+        self._hooks = tuple(hooks)
+        self._on_error = on_error
+
+    def __call__(self, event: Any) -> None:
+        for hook in self._hooks:
+            try:
+                found = hook(event)
+                if iscoroutine(found):
+                    found.close()
+                    raise TypeError(f"{self._name} is a coroutine function: an observer's methods are ordinary ones")
+            except (KeyboardInterrupt, SystemExit):
+                raise
+            except BaseException as error:  # a CancelledError too: neither a task nor a callback was cancelled
+                self._on_error(f"{_owner(hook)}.{self._name}", error)
+
+
+def _overridden(observer: object, name: str) -> Callable[[Any], Any] | None:
+    """The observer's method of this name, unless it is the one that does nothing."""
+    hook: Callable[[Any], Any] | None = getattr(observer, name, None)
+    if not callable(hook) or getattr(hook, "__func__", None) is getattr(Observer, name):
+        return None
+    return hook
+
+
+def _owner(hook: Callable[[Any], Any]) -> str:
+    return type(getattr(hook, "__self__", hook)).__name__

@@ -1,0 +1,128 @@
+from __future__ import annotations
+
+import asyncio
+import logging
+
+import pytest
+
+from aiokafkapy.observability.observer import (
+    OBSERVER_METHODS,
+    BatchDone,
+    ConnectionOpened,
+    Observer,
+    Observers,
+    RequestDone,
+    Throttled,
+)
+
+THROTTLED = Throttled(1, "PRODUCE", 0.5)
+
+
+class Recorder(Observer):
+    def __init__(self) -> None:
+        self.events: list[object] = []
+
+    def throttled(self, event: Throttled) -> None:
+        self.events.append(event)
+
+
+class Failing(Observer):
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def throttled(self, event: Throttled) -> None:
+        raise self.error
+
+
+def test_the_methods_are_those_of_the_events() -> None:
+    assert OBSERVER_METHODS == (
+        "connection_opened",
+        "connection_failed",
+        "connection_closed",
+        "request_sent",
+        "request_done",
+        "throttled",
+        "batch_done",
+    )
+
+
+def test_every_observer_that_has_the_method_is_told_in_order() -> None:
+    first, second = Recorder(), Recorder()
+    second.events = first.events
+    observers = Observers([first, Observer(), second])
+    assert observers.throttled is not None
+    observers.throttled(THROTTLED)
+    assert first.events == [THROTTLED, THROTTLED]
+    assert first.events[0] is first.events[1]
+
+
+def test_what_nobody_overrides_is_not_told() -> None:
+    observers = Observers([Recorder(), Observer()])
+    assert {name for name in OBSERVER_METHODS if getattr(observers, name) is not None} == {"throttled"}
+    assert all(getattr(Observers([]), name) is None for name in OBSERVER_METHODS)
+
+
+def test_any_object_with_some_of_the_methods_will_do() -> None:
+    class Duck:
+        seen: object = None
+
+        def connection_opened(self, event: ConnectionOpened) -> None:
+            self.seen = event
+
+    duck = Duck()
+    tell = Observers([duck]).connection_opened
+    assert tell is not None
+    tell(ConnectionOpened(1, "h:9092", 0.1))
+    assert duck.seen == (1, "h:9092", 0.1)
+
+
+def test_a_function_set_on_the_object_itself_is_called_too() -> None:
+    seen: list[Throttled] = []
+    observer = Observer()
+    observer.throttled = seen.append  # type: ignore[method-assign, assignment]
+    tell = Observers([observer]).throttled
+    assert tell is None or not tell(THROTTLED)
+    assert seen == [THROTTLED]
+
+
+@pytest.mark.parametrize("error", [ValueError("no"), asyncio.CancelledError("no")])
+def test_an_observer_that_raises_is_logged_and_counted_and_the_next_one_is_told(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorder = Recorder()
+    observers = Observers([Failing(error), recorder])
+    assert observers.throttled is not None
+    with caplog.at_level(logging.ERROR, "aiokafkapy"):
+        for _ in range(100):
+            observers.throttled(THROTTLED)
+    assert len(recorder.events) == observers.failures == 100
+    assert 1 <= len(caplog.records) < 6
+    assert "observer.failed" in caplog.text
+    assert f'method=Failing.throttled error="{type(error).__name__}: no"' in caplog.text
+
+
+def test_only_the_end_of_the_program_passes() -> None:
+    for error in (KeyboardInterrupt, SystemExit):
+        tell = Observers([Failing(error())]).throttled
+        assert tell is not None
+        with pytest.raises(error):
+            tell(THROTTLED)
+
+
+def test_a_coroutine_function_is_refused_and_not_left_unawaited(caplog: pytest.LogCaptureFixture) -> None:
+    class Awaiting:
+        async def throttled(self, event: Throttled) -> None: ...
+
+    observers = Observers([Awaiting()])
+    assert observers.throttled is not None
+    observers.throttled(THROTTLED)
+    assert observers.failures == 1
+    assert "throttled is a coroutine function" in caplog.text
+
+
+def test_events_read_well() -> None:
+    done = RequestDone(1, "PRODUCE", 0, 12, 7, 100, 60, 0.0, 0.002, None)
+    assert (done.api, done.request_size, done.error) == ("PRODUCE", 100, None)
+    batch = BatchDone("orders", 0, 10, 500, 900, 1, 0.005, 0.002, 0.0, 42, None)
+    assert batch.records * batch.attempts == 10
+    assert "topic='orders'" in repr(batch)
