@@ -35,6 +35,7 @@ cdef class NetworkClient:
     cdef object _handshake
     cdef object _authenticator
     cdef MetadataUpdater _updater
+    cdef readonly object watch
 
     cpdef bint ready(self, object node, double now) except -1
     cpdef bint is_ready(self, object node, double now) except -1

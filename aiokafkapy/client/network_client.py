@@ -41,7 +41,7 @@ from ..errors import (
     SerializationError,
     UnsupportedVersionError,
 )
-from ..protocol.api import ApiKey
+from ..protocol.api import ApiKey, api_name
 from ..protocol.codec import Message
 from ..protocol.framing import decode_correlation_id
 from ..security.handshake_errors import explain_failure
@@ -56,13 +56,14 @@ from .nodes.client_request import ClientRequest, ClientResponse
 from .nodes.connection_states import format_address
 from .nodes.in_flight_requests import InFlightRequest
 from .nodes.node_readiness import NodeReadiness
-from .request_pipeline import LARGE_ANSWER, RequestPipeline, api_name
+from .request_pipeline import LARGE_ANSWER, RequestPipeline
 from .transport.broker_connections import BrokerConnections
 from .transport.change_signal import ChangeSignal
 from .transport.connection import BrokerConnection
 from .transport.connection_log import ConnectionLog
 from .transport.connector import Connector, ConnectorProtocol
 from .transport.deadline_timer import DeadlineTimer
+from .watch import ClientWatch
 
 if TYPE_CHECKING:
     from ..security.sasl.mechanism import SaslMechanism
@@ -87,6 +88,7 @@ class NetworkClient:
         wakeup: Callable[[], None] | None = None,
         connector: ConnectorProtocol | None = None,
         discover_api_versions: bool = True,
+        watch: ClientWatch | None = None,
     ) -> None:
         self._loop = loop
         self._metadata = metadata
@@ -133,6 +135,7 @@ class NetworkClient:
         )
         self._authenticator = self._new_authenticator(config.new_sasl_mechanism())
         self._updater = MetadataUpdater(config, metadata, self.nodes, self)
+        self.use_watch(watch if watch is not None else ClientWatch.of(config, loop.time))
         if not metadata.cluster.nodes:
             metadata.bootstrap(config.bootstrap_addresses)
         metadata.on_update_requested = self._on_metadata_requested
@@ -143,6 +146,10 @@ class NetworkClient:
     def is_active(self) -> bool:
         """True until the client is closed."""
         return self._state is ACTIVE
+
+    def use_watch(self, watch: ClientWatch | None) -> None:
+        """Tell observers and taps by ``watch`` from now on; None when nobody is to be told."""
+        self.watch = self._pipeline.watch = watch
 
     def ready(self, node: Node, now: float) -> bool:
         """True when a request may be sent to the node now; if not, begins to connect when that is possible."""
@@ -283,6 +290,8 @@ class NetworkClient:
         for node_id in self._sockets.node_ids():
             self._handle_disconnection(node_id, now, error)
         self._pipeline.complete_responses()
+        if self.watch is not None:
+            self.watch.close()
         self._notify()
 
     async def close(self) -> None:
@@ -423,11 +432,15 @@ class NetworkClient:
             raise CorrelationIdMismatchError(f"a response has correlation id {correlation_id}, expected is {expected}")
         if len(frame) > LARGE_ANSWER and entry.is_internal and entry.request.api_key == ApiKey.METADATA:
             self._in_flight.complete_next(node_id)
+            if self.watch is not None:
+                self.watch.answered(entry, frame, now)
             self._pipeline.decode_elsewhere(entry, frame, partial(self._on_metadata_decoded, connection))
             return
         # Decoded before the request is taken out: if the decoder fails, the request is still there to be completed.
         body = self._pipeline.decode(entry, frame)
         self._in_flight.complete_next(node_id)
+        if self.watch is not None:
+            self.watch.answered(entry, frame, now)
         self._maybe_throttle(entry, body, now)
         if not entry.is_internal:
             self._pipeline.complete(entry, body, now)
@@ -449,6 +462,9 @@ class NetworkClient:
         self.nodes.api_versions.remove(node_id)
         entries = self._in_flight.clear_all(node_id)
         address = connection.address if connection is not None else self._states.address(node_id)
+        if self.watch is not None:
+            cause = None if is_idle or (self._state is not ACTIVE and not entries) else error
+            self.watch.disconnected(node_id, address, self._states.last_attempt(node_id), cause, entries, now)
         if isinstance(error, AuthenticationFailedError):
             self._states.authentication_failed(node_id, now, error)
             self._log.refused_authentication(node_id, error, now)
@@ -502,6 +518,8 @@ class NetworkClient:
         self._states.ready(node_id)
         self._metadata.address_reached(self._states.address(node_id))
         self._log.ready(node_id, connection.address)
+        if self.watch is not None:
+            self.watch.ready(node_id, connection.address, self._states.last_attempt(node_id), now)
         self._timer.arm(now + self._max_idle)
         if self._authenticator is not None:
             self._timer.arm(self._authenticator.next_renewal())
@@ -521,6 +539,8 @@ class NetworkClient:
         seconds = throttle_seconds(entry.request.api_key, entry.version, body)
         if seconds > 0:
             self._states.throttle(entry.request.node_id, now + seconds)
+            if self.watch is not None:
+                self.watch.throttled(entry.request.node_id, entry.request.api_key, seconds)
             self._notify_when_usable(entry.request.node_id, now)
 
     def _close_idle_connections(self, now: float) -> None:

@@ -15,10 +15,10 @@ from typing import Any, Protocol, TypeVar
 
 from ..common import ExponentialBackoff, Node
 from ..errors import DisconnectedError, KafkaError, KafkaTimeoutError
+from ..protocol.api import api_name
 from ..protocol.codec import Message
 from .nodes.client_request import ClientRequest, ClientResponse
 from .nodes.connection_states import format_address
-from .request_pipeline import api_name
 
 __all__ = ["SendingClient", "await_ready", "retry_until", "send_and_receive"]
 

@@ -22,6 +22,7 @@ cdef class RequestPipeline:
     cdef object _log
     cdef object _on_completed
     cdef public long long _correlation_id
+    cdef public object watch
     cdef object _completed
     cdef bint _is_completing
 

@@ -34,7 +34,7 @@ from ..errors import (
     SerializationError,
     UnsupportedVersionError,
 )
-from ..protocol.api import ApiKey
+from ..protocol.api import ApiKey, api_name
 from ..protocol.codec import decode_response, encode_request
 from .nodes.api_versions import ApiVersions, build_api_versions_request, decode_api_versions_response
 from .nodes.client_request import Buffer, ClientRequest, ClientResponse
@@ -42,8 +42,9 @@ from .nodes.in_flight_requests import InFlightRequest, InFlightRequests, written
 from .transport.connection import BrokerConnection
 from .transport.connection_log import ConnectionLog
 from .transport.deadline_timer import DeadlineTimer
+from .watch import ClientWatch
 
-__all__ = ["LARGE_ANSWER", "RequestPipeline", "api_name"]
+__all__ = ["LARGE_ANSWER", "RequestPipeline"]
 
 LARGE_ANSWER: Final = 16_384
 """Bytes; larger responses would block the loop for too long: decoding 600 kB, 10,000 new topics, takes 100 ms."""
@@ -51,7 +52,6 @@ LARGE_ANSWER: Final = 16_384
 _MAX_CORRELATION_ID: Final = 2**31 - 1
 _PROBE_AFTER_SILENCE: Final = 30.0
 _PROBE_TIMEOUT: Final = 5.0
-_API_KEYS: Final = frozenset(ApiKey)
 
 
 class RequestPipeline:
@@ -78,6 +78,7 @@ class RequestPipeline:
         self._log = log
         self._on_completed = on_completed
         self._correlation_id = -1
+        self.watch: ClientWatch | None = None
         self._completed: deque[tuple[InFlightRequest, ClientResponse]] = deque()
         self._is_completing = False
 
@@ -104,11 +105,13 @@ class RequestPipeline:
         """
         deadline = now + (self._request_timeout if timeout is None else timeout)
         self._correlation_id = correlation_id = (self._correlation_id + 1) & _MAX_CORRELATION_ID
-        buffers = self._encode(request, version, correlation_id)
+        buffers = frame = self._encode(request, version, correlation_id)
         if now - connection.last_received >= _PROBE_AFTER_SILENCE and self._in_flight.is_empty(request.node_id):
             buffers = [*self._add_probe(connection, now), *buffers]
         entry = written_now(request, version, correlation_id, future, now, deadline, is_internal)
         self._in_flight.add(entry)
+        if self.watch is not None:
+            self.watch.sent(entry, frame, self._in_flight.count(request.node_id))
         connection.last_used = now
         connection.write(buffers)
         if connection.is_writable:
@@ -158,6 +161,8 @@ class RequestPipeline:
         newest = self._in_flight.mark_written(node_id)
         if newest is not None and not newest.request.expects_response:
             self._in_flight.complete_last_sent(node_id)
+            if self.watch is not None:
+                self.watch.answered(newest, b"", now)
             self.complete(newest, None, now)
 
     def complete(self, entry: InFlightRequest, body: Any, now: float) -> None:
@@ -215,14 +220,12 @@ class RequestPipeline:
         self._correlation_id = correlation_id = (self._correlation_id + 1) & _MAX_CORRELATION_ID
         buffers = self._encode(request, version, correlation_id)
         deadline = now + min(_PROBE_TIMEOUT, self._request_timeout)
-        self._in_flight.add(InFlightRequest(request, version, correlation_id, None, now, deadline, True))
+        entry = InFlightRequest(request, version, correlation_id, None, now, deadline, True)
+        self._in_flight.add(entry)
+        if self.watch is not None:
+            self.watch.sent(entry, buffers, 1)
         self._timer.arm(deadline)
         return buffers
-
-
-def api_name(api_key: int) -> str:
-    """An API's name for messages; the number of an unknown one."""
-    return ApiKey(api_key).name if api_key in _API_KEYS else str(api_key)
 
 
 def _decode(pipeline: RequestPipeline, entry: InFlightRequest, frame: bytes) -> Any:

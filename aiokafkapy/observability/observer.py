@@ -20,7 +20,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from inspect import iscoroutine
-from time import monotonic
 from typing import Any, Final, NamedTuple
 
 from .events import get_logger
@@ -179,7 +178,7 @@ OBSERVER_METHODS: Final = tuple(name for name in vars(Observer) if not name.star
 class Observers:
     """Tells several observers; each field is the function that tells one event, or None when nobody wants it."""
 
-    __slots__ = ("_log", *OBSERVER_METHODS, "failures")
+    __slots__ = ("_clock", "_log", *OBSERVER_METHODS, "failures")
 
     connection_opened: Callable[[ConnectionOpened], None] | None
     connection_failed: Callable[[ConnectionFailed], None] | None
@@ -189,7 +188,8 @@ class Observers:
     throttled: Callable[[Throttled], None] | None
     batch_done: Callable[[BatchDone], None] | None
 
-    def __init__(self, observers: Sequence[object]) -> None:
+    def __init__(self, observers: Sequence[object], clock: Callable[[], float]) -> None:
+        self._clock = clock
         self._log = RateLimitedLogger(_logger)
         self.failures = 0
         """How many calls of an observer have failed."""
@@ -202,7 +202,7 @@ class Observers:
     def _failed(self, method: str, error: BaseException) -> None:
         self.failures += 1
         text = f"{type(error).__name__}: {error}"
-        self._log.log(method, monotonic(), logging.ERROR, "observer.failed", method=method, error=text)
+        self._log.log(method, self._clock(), logging.ERROR, "observer.failed", method=method, error=text)
 
 
 class _Telling:

@@ -76,6 +76,9 @@ class ProducerConfig(ClientConfig):
         **ClientConfig.kafka_names,
         "partitioner": "partitioner.class",
         "interceptors": "interceptor.classes",
+        "metrics_per_node": None,
+        "metrics_topics_max": None,
+        "record_timing": None,
     }
 
     acks: Annotated[
@@ -199,6 +202,20 @@ class ProducerConfig(ClientConfig):
             "says so too."
         ),
     ] = True
+
+    metrics_per_node: Annotated[
+        bool, Field(description="Measure each broker too, for `node_metrics()`; Kafka always does.")
+    ] = False
+    metrics_topics_max: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=MAX_INT,
+            description="Measure this many topics, for `topic_metrics()`; further ones are summed up as `*`. 0: none. "
+            "Kafka measures all.",
+        ),
+    ] = 0
+    record_timing: Annotated[bool, Field(description="Say how long a record took, as `RecordMetadata.timing`.")] = False
 
     transactional_id: Annotated[
         str | None,

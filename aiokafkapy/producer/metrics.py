@@ -57,6 +57,11 @@ class Window:
         # As Kafka's: one window counts as complete, so that the first event is not taken for a flood.
         return (self._total + self._old_total) / (_WINDOW + max(0.0, now - self._started))
 
+    def event_rate(self, now: float) -> float:
+        """The events per second."""
+        self._rotate_if_due(now)
+        return (self._count + self._old_count) / (WINDOW + max(0.0, now - self._started))
+
     def _rotate_if_due(self, now: float) -> None:
         if now - self._started >= _WINDOW:
             self._rotate(now)

@@ -127,6 +127,9 @@ class ProducerOptions(SaslKeywords, total=False):
     partitioner_availability_timeout_ms: int
     interceptors: Sequence[Any]
     allow_auto_create_topics: bool
+    metrics_per_node: bool
+    metrics_topics_max: int
+    record_timing: bool
     transactional_id: str | None
     transaction_timeout_ms: int
     transaction_two_phase_commit_enable: bool

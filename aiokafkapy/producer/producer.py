@@ -41,6 +41,7 @@ from .state import Lifecycle, ProducerState
 if TYPE_CHECKING:
     import concurrent.futures
 
+    from ..client.tap import TapTarget, WireTap
     from .config import ProducerConfig
     from .identity.transaction import PreparedTxnState
     from .options import ProducerOptions, SaslKeywords
@@ -520,6 +521,30 @@ class KafkaProducer(RecordSender[K, V]):
         from .statistics import metrics_of
 
         return metrics_of(self._life.runtime)
+
+    def node_metrics(self) -> dict[int, dict[str, float]]:
+        """Kafka's metrics of each broker, by node id (group ``producer-node-metrics``); empty before ``start()``, and
+        without ``metrics_per_node=True``. A broker has its entry from its first request on.
+        """
+        from .statistics import node_metrics_of
+
+        return node_metrics_of(self._life.runtime)
+
+    def topic_metrics(self) -> dict[str, dict[str, float]]:
+        """Kafka's metrics of each topic (group ``producer-topic-metrics``); empty before ``start()``, and without
+        ``metrics_topics_max``: so many topics have an entry of their own, the first ones; the others share one, ``*``.
+        """
+        from .statistics import topic_metrics_of
+
+        return topic_metrics_of(self._life.runtime)
+
+    def tap(self, target: TapTarget, *, payloads: bool = False) -> WireTap:
+        """Append every request and answer to a file, as JSON lines, or call a function with each; until the tap, or the
+        producer, is closed. Records are shown with ``payloads`` only. Raises OSError for a file that cannot be written.
+        """
+        from ..client.tap import WireTap
+
+        return self._intake.usable_runtime().tap(WireTap(target, payloads=payloads))
 
     @property
     def state(self) -> ProducerState:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 from ..common import NO_TIMESTAMP, TopicPartition
 
-__all__ = ["INVALID_OFFSET", "HeadersLike", "ProducerRecord", "RecordMetadata", "Timestamp"]
+__all__ = ["INVALID_OFFSET", "HeadersLike", "ProducerRecord", "RecordMetadata", "RecordTiming", "Timestamp"]
 
 HeadersLike: TypeAlias = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
 """A record's headers: pairs in any iterable, which is read once, or a mapping."""
@@ -51,6 +51,21 @@ class ProducerRecord:
             object.__setattr__(self, "headers", tuple(headers))
 
 
+class RecordTiming(NamedTuple):
+    """How long a delivered record took, in seconds; the first two are those of its batch."""
+
+    queued: float
+    """From the batch's first record to its last attempt: linger, waiting for the broker, and earlier attempts."""
+    in_flight: float
+    """From the last attempt to the answer: the wire and the broker."""
+    told: float
+    """From the answer to the reading of this metadata: a busy event loop, or a late ``result()``."""
+    throttled: float
+    """For which the answer held the producer back: after this record, and maybe because of it."""
+    attempts: int
+    """How often the batch was sent."""
+
+
 class RecordMetadata(NamedTuple):
     """Where a delivered record is: topic, partition, offset, and the time stamp it carries there.
 
@@ -63,6 +78,11 @@ class RecordMetadata(NamedTuple):
     timestamp_ms: int = NO_TIMESTAMP
     serialized_key_size: int = -1
     serialized_value_size: int = -1
+
+    @property
+    def timing(self) -> RecordTiming | None:
+        """How long the record took; None unless the producer has ``record_timing=True``."""
+        return None
 
     @property
     def topic_partition(self) -> TopicPartition:

@@ -23,6 +23,7 @@ from typing import Any, Final
 
 from ..client.network_client import NetworkClient
 from ..client.network_client_utils import await_ready
+from ..client.tap import WireTap
 from ..common import PartitionInfo, TopicPartition
 from ..errors import (
     CloseTimeoutError,
@@ -56,6 +57,7 @@ from .intake.pending_record import PendingRecord
 from .intake.record_deadlines import RecordDeadlines
 from .intake.record_intake import RecordIntake
 from .metrics import SenderMetrics
+from .observation.observation import Observation
 from .producer_metadata import ProducerMetadata
 from .sender.sender import Sender
 from .transactional.transaction_coordinator import TransactionCoordinator
@@ -105,7 +107,10 @@ class ProducerRuntime:
             self.transaction_manager = TransactionManager(config.retry_backoff, self.transaction)
         self.teller = OutcomeTeller(loop)
         self.accumulator = RecordAccumulator(config, None, self.transaction_manager, self.teller)
-        self.client = NetworkClient(config, self.metadata, loop=loop, wakeup=self._wakeup)
+        self.observation = Observation(config, loop.time)
+        self.client = NetworkClient(
+            config, self.metadata, loop=loop, wakeup=self._wakeup, watch=self.observation.client_watch()
+        )
         self.sender = Sender(
             config,
             self.client,
@@ -117,12 +122,13 @@ class ProducerRuntime:
             on_crash=self._on_sender_crash,
         )
         self.accumulator.wakeup = self.sender.wakeup
+        self.sender.in_flight_batches.watch = self.observation.batch_watch
+        if self.observation.batch_watch is not None:
+            self.accumulator.on_abort = self.observation.batch_watch.aborted
         self.transactions: Transactions | None = None  # once it is started
         self.coordinator: TransactionCoordinator | None = None
         if self.transaction is not None and self.transaction_manager is not None:
-            self.coordinator = TransactionCoordinator(
-                config, self.transaction, self.transaction_manager, loop=loop, wakeup=self.sender.wakeup
-            )
+            self.coordinator = self._new_coordinator(self.transaction, self.transaction_manager)
         self.overflow = Overflow(config, self.accumulator, self.metrics)
         self.admission = Admission(
             loop, self.metadata, self.accumulator, partitioner, self.teller, self.overflow, max_block=self.max_block
@@ -240,6 +246,13 @@ class ProducerRuntime:
             fields = {"topic": topic, "partition": partition, "records": count, "in_flight": in_flight}
             _logger.info("producer.purged", **fields)
         return count
+
+    def tap(self, tap: WireTap) -> WireTap:
+        """Let ``tap`` record what goes over the wire, until it or the producer is closed."""
+        self.observation.tap(tap, self.client)
+        if self.coordinator is not None:
+            self.observation.tap(tap, self.coordinator.client)
+        return tap
 
     # flush and close
 
@@ -398,6 +411,16 @@ class ProducerRuntime:
             self._on_sender_crash(asyncio.CancelledError())
 
     # internals
+
+    def _new_coordinator(self, transaction: Transaction, manager: TransactionManager) -> TransactionCoordinator:
+        return TransactionCoordinator(
+            self.config,
+            transaction,
+            manager,
+            loop=self.loop,
+            wakeup=self.sender.wakeup,
+            watch=self.observation.client_watch(),
+        )
 
     def _fail_pending(self, make_error: Callable[[TopicPartition | str, int], KafkaError]) -> None:
         """Give every record an outcome now."""

@@ -18,7 +18,15 @@ from .state import ProducerState
 if TYPE_CHECKING:
     from .runtime import ProducerRuntime
 
-__all__ = ["ProducerHealth", "ProducerStatistics", "health_of", "metrics_of", "statistics_of"]
+__all__ = [
+    "ProducerHealth",
+    "ProducerStatistics",
+    "health_of",
+    "metrics_of",
+    "node_metrics_of",
+    "statistics_of",
+    "topic_metrics_of",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +139,23 @@ def metrics_of(runtime: ProducerRuntime | None) -> dict[str, float]:
             "waiting-threads": runtime.admission.waiting,
             "requests-in-flight": runtime.client.nodes.in_flight_count(),
             "connection-count": sum(runtime.client.nodes.is_connection_ready(node.node_id, now) for node in nodes),
+            "observer-error-total": runtime.observation.observers.failures,
             "metadata-age": max(0.0, now - runtime.metadata.last_successful_refresh),
         }
     )
     return found
+
+
+def node_metrics_of(runtime: ProducerRuntime | None) -> dict[int, dict[str, float]]:
+    """Kafka's metrics of each node; empty unless ``metrics_per_node`` is set."""
+    metrics = None if runtime is None else runtime.observation.node_metrics
+    return {} if metrics is None or runtime is None else metrics.snapshot(runtime.now())
+
+
+def topic_metrics_of(runtime: ProducerRuntime | None) -> dict[str, dict[str, float]]:
+    """Kafka's metrics of each topic; empty unless ``metrics_topics_max`` is set."""
+    metrics = None if runtime is None else runtime.observation.topic_metrics
+    return {} if metrics is None or runtime is None else metrics.snapshot(runtime.now())
 
 
 def health_of(state: ProducerState, runtime: ProducerRuntime | None) -> ProducerHealth:

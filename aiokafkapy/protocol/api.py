@@ -17,6 +17,7 @@ from kio.schema.index import api_key_map, schema_name_map
 __all__ = [
     "INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT",
     "ApiKey",
+    "api_name",
     "client_versions",
     "is_flexible",
     "request_class",
@@ -82,6 +83,14 @@ _HIGHEST_SPOKEN: Final[Mapping[ApiKey, int]] = {
     ApiKey.OFFSET_COMMIT: 9,  # 10 has topic ids, unstable in 4.1
     ApiKey.OFFSET_FETCH: 9,
 }
+
+
+_API_KEYS: Final = frozenset(ApiKey)
+
+
+def api_name(api_key: int) -> str:
+    """An API's name for messages; the number of an unknown one."""
+    return ApiKey(api_key).name if api_key in _API_KEYS else str(api_key)
 
 
 @cache

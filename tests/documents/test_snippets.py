@@ -63,7 +63,7 @@ def _runner(snippet: Snippet) -> Runner:
 
 
 async def _run_script(path: Path, broker: DevBroker) -> None:
-    await _succeed(sys.executable, str(path))
+    await _succeed(sys.executable, str(path), place=path.parent)  # what it writes is no part of this repository
     assert broker.records("orders")
 
 
@@ -107,9 +107,9 @@ def _module(path: Path) -> ModuleType:
     return module
 
 
-async def _succeed(*command: str) -> None:
+async def _succeed(*command: str, place: Path | None = None) -> None:
     process = await asyncio.create_subprocess_exec(
-        *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
+        *command, cwd=place, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT
     )
     try:
         output, _ = await asyncio.wait_for(process.communicate(), LONGEST)

@@ -54,6 +54,7 @@ PUBLIC_NAMES = {
     "Headers",
     "KafkaProducer",
     "Node",
+    "Observer",
     "PartitionInfo",
     "PartitionMetadata",
     "Partitioner",

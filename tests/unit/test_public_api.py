@@ -14,9 +14,9 @@ import aiokafkapy
 from aiokafkapy import KafkaProducer, ProducerConfig, ProducerRecord, RecordMetadata, TopicPartition, errors
 
 NAMES = {
-    "BlockingProducer", "ConsumedRecord", "DefaultPartitioner", "Delivery", "Headers", "KafkaProducer", "Node", "Observer",
-    "PartitionInfo",
-    "PartitionMetadata", "Partitioner", "PreparedTxnState", "ProducerConfig", "ProducerHealth",
+    "BlockingProducer", "ConsumedRecord", "DefaultPartitioner", "Delivery", "Headers", "KafkaProducer", "Node",
+    "Observer", "PartitionInfo", "PartitionMetadata", "Partitioner", "PreparedTxnState", "ProducerConfig",
+    "ProducerHealth",
     "ProducerInterceptor", "ProducerRecord", "ProducerStatistics", "RecordMetadata", "RoundRobinPartitioner",
     "Serializer", "TableMetadata", "TopicOptions", "TopicPartition", "compiled", "errors", "json_serializer",
     "string_serializer",

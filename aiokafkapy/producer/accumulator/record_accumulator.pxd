@@ -25,6 +25,7 @@ cdef class RecordAccumulator:
     cdef ReadyBatches _ready_batches
     cdef readonly RecordAppender appender
     cdef public object on_room
+    cdef public object on_abort
 
     cpdef ready(self, object cluster, double now, object in_flight)
     cpdef dict drain(self, object cluster, object node_ids, Py_ssize_t max_request_size, double now)

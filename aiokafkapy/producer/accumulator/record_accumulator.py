@@ -89,6 +89,7 @@ class RecordAccumulator:
         "_sealer",
         "_transaction_manager",
         "appender",
+        "on_abort",
         "on_room",
     )
 
@@ -133,6 +134,8 @@ class RecordAccumulator:
         )
         # Called when memory came back while records wait for it: they are to be asked for with ``appender.grant``
         self.on_room: Callable[[], object] = _nothing
+        # Told of each batch that is about to be aborted, and why
+        self.on_abort: Callable[[ProducerBatch, BaseException], object] | None = None
 
     @property
     def wakeup(self) -> Callable[[], object]:
@@ -500,7 +503,10 @@ class RecordAccumulator:
         for batch in batches:
             self._queues.remove(batch)
             self.appender.forget(batch)
-            if batch.abort(error if isinstance(error, BaseException) else error(batch)):
+            cause = error if isinstance(error, BaseException) else error(batch)
+            if self.on_abort is not None and not batch.is_done:
+                self.on_abort(batch, cause)
+            if batch.abort(cause):
                 count += batch.record_count
             memory, batch.memory = batch.memory, 0
             self._pool.release(memory)

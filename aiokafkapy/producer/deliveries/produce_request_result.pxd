@@ -22,6 +22,7 @@ cdef class ProduceRequestResult:
     cdef object _errors
     cdef list _starts
     cdef list _moves
+    cdef public object timing
     cdef list _waiters
     cdef list _waiting_indexes
     cdef list _callbacks

@@ -33,6 +33,7 @@ from ...common import TopicPartition
 from ...errors import IllegalStateError, KafkaError
 from ..records import INVALID_OFFSET, RecordMetadata
 from .record_metadata import record_metadata
+from .record_timing import BatchTiming
 from .status import FAILED, MOVED, PENDING, SUCCEEDED
 from .waiting import waiting
 
@@ -79,6 +80,7 @@ class ProduceRequestResult:
         "log_append_time_ms",
         "record_count",
         "status",
+        "timing",
         "topic_partition",
     )
 
@@ -95,6 +97,7 @@ class ProduceRequestResult:
         self._errors: BaseException | RecordErrors | None = None
         self._starts: list[int] | None = None
         self._moves: list[tuple[int, ProduceRequestResult, int]] | None = None
+        self.timing: BatchTiming | None = None
         # What waits for it. Waiters stand beside the indexes of their records in two lists: a tuple for each would be
         # one more object for the cyclic collector to visit, which is what tens of thousands of awaiting tasks spend
         # their time on. There are no indexes as long as each waiter's is its place in the list, as with records that
@@ -177,6 +180,8 @@ class ProduceRequestResult:
         offset = self.base_offset + index if self.base_offset >= 0 else INVALID_OFFSET
         if self.log_append_time_ms >= 0:
             timestamp_ms = self.log_append_time_ms
+        if self.timing is not None:
+            return self.timing.metadata(self._topic, self._partition, offset, timestamp_ms, key_size, value_size)
         return record_metadata(self._topic, self._partition, offset, timestamp_ms, key_size, value_size)
 
     def error(self, index: int) -> BaseException:

@@ -23,6 +23,7 @@ cdef class InFlightBatches:
     cdef list _requests
     cdef double _next_expiry
     cdef readonly dict last_errors
+    cdef public object watch
 
     @cython.locals(batch=ProducerBatch)
     cpdef add(self, list batches)

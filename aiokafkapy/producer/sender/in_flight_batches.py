@@ -36,6 +36,7 @@ from ..config import ProducerConfig
 from ..deliveries.produce_request_result import ProduceRequestResult
 from ..identity.transaction_manager import TransactionManager
 from ..metrics import SenderMetrics
+from ..observation.batch_watch import BatchWatch
 from ..producer_metadata import ProducerMetadata
 from .produce_responses import (
     NO_ERROR,
@@ -83,6 +84,7 @@ class InFlightBatches:
         self._requests: list[list[ProducerBatch]] = []
         self._next_expiry = _NEVER
         self.last_errors: dict[TopicPartition, KafkaError] = {}
+        self.watch: BatchWatch | None = None
 
     def __len__(self) -> int:
         return sum(map(len, self._requests))
@@ -158,6 +160,8 @@ class InFlightBatches:
             manager.handle_failed_batch(batch, error, adjust_sequence_numbers)
             if batch.has_sequence and not adjust_sequence_numbers and not batch.is_done:
                 manager.mark_sequence_unresolved(batch)
+        if self.watch is not None and not batch.is_done:
+            self.watch.failed(batch, batch.record_count, error, now)
         if batch.fail(partial(_error_of_record, named, error) if named else error):
             self._metrics.record_failure(batch.record_count, error, now)
             if is_told:
@@ -277,6 +281,8 @@ class InFlightBatches:
             lost_from = self._transaction_manager.handle_completed_batch(batch, answer.base_offset)
             if lost_from >= 0:
                 self._tell_of_truncation(batch.topic_partition, answer.base_offset, lost_from, now)
+        if self.watch is not None and not batch.is_done:
+            self.watch.completed(batch, answer.base_offset, now)
         if batch.complete(answer.base_offset, answer.log_append_time_ms):
             self._metrics.last_success = now
         if self.last_errors:
@@ -314,6 +320,8 @@ class InFlightBatches:
         for error in refused.values():
             self._metrics.record_failure(1, error, now)
         self._log_failure(batch, len(refused), decision.error, now)
+        if self.watch is not None:
+            self.watch.failed(batch, len(refused), decision.error or KafkaError("the broker refused records"), now)
         self._accumulator.remove_records_and_reenqueue(batch, refused)
 
     def _expire(self, batch: ProducerBatch, now: float, *, is_over: bool) -> None:

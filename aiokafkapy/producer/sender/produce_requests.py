@@ -143,6 +143,9 @@ class ProduceRequests:
             self.in_flight[node_id] = count
         batches = sent.batches
         body = response.body
+        watch = self._in_flight_batches.watch
+        if watch is not None:
+            watch.throttled = 0.0 if body is None else body.throttle_time_ms / 1000
         if body is None:
             answers = _without_body(response, batches)
             self._in_flight_batches.handle_answers(batches, answers, now, response.was_sent)

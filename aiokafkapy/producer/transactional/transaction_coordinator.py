@@ -28,6 +28,7 @@ from typing import Any, Final, TypeVar
 from ...client.coordinators import GROUP, TRANSACTION, find_coordinator, offset_entry
 from ...client.network_client import NetworkClient
 from ...client.network_client_utils import retry_until
+from ...client.watch import ClientWatch
 from ...cluster.metadata import Metadata
 from ...common import Node, TopicPartition
 from ...errors import (
@@ -79,6 +80,7 @@ class TransactionCoordinator:
         *,
         loop: asyncio.AbstractEventLoop,
         wakeup: Callable[[], None],
+        watch: ClientWatch | None = None,
     ) -> None:
         self._transaction = transaction
         self._manager = manager
@@ -93,7 +95,7 @@ class TransactionCoordinator:
             retry_backoff_max_ms=config.retry_backoff_max_ms,
             metadata_max_age_ms=config.metadata_max_age_ms,
         )
-        self._client = NetworkClient(config, metadata, loop=loop)
+        self.client = NetworkClient(config, metadata, loop=loop, watch=watch)
         self._nodes: dict[tuple[int, str], Node] = {}
         self._adding: asyncio.Task[None] | None = None
 
@@ -101,18 +103,18 @@ class TransactionCoordinator:
         """Close the connections at once; what is being asked for ends with an error."""
         if self._adding is not None:
             self._adding.cancel()
-        self._client.abort()
+        self.client.abort()
 
     async def close(self) -> None:
         """Close the connections."""
         self.abort()
         if self._adding is not None:
             await asyncio.wait([self._adding])
-        await self._client.close()
+        await self.client.close()
 
     def update_credentials(self, mechanism: SaslMechanism) -> None:
         """Authenticate with these from now on."""
-        self._client.update_credentials(mechanism)
+        self.client.update_credentials(mechanism)
 
     @property
     def identity(self) -> PreparedTxnState:
@@ -236,7 +238,7 @@ class TransactionCoordinator:
         transactional_id = self._transaction.transactional_id
         for attempt in itertools.count(1):
             node = self._nodes.get((TRANSACTION, transactional_id))
-            versions = None if node is None else self._client.nodes.node_api_versions(node.node_id)
+            versions = None if node is None else self.client.nodes.node_api_versions(node.node_id)
             if node is None or versions is None or not versions.supports(ApiKey.DESCRIBE_TRANSACTIONS):
                 return
             body = await self._send(node, ApiKey.DESCRIBE_TRANSACTIONS, transactional_ids=[transactional_id])
@@ -284,7 +286,7 @@ class TransactionCoordinator:
         """What InitProducerId says of two-phase commit, whose version is used for nothing else."""
         if not self._has_two_phases:
             return {"max_version": INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT}
-        versions = self._client.nodes.node_api_versions(node.node_id)
+        versions = self.client.nodes.node_api_versions(node.node_id)
         if versions is None or not versions.supports(ApiKey.INIT_PRODUCER_ID, INIT_PRODUCER_ID_OF_TWO_PHASE_COMMIT):
             raise UnsupportedVersionError(
                 "transaction_two_phase_commit_enable=True: the cluster has no two-phase commit (KIP-939, version "
@@ -338,7 +340,7 @@ class TransactionCoordinator:
 
     async def _send(self, node: Node, api_key: ApiKey, *, max_version: int | None = None, **fields: Any) -> Any:
         options = {} if max_version is None else {"max_version": max_version}
-        return await self._client.send_and_wait(
+        return await self.client.send_and_wait(
             api_key, lambda version: build_request(api_key, version, **fields), node=node, **options
         )
 
@@ -346,14 +348,14 @@ class TransactionCoordinator:
         node = self._nodes.get((key_type, key))
         if node is not None:
             return await self._connected(node, is_remembered=True)
-        node = self._nodes[key_type, key] = await find_coordinator(self._client, key_type, key)
+        node = self._nodes[key_type, key] = await find_coordinator(self.client, key_type, key)
         return await self._connected(node, is_remembered=False)
 
     async def _connected(self, node: Node, *, is_remembered: bool) -> Node:
         """The node, once it takes requests. Raises DisconnectedError when it cannot be connected to: another one may
         be the coordinator by now. One that was just looked up is tried, even if that has failed before.
         """
-        client, has_begun = self._client, is_remembered
+        client, has_begun = self.client, is_remembered
         while client.is_active:
             now = self._loop.time()
             if client.ready(node, now):
@@ -367,7 +369,7 @@ class TransactionCoordinator:
 
     def _version(self, node: Node) -> int:
         """The cluster's ``transaction.version``, as far as this node has what version 2 needs."""
-        known = self._client.nodes.node_api_versions(node.node_id)
+        known = self.client.nodes.node_api_versions(node.node_id)
         return 2 if known is not None and known.finalized_features.get("transaction.version", 0) >= 2 else 1
 
     async def _until(self, ask: Callable[[], Awaitable[T]], timeout: float, name: str) -> T:
@@ -385,7 +387,7 @@ class TransactionCoordinator:
         )
 
     def _before_next(self, name: str, error: KafkaError) -> None:
-        if not self._client.is_active:
+        if not self.client.is_active:
             raise error
         _logger.debug("transaction.retry", api=name, error=str(error))
         if not isinstance(error, ConcurrentTransactionsError):

@@ -8,11 +8,11 @@ import pytest
 from aiokafkapy.client.nodes.api_versions import ApiVersions, NodeApiVersions
 from aiokafkapy.client.nodes.client_request import Buffer, ClientRequest, ClientResponse
 from aiokafkapy.client.nodes.in_flight_requests import InFlightRequests
-from aiokafkapy.client.request_pipeline import RequestPipeline, api_name
+from aiokafkapy.client.request_pipeline import RequestPipeline
 from aiokafkapy.client.transport.connection_log import ConnectionLog
 from aiokafkapy.client.transport.deadline_timer import DeadlineTimer
 from aiokafkapy.errors import DisconnectedError, SerializationError, UnsupportedVersionError
-from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.api import ApiKey, api_name
 from aiokafkapy.protocol.codec import decode_request
 from aiokafkapy.protocol.framing import FrameDecoder
 from aiokafkapy.protocol.messages import build_request

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 
 import pytest
 
@@ -49,7 +50,7 @@ def test_the_methods_are_those_of_the_events() -> None:
 def test_every_observer_that_has_the_method_is_told_in_order() -> None:
     first, second = Recorder(), Recorder()
     second.events = first.events
-    observers = Observers([first, Observer(), second])
+    observers = Observers([first, Observer(), second], time.monotonic)
     assert observers.throttled is not None
     observers.throttled(THROTTLED)
     assert first.events == [THROTTLED, THROTTLED]
@@ -57,9 +58,9 @@ def test_every_observer_that_has_the_method_is_told_in_order() -> None:
 
 
 def test_what_nobody_overrides_is_not_told() -> None:
-    observers = Observers([Recorder(), Observer()])
+    observers = Observers([Recorder(), Observer()], time.monotonic)
     assert {name for name in OBSERVER_METHODS if getattr(observers, name) is not None} == {"throttled"}
-    assert all(getattr(Observers([]), name) is None for name in OBSERVER_METHODS)
+    assert all(getattr(Observers([], time.monotonic), name) is None for name in OBSERVER_METHODS)
 
 
 def test_any_object_with_some_of_the_methods_will_do() -> None:
@@ -70,7 +71,7 @@ def test_any_object_with_some_of_the_methods_will_do() -> None:
             self.seen = event
 
     duck = Duck()
-    tell = Observers([duck]).connection_opened
+    tell = Observers([duck], time.monotonic).connection_opened
     assert tell is not None
     tell(ConnectionOpened(1, "h:9092", 0.1))
     assert duck.seen == (1, "h:9092", 0.1)
@@ -80,7 +81,7 @@ def test_a_function_set_on_the_object_itself_is_called_too() -> None:
     seen: list[Throttled] = []
     observer = Observer()
     observer.throttled = seen.append  # type: ignore[method-assign, assignment]
-    tell = Observers([observer]).throttled
+    tell = Observers([observer], time.monotonic).throttled
     assert tell is None or not tell(THROTTLED)
     assert seen == [THROTTLED]
 
@@ -90,7 +91,7 @@ def test_an_observer_that_raises_is_logged_and_counted_and_the_next_one_is_told(
     error: BaseException, caplog: pytest.LogCaptureFixture
 ) -> None:
     recorder = Recorder()
-    observers = Observers([Failing(error), recorder])
+    observers = Observers([Failing(error), recorder], time.monotonic)
     assert observers.throttled is not None
     with caplog.at_level(logging.ERROR, "aiokafkapy"):
         for _ in range(100):
@@ -103,7 +104,7 @@ def test_an_observer_that_raises_is_logged_and_counted_and_the_next_one_is_told(
 
 def test_only_the_end_of_the_program_passes() -> None:
     for error in (KeyboardInterrupt, SystemExit):
-        tell = Observers([Failing(error())]).throttled
+        tell = Observers([Failing(error())], time.monotonic).throttled
         assert tell is not None
         with pytest.raises(error):
             tell(THROTTLED)
@@ -113,7 +114,7 @@ def test_a_coroutine_function_is_refused_and_not_left_unawaited(caplog: pytest.L
     class Awaiting:
         async def throttled(self, event: Throttled) -> None: ...
 
-    observers = Observers([Awaiting()])
+    observers = Observers([Awaiting()], time.monotonic)
     assert observers.throttled is not None
     observers.throttled(THROTTLED)
     assert observers.failures == 1

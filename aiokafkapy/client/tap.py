@@ -1,0 +1,205 @@
+"""A recording of what goes over the wire: every request and answer of a client, decoded, as lines of JSON.
+
+Owns the lines, their bounds, and what in them is hidden. Knows no connection and decides nothing: the client's watch
+hands it frames. kafka-python's wire debugging and Kafka's ``kafka.request.logger`` are the models.
+
+Rules:
+
+- No record, key, header or other run of bytes is shown unless ``payloads`` is set, only its length; nothing that proves
+  who somebody is (SASL's bytes, tokens, passwords) is ever shown.
+- A line, a list and a text are bounded, and so is a file: at ``max_bytes`` the tap says so and ends.
+- Nothing raises. A frame that cannot be decoded is told as such; a target that fails is logged once, and the tap ends.
+
+Events: ``tap.ended`` (warning; target, reason).
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import datetime
+import enum
+import json
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any, Final, Self, TypeAlias
+
+from ..observability import get_logger, is_secret_name
+from ..protocol.api import api_name
+from ..protocol.codec import decode_request, decode_response
+from .nodes.client_request import Buffer
+from .nodes.in_flight_requests import InFlightRequest
+
+__all__ = ["DEFAULT_MAX_BYTES", "TapTarget", "WireTap", "described"]
+
+TapTarget: TypeAlias = "str | os.PathLike[str] | Callable[[dict[str, Any]], object]"
+"""A file's path, to which lines are appended, or a function that is called with each line's object."""
+
+DEFAULT_MAX_BYTES: Final = 100 * 1024 * 1024
+MOST_DECODED: Final = 2 * 1024 * 1024
+"""Bytes; decoding a larger frame would hold the loop for too long."""
+MOST_ITEMS: Final = 50
+MOST_CHARACTERS: Final = 500
+PATH_VARIABLE: Final = "AIOKAFKAPY_TAP"
+PAYLOADS_VARIABLE: Final = "AIOKAFKAPY_TAP_PAYLOADS"
+_PROOFS: Final = frozenset({"auth_bytes", "hmac", "salt", "salted_password"})
+
+_logger = get_logger(__name__)
+
+
+class WireTap:
+    """Records until it is closed; ``with producer.tap("wire.jsonl"): …`` closes it."""
+
+    def __init__(self, target: TapTarget, *, payloads: bool = False, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+        if max_bytes < 1:
+            raise ValueError(f"max_bytes={max_bytes}: write 1 or more")
+        self._payloads = payloads
+        self._room = max_bytes
+        self._target = target
+        self._on_close: list[Callable[[], object]] = []
+        self._file: IO[str] | None = None
+        self.is_closed = False
+        if not callable(target):
+            # Line by line, so that what led to a crash is there; and for the owner's eyes.
+            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            self._file = os.fdopen(descriptor, "w", buffering=1, encoding="utf-8")
+
+    @classmethod
+    def from_environment(cls) -> WireTap | None:
+        """The tap that ``AIOKAFKAPY_TAP=path`` asks for; None without it, and when the file cannot be written."""
+        path = os.environ.get(PATH_VARIABLE)
+        if not path:
+            return None
+        try:
+            return cls(path, payloads=os.environ.get(PAYLOADS_VARIABLE, "") not in ("", "0"))
+        except OSError as error:
+            _logger.warning("tap.ended", target=path, reason=str(error))
+            return None
+
+    def on_close(self, on_close: Callable[[], object]) -> None:
+        """Call ``on_close`` when the tap ends: those who feed it then leave it alone."""
+        self._on_close.append(on_close)
+
+    def request(self, entry: InFlightRequest, buffers: Sequence[Buffer]) -> None:
+        """Record a request's whole frame, as it is written."""
+        size = sum(map(len, buffers))
+        self._record(entry, "request", size, lambda: decode_request(b"".join(buffers)[4:])[1])
+
+    def response(self, entry: InFlightRequest, frame: bytes) -> None:
+        """Record an answer's frame, without its size."""
+        api_key = entry.request.api_key
+        self._record(entry, "response", len(frame) + 4, lambda: decode_response(api_key, entry.version, frame)[1])
+
+    def close(self) -> None:
+        """Record nothing any more. May be called again."""
+        self.is_closed = True
+        callbacks, self._on_close = self._on_close, []
+        for on_close in callbacks:
+            on_close()
+        file, self._file = self._file, None
+        if file is not None:
+            try:
+                file.close()
+            except OSError:
+                pass  # a full disk has been told of when it was written to
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # internals
+
+    def _record(self, entry: InFlightRequest, direction: str, size: int, decode: Callable[[], Any]) -> None:
+        if self.is_closed:
+            return
+        request = entry.request
+        line = {
+            "time": round(time.time(), 6),
+            "node": request.node_id,
+            "direction": direction,
+            "api": api_name(request.api_key),
+            "version": entry.version,
+            "correlation_id": entry.correlation_id,
+            "size": size,
+            "body": self._body(size, decode),
+        }
+        try:
+            self._put(line)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            self._end(f"{type(error).__name__}: {error}")
+
+    def _body(self, size: int, decode: Callable[[], Any]) -> Any:
+        if size > MOST_DECODED:
+            return {"undecoded": f"{size} bytes"}
+        try:
+            return described(decode(), self._payloads)
+        except Exception as error:
+            return {"undecoded": f"{type(error).__name__}: {error}"}
+
+    def _put(self, line: dict[str, Any]) -> None:
+        if callable(self._target):
+            self._target(line)
+        elif self._file is not None:
+            text = json.dumps(line, ensure_ascii=False) + "\n"
+            self._room -= len(text.encode())
+            if self._room < 0:
+                self._file.write(json.dumps({"ended": "max_bytes is reached"}) + "\n")
+                self._end("max_bytes is reached")
+            else:
+                self._file.write(text)
+
+    def _end(self, reason: str) -> None:
+        target = self._target if isinstance(self._target, str | Path) else repr(self._target)
+        _logger.warning("tap.ended", target=str(target), reason=reason)
+        self.close()
+
+
+def described(value: Any, payloads: bool = False, name: str = "") -> Any:
+    """A message, or a part of one, as JSON has it: bounded, and without what is to be hidden."""
+    if value is not None and (name in _PROOFS or is_secret_name(name)):
+        return "<hidden>"
+    if dataclasses.is_dataclass(value):
+        return _described_message(value, payloads)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _described_bytes(bytes(value), payloads)
+    if isinstance(value, tuple | list | frozenset | set):
+        items = list(value)
+        shown = [described(item, payloads) for item in items[:MOST_ITEMS]]
+        return shown if len(items) <= MOST_ITEMS else [*shown, f"… {len(items) - MOST_ITEMS} more"]
+    if isinstance(value, datetime.timedelta):
+        return round(value.total_seconds() * 1000)
+    if isinstance(value, datetime.datetime):
+        return round(value.timestamp() * 1000)
+    if isinstance(value, enum.Enum):
+        return value.name
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = str(value)
+    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"
+
+
+def _described_message(message: Any, payloads: bool) -> Mapping[str, Any]:
+    found = {}
+    for field in dataclasses.fields(message):
+        found[field.name] = described(getattr(message, field.name), payloads, field.name)
+    # A pair of a broker's or a topic's configuration, whose name says that its value is secret.
+    of_what = getattr(message, "name", None)
+    if "value" in found and isinstance(of_what, str) and is_secret_name(of_what.replace(".", "_")):
+        found["value"] = "<hidden>"
+    return found
+
+
+def _described_bytes(value: bytes, payloads: bool) -> str:
+    if not payloads:
+        return f"<{len(value)} bytes>"
+    text = base64.b64encode(value[: MOST_CHARACTERS * 3 // 4]).decode()
+    return f"base64:{text}" + ("…" if len(value) > MOST_CHARACTERS * 3 // 4 else "")

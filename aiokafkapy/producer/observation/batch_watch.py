@@ -1,0 +1,80 @@
+"""What observers are told of batches, and the times that a delivered record tells of itself.
+
+The Sender's side says of each batch that it is about to have its outcome; one function for each that there is. Knows
+neither requests nor answers. Java has no counterpart; its sensors are fed from ``Sender`` itself.
+
+Rules: called before the batch has its outcome, once for each; nothing raises, whatever an observer does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...observability.observer import BatchDone, Observers
+from ...record.encoding import BATCH_HEADER_SIZE
+from ..accumulator.producer_batch import BatchState, ProducerBatch
+from ..deliveries.record_timing import BatchTiming
+
+__all__ = ["BatchWatch"]
+
+
+class BatchWatch:
+    """Watches the batches of one producer. ``throttled`` is what the answer that is being handled asks for, in seconds;
+    with ``times_records`` each delivered record has its timing.
+    """
+
+    __slots__ = ("_clock", "_tell", "_times_records", "throttled")
+
+    def __init__(self, observers: Observers, clock: Callable[[], float], *, times_records: bool = False) -> None:
+        self._tell = observers.batch_done
+        self._clock = clock
+        self._times_records = times_records
+        self.throttled = 0.0
+
+    def completed(self, batch: ProducerBatch, base_offset: int, now: float) -> None:
+        """The broker has the batch."""
+        if self._times_records:
+            batch.produce_result.timing = BatchTiming(
+                queued=batch.drained_at - batch.created,
+                in_flight=now - batch.drained_at,
+                throttled=self.throttled,
+                attempts=_attempts(batch),
+                answered_at=now,
+                clock=self._clock,
+            )
+        if self._tell is not None:
+            self._tell(_done(batch, batch.record_count, now, self.throttled, base_offset, None))
+
+    def failed(self, batch: ProducerBatch, records: int, error: BaseException, now: float) -> None:
+        """So many of the batch's records fail."""
+        if self._tell is not None:
+            self._tell(_done(batch, records, now, 0.0, -1, error))
+
+    def aborted(self, batch: ProducerBatch, error: BaseException) -> None:
+        """The batch is thrown away, because the producer closes or its transaction is aborted."""
+        self.failed(batch, batch.record_count, error, self._clock())
+
+
+def _attempts(batch: ProducerBatch) -> int:
+    """How often it was sent; the attempt that is under way counts."""
+    return batch.attempts + (batch.state is BatchState.IN_FLIGHT)
+
+
+def _done(
+    batch: ProducerBatch, records: int, now: float, throttled: float, base_offset: int, error: BaseException | None
+) -> BatchDone:
+    topic, partition = batch.topic_partition
+    last_attempt = batch.drained_at if batch.has_been_sent else now
+    return BatchDone(
+        topic,
+        partition,
+        records,
+        batch.size,
+        BATCH_HEADER_SIZE + batch.builder.records_size,
+        _attempts(batch),
+        last_attempt - batch.created,
+        now - last_attempt,
+        throttled,
+        base_offset,
+        error,
+    )

@@ -1,0 +1,49 @@
+"""``Observation``: who sees what one started producer does, as its options have it.
+
+Makes the observers' dispatcher once, with our own metrics by node and by topic among the observers, and a watch for
+each place that tells of something. Java has no counterpart; ``Metrics`` with its reporters is the nearest.
+
+Rule: what no option asks for is None, so that the places that would tell pay for one test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...client.network_client import NetworkClient
+from ...client.tap import WireTap
+from ...client.watch import ClientWatch
+from ...observability.observer import Observers
+from ..config import ProducerConfig
+from .batch_watch import BatchWatch
+from .node_metrics import NodeMetrics
+from .topic_metrics import TopicMetrics
+
+__all__ = ["Observation"]
+
+
+class Observation:
+    """The observers and metrics of one producer. ``clock`` is the loop's."""
+
+    def __init__(self, config: ProducerConfig, clock: Callable[[], float]) -> None:
+        self.node_metrics = NodeMetrics(clock) if config.metrics_per_node else None
+        self.topic_metrics = TopicMetrics(config.metrics_topics_max, clock) if config.metrics_topics_max else None
+        ours = [each for each in (self.node_metrics, self.topic_metrics) if each is not None]
+        self.observers = Observers([*ours, *config.observers], clock)
+        self._has_observers = bool(ours or config.observers)
+        self.batch_watch: BatchWatch | None = None
+        if config.record_timing or self.observers.batch_done is not None:
+            self.batch_watch = BatchWatch(self.observers, clock, times_records=config.record_timing)
+
+    def client_watch(self) -> ClientWatch | None:
+        """A watch for one network client; None when nobody is to be told."""
+        tap = WireTap.from_environment()
+        return ClientWatch(self.observers, tap) if self._has_observers or tap is not None else None
+
+    def tap(self, tap: WireTap, client: NetworkClient) -> None:
+        """Let ``tap`` record what ``client`` says and hears."""
+        watch = client.watch
+        if watch is None:
+            watch = ClientWatch(self.observers)
+            client.use_watch(watch)
+        watch.add_tap(tap)

@@ -1,0 +1,230 @@
+"""What a producer tells of itself, against the dev broker over real sockets."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiokafkapy import KafkaProducer, Observer, ProducerConfig, errors
+from aiokafkapy.admin import TopicAdmin
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.observability.observer import (
+    BatchDone,
+    ConnectionClosed,
+    ConnectionOpened,
+    RequestDone,
+    RequestSent,
+    Throttled,
+)
+from aiokafkapy.protocol.api import ApiKey
+
+
+@pytest.fixture
+async def broker() -> AsyncIterator[DevBroker]:
+    async with DevBroker(nodes=2) as broker:
+        broker.create_topic("t", partitions=1)
+        yield broker
+
+
+class Recorder(Observer):
+    """Keeps all that it is told."""
+
+    def __init__(self) -> None:
+        self.opened: list[ConnectionOpened] = []
+        self.closed: list[ConnectionClosed] = []
+        self.sent: list[RequestSent] = []
+        self.done: list[RequestDone] = []
+        self.pauses: list[Throttled] = []
+        self.batches: list[BatchDone] = []
+
+    def connection_opened(self, event: ConnectionOpened) -> None:
+        self.opened.append(event)
+
+    def connection_closed(self, event: ConnectionClosed) -> None:
+        self.closed.append(event)
+
+    def request_sent(self, event: RequestSent) -> None:
+        self.sent.append(event)
+
+    def request_done(self, event: RequestDone) -> None:
+        self.done.append(event)
+
+    def throttled(self, event: Throttled) -> None:
+        self.pauses.append(event)
+
+    def batch_done(self, event: BatchDone) -> None:
+        self.batches.append(event)
+
+
+class TestObservers:
+    async def test_they_are_told_of_all_that_a_producer_does(self, broker: DevBroker) -> None:
+        recorder = Recorder()
+        async with KafkaProducer(broker.bootstrap_servers, observers=[recorder]) as producer:
+            broker.controls.throttle("aiokafkapy", 20)
+            metadata = await producer.send("t", b"value")
+        assert [event.address for event in recorder.opened]
+        assert len(recorder.closed) == len(recorder.opened)
+        assert all(event.seconds > 0 and event.error is None for event in recorder.closed)
+        ids = [event.correlation_id for event in recorder.sent]
+        assert sorted(event.correlation_id for event in recorder.done) == ids
+        produce = next(event for event in recorder.done if event.api == "PRODUCE")
+        (batch,) = recorder.batches
+        assert (batch.topic, batch.partition, batch.records, batch.base_offset) == ("t", 0, 1, metadata.offset)
+        assert batch.size < produce.request_size
+        assert 0 < produce.seconds <= batch.in_flight + 0.001
+        assert batch.throttled == pytest.approx(0.020)
+        assert Throttled(produce.node_id, "PRODUCE", 0.02) in recorder.pauses
+
+    async def test_a_batch_is_told_once_whatever_becomes_of_it(self, broker: DevBroker) -> None:
+        recorder = Recorder()
+        async with KafkaProducer(broker.bootstrap_servers, observers=[recorder], retry_backoff_ms=1) as producer:
+            broker.controls.fail_next(ApiKey.PRODUCE, errors.NotEnoughReplicasError, times=2)
+            await producer.send("t", b"retried")
+            broker.controls.fail_next(ApiKey.PRODUCE, errors.TopicAuthorizationFailedError)
+            with pytest.raises(errors.TopicAuthorizationFailedError):
+                await producer.send("t", b"refused")
+            broker.controls.stall_connections(True)
+            delivery = await producer.enqueue("t", b"given up")
+            await producer.close(timeout=0.05)
+            with pytest.raises(errors.CloseTimeoutError):
+                await delivery
+        retried, refused, given_up = recorder.batches
+        assert (retried.attempts, retried.error) == (3, None)
+        assert isinstance(refused.error, errors.TopicAuthorizationFailedError)
+        assert isinstance(given_up.error, errors.CloseTimeoutError)
+
+    async def test_one_that_raises_harms_nothing_and_is_counted(
+        self, broker: DevBroker, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        class Failing(Recorder):
+            def batch_done(self, event: BatchDone) -> None:
+                raise RuntimeError("not today")
+
+            def request_done(self, event: RequestDone) -> None:
+                raise RuntimeError("not today")
+
+        async with KafkaProducer(broker.bootstrap_servers, observers=[Failing()]) as producer:
+            for number in range(20):
+                await producer.send("t", b"%d" % number)
+            assert producer.metrics()["observer-error-total"] >= 40
+        assert len(broker.records("t", 0)) == 20
+        assert "observer.failed" in caplog.text
+
+    async def test_an_admin_client_tells_of_its_requests_too(self, broker: DevBroker) -> None:
+        recorder = Recorder()
+        async with TopicAdmin(broker.bootstrap_servers, observers=[recorder]) as admin:
+            await admin.create("new")
+        assert "CREATE_TOPICS" in {event.api for event in recorder.done}
+
+    async def test_a_transactional_producer_tells_of_both_its_clients(self, broker: DevBroker) -> None:
+        recorder = Recorder()
+        options: dict[str, Any] = {"transactional_id": "x", "observers": [recorder], "metrics_per_node": True}
+        async with KafkaProducer(broker.bootstrap_servers, **options) as producer, producer.transaction():
+            await producer.send("t", b"value")
+        assert {"END_TXN", "PRODUCE"} <= {event.api for event in recorder.done}
+        assert len(recorder.closed) == len(recorder.opened)
+
+
+class TestMetrics:
+    async def test_each_node_has_its_own(self, broker: DevBroker) -> None:
+        broker.create_topic("two", partitions=2)
+        async with KafkaProducer(broker.bootstrap_servers, metrics_per_node=True) as producer:
+            for partition in (0, 1):
+                await producer.send("two", b"value", partition=partition)
+            nodes = producer.node_metrics()
+            assert producer.topic_metrics() == {}
+        assert set(nodes) == {node.node_id for node in producer.statistics().nodes}
+        for numbers in nodes.values():
+            assert numbers["request-total"] >= 1
+            assert 0 < numbers["request-latency-avg"] <= numbers["request-latency-max"]
+            assert numbers["outgoing-byte-total"] > 60
+
+    async def test_topics_have_their_own_up_to_a_limit(self, broker: DevBroker) -> None:
+        async with KafkaProducer(broker.bootstrap_servers, metrics_topics_max=2) as producer:
+            assert producer.topic_metrics() == {}
+            for topic in ("u", "v", "w"):
+                broker.create_topic(topic)
+            for topic in ("t", "u", "v", "w"):
+                await producer.send(topic, b"value")
+            topics = producer.topic_metrics()
+            assert producer.node_metrics() == {}
+        assert {topic: numbers["record-send-total"] for topic, numbers in topics.items()} == {"t": 1, "u": 1, "*": 2}
+
+    async def test_before_the_start_there_are_none(self) -> None:
+        producer = KafkaProducer("localhost:1", metrics_per_node=True, metrics_topics_max=2)
+        assert producer.node_metrics() == {}
+        assert producer.topic_metrics() == {}
+
+
+class TestTiming:
+    async def test_a_record_tells_how_long_it_took(self, broker: DevBroker) -> None:
+        async with KafkaProducer(broker.bootstrap_servers, record_timing=True, linger_ms=30) as producer:
+            await producer.send("t", b"warm")
+            broker.controls.delay(ApiKey.PRODUCE, seconds=0.05)
+            metadata = await producer.send("t", b"value")
+            many = await producer.send_many("t", [b"a", b"b"])
+        timing = metadata.timing
+        assert timing is not None
+        assert 0.029 <= timing.queued < 2
+        assert 0.049 <= timing.in_flight < 2
+        assert 0 <= timing.told < 1
+        assert (timing.attempts, timing.throttled) == (1, 0)
+        assert all(each.timing is not None for each in many)  # type: ignore[union-attr]
+
+    async def test_without_the_option_it_does_not(self, broker: DevBroker) -> None:
+        async with KafkaProducer(broker.bootstrap_servers) as producer:
+            assert (await producer.send("t", b"value")).timing is None
+
+
+class TestTap:
+    async def test_a_file_has_what_goes_over_the_wire_without_the_records(
+        self, broker: DevBroker, tmp_path: Path
+    ) -> None:
+        path = tmp_path / "wire.jsonl"
+        async with KafkaProducer(broker.bootstrap_servers) as producer:
+            await producer.send("t", b"before")
+            with producer.tap(path):
+                await producer.send("t", b"a secret", key=b"hidden")
+            await producer.send("t", b"after")
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        assert [(line["api"], line["direction"]) for line in lines] == [("PRODUCE", "request"), ("PRODUCE", "response")]
+        assert "secret" not in path.read_text()
+        (partition,) = lines[1]["body"]["responses"][0]["partition_responses"]
+        assert partition["base_offset"] == 1
+
+    async def test_it_ends_with_the_producer_and_may_call_a_function(self, broker: DevBroker) -> None:
+        lines: list[dict[str, Any]] = []
+        options: dict[str, Any] = {"transactional_id": "tapped"}
+        async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
+            tap = producer.tap(lines.append, payloads=True)
+            async with producer.transaction():
+                await producer.send("t", b"a payload")
+        assert tap.is_closed
+        apis = {line["api"] for line in lines}
+        assert {"PRODUCE", "END_TXN"} <= apis
+        (produce,) = (line for line in lines if (line["api"], line["direction"]) == ("PRODUCE", "request"))
+        records = produce["body"]["topic_data"][0]["partition_data"][0]["records"]
+        assert b"a payload" in base64.b64decode(records.removeprefix("base64:"))
+
+    async def test_before_the_start_there_is_nothing_to_record(self) -> None:
+        with pytest.raises(errors.KafkaError, match="start"):
+            KafkaProducer("localhost:1").tap(print)
+
+    async def test_the_environment_has_every_client_recorded(
+        self, broker: DevBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = tmp_path / "wire.jsonl"
+        monkeypatch.setenv("AIOKAFKAPY_TAP", str(path))
+        async with KafkaProducer(broker.bootstrap_servers) as producer:
+            await producer.send("t", b"a secret")
+        async with TopicAdmin(broker.bootstrap_servers) as admin:
+            await admin.list_topics()
+        assert ProducerConfig.from_env(bootstrap_servers="h:1").bootstrap_servers == "h:1"
+        lines = [json.loads(line) for line in path.read_text().splitlines()]
+        assert {"API_VERSIONS", "METADATA", "PRODUCE"} <= {line["api"] for line in lines}
+        assert "secret" not in path.read_text()
