@@ -38,6 +38,7 @@ from ..protocol.api import ApiKey
 from ..protocol.messages import build_response
 from .faults import Fault, Faults, broker_error
 from .security.acls import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, ResourceType
+from .telemetry import ClientTelemetry
 
 if TYPE_CHECKING:
     from ..protocol.codec import RequestHeader
@@ -103,6 +104,7 @@ class BrokerState:
     loop: asyncio.AbstractEventLoop
     authentication: Authentication
     authorizer: Authorizer | None = None  # None: everybody may do everything
+    telemetry: ClientTelemetry = field(default_factory=ClientTelemetry)
 
     # Every node of the cluster by id, and those of them that are running; a stopped node keeps its address. Both have
     # the first listener's addresses; ``advertised`` has those of every listener, by its name.

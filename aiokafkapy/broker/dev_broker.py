@@ -44,6 +44,7 @@ from .security.sasl_session import SaslSession
 from .storage.data_dir import DataDirLock, load_cluster_id
 from .storage.producer_state import ProducerIdManager
 from .storage.topics import Partition, Topic, TopicRegistry
+from .telemetry import ClientTelemetry
 
 __all__ = ["DevBroker"]
 
@@ -84,6 +85,7 @@ class DevBroker:
         self.config = BrokerConfig.of(**config)
         self._endpoints = endpoints_of(listeners, self.config, nodes, advertised_host)
         self.controls = Controls(self)
+        self.telemetry = ClientTelemetry()
         self._node_ids = list(range(1, nodes + 1))
         self._data_dir = None if data_dir is None else Path(data_dir)
         self._ports = {
@@ -343,6 +345,7 @@ class DevBroker:
                 loop=loop,
                 authentication=await self._open_authentication(),
                 authorizer=_authorizer(self.config, self._data_dir),
+                telemetry=self.telemetry,
             )
             opened.pop_all()  # from here on they are closed by stop()
         return state

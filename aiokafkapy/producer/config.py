@@ -215,6 +215,9 @@ class ProducerConfig(ClientConfig):
             "Kafka measures all.",
         ),
     ] = 0
+    enable_metrics_push: Annotated[
+        bool, Field(description="Push metrics to brokers whose operators have subscribed to them (KIP-714).")
+    ] = True
     record_timing: Annotated[bool, Field(description="Say how long a record took, as `RecordMetadata.timing`.")] = False
 
     transactional_id: Annotated[

@@ -129,6 +129,7 @@ class ProducerOptions(SaslKeywords, total=False):
     allow_auto_create_topics: bool
     metrics_per_node: bool
     metrics_topics_max: int
+    enable_metrics_push: bool
     record_timing: bool
     transactional_id: str | None
     transaction_timeout_ms: int

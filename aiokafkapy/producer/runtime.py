@@ -24,6 +24,7 @@ from typing import Any, Final
 from ..client.network_client import NetworkClient
 from ..client.network_client_utils import await_ready
 from ..client.tap import WireTap
+from ..client.telemetry import TelemetrySender
 from ..common import PartitionInfo, TopicPartition
 from ..errors import (
     CloseTimeoutError,
@@ -40,6 +41,7 @@ from ..errors import (
 from ..observability import RateLimitedLogger, get_logger
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_request
+from ..protocol.otlp import MetricPoint
 from .accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from .accumulator.incomplete_batches import Flush
 from .accumulator.producer_batch import ProducerBatch
@@ -58,6 +60,7 @@ from .intake.record_deadlines import RecordDeadlines
 from .intake.record_intake import RecordIntake
 from .metrics import SenderMetrics
 from .observation.observation import Observation
+from .observation.telemetry_metrics import telemetry_points
 from .producer_metadata import ProducerMetadata
 from .sender.sender import Sender
 from .transactional.transaction_coordinator import TransactionCoordinator
@@ -127,6 +130,7 @@ class ProducerRuntime:
             self.accumulator.on_abort = self.observation.batch_watch.aborted
         self.transactions: Transactions | None = None  # once it is started
         self.coordinator: TransactionCoordinator | None = None
+        self.telemetry: TelemetrySender | None = None  # where a broker takes it
         if self.transaction is not None and self.transaction_manager is not None:
             self.coordinator = self._new_coordinator(self.transaction, self.transaction_manager)
         self.overflow = Overflow(config, self.accumulator, self.metrics)
@@ -169,6 +173,7 @@ class ProducerRuntime:
             if not await self._metadata_change(deadline):
                 cause = self.metadata.describe_failure()
                 raise MetadataTimeoutError(f"no broker answered within {self._limit}: {cause}")
+        self._maybe_start_telemetry()
 
     async def partitions_for(self, topic: str) -> list[PartitionInfo]:
         """The topic's partitions, waiting up to ``max_block_ms`` for its metadata."""
@@ -294,6 +299,8 @@ class ProducerRuntime:
                 await self.transactions.close(deadline)
             if self.crash is None and not self.sender_task.done():
                 await self.flush(deadline)
+            if self.telemetry is not None and deadline > self.loop.time():
+                await self.telemetry.close(self._remaining(deadline))
         except FlushTimeoutError:
             elapsed = self.loop.time() - started
             _logger.warning("producer.close_timed_out", pending=self.describe_pending(), seconds=round(elapsed, 3))
@@ -305,6 +312,8 @@ class ProducerRuntime:
             await self.transactions.settled()
         if self.coordinator is not None:
             await self.coordinator.close()
+        if self.telemetry is not None:
+            await self.telemetry.settled()
         await asyncio.wait([self.sender_task])
         await self.teller.told_all()
         _logger.info("producer.closed", delivered=self.accumulator.delivered, failed=self.accumulator.failed)
@@ -320,6 +329,8 @@ class ProducerRuntime:
         self.deadlines.close()
         self._fail_pending(make_error or _dropped_error)
         self.client.abort()
+        if self.telemetry is not None:
+            self.telemetry.abort()
         if self.transactions is not None:
             self.transactions.abandon()
         if self.coordinator is not None:
@@ -411,6 +422,23 @@ class ProducerRuntime:
             self._on_sender_crash(asyncio.CancelledError())
 
     # internals
+
+    def _maybe_start_telemetry(self) -> None:
+        """Push metrics if a broker that we are connected to takes them, and the options have nothing against it."""
+        if not self.config.enable_metrics_push or self.telemetry is not None:
+            return
+        nodes = (*self.metadata.bootstrap_nodes, *self.metadata.cluster.nodes)
+        versions = [self.client.nodes.node_api_versions(node.node_id) for node in nodes]
+        if any(each is not None and each.supports(ApiKey.PUSH_TELEMETRY) for each in versions):
+            name = self.config.transactional_id
+            resource = {} if name is None else {"transactional_id": name}
+            self.telemetry = TelemetrySender(self.client, self._collect_telemetry, loop=self.loop, resource=resource)
+            self.telemetry.start()
+
+    def _collect_telemetry(self) -> list[MetricPoint]:
+        from .statistics import metrics_of, node_metrics_of, topic_metrics_of
+
+        return telemetry_points(metrics_of(self), node_metrics_of(self), topic_metrics_of(self))
 
     def _new_coordinator(self, transaction: Transaction, manager: TransactionManager) -> TransactionCoordinator:
         return TransactionCoordinator(

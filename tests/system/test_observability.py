@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,14 @@ async def broker() -> AsyncIterator[DevBroker]:
     async with DevBroker(nodes=2) as broker:
         broker.create_topic("t", partitions=1)
         yield broker
+
+
+async def until(condition: Callable[[], Any], timeout: float = 20.0) -> None:
+    """Let the loop turn until the condition holds."""
+    deadline = time.monotonic() + timeout
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true"
+        await asyncio.sleep(0.002)
 
 
 class Recorder(Observer):
@@ -228,3 +238,62 @@ class TestTap:
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         assert {"API_VERSIONS", "METADATA", "PRODUCE"} <= {line["api"] for line in lines}
         assert "secret" not in path.read_text()
+
+
+SENT = "org.apache.kafka.producer.record.send.total"
+
+
+class TestTelemetry:
+    async def test_a_broker_that_asks_is_told_the_metrics_and_the_end(self, broker: DevBroker) -> None:
+        broker.telemetry.subscribe(push_interval_ms=50)
+        async with KafkaProducer(broker.bootstrap_servers, client_id="me", metrics_per_node=True) as producer:
+            await producer.send("t", b"value")
+            await until(lambda: len(broker.telemetry.pushes) >= 2)
+        pushes = list(broker.telemetry.pushes)
+        assert [push.terminating for push in pushes] == [False] * (len(pushes) - 1) + [True]
+        assert {push.client_id for push in pushes} == {"me"}
+        assert len({push.client_instance_id for push in pushes}) == 1
+        assert sum(push.values()[SENT] for push in pushes) == 1, "differences"
+        nodes = {point.attributes.get("node_id") for push in pushes for point in push.points}
+        assert nodes & {"1", "2"}
+
+    async def test_a_short_life_makes_its_last_push(self, broker: DevBroker) -> None:
+        broker.telemetry.subscribe([SENT], delta_temporality=False, compressions=[])
+        producer = KafkaProducer(broker.bootstrap_servers, transactional_id="x")
+        async with producer, producer.transaction():
+            await producer.send_many("t", [b"a", b"b"])
+        (push,) = broker.telemetry.pushes
+        assert push.terminating
+        assert push.values() == {SENT: 2}
+        assert push.resource == {"transactional_id": "x"}
+
+    async def test_another_subscription_is_followed(self, broker: DevBroker) -> None:
+        broker.telemetry.subscribe(push_interval_ms=30)
+        async with KafkaProducer(broker.bootstrap_servers):
+            await until(lambda: broker.telemetry.pushes)
+            broker.telemetry.subscribe([SENT], push_interval_ms=30)
+            await until(lambda: list(broker.telemetry.pushes[-1].values()) == [SENT])
+
+    async def test_a_broker_without_a_receiver_and_an_option_say_no(self, broker: DevBroker) -> None:
+        async with KafkaProducer(broker.bootstrap_servers) as producer:
+            await producer.send("t", b"value")
+        broker.telemetry.subscribe(push_interval_ms=1)
+        async with KafkaProducer(broker.bootstrap_servers, enable_metrics_push=False) as producer:
+            await producer.send("t", b"value")
+        assert broker.controls.request_count(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS) == 0
+
+    async def test_its_errors_harm_no_record_and_no_close(self, broker: DevBroker) -> None:
+        broker.telemetry.subscribe(push_interval_ms=10)
+        broker.controls.fail_next(ApiKey.PUSH_TELEMETRY, errors.InvalidRecordError, times=None)
+        async with KafkaProducer(broker.bootstrap_servers) as producer:
+            for number in range(20):
+                await producer.send("t", b"%d" % number)
+            await until(lambda: broker.controls.request_count(ApiKey.PUSH_TELEMETRY) == 1)
+        assert len(broker.records("t", 0)) == 20
+        broker.controls.clear()
+        async with KafkaProducer(broker.bootstrap_servers) as producer:
+            await until(lambda: broker.controls.request_count(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS) == 1)
+            broker.controls.stall_connections()
+            started = time.monotonic()
+            await producer.close(timeout=0.2)
+            assert time.monotonic() - started < 5

@@ -1,8 +1,8 @@
 """ApiVersions (18): the APIs and versions that this broker serves.
 
 versions: 0-4
-kept: the version ranges of exactly the APIs that have a handler; the check of the client's software name (v3+);
-    the feature transaction.version (v3+), finalized at 2 (KIP-890)
+kept: the version ranges of exactly the APIs that have a handler, those of telemetry with a receiver only; the check
+    of the client's software name (v3+); the feature transaction.version (v3+), finalized at 2 (KIP-890)
 dropped: all other features
 notes: it may come before a client has authenticated by SASL. The response's header is always version 0; a version we
     do not know is answered in v0 with UNSUPPORTED_VERSION and our range (KIP-511), see request_handler. Produce is
@@ -25,6 +25,7 @@ __all__ = ["handle", "unsupported_version_response"]
 
 TRANSACTION_VERSION: Final = "transaction.version"
 
+_OF_A_RECEIVER: Final = frozenset({ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, ApiKey.PUSH_TELEMETRY})
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
@@ -38,8 +39,9 @@ def handle(context: RequestContext, body: Body) -> Body:
     if context.connection.session is not None:
         context.connection.session.versions_told()
     version = context.state.config.transaction_version
+    has_receiver = context.state.telemetry.is_offered
     return context.respond(
-        api_keys=_api_keys(),
+        api_keys=[entry for entry in _api_keys() if has_receiver or entry["api_key"] not in _OF_A_RECEIVER],
         supported_features=[{"name": TRANSACTION_VERSION, "min_version": 0, "max_version": 2}],
         finalized_features_epoch=0,
         finalized_features=[{"name": TRANSACTION_VERSION, "max_version_level": version, "min_version_level": version}],

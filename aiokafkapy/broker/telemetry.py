@@ -1,0 +1,129 @@
+"""What clients push of their metrics (KIP-714): the subscription that they are told of, and the pushes that came.
+
+Owns both for one cluster. Knows no connection. Kafka's counterparts are ``ClientMetricsManager`` with a subscription
+made by ``kafka-client-metrics.sh``, and the plug-in of a ``ClientTelemetryReceiver``, without which a broker does not
+offer the two APIs: so it is here, until ``subscribe`` is called.
+
+Rules: a push counts under the subscription that is in force, else the client is told to ask again; the latest
+``MOST_PUSHES`` are kept; ``push_interval_ms`` is not enforced, so that tests need not wait.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID, uuid4
+
+from ..errors import (
+    InvalidRecordError,
+    InvalidRequestError,
+    KafkaError,
+    TelemetryTooLargeError,
+    UnknownSubscriptionIdError,
+    UnsupportedCompressionTypeError,
+)
+from ..protocol.otlp import MetricPoint, decode_metrics
+from ..record.compression import Compression, decompress
+
+__all__ = ["ClientTelemetry", "TelemetryPush"]
+
+MOST_PUSHES: Final = 1_000
+DEFAULT_PUSH_INTERVAL_MS: Final = 300_000
+DEFAULT_MAX_BYTES: Final = 1_048_576
+CODECS: Final = (Compression.ZSTD, Compression.LZ4, Compression.GZIP, Compression.SNAPPY)
+"""In the order that Kafka prefers them in."""
+
+
+@dataclass(frozen=True, slots=True)
+class TelemetryPush:
+    """One push of one client."""
+
+    client_instance_id: UUID
+    client_id: str
+    terminating: bool
+    """The client's last, at its end."""
+    compression: Compression
+    resource: dict[str, str]
+    """Attributes of the client, ``transactional_id`` among them."""
+    points: list[MetricPoint]
+
+    def values(self) -> dict[str, float]:
+        """The values by the metrics' names; of one that there is for each node or topic, the last."""
+        return {point.name: point.value for point in self.points}
+
+
+class ClientTelemetry:
+    """``DevBroker.telemetry``."""
+
+    def __init__(self) -> None:
+        self.pushes: deque[TelemetryPush] = deque(maxlen=MOST_PUSHES)
+        """What came, oldest first."""
+        self.is_offered = False
+        """True once there is a receiver: then the APIs are advertised."""
+        self.metrics: tuple[str, ...] = ()
+        self.push_interval_ms = DEFAULT_PUSH_INTERVAL_MS
+        self.compressions: tuple[Compression, ...] = CODECS
+        self.max_bytes = DEFAULT_MAX_BYTES
+        self.delta_temporality = True
+
+    def subscribe(
+        self,
+        metrics: Iterable[str] = ("",),
+        *,
+        push_interval_ms: int = DEFAULT_PUSH_INTERVAL_MS,
+        compressions: Sequence[Compression] = CODECS,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        delta_temporality: bool = True,
+    ) -> None:
+        """Ask clients for the metrics whose names begin like one of ``metrics``: by default all; none unsubscribes.
+
+        A client that connected before the first call does not know that it may be asked.
+        """
+        if push_interval_ms < 1:
+            raise ValueError(f"push_interval_ms={push_interval_ms}: write 1 or more")
+        self.metrics = tuple(metrics)
+        self.push_interval_ms = push_interval_ms
+        self.compressions = tuple(compressions)
+        self.max_bytes = max_bytes
+        self.delta_temporality = delta_temporality
+        self.is_offered = True
+
+    @property
+    def subscription_id(self) -> int:
+        """Of what is subscribed to: another subscription has another id."""
+        return zlib.crc32(repr((self.metrics, self.push_interval_ms, self.compressions, self.max_bytes)).encode()) >> 1
+
+    def instance_id(self, client_instance_id: UUID | None) -> UUID | None:
+        """The id for a client that has none yet; None for one that has."""
+        return uuid4() if client_instance_id is None else None
+
+    def push(
+        self,
+        client_instance_id: UUID | None,
+        client_id: str,
+        subscription_id: int,
+        terminating: bool,
+        compression_type: int,
+        data: bytes,
+    ) -> None:
+        """Take a push; raises the error that the client is answered."""
+        if client_instance_id is None:
+            raise InvalidRequestError("the client has no instance id: GetTelemetrySubscriptions gives it one")
+        if subscription_id != self.subscription_id:
+            raise UnknownSubscriptionIdError("another subscription is in force")
+        if compression_type != Compression.NONE and compression_type not in self.compressions:
+            raise UnsupportedCompressionTypeError(f"{compression_type} is not among {self.compressions}")
+        if len(data) > self.max_bytes:
+            raise TelemetryTooLargeError(f"{len(data)} bytes are more than {self.max_bytes}")
+        compression = Compression(compression_type)
+        try:
+            if compression is not Compression.NONE:
+                data = bytes(decompress(compression, data, 16 * self.max_bytes))
+            resource, points = decode_metrics(data)
+        except KafkaError as error:
+            raise InvalidRecordError(str(error)) from error
+        push = TelemetryPush(client_instance_id, client_id, terminating, compression, resource, points)
+        self.pushes.append(push)

@@ -1,0 +1,56 @@
+"""The producer's metrics under the names that KIP-714 gives them, as points to be pushed.
+
+Owns the names. Pure: it is given the numbers. Kafka's counterpart is ``TelemetryMetricNamingConvention``.
+
+Rules: ``org.apache.kafka.`` with the group and the name, dots for dashes; what Kafka has no such metric of is under
+``aiokafkapy.`` instead. A total is a sum, everything else a gauge; a node's and a topic's are attributes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from ...protocol.otlp import MetricPoint
+
+__all__ = ["telemetry_points"]
+
+_OURS: Final = frozenset(
+    {
+        "batch-total",
+        "byte-total",
+        "epoch-bump-total",
+        "log-truncation-total",
+        "loop-lag-avg",
+        "loop-lag-max",
+        "observer-error-total",
+        "records-accepted-total",
+        "records-delivered-total",
+        "request-total",
+    }
+)
+"""Of ``metrics()``: Kafka's producer has no metric of this name, or means something else by it."""
+
+
+def telemetry_points(
+    producer: Mapping[str, float],
+    nodes: Mapping[int, Mapping[str, float]],
+    topics: Mapping[str, Mapping[str, float]],
+) -> list[MetricPoint]:
+    """The points of ``metrics()``, ``node_metrics()`` and ``topic_metrics()``, without times."""
+    points = list(_points("producer", producer, {}))
+    for node_id, numbers in nodes.items():
+        points.extend(_points("producer.node", numbers, {"node_id": str(node_id)}))
+    for topic, numbers in topics.items():
+        points.extend(_points("producer.topic", numbers, {"topic": topic}))
+    return points
+
+
+def _points(group: str, numbers: Mapping[str, float], attributes: Mapping[str, str]) -> Iterator[MetricPoint]:
+    for name, value in numbers.items():
+        kind, _, detail = name.partition(".")  # error-total.NotEnoughReplicasError
+        is_ours = bool(detail) or (group == "producer" and kind in _OURS)
+        root = "aiokafkapy" if is_ours else "org.apache.kafka"
+        full_name = f"{root}.{group}.{kind.replace('-', '.')}"
+        of_what = {**attributes, "error": detail} if detail else attributes
+        yield MetricPoint(full_name, float(value), kind.endswith("-total"), of_what)

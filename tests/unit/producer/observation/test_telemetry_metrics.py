@@ -1,0 +1,23 @@
+from __future__ import annotations
+
+from aiokafkapy.producer.observation.telemetry_metrics import telemetry_points
+from aiokafkapy.protocol.otlp import MetricPoint
+
+
+def test_names_are_those_of_the_kip() -> None:
+    producer = {"record-queue-time-avg": 1.5, "record-send-total": 3}
+    points = telemetry_points(producer, {1: {"request-latency-max": 2.0}}, {"orders": {"byte-total": 7}})
+    assert points == [
+        MetricPoint("org.apache.kafka.producer.record.queue.time.avg", 1.5),
+        MetricPoint("org.apache.kafka.producer.record.send.total", 3.0, True),
+        MetricPoint("org.apache.kafka.producer.node.request.latency.max", 2.0, False, {"node_id": "1"}),
+        MetricPoint("org.apache.kafka.producer.topic.byte.total", 7.0, True, {"topic": "orders"}),
+    ]
+
+
+def test_what_kafka_does_not_have_is_under_our_own_name() -> None:
+    points = telemetry_points({"loop-lag-max": 4.0, "error-total.NetworkError": 2}, {}, {})
+    assert points == [
+        MetricPoint("aiokafkapy.producer.loop.lag.max", 4.0),
+        MetricPoint("aiokafkapy.producer.error.total", 2.0, True, {"error": "NetworkError"}),
+    ]
