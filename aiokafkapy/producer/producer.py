@@ -104,10 +104,11 @@ class KafkaProducer(RecordSender[K, V]):
         if life.state is not ProducerState.NEW:
             raise life.why_unusable()
         from .runtime import ProducerRuntime
+        from .statistics import telemetry_of
 
         _say_form()
         life.become(ProducerState.STARTING)
-        runtime = ProducerRuntime(self._config, self._intake.partitioner, asyncio.get_running_loop())
+        runtime = ProducerRuntime(self._config, self._intake.partitioner, asyncio.get_running_loop(), telemetry_of)
         life.runtime = runtime
         forks.watch(self)
         try:
@@ -539,9 +540,8 @@ class KafkaProducer(RecordSender[K, V]):
         return topic_metrics_of(self._life.runtime)
 
     def tap(self, target: TapTarget, *, payloads: bool = False) -> WireTap:
-        """Append every request and answer to a file, as JSON lines, or call a function with each; until the tap, or the
-        producer, is closed. Records are shown with ``payloads`` only. Raises OSError for a file that cannot be written.
-        """
+        """Append requests and answers to a file, as JSON lines, or call a function with each, until the tap or the
+        producer is closed; records with ``payloads`` only. Raises OSError for a file that cannot be written."""
         from ..client.tap import WireTap
 
         return self._intake.usable_runtime().tap(WireTap(target, payloads=payloads))

@@ -60,7 +60,6 @@ from .intake.record_deadlines import RecordDeadlines
 from .intake.record_intake import RecordIntake
 from .metrics import SenderMetrics
 from .observation.observation import Observation
-from .observation.telemetry_metrics import telemetry_points
 from .producer_metadata import ProducerMetadata
 from .sender.sender import Sender
 from .transactional.transaction_coordinator import TransactionCoordinator
@@ -84,7 +83,9 @@ class ProducerRuntime:
         config: ProducerConfig,
         partitioner: Partitioner,
         loop: asyncio.AbstractEventLoop,
+        collect: Callable[[ProducerRuntime], Sequence[MetricPoint]] | None = None,
     ) -> None:
+        self._collect = collect  # the metrics to push
         self.config = config
         self.loop = loop
         self.is_bound = True  # until this life is over
@@ -425,20 +426,16 @@ class ProducerRuntime:
 
     def _maybe_start_telemetry(self) -> None:
         """Push metrics if a broker that we are connected to takes them, and the options have nothing against it."""
-        if not self.config.enable_metrics_push or self.telemetry is not None:
+        collect = self._collect
+        if not self.config.enable_metrics_push or collect is None or self.telemetry is not None:
             return
         nodes = (*self.metadata.bootstrap_nodes, *self.metadata.cluster.nodes)
         versions = [self.client.nodes.node_api_versions(node.node_id) for node in nodes]
         if any(each is not None and each.supports(ApiKey.PUSH_TELEMETRY) for each in versions):
             name = self.config.transactional_id
             resource = {} if name is None else {"transactional_id": name}
-            self.telemetry = TelemetrySender(self.client, self._collect_telemetry, loop=self.loop, resource=resource)
+            self.telemetry = TelemetrySender(self.client, partial(collect, self), loop=self.loop, resource=resource)
             self.telemetry.start()
-
-    def _collect_telemetry(self) -> list[MetricPoint]:
-        from .statistics import metrics_of, node_metrics_of, topic_metrics_of
-
-        return telemetry_points(metrics_of(self), node_metrics_of(self), topic_metrics_of(self))
 
     def _new_coordinator(self, transaction: Transaction, manager: TransactionManager) -> TransactionCoordinator:
         return TransactionCoordinator(

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..common import Node
+from ..protocol.otlp import MetricPoint
+from .observation.telemetry_metrics import telemetry_points
 from .state import ProducerState
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ __all__ = [
     "metrics_of",
     "node_metrics_of",
     "statistics_of",
+    "telemetry_of",
     "topic_metrics_of",
 ]
 
@@ -156,6 +159,11 @@ def topic_metrics_of(runtime: ProducerRuntime | None) -> dict[str, dict[str, flo
     """Kafka's metrics of each topic; empty unless ``metrics_topics_max`` is set."""
     metrics = None if runtime is None else runtime.observation.topic_metrics
     return {} if metrics is None or runtime is None else metrics.snapshot(runtime.now())
+
+
+def telemetry_of(runtime: ProducerRuntime) -> list[MetricPoint]:
+    """All the metrics there are, as they are pushed to brokers."""
+    return telemetry_points(metrics_of(runtime), node_metrics_of(runtime), topic_metrics_of(runtime))
 
 
 def health_of(state: ProducerState, runtime: ProducerRuntime | None) -> ProducerHealth:
