@@ -135,6 +135,7 @@ class NetworkClient:
         )
         self._authenticator = self._new_authenticator(config.new_sasl_mechanism())
         self._updater = MetadataUpdater(config, metadata, self.nodes, self)
+        self.watch: ClientWatch | None = None
         self.use_watch(watch if watch is not None else ClientWatch.of(config, loop.time))
         if not metadata.cluster.nodes:
             metadata.bootstrap(config.bootstrap_addresses)

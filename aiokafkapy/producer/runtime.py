@@ -97,13 +97,7 @@ class ProducerRuntime:
         self._log = RateLimitedLogger(_logger)
         now = loop.time()
         self.metrics = SenderMetrics(now)
-        self.metadata = ProducerMetadata(
-            retry_backoff_ms=config.retry_backoff_ms,
-            retry_backoff_max_ms=config.retry_backoff_max_ms,
-            metadata_max_age_ms=config.metadata_max_age_ms,
-            metadata_max_idle_ms=config.metadata_max_idle_ms,
-            allow_auto_topic_creation=config.allow_auto_create_topics,
-        )
+        self.metadata = _new_metadata(config)
         name = config.transactional_id
         self.transaction = None if name is None else Transaction(name, self._on_new_partition)
         self.transaction_manager: TransactionManager | None = None
@@ -494,6 +488,16 @@ class ProducerRuntime:
 
     def _remaining(self, deadline: float) -> float | None:
         return None if deadline == math.inf else max(0.0, deadline - self.loop.time())
+
+
+def _new_metadata(config: ProducerConfig) -> ProducerMetadata:
+    return ProducerMetadata(
+        retry_backoff_ms=config.retry_backoff_ms,
+        retry_backoff_max_ms=config.retry_backoff_max_ms,
+        metadata_max_age_ms=config.metadata_max_age_ms,
+        metadata_max_idle_ms=config.metadata_max_idle_ms,
+        allow_auto_topic_creation=config.allow_auto_create_topics,
+    )
 
 
 def _error_of_batch(errors: Mapping[TopicPartition, KafkaError], batch: ProducerBatch) -> KafkaError:
