@@ -36,6 +36,7 @@ NOT_IMPORTED = (
     "cramjam",
     "crc32c",
     "fastapi",
+    "litestar",
     "opentelemetry",
     "prometheus_client",
     "pyarrow",

@@ -52,7 +52,7 @@ class InterceptedIntake(RecordIntake):
         interceptors = self._interceptors
         if headers is not None:
             headers = materialized(topic, headers)
-        record = interceptors.on_send(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
+        record, told = interceptors.begin(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
         headers = record.headers
         try:
             if headers is not None:
@@ -61,7 +61,7 @@ class InterceptedIntake(RecordIntake):
                 self, record.topic, record.value, record.key, record.partition, record.timestamp_ms, headers
             )
         except Exception as error:
-            interceptors.on_acknowledgement(None, error, headers)
+            interceptors.on_acknowledgement(None, error, headers, told)
             raise
-        interceptors.watch(accepted, headers)
+        interceptors.watch(accepted, headers, told)
         return accepted

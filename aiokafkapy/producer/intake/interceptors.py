@@ -1,12 +1,14 @@
 """Hooks around every record (KIP-42): to change it before it is sent, and to see its outcome.
 
-Kafka's counterparts are ``ProducerInterceptor`` and ``ProducerInterceptors``. An interceptor is any object with one or
-both of the methods of the protocol below; methods are ordinary functions, called on the event loop, and must be quick.
+Kafka's counterparts are ``ProducerInterceptor`` and ``ProducerInterceptors``. An interceptor is any object with some of
+the methods of the protocols below; methods are ordinary functions, called on the event loop, and must be quick. Java
+has no ``track``: an interceptor there cannot tell which record an outcome is of.
 
 Rules: an interceptor's exception never reaches the caller and never stops the next one; it is logged, rate-limited.
 Only KeyboardInterrupt and SystemExit pass. The record that ``on_send`` gets is a value: a changed one is returned
 (``dataclasses.replace``), the caller's own objects, its headers list among them, are not touched.
-``on_acknowledgement`` is called once per record that ``on_send`` saw, also for those that were never accepted.
+``on_acknowledgement`` is called once per record that ``on_send`` saw, also for those that were never accepted; so is
+what ``track`` returned for the record.
 """
 
 from __future__ import annotations
@@ -15,13 +17,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 from inspect import iscoroutine
-from typing import Any, Final, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 from ...common import Headers
 from ..deliveries.delivery import Delivery
 from ..records import ProducerRecord, RecordMetadata
 
-__all__ = ["ProducerInterceptor", "ProducerInterceptors"]
+__all__ = ["Outcome", "ProducerInterceptor", "ProducerInterceptors", "RecordTracker"]
+
+Outcome: TypeAlias = Callable[[RecordMetadata | None, BaseException | None], object]
+"""Told once how a record ended: with its metadata when delivered, with its error when not."""
 
 
 @runtime_checkable
@@ -37,46 +42,78 @@ class ProducerInterceptor(Protocol):
         """See the outcome: ``metadata`` when delivered, ``error`` when not; ``headers`` as they were sent."""
 
 
+class RecordTracker(Protocol):
+    """An interceptor that follows single records, as a span of tracing does."""
+
+    def track(self, record: ProducerRecord) -> tuple[ProducerRecord, Outcome | None]:
+        """As ``on_send``, and beside the record what is to be called with its outcome; None to be told of nothing."""
+
+
 class ProducerInterceptors:
     """A chain of interceptors, called in order; it contains their exceptions."""
 
-    __slots__ = ("_interceptors", "_on_error", "_watches_outcomes")
+    __slots__ = ("_interceptors", "_on_error", "_tracks", "_watches_outcomes")
 
     def __init__(self, interceptors: Sequence[object], on_error: Callable[[str, BaseException], None]) -> None:
         self._interceptors = tuple(interceptors)
         self._on_error = on_error
         # When no interceptor wants outcomes, no callback is put on the record's delivery.
         self._watches_outcomes = any(hasattr(each, "on_acknowledgement") for each in self._interceptors)
+        self._tracks = any(hasattr(each, "track") for each in self._interceptors)
 
     def __bool__(self) -> bool:
         return bool(self._interceptors)
 
-    def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """The record as the chain leaves it. An interceptor that fails is skipped: the next gets the record it got."""
+    def begin(self, record: ProducerRecord) -> tuple[ProducerRecord, Sequence[Outcome]]:
+        """The record as the chain leaves it, and who wants to be told its outcome beside ``on_acknowledgement``. An
+        interceptor that fails is skipped: the next gets the record it got.
+        """
+        if not self._tracks:
+            return self.on_send(record), ()
+        told: list[Outcome] = []
         for each in self._interceptors:
-            changed = self._call(each, "on_send", record)
-            if isinstance(changed, ProducerRecord):
-                record = changed
-            elif changed is not _NOTHING:
-                problem = TypeError(f"on_send returned {type(changed).__name__}, not a ProducerRecord")
-                self._on_error(f"{type(each).__name__}.on_send", problem)
+            record = self._shown(each, record)
+            found = self._call(each, "track", record)
+            if found is _NOTHING:
+                continue
+            if isinstance(found, tuple) and len(found) == 2 and isinstance(found[0], ProducerRecord):
+                record, outcome = found
+                if outcome is not None:
+                    told.append(partial(self._tell, each, outcome))
+            else:
+                problem = TypeError(f"track returned {type(found).__name__}, not a ProducerRecord and a function")
+                self._on_error(f"{type(each).__name__}.track", problem)
+        return record, told
+
+    def on_send(self, record: ProducerRecord) -> ProducerRecord:
+        """The record as the chain leaves it, tracked by none."""
+        for each in self._interceptors:
+            record = self._shown(each, record)
         return record
 
     def on_acknowledgement(
-        self, metadata: RecordMetadata | None, error: BaseException | None, headers: Headers | None
+        self,
+        metadata: RecordMetadata | None,
+        error: BaseException | None,
+        headers: Headers | None,
+        told: Sequence[Outcome] = (),
     ) -> None:
         """Tell every interceptor how one record ended."""
         for each in self._interceptors:
             self._call(each, "on_acknowledgement", metadata, error, headers)
+        for outcome in told:
+            outcome(metadata, error)
 
-    def watch(self, accepted: Delivery | asyncio.Future[Delivery], headers: Headers | None) -> None:
-        """Have ``on_acknowledgement`` called when the record that was accepted, or waits to be, has its outcome."""
-        if not self._watches_outcomes:
+    def watch(
+        self, accepted: Delivery | asyncio.Future[Delivery], headers: Headers | None, told: Sequence[Outcome] = ()
+    ) -> None:
+        """Have all told when the record that was accepted, or waits to be, has its outcome."""
+        if not self._watches_outcomes and not told:
             return
         if isinstance(accepted, Delivery):
-            accepted.add_done_callback(partial(self._on_delivered, headers))
+            accepted.add_done_callback(partial(self._on_delivered, headers, told))
         else:
-            accepted.add_done_callback(partial(self._on_admitted, headers))
+            accepted.add_done_callback(partial(self._on_admitted, headers, told))
 
     def close(self) -> None:
         """Call ``close`` of each interceptor that has it."""
@@ -85,28 +122,45 @@ class ProducerInterceptors:
 
     # asyncio callbacks
 
-    def _on_admitted(self, headers: Headers | None, record: asyncio.Future[Delivery]) -> None:
+    def _on_admitted(self, headers: Headers | None, told: Sequence[Outcome], record: asyncio.Future[Delivery]) -> None:
         if record.cancelled():
-            self.on_acknowledgement(None, asyncio.CancelledError(), headers)
+            self.on_acknowledgement(None, asyncio.CancelledError(), headers, told)
         elif (error := record.exception()) is not None:
-            self.on_acknowledgement(None, error, headers)
+            self.on_acknowledgement(None, error, headers, told)
         else:
-            record.result().add_done_callback(partial(self._on_delivered, headers))
+            record.result().add_done_callback(partial(self._on_delivered, headers, told))
 
-    def _on_delivered(self, headers: Headers | None, delivery: Delivery) -> None:
+    def _on_delivered(self, headers: Headers | None, told: Sequence[Outcome], delivery: Delivery) -> None:
         error = delivery.exception()
-        self.on_acknowledgement(delivery.result() if error is None else None, error, headers)
+        self.on_acknowledgement(delivery.result() if error is None else None, error, headers, told)
 
     # internals
 
+    def _shown(self, interceptor: object, record: ProducerRecord) -> ProducerRecord:
+        """The record as one interceptor's ``on_send`` leaves it."""
+        changed = self._call(interceptor, "on_send", record)
+        if isinstance(changed, ProducerRecord):
+            return changed
+        if changed is not _NOTHING:
+            problem = TypeError(f"on_send returned {type(changed).__name__}, not a ProducerRecord")
+            self._on_error(f"{type(interceptor).__name__}.on_send", problem)
+        return record
+
+    def _tell(
+        self, interceptor: object, outcome: Outcome, metadata: RecordMetadata | None, error: BaseException | None
+    ) -> None:
+        self._contained(interceptor, "track", outcome, metadata, error)
+
     def _call(self, interceptor: object, name: str, *arguments: Any) -> Any:
-        """A hook's return value; ``_NOTHING`` when the hook is missing, or failed, which is reported.
+        """A hook's return value; ``_NOTHING`` when the hook is missing, or failed, which is reported."""
+        hook = getattr(interceptor, name, None)
+        return _NOTHING if hook is None else self._contained(interceptor, name, hook, *arguments)
+
+    def _contained(self, interceptor: object, name: str, hook: Callable[..., Any], *arguments: Any) -> Any:
+        """What a hook returns; ``_NOTHING`` when it fails.
 
         A CancelledError is a failure too: neither the caller was cancelled nor the callback that this runs in.
         """
-        hook = getattr(interceptor, name, None)
-        if hook is None:
-            return _NOTHING
         try:
             found = hook(*arguments)
         except (KeyboardInterrupt, SystemExit):

@@ -118,3 +118,60 @@ async def test_without_anybody_to_tell_nothing_is_watched() -> None:
     waiting: asyncio.Future[Delivery] = asyncio.get_running_loop().create_future()
     chain.watch(waiting, None)
     waiting.cancel()
+
+
+class Tracking:
+    """Follows records; ``outcomes`` has the value of each with its outcome."""
+
+    def __init__(self) -> None:
+        self.outcomes: list[tuple[Any, Any, Any]] = []
+
+    def track(self, record: ProducerRecord) -> tuple[ProducerRecord, Any]:
+        record = replace(record, value=record.value + b"!")
+        if record.topic == "ignored":
+            return record, None
+        return record, lambda metadata, error: self.outcomes.append((record.value, metadata, error))
+
+
+async def test_a_tracker_is_told_which_record_had_which_outcome() -> None:
+    tracking = Tracking()
+    chain = ProducerInterceptors([Adding(b"1"), tracking, Adding(b"2")], lambda *_: None)
+    results = []
+    for value in (b"a", b"b"):
+        record, told = chain.begin(ProducerRecord("t", value))
+        assert record.value == value + b"1!2"
+        result, accepted = delivery()
+        chain.watch(accepted, None, told)
+        results.append(result)
+    results[1].fail(KafkaError("no"))
+    results[0].succeed(5, -1)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert [(value, metadata and metadata.offset, str(failed)) for value, metadata, failed in tracking.outcomes] == [
+        (b"b1!", None, "no"),
+        (b"a1!", 5, "None"),
+    ]
+
+
+async def test_a_tracker_may_follow_no_record_and_its_faults_are_told() -> None:
+    class Failing:
+        def track(self, record: ProducerRecord) -> Any:
+            return record, self.told
+
+        def told(self, metadata: Any, error: Any) -> None:
+            raise LookupError("told")
+
+    class Wrong:
+        def track(self, record: ProducerRecord) -> Any:
+            return record
+
+    faults: list[tuple[str, BaseException]] = []
+    chain = ProducerInterceptors([Tracking(), Failing(), Wrong()], lambda *fault: faults.append(fault))
+    record, told = chain.begin(ProducerRecord("ignored", b"a"))
+    assert record.value == b"a!"
+    assert len(told) == 1
+    chain.on_acknowledgement(None, KafkaError("no"), None, told)
+    assert [(hook, type(error)) for hook, error in faults] == [
+        ("Wrong.track", TypeError),
+        ("Failing.track", LookupError),
+    ]

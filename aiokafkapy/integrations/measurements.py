@@ -1,0 +1,199 @@
+"""What an exporter of metrics reads off a producer: a table of measurements in base units, and a way to read them.
+
+Owns the names, kinds, units and explanations of what ``KafkaProducer.metrics()`` has, for Prometheus and OpenTelemetry
+alike, and reading them from any thread. It knows neither of the two. Kafka's counterpart is ``MetricsReporter``.
+
+Rules: a producer is held weakly, and is gone for an exporter once it is closed; its numbers are read on its event loop,
+for they change there; a scrape from another thread waits ``PATIENCE`` seconds for a loop that is busy, and then shows
+what it knew. Durations are seconds and sizes bytes. Kafka's rates over a window are left out: a monitoring system makes
+them of the totals.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import weakref
+from collections.abc import Mapping
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+from aiokafkapy import KafkaProducer
+
+__all__ = ["LEFT_OUT", "MEASUREMENTS", "MOST_NODES", "Measurement", "Snapshot", "WatchedProducer", "snapshot_of"]
+
+PATIENCE: Final = 0.5
+"""Seconds that a scrape in another thread waits for the event loop."""
+MOST_NODES: Final = 100
+"""Brokers that have series of their own, those with the lowest ids: their number is bounded for any cluster."""
+
+Unit: TypeAlias = Literal["", "seconds", "bytes"]
+Kind: TypeAlias = Literal["counter", "gauge"]
+Merge: TypeAlias = Literal["sum", "max"]
+
+_MS: Final = 0.001
+
+
+class Measurement(NamedTuple):
+    """One number: Kafka's name for it, ours without prefix and unit, and what an exporter has to know of it.
+
+    ``merge`` says how several producers, or processes, with one ``client_id`` make one number.
+    """
+
+    kafka: str
+    name: str
+    kind: Kind
+    unit: Unit
+    scale: float
+    merge: Merge
+    help: str
+
+
+def _counter(kafka: str, name: str, help: str, unit: Unit = "") -> Measurement:  # noqa: A002
+    return Measurement(kafka, name, "counter", unit, 1.0, "sum", help)
+
+
+def _gauge(
+    kafka: str,
+    name: str,
+    help: str,  # noqa: A002
+    unit: Unit = "",
+    scale: float = 1.0,
+    merge: Merge = "max",
+) -> Measurement:
+    return Measurement(kafka, name, "gauge", unit, scale, merge, help)
+
+
+def _window(kafka: str, name: str, what: str, unit: Unit, scale: float = 1.0) -> tuple[Measurement, Measurement]:
+    """A mean and a maximum over Kafka's last one to two windows of 30 s."""
+    return (
+        _gauge(f"{kafka}-avg", f"{name}_avg", f"Mean {what} of the last 30 to 60 seconds.", unit, scale),
+        _gauge(f"{kafka}-max", f"{name}_max", f"Largest {what} of the last 30 to 60 seconds.", unit, scale),
+    )
+
+
+MEASUREMENTS: Final[tuple[Measurement, ...]] = (
+    _counter("records-accepted-total", "records_accepted", "Records that were accepted into the buffer."),
+    _counter("records-delivered-total", "records_delivered", "Records that a broker has acknowledged."),
+    _counter("record-error-total", "record_error", "Records that were accepted and then failed for good."),
+    _counter("record-send-total", "record_send", "Records that went into a Produce request, retries included."),
+    _counter("record-retry-total", "record_retry", "Records that were sent again."),
+    _counter("byte-total", "sent", "Bytes of record batches that went into Produce requests.", "bytes"),
+    _counter("batch-total", "batch", "Record batches that went into Produce requests."),
+    _counter("batch-split-total", "batch_split", "Batches that a broker found too large, and that were split."),
+    _counter("request-total", "request", "Produce requests that were sent."),
+    _counter("epoch-bump-total", "epoch_bump", "Times the producer's epoch was raised to go on after an error."),
+    _counter("log-truncation-total", "log_truncation", "Times a partition's log was found shorter than acknowledged."),
+    *_window("request-latency", "request_latency", "time from a Produce request to its answer", "seconds", _MS),
+    *_window("record-queue-time", "record_queue_time", "time that a batch waited in the buffer", "seconds", _MS),
+    *_window("produce-throttle-time", "produce_throttle_time", "time that a broker throttled for", "seconds", _MS),
+    *_window("loop-lag", "loop_lag", "time from waking the Sender to its running", "seconds", _MS),
+    *_window("batch-size", "batch_size", "size of a batch as sent", "bytes"),
+    *_window("record-size", "record_size", "size of a record before compression", "bytes"),
+    _gauge("records-per-request-avg", "records_per_request_avg", "Mean number of records in a Produce request."),
+    _gauge("compression-rate-avg", "compression_ratio_avg", "Mean of batches' compressed to uncompressed size."),
+    _gauge("buffer-total-bytes", "buffer_size", "The buffer: buffer_memory.", "bytes", merge="sum"),
+    _gauge("buffer-available-bytes", "buffer_available", "What is free of the buffer.", "bytes", merge="sum"),
+    _gauge("waiting-threads", "waiting_sends", "Calls that wait for their record to be accepted.", merge="sum"),
+    _gauge("requests-in-flight", "requests_in_flight", "Requests without an answer yet.", merge="sum"),
+    _gauge("connection-count", "connections", "Brokers that have a connection.", merge="sum"),
+    _gauge("metadata-age", "metadata_age", "Time since the cluster's metadata was last learned.", "seconds"),
+    # Of the producer's health and statistics: Kafka has no names for them.
+    _gauge("pending-records", "pending_records", "Accepted records without an outcome yet.", merge="sum"),
+    _gauge("oldest-record-age", "oldest_record_age", "Age of the oldest record without an outcome.", "seconds"),
+    _gauge("unhealthy", "unhealthy", "1 while the producer cannot do its work: its health says why."),
+)
+"""Every measurement, in the order in which they are shown."""
+
+LEFT_OUT: Final = frozenset({"record-send-rate", "record-retry-rate", "record-error-rate"})
+"""Of ``metrics()``: a monitoring system makes its own rates."""
+
+_ERROR: Final = "error-total."
+"""The prefix of ``metrics()``' counters by error."""
+
+
+class Snapshot(NamedTuple):
+    """A producer's numbers at one moment: in base units, by ``Measurement.name``; errors by their class; and of each
+    broker, by id, whether it is connected, and the requests in flight to it.
+    """
+
+    client_id: str
+    values: Mapping[str, float]
+    errors: Mapping[str, float]
+    nodes: Mapping[int, tuple[bool, int]]
+
+
+def snapshot_of(producer: KafkaProducer[Any, Any]) -> Snapshot:
+    """The producer's numbers now; call it on the producer's event loop, or when that no longer runs."""
+    metrics = producer.metrics()
+    statistics = producer.statistics()
+    health = producer.health
+    metrics["pending-records"] = statistics.pending
+    metrics["oldest-record-age"] = health.oldest_record_age
+    metrics["unhealthy"] = float(not health.is_healthy)
+    connected = set(statistics.connected_nodes)
+    # Bootstrap addresses have negative ids: they are no brokers yet.
+    nodes = sorted(node.node_id for node in statistics.nodes if node.node_id >= 0)[:MOST_NODES]
+    return Snapshot(
+        producer.config.client_id,
+        {each.name: metrics[each.kafka] * each.scale for each in MEASUREMENTS if each.kafka in metrics},
+        {name.removeprefix(_ERROR): count for name, count in metrics.items() if name.startswith(_ERROR)},
+        {node_id: (node_id in connected, statistics.in_flight.get(node_id, 0)) for node_id in nodes},
+    )
+
+
+class WatchedProducer:
+    """A producer as an exporter holds it: weakly, with the event loop on which it is read."""
+
+    def __init__(self, producer: KafkaProducer[Any, Any]) -> None:
+        try:
+            self._loop = asyncio.get_running_loop()
+        except RuntimeError:
+            raise RuntimeError(
+                f"{producer!r} is to be watched where no event loop runs: call this in a coroutine, after start()"
+            ) from None
+        self._producer = weakref.ref(producer)
+        self._last: Snapshot | None = None
+
+    @property
+    def producer(self) -> KafkaProducer[Any, Any] | None:
+        """The producer, while somebody else has it."""
+        return self._producer()
+
+    @property
+    def is_gone(self) -> bool:
+        """True once the producer is closed, or nobody has it, or this is the child of a fork."""
+        producer = self._producer()
+        return producer is None or producer.state.value in ("closed", "forked")
+
+    def read(self) -> Snapshot | None:
+        """The producer's numbers, from any thread; None once it is gone. Waits ``PATIENCE`` seconds at most."""
+        producer = self._producer()
+        if producer is None or self.is_gone:
+            return None
+        if asyncio._get_running_loop() is self._loop or not self._loop.is_running():
+            self._last = snapshot_of(producer)
+            return self._last
+        del producer
+        answer: concurrent.futures.Future[Snapshot | None] = concurrent.futures.Future()
+        try:
+            self._loop.call_soon_threadsafe(self._answer, answer)
+            self._last = answer.result(PATIENCE)
+        except (RuntimeError, concurrent.futures.TimeoutError):
+            pass  # the loop has just closed, or is busy: what was known is the best there is
+        return self._last
+
+    def read_last(self) -> Snapshot | None:
+        """The numbers of a producer that may be closed already; call it on its loop, or when that no longer runs."""
+        producer = self._producer()
+        if producer is None or producer.state.value == "forked":
+            return None
+        return snapshot_of(producer)
+
+    # asyncio callbacks
+
+    def _answer(self, answer: concurrent.futures.Future[Snapshot | None]) -> None:
+        try:
+            producer = self._producer()
+            answer.set_result(None if producer is None else snapshot_of(producer))
+        except BaseException as error:  # the thread's to raise
+            answer.set_exception(error)

@@ -1,0 +1,89 @@
+"""The table of measurements against what producers have, and reading a producer from any thread."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+from typing import Any
+
+import pytest
+
+from aiokafkapy import KafkaProducer
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.integrations import measurements
+from aiokafkapy.integrations.measurements import LEFT_OUT, MEASUREMENTS, WatchedProducer, snapshot_of
+
+OF_STATISTICS = {"pending-records", "oldest-record-age", "unhealthy"}
+
+
+async def test_every_metric_of_a_producer_is_in_the_table_or_left_out(kafka_producer: KafkaProducer) -> None:
+    await kafka_producer.send("t", b"v")
+    names = {name for name in kafka_producer.metrics() if not name.startswith("error-total.")}
+    assert {each.kafka for each in MEASUREMENTS} - OF_STATISTICS == names - LEFT_OUT
+    assert names >= LEFT_OUT
+    assert len({each.name for each in MEASUREMENTS}) == len(MEASUREMENTS)
+
+
+async def test_numbers_are_in_seconds_and_bytes(kafka_producer: KafkaProducer) -> None:
+    for _ in range(3):
+        await kafka_producer.send("t", b"v" * 1000)
+    metrics, values = kafka_producer.metrics(), snapshot_of(kafka_producer).values
+    assert values["request_latency_max"] == pytest.approx(metrics["request-latency-max"] / 1000)
+    assert values["batch_size_max"] == metrics["batch-size-max"] > 1000
+    assert (values["records_delivered"], values["pending_records"], values["unhealthy"]) == (3, 0, 0)
+    (node,) = snapshot_of(kafka_producer).nodes.values()
+    assert node == (True, 0)
+
+
+async def test_another_thread_reads_on_the_producer_s_loop(
+    kafka_producer: KafkaProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads = []
+
+    def snapshot(producer: Any) -> measurements.Snapshot:
+        threads.append(threading.current_thread())
+        return snapshot_of(producer)
+
+    monkeypatch.setattr(measurements, "snapshot_of", snapshot)
+    watched = WatchedProducer(kafka_producer)
+    await kafka_producer.send("t", b"v")
+    found = await asyncio.to_thread(watched.read)
+    assert found is not None
+    assert found.values["connections"] == 1
+    assert threads == [threading.current_thread()]
+
+
+async def test_a_busy_loop_leaves_a_scrape_with_what_was_known(
+    kafka_producer: KafkaProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measurements, "PATIENCE", 0.01)
+    watched = WatchedProducer(kafka_producer)
+    known = watched.read()
+    await kafka_producer.send("t", b"v")
+    found: list[Any] = []
+    thread = threading.Thread(target=lambda: found.append(watched.read()))
+    thread.start()
+    thread.join()  # on the loop, which is therefore busy
+    assert found == [known]
+    assert known is not None
+    assert known.values["records_delivered"] == 0
+
+
+async def test_a_producer_is_held_weakly_and_gone_when_closed(kafka_broker: DevBroker) -> None:
+    producer = KafkaProducer(kafka_broker.bootstrap_servers)
+    watched = WatchedProducer(producer)
+    async with producer:
+        assert not watched.is_gone
+    assert watched.is_gone
+    assert watched.read() is None
+    assert watched.read_last() is not None
+    del producer
+    gc.collect()
+    assert watched.producer is None
+    assert watched.read_last() is None
+
+
+def test_without_an_event_loop_it_says_where_to_call() -> None:
+    with pytest.raises(RuntimeError, match=r"call this in a coroutine, after start\(\)"):
+        WatchedProducer(KafkaProducer("h:1"))
