@@ -13,13 +13,23 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import operator
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from aiokafkapy import KafkaProducer
 
-__all__ = ["LEFT_OUT", "MEASUREMENTS", "MOST_NODES", "Measurement", "Snapshot", "WatchedProducer", "snapshot_of"]
+__all__ = [
+    "LEFT_OUT",
+    "MEASUREMENTS",
+    "MOST_NODES",
+    "Measurement",
+    "Snapshot",
+    "WatchedProducer",
+    "merged",
+    "snapshot_of",
+]
 
 PATIENCE: Final = 0.5
 """Seconds that a scrape in another thread waits for the event loop."""
@@ -117,9 +127,9 @@ class Snapshot(NamedTuple):
     """
 
     client_id: str
-    values: Mapping[str, float]
-    errors: Mapping[str, float]
-    nodes: Mapping[int, tuple[bool, int]]
+    values: dict[str, float]
+    errors: dict[str, float]
+    nodes: dict[int, tuple[bool, int]]
 
 
 def snapshot_of(producer: KafkaProducer[Any, Any]) -> Snapshot:
@@ -139,6 +149,34 @@ def snapshot_of(producer: KafkaProducer[Any, Any]) -> Snapshot:
         {name.removeprefix(_ERROR): count for name, count in metrics.items() if name.startswith(_ERROR)},
         {node_id: (node_id in connected, statistics.in_flight.get(node_id, 0)) for node_id in nodes},
     )
+
+
+def merged(snapshots: Iterable[Snapshot]) -> list[Snapshot]:
+    """The snapshots, those of producers with one client id made one: by ``Measurement.merge``; errors and requests are
+    added, and a broker is connected if it is to any.
+    """
+    found: dict[str, Snapshot] = {}
+    for snapshot in snapshots:
+        known = found.get(snapshot.client_id)
+        found[snapshot.client_id] = snapshot if known is None else _both(known, snapshot)
+    return list(found.values())
+
+
+def _both(one: Snapshot, other: Snapshot) -> Snapshot:
+    values = {
+        name: _MERGED[_MERGE_OF[name]](one.values.get(name, 0.0), other.values.get(name, 0.0))
+        for name in one.values | other.values
+    }
+    errors = {name: one.errors.get(name, 0.0) + other.errors.get(name, 0.0) for name in one.errors | other.errors}
+    nodes = dict(one.nodes)
+    for node_id, (is_connected, in_flight) in other.nodes.items():
+        was_connected, already = nodes.get(node_id, (False, 0))
+        nodes[node_id] = (is_connected or was_connected, in_flight + already)
+    return Snapshot(one.client_id, values, errors, nodes)
+
+
+_MERGED: Final[dict[Merge, Callable[[float, float], float]]] = {"sum": operator.add, "max": max}
+_MERGE_OF: Final = {each.name: each.merge for each in MEASUREMENTS}
 
 
 class WatchedProducer:

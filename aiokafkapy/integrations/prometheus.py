@@ -22,7 +22,7 @@ import asyncio
 import atexit
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -38,7 +38,7 @@ try:
 except ImportError as error:
     raise ImportError("prometheus_client is missing: pip install 'aiokafkapy[prometheus]'") from error
 
-from .measurements import MEASUREMENTS, Kind, Measurement, Merge, Snapshot, WatchedProducer
+from .measurements import MEASUREMENTS, Kind, Measurement, Snapshot, WatchedProducer, merged
 
 __all__ = ["MIRROR_INTERVAL", "KafkaCollector", "exposition", "metric_names", "watch"]
 
@@ -119,33 +119,13 @@ class KafkaCollector(Collector):
         with self._lock:
             self._watched = [each for each in self._watched if not each.is_gone]
             watched = list(self._watched)
-        merged = Samples()
-        for each in watched:
-            snapshot = each.read()
-            if snapshot is not None:
-                merged.add(snapshot)
+        found: dict[str, list[Sample]] = {}
+        for snapshot in merged(snapshot for each in watched if (snapshot := each.read()) is not None):
+            for measurement, values, number in _samples_of(snapshot):
+                found.setdefault(measurement.name, []).append((values, number))
         for measurement, labels in _FAMILIES:
-            samples = merged.of(measurement)
-            if samples:
-                yield _family(measurement, labels, samples)
-
-
-class Samples:
-    """The samples of some snapshots, those with equal labels merged."""
-
-    def __init__(self) -> None:
-        self._by_name: dict[str, dict[Labels, float]] = {}
-
-    def add(self, snapshot: Snapshot) -> None:
-        """Add one producer's."""
-        for measurement, labels, value in _samples_of(snapshot):
-            found = self._by_name.setdefault(measurement.name, {})
-            known = found.get(labels)
-            found[labels] = value if known is None else _MERGED[measurement.merge](known, value)
-
-    def of(self, measurement: Measurement) -> list[Sample]:
-        """Those of one family."""
-        return list(self._by_name.get(measurement.name, {}).items())
+            if measurement.name in found:
+                yield _family(measurement, labels, found[measurement.name])
 
 
 class MultiprocessMirror:
@@ -213,15 +193,12 @@ class MultiprocessMirror:
                     metric.labels(*labels).inc(max(0.0, more))
 
     def _write_gauges(self) -> None:
-        merged = Samples()
-        for snapshot in self._latest.values():
-            if snapshot is not None:
-                merged.add(snapshot)
         shown = set()
-        for name, metric in self._metrics.items():
-            if isinstance(metric, Gauge):
-                for labels, value in merged.of(_BY_NAME[name]):
-                    shown.add((name, labels))
+        for snapshot in merged(each for each in self._latest.values() if each is not None):
+            for measurement, labels, value in _samples_of(snapshot):
+                metric = self._metrics[measurement.name]
+                if isinstance(metric, Gauge):
+                    shown.add((measurement.name, labels))
                     metric.labels(*labels).set(value)
         for name, labels in self._gauges - shown:
             gauge = self._metrics[name]
@@ -235,8 +212,6 @@ class MultiprocessMirror:
 _registering: Final = threading.Lock()
 _collectors: Final[WeakKeyDictionary[CollectorRegistry, KafkaCollector]] = WeakKeyDictionary()
 _mirrors: Final[dict[int, MultiprocessMirror]] = {}
-_BY_NAME: Final = {measurement.name: measurement for measurement, _ in _FAMILIES}
-_MERGED: Final[dict[Merge, Callable[[float, float], float]]] = {"sum": lambda one, other: one + other, "max": max}
 
 
 def _mirror_of_this_process() -> MultiprocessMirror:

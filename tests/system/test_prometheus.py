@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from pathlib import Path
 
@@ -29,6 +28,11 @@ async def scraped(session: aiohttp.ClientSession, url: str) -> dict[str, float]:
     return {sample.name: sample.value for family in text_string_to_metric_families(text) for sample in family.samples}
 
 
+def workers(directory: Path) -> set[str]:
+    """The processes that have written counters."""
+    return {path.stem.rpartition("_")[2] for path in directory.glob("counter_*.db")}
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="gunicorn needs fork")
 async def test_a_scrape_of_any_gunicorn_worker_has_what_all_have_sent(kafka_broker: DevBroker, tmp_path: Path) -> None:
     async with web_service(
@@ -41,8 +45,7 @@ async def test_a_scrape_of_any_gunicorn_worker_has_what_all_have_sent(kafka_brok
                 session.post(f"{service.url}/orders", data=f"{number}") as answer,
             ):
                 assert answer.status == 200
-        workers = {name.rpartition("_")[2] for name in os.listdir(tmp_path) if name.startswith("counter_")}
-        assert len(workers) == 2
+        assert len(workers(tmp_path)) == 2
         delivered = 0.0
         # The other worker writes what it has every few seconds.
         async with asyncio.timeout(PATIENCE):

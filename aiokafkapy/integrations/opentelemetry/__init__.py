@@ -1,0 +1,18 @@
+"""Producers in OpenTelemetry: spans for what is sent and processed (``KafkaTracing``), and metrics (``watch``).
+
+It needs the API alone, the extra ``opentelemetry``; an SDK is the application's choice, and without one nothing is
+recorded. Names and attributes are those of the semantic conventions for messaging, in the form in which
+``messaging.operation.type`` is ``send``.
+"""
+
+from __future__ import annotations
+
+try:
+    import opentelemetry.trace  # noqa: F401
+except ImportError as error:
+    raise ImportError("opentelemetry is missing: pip install 'aiokafkapy[opentelemetry]'") from error
+
+from .metrics import watch
+from .tracing import KafkaTracing
+
+__all__ = ["KafkaTracing", "watch"]

@@ -1,0 +1,119 @@
+"""``watch(producer)``: a producer's metrics as OpenTelemetry's observable instruments.
+
+Owns their names (``kafka.producer.…``), units and attributes, and the callbacks that read producers when a reader
+collects. What is measured is in ``measurements``; the instruments are those of a meter, made once for each provider.
+
+Rules: nothing is done between two collections; one collection reads a producer once; a closed producer is no longer
+observed. Attributes are the client id, and a broker's id or an error's class, both bounded.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from functools import partial
+from time import monotonic
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observation, get_meter_provider
+
+from aiokafkapy import KafkaProducer, __version__
+
+from ..measurements import MEASUREMENTS, Measurement, Snapshot, WatchedProducer, merged
+
+__all__ = ["watch"]
+
+PREFIX: Final = "kafka.producer."
+FRESH: Final = 0.1
+"""Seconds for which what was read of a producer is good: the callbacks of one collection come within."""
+
+_UNITS: Final = {"seconds": "s", "bytes": "By", "": "1"}
+
+
+def watch(producer: KafkaProducer[Any, Any], meter_provider: MeterProvider | None = None) -> None:
+    """Observe a producer's metrics until it is closed, by the provider, or the application's global one.
+
+    Call it on the producer's event loop; raises RuntimeError where none runs. The producer is not kept alive. Calling
+    it again changes nothing. A global provider is to be set before.
+    """
+    provider = get_meter_provider() if meter_provider is None else meter_provider
+    with _making:
+        instruments = _instruments.get(provider)
+        if instruments is None:
+            instruments = _instruments[provider] = Instruments(provider.get_meter("aiokafkapy", __version__))
+    instruments.watch(producer)
+
+
+class Instruments:
+    """The instruments of one meter, and the producers that they observe."""
+
+    def __init__(self, meter: Meter) -> None:
+        self._lock = threading.Lock()
+        self._watched: list[WatchedProducer] = []
+        self._snapshots: list[Snapshot] = []
+        self._read_at = -FRESH
+        for measurement in MEASUREMENTS:
+            name = PREFIX + measurement.name
+            self._make(meter, name, measurement, partial(_of_measurement, measurement))
+        self._make(meter, PREFIX + "errors", _ERRORS, _of_errors)
+        self._make(meter, PREFIX + "node_requests_in_flight", _NODE_IN_FLIGHT, _of_nodes)
+
+    def watch(self, producer: KafkaProducer[Any, Any]) -> None:
+        """As the module's ``watch``."""
+        with self._lock:
+            if not any(each.producer is producer for each in self._watched):
+                self._watched.append(WatchedProducer(producer))
+                self._read_at = -FRESH
+
+    # internals
+
+    def _make(
+        self,
+        meter: Meter,
+        name: str,
+        measurement: Measurement,
+        observe: Callable[[Snapshot], Iterable[Observation]],
+    ) -> None:
+        make = meter.create_observable_counter if measurement.kind == "counter" else meter.create_observable_gauge
+        make(name, [partial(self._observations, observe)], _UNITS[measurement.unit], measurement.help)
+
+    def _observations(
+        self, observe: Callable[[Snapshot], Iterable[Observation]], options: CallbackOptions
+    ) -> list[Observation]:
+        return [observation for snapshot in self._current() for observation in observe(snapshot)]
+
+    def _current(self) -> list[Snapshot]:
+        with self._lock:
+            if monotonic() - self._read_at >= FRESH:
+                self._watched = [each for each in self._watched if not each.is_gone]
+                found = [each.read() for each in self._watched]
+                self._snapshots = merged(each for each in found if each is not None)
+                self._read_at = monotonic()
+            return self._snapshots
+
+
+# internals
+
+_ERRORS: Final = Measurement("", "errors", "counter", "", 1.0, "sum", "Errors of records and of retries, by class.")
+_NODE_IN_FLIGHT: Final = Measurement(
+    "", "node_requests_in_flight", "gauge", "", 1.0, "sum", "Requests to the broker without an answer yet."
+)
+_making: Final = threading.Lock()
+_instruments: Final[WeakKeyDictionary[MeterProvider, Instruments]] = WeakKeyDictionary()
+
+
+def _of_measurement(measurement: Measurement, snapshot: Snapshot) -> Iterable[Observation]:
+    value = snapshot.values.get(measurement.name)
+    if value is not None:
+        yield Observation(value, {"messaging.client.id": snapshot.client_id})
+
+
+def _of_errors(snapshot: Snapshot) -> Iterable[Observation]:
+    for error, count in snapshot.errors.items():
+        yield Observation(count, {"messaging.client.id": snapshot.client_id, "error.type": error})
+
+
+def _of_nodes(snapshot: Snapshot) -> Iterable[Observation]:
+    for node_id, (_, in_flight) in snapshot.nodes.items():
+        yield Observation(in_flight, {"messaging.client.id": snapshot.client_id, "kafka.node.id": node_id})

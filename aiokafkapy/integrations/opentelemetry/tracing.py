@@ -1,0 +1,297 @@
+"""``KafkaTracing``: spans for records that are sent and processed, and the trace's context in their headers.
+
+    tracing = KafkaTracing()
+    producer = KafkaProducer("kafka:9092", interceptors=[tracing])
+    await producer.send("orders", b"...")                    # span "send orders", ends with the record's outcome
+    await tracing.send_many(producer, "orders", values)      # span "send orders", linked to a "create" for each record
+
+    async for record in consumer:                            # aiokafka's, confluent-kafka's, or our PartitionReader's
+        with tracing.process(record):                        # span "process orders", in the sender's trace
+            ...
+
+Owns names, kinds, attributes and links of spans, by the semantic conventions for messaging spans and for Kafka. Its
+counterpart is OpenTelemetry's own ``TracingProducerInterceptor`` for Java.
+
+Rules: a span of a record ends once, with its outcome: where it is, or the error; a record that its caller took back is
+an error too, for it was not sent. Where nothing records, neither attributes nor callbacks are made: the context of the
+trace around the call is carried, and nothing where there is none. A record that carries a context already keeps it, and
+its span links to it. A key is an attribute where it is text, up to ``LONGEST_KEY`` characters; values never are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
+
+from opentelemetry import baggage, context, trace
+from opentelemetry.context import Context
+from opentelemetry.propagators.textmap import TextMapPropagator
+from opentelemetry.trace import Link, Span, SpanKind, Status, StatusCode, TracerProvider
+
+from aiokafkapy import KafkaProducer, ProducerRecord, RecordMetadata, __version__
+
+from .propagation import ContextInHeaders, with_headers
+
+__all__ = ["LONGEST_KEY", "KafkaTracing"]
+
+LONGEST_KEY: Final = 256
+"""Characters of a record's key that is an attribute; a longer one is no name."""
+MOST_TOPICS: Final = 1000
+"""Topics whose attributes are kept, of a service that makes up topics' names."""
+SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.36.0"
+
+# The names that the conventions have; in their Python package they are still under _incubating.
+_SYSTEM: Final = "messaging.system"
+_DESTINATION: Final = "messaging.destination.name"
+_PARTITION: Final = "messaging.destination.partition.id"
+_OPERATION_NAME: Final = "messaging.operation.name"
+_OPERATION_TYPE: Final = "messaging.operation.type"
+_CLIENT_ID: Final = "messaging.client.id"
+_GROUP: Final = "messaging.consumer.group.name"
+_COUNT: Final = "messaging.batch.message_count"
+_BODY_SIZE: Final = "messaging.message.body.size"
+_KEY: Final = "messaging.kafka.message.key"
+_OFFSET: Final = "messaging.kafka.offset"
+_TOMBSTONE: Final = "messaging.kafka.message.tombstone"
+_ERROR_TYPE: Final = "error.type"
+
+_batch: ContextVar[Span | None] = ContextVar("aiokafkapy.batch_span", default=None)
+"""The span of the ``send_many`` that the running task is in."""
+
+
+class KafkaTracing:
+    """Spans of one service's records; as an interceptor of any number of producers.
+
+    ``tracer_provider`` and ``propagator`` are by default the application's global ones. ``client_id`` is an attribute
+    of each span; ``with_keys=False`` leaves keys out, where they are secret.
+    """
+
+    def __init__(
+        self,
+        tracer_provider: TracerProvider | None = None,
+        propagator: TextMapPropagator | None = None,
+        *,
+        client_id: str | None = None,
+        with_keys: bool = True,
+    ) -> None:
+        self._tracer = trace.get_tracer("aiokafkapy", __version__, tracer_provider, SCHEMA_URL)
+        self._headers = ContextInHeaders(propagator)
+        self._client_id = client_id
+        self._with_keys = with_keys
+        self._operations: dict[tuple[str, str], _Operation] = {}
+
+    # as an interceptor
+
+    def track(
+        self, record: ProducerRecord
+    ) -> tuple[ProducerRecord, Callable[[RecordMetadata | None, BaseException | None], None] | None]:
+        """The record with the context of its span in its headers, and what ends the span."""
+        batch = _batch.get()
+        has_context = self._headers.is_in(record.headers)
+        operation = self._operation("send" if batch is None else "create", str(record.topic))
+        span = self._tracer.start_span(
+            operation.span_name,
+            kind=SpanKind.PRODUCER,
+            attributes=operation.attributes,
+            links=self._links([record]) if has_context else None,
+        )
+        if not span.is_recording():
+            return self._carrying(record, span) if not has_context else record, None
+        if batch is not None:
+            batch.add_link(span.get_span_context())
+        if not has_context:
+            record = self._carrying(record, span)
+        self._describe(span, record.key, record.value is None, record.partition)
+        return record, lambda metadata, error: _end_with_outcome(span, metadata, error)
+
+    # many records
+
+    async def send_many(
+        self,
+        producer: KafkaProducer[Any, Any],
+        topic: str,
+        values_or_records: Iterable[Any],
+        *,
+        return_exceptions: bool = False,
+    ) -> Sequence[RecordMetadata | BaseException]:
+        """As ``producer.send_many``, in one span that links to a span of each record.
+
+        The producer needs this tracing among its interceptors, or the records have no spans. What fails is the span's
+        error, also where it is returned.
+        """
+        operation = self._operation("send", topic)
+        # Not PRODUCER: the records' own spans are the contexts that they carry.
+        span = self._tracer.start_span(operation.span_name, kind=SpanKind.CLIENT, attributes=operation.attributes)
+        token = _batch.set(span if span.is_recording() else None)
+        try:
+            with _used(span):
+                outcomes = await producer.send_many(topic, values_or_records, return_exceptions=return_exceptions)
+                span.set_attribute(_COUNT, len(outcomes))
+                if return_exceptions and span.is_recording():
+                    _note_errors(span, [each for each in outcomes if isinstance(each, BaseException)])
+        finally:
+            _batch.reset(token)
+        return outcomes
+
+    # consumers
+
+    @contextmanager
+    def process(self, record_or_records: Any, *, group: str | None = None, new_trace: bool = False) -> Iterator[Span]:
+        """A span for the processing of a record, or of a list of them, as any Python consumer gives them.
+
+        One record is processed in the trace that it was sent in, with its baggage, unless ``new_trace``; several are
+        linked to in a span of the running trace. What the block raises is the span's error, and is raised again.
+        """
+        is_batch = isinstance(record_or_records, list | tuple) and not hasattr(record_or_records, "topic")
+        records = [_Consumed.of(each) for each in (record_or_records if is_batch else [record_or_records])]
+        topics = {each.topic for each in records}
+        operation = self._operation("process", topics.pop() if len(topics) == 1 else "")
+        parent = context.get_current()
+        if not is_batch and not new_trace:
+            parent = self._headers.read(records[0].headers)
+        span = self._tracer.start_span(
+            operation.span_name,
+            parent,
+            SpanKind.CONSUMER,
+            operation.attributes,
+            self._links(records),
+        )
+        if span.is_recording():
+            if group is not None:
+                span.set_attribute(_GROUP, group)
+            if is_batch:
+                span.set_attribute(_COUNT, len(records))
+            else:
+                _describe_place(span, records[0].partition, records[0].offset)
+                self._describe(span, records[0].key, records[0].is_tombstone, None)
+        with _attached(parent), _used(span):
+            yield span
+
+    # internals
+
+    def _operation(self, name: str, topic: str) -> _Operation:
+        known = self._operations.get((name, topic))
+        if known is None:
+            attributes: dict[str, str] = {_SYSTEM: "kafka", _OPERATION_NAME: name, _OPERATION_TYPE: name}
+            if topic:
+                attributes[_DESTINATION] = topic
+            if self._client_id is not None:
+                attributes[_CLIENT_ID] = self._client_id
+            known = _Operation(f"{name} {topic}".rstrip(), attributes)
+            if len(self._operations) < MOST_TOPICS:
+                self._operations[name, topic] = known
+        return known
+
+    def _carrying(self, record: ProducerRecord, span: Span) -> ProducerRecord:
+        """The record with the context of the span, and the baggage around it; the same one where there is neither."""
+        if not span.get_span_context().is_valid and not baggage.get_all():
+            return record
+        carried = self._headers.of(trace.set_span_in_context(span))
+        return replace(record, headers=with_headers(record.headers, carried)) if carried else record
+
+    def _links(self, records: Iterable[Any]) -> list[Link]:
+        """Links to the contexts that the records carry."""
+        contexts = (
+            trace.get_current_span(self._headers.read(each.headers, Context())).get_span_context() for each in records
+        )
+        return [Link(found) for found in contexts if found.is_valid]
+
+    def _describe(self, span: Span, key: Any, is_tombstone: bool, partition: Any) -> None:
+        """What is known of a record before it is sent, or when it is processed."""
+        text = _text_of(key) if self._with_keys else None
+        if text is not None:
+            span.set_attribute(_KEY, text)
+        if is_tombstone:
+            span.set_attribute(_TOMBSTONE, True)
+        if partition is not None:
+            span.set_attribute(_PARTITION, str(partition))
+
+
+class _Operation(NamedTuple):
+    """What all spans of an operation on a topic have."""
+
+    span_name: str
+    attributes: dict[str, str]
+
+
+class _Consumed(NamedTuple):
+    """A record of any consumer."""
+
+    topic: str
+    partition: int | None
+    offset: int | None
+    key: Any
+    is_tombstone: bool
+    headers: Any
+
+    @classmethod
+    def of(cls, record: Any) -> _Consumed:
+        """confluent-kafka's messages have methods, others' records have attributes."""
+        topic, partition, offset, key, value, headers = (
+            found() if callable(found := getattr(record, name, None)) else found
+            for name in ("topic", "partition", "offset", "key", "value", "headers")
+        )
+        return cls(topic or "", partition, offset, key, value is None, headers)
+
+
+def _text_of(key: Any) -> str | None:
+    """The key as text, when it has that form without doubt."""
+    if isinstance(key, bytes) and len(key) <= 4 * LONGEST_KEY:
+        try:
+            key = key.decode()
+        except UnicodeDecodeError:
+            return None
+    return key if isinstance(key, str) and len(key) <= LONGEST_KEY else None
+
+
+def _describe_place(span: Span, partition: int | None, offset: int | None) -> None:
+    if partition is not None and partition >= 0:
+        span.set_attribute(_PARTITION, str(partition))
+    if offset is not None and offset >= 0:
+        span.set_attribute(_OFFSET, offset)
+
+
+def _end_with_outcome(span: Span, metadata: RecordMetadata | None, error: BaseException | None) -> None:
+    if metadata is not None:
+        _describe_place(span, metadata.partition, metadata.offset)
+        if metadata.serialized_value_size >= 0:
+            span.set_attribute(_BODY_SIZE, metadata.serialized_value_size)
+    elif error is not None:
+        _note_error(span, error)
+    span.end()
+
+
+def _note_error(span: Span, error: BaseException) -> None:
+    span.set_attribute(_ERROR_TYPE, type(error).__name__)
+    span.set_status(Status(StatusCode.ERROR, str(error) or type(error).__name__))
+    span.record_exception(error)
+
+
+def _note_errors(span: Span, errors: Sequence[BaseException]) -> None:
+    """The first error, for a span has one; the records' own spans have theirs."""
+    if errors:
+        _note_error(span, errors[0])
+        span.set_attribute("messaging.kafka.failed_count", len(errors))
+
+
+@contextmanager
+def _used(span: Span) -> Iterator[None]:
+    """The span is the running one in the block, has its error, a cancellation too, and ends with it."""
+    with trace.use_span(span, end_on_exit=True, record_exception=False, set_status_on_exception=False):
+        try:
+            yield
+        except BaseException as error:
+            _note_error(span, error)
+            raise
+
+
+@contextmanager
+def _attached(wanted: Context) -> Iterator[None]:
+    token = context.attach(wanted)
+    try:
+        yield
+    finally:
+        context.detach(token)

@@ -1,0 +1,76 @@
+"""Producers' metrics through the SDK's reader in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+
+from aiokafkapy import KafkaProducer, errors
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.integrations.measurements import MEASUREMENTS, WatchedProducer
+from aiokafkapy.integrations.opentelemetry import metrics, watch
+from aiokafkapy.protocol.api import ApiKey
+
+
+@pytest.fixture(autouse=True)
+def _no_two_collections_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(metrics, "FRESH", 0.0)
+
+
+def collected(reader: InMemoryMetricReader) -> dict[tuple[str, tuple[Any, ...]], tuple[float, str]]:
+    """Values and units by name and attributes' values."""
+    data = reader.get_metrics_data()
+    return {
+        (metric.name, tuple((point.attributes or {}).values())): (getattr(point, "value", 0.0), metric.unit or "")
+        for resource in (data.resource_metrics if data else ())
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+        for point in metric.data.data_points
+    }
+
+
+async def test_a_watched_producer_is_in_every_collection_until_it_is_closed(kafka_broker: DevBroker) -> None:
+    reader = InMemoryMetricReader()
+    provider = MeterProvider([reader], shutdown_on_exit=False)
+    servers = kafka_broker.bootstrap_servers
+    async with KafkaProducer(servers, client_id="x") as one, KafkaProducer(servers, client_id="x") as other:
+        for producer in (one, other, one):
+            watch(producer, provider)
+        await one.send("t", b"v")
+        kafka_broker.controls.fail_next(ApiKey.PRODUCE, errors.RecordTooLargeError)
+        (failed,) = await other.send_many("t", [b"v"], return_exceptions=True)
+        assert isinstance(failed, errors.RecordTooLargeError)
+        found = collected(reader)
+    assert found["kafka.producer.records_delivered", ("x",)] == (1, "1")
+    assert found["kafka.producer.connections", ("x",)] == (2, "1")
+    assert found["kafka.producer.errors", ("x", "RecordTooLargeError")] == (1, "1")
+    assert found["kafka.producer.buffer_size", ("x",)][1] == "By"
+    latency, unit = found["kafka.producer.request_latency_max", ("x",)]
+    assert 0 < latency < 10
+    assert unit == "s"
+    assert {name for name, _ in found} >= {f"kafka.producer.{each.name}" for each in MEASUREMENTS}
+    assert collected(reader) == {}
+    provider.shutdown()
+
+
+async def test_one_collection_reads_a_producer_once(
+    kafka_producer: KafkaProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(metrics, "FRESH", 60.0)
+    reader = InMemoryMetricReader()
+    provider = MeterProvider([reader], shutdown_on_exit=False)
+    watch(kafka_producer, provider)
+    reads: list[WatchedProducer] = []
+    read = WatchedProducer.read
+
+    def counted(self: WatchedProducer) -> Any:
+        reads.append(self)
+        return read(self)
+
+    monkeypatch.setattr(WatchedProducer, "read", counted)
+    assert len(collected(reader)) >= len(MEASUREMENTS)
+    assert len(reads) == 1
+    provider.shutdown()
