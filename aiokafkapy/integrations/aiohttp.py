@@ -9,6 +9,8 @@
     add_health_routes(app)
     app.router.add_post("/orders", order)
 
+``web.Application(middlewares=[request_headers_middleware()])`` carries the request's id and trace into records.
+
 Rules: the producer is made at once, so that a wrong option fails in ``setup_kafka``, and is started with the
 application; it is drained in the application's clean-up, after the last request was answered. A sub-application finds
 it in the main application, by ``request.config_dict[PRODUCER]``.
@@ -20,15 +22,17 @@ from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
 from aiokafkapy import KafkaProducer, ProducerConfig
 
+from .request_headers import REQUEST_ID, Selection, carrying
 from .service import DRAIN_TIMEOUT, drain, liveness, readiness
 
 if TYPE_CHECKING:
     from aiokafkapy.producer.options import ProducerKeywords
 
-__all__ = ["PRODUCER", "add_health_routes", "setup_kafka"]
+__all__ = ["PRODUCER", "add_health_routes", "request_headers_middleware", "setup_kafka"]
 
 PRODUCER: web.AppKey[KafkaProducer[Any, Any]] = web.AppKey("aiokafkapy.producer", KafkaProducer)
 
@@ -78,6 +82,35 @@ def add_health_routes(
 
     app.router.add_get(prefix + liveness_path, livez)
     app.router.add_get(prefix + readiness_path, readyz)
+
+
+def request_headers_middleware(headers: Sequence[str] = (), *, request_id: str | None = REQUEST_ID) -> Middleware:
+    """A middleware that carries the request's id, its trace and ``headers`` into the records that it sends.
+
+    The producer needs ``interceptors=[RequestHeaders()]``. The answer gets the id, unless the handler gave one, or it
+    was prepared already, as that of a web socket is.
+    """
+    selection = Selection(headers, request_id)
+
+    @web.middleware
+    async def carry(request: web.Request, handler: Handler) -> web.StreamResponse:
+        # As they came: aiohttp decodes them so, and what is no UTF-8 comes back as it was.
+        found = selection.of(
+            (name, value.encode("utf-8", "surrogateescape")) for name, value in request.headers.items()
+        )
+        name = selection.request_id
+        with carrying(found):
+            try:
+                response = await handler(request)
+            except web.HTTPException as answer:
+                if name is not None:
+                    answer.headers.setdefault(name, dict(found)[name].decode())
+                raise
+        if name is not None and not response.prepared:
+            response.headers.setdefault(name, dict(found)[name].decode())
+        return response
+
+    return carry
 
 
 def _answer(is_well: bool, body: dict[str, Any]) -> web.Response:
