@@ -38,6 +38,7 @@ from .options import (
 )
 from .producing import started_producer
 from .progress import Progress, progress
+from .resume import resume_file
 from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CommandError, Stop, counted, run, say
 from .sources import FORMATS, InputRecord, RecordShape, RejectedLine, format_of, read_records
 
@@ -105,7 +106,9 @@ class Outcome:
 
 
 # The options with their help texts, to keep the command's signature short.
-Topic = Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to write to.")]
+Topic = Annotated[
+    str | None, typer.Argument(metavar="TOPIC", help="The topic to write to; with --resume the records name theirs.")
+]
 Files = Annotated[
     list[str] | None,
     typer.Argument(metavar="[FILES]...", help="Files to read, or - for stdin, which is the default."),
@@ -148,12 +151,16 @@ Columns = Annotated[str | None, typer.Option("--columns", help="Names for a CSV 
 Failed = Annotated[
     Path | None, typer.Option("--failed", help="Write lines that failed to this file, as JSON with the reason.")
 ]
+Resume = Annotated[
+    Path | None,
+    typer.Option("--resume", help="Send what a service had not delivered, from its file, and mark what was sent."),
+]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no summary.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the summary as JSON on stdout.")]
 
 
 def produce(
-    topic: Topic,
+    topic: Topic = None,
     files: Files = None,
     bootstrap_servers: BootstrapServers = DEFAULT_SERVERS,
     kind: Format = None,
@@ -169,6 +176,7 @@ def produce(
     delimiter: Delimiter = ",",
     columns: Columns = None,
     failed: Failed = None,
+    resume: Resume = None,
     config: ConfigEntries = None,
     timeout: Timeout = DEFAULT_TIMEOUT,
     quiet: Quiet = False,
@@ -178,6 +186,12 @@ def produce(
 
     A row of a CSV becomes a JSON object unless --value names a column. Lines that fail do not stop the rest.
     """
+    if resume is not None:
+        if topic is not None:
+            raise typer.BadParameter("the records of the file name their topics: give no TOPIC", param_hint="--resume")
+        resume_file(resume, client_options(bootstrap_servers, config), timeout, quiet=quiet, as_json=as_json)
+    if topic is None:
+        raise typer.BadParameter("a topic is missing", param_hint="TOPIC")
     if kind is not None and kind not in FORMATS:
         raise typer.BadParameter(f"{kind!r} is none of {', '.join(FORMATS)}", param_hint="--format")
     shape = RecordShape(

@@ -470,7 +470,7 @@ class NetworkClient:
             self._states.authentication_failed(node_id, now, error)
             self._log.refused_authentication(node_id, error, now)
         else:
-            self._states.disconnected(node_id, now, bool(entries))
+            self._states.disconnected(node_id, now, bool(entries), None if is_idle else error)
             if is_idle or self._state is not ACTIVE or (was_ready and not entries):
                 self._log.closed(node_id, address, error)
             else:

@@ -18,6 +18,7 @@ it in the main application, by ``request.config_dict[PRODUCER]``.
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -27,7 +28,7 @@ from aiohttp.typedefs import Handler, Middleware
 from aiokafkapy import KafkaProducer, ProducerConfig
 
 from .request_headers import REQUEST_ID, Selection, carrying
-from .service import DRAIN_TIMEOUT, drain, liveness, readiness
+from .service import DRAIN_TIMEOUT, drain, keeping_undelivered, liveness, readiness
 
 if TYPE_CHECKING:
     from aiokafkapy.producer.options import ProducerKeywords
@@ -43,20 +44,25 @@ def setup_kafka(
     *,
     config: ProducerConfig | None = None,
     drain_timeout: float | None = DRAIN_TIMEOUT,
+    undelivered_path: str | os.PathLike[str] | None = None,
     **options: Unpack[ProducerKeywords],
 ) -> None:
     """Give the application a producer, ``app[PRODUCER]``, that lives as long as it runs.
 
     The arguments are those of ``KafkaProducer``. When no broker can be reached the application does not start. At
-    clean-up the producer has ``drain_timeout`` seconds to deliver what it has.
+    clean-up the producer has ``drain_timeout`` seconds to deliver what it has; with ``undelivered_path`` the records
+    that were not delivered then are added to that file, from which ``aiokafkapy produce --resume`` sends them, and are
+    kept in memory until their outcome for it.
     """
-    producer: KafkaProducer[Any, Any] = KafkaProducer(bootstrap_servers, config=config, **options)
+    checked = KafkaProducer(bootstrap_servers, config=config, **options).config
+    kept, undelivered = keeping_undelivered(checked, undelivered_path)
+    producer: KafkaProducer[Any, Any] = KafkaProducer(config=kept)
     app[PRODUCER] = producer
 
     async def life(app: web.Application) -> AsyncIterator[None]:
         await producer.start()
         yield
-        await drain(producer, drain_timeout)
+        await drain(producer, drain_timeout, undelivered)
 
     app.cleanup_ctx.append(life)
 

@@ -26,14 +26,14 @@ Application: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
 class RequestHeadersMiddleware:
-    """Around an ASGI application; ``headers`` are carried beside the id and the trace, ``request_id`` None has no id."""
+    """Around an ASGI application. ``headers`` are carried beside the id and the trace; ``request_id`` None: no id."""
 
     def __init__(self, app: Any, headers: Sequence[str] = (), *, request_id: str | None = REQUEST_ID) -> None:
         self._app: Application = app
         self._selection = Selection(headers, request_id)
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Serve one connection."""
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one connection. Each framework has types of its own for ASGI's."""
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return

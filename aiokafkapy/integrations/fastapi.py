@@ -24,6 +24,7 @@ one for each process; a test replaces it through ``app.dependency_overrides[get_
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Annotated, Any, Unpack
@@ -36,7 +37,7 @@ from starlette.requests import HTTPConnection
 from aiokafkapy import KafkaProducer, ProducerConfig
 from aiokafkapy.errors import ProducerNotStartedError
 
-from .service import DRAIN_TIMEOUT, drain, liveness, readiness
+from .service import DRAIN_TIMEOUT, drain, keeping_undelivered, liveness, readiness
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar
@@ -61,24 +62,30 @@ def kafka_lifespan(
     *,
     config: ProducerConfig | None = None,
     drain_timeout: float | None = DRAIN_TIMEOUT,
+    undelivered_path: str | os.PathLike[str] | None = None,
     **options: Unpack[ProducerKeywords],
 ) -> Lifespan:
     """A lifespan that starts a producer and, at shutdown, gives it ``drain_timeout`` seconds to deliver what it has.
 
     The arguments are those of ``KafkaProducer``. When no broker can be reached the application does not start: the
     server says so and ends. An application may be started again after it has ended (tests do that).
+
+    With ``undelivered_path`` the records that were not delivered then are added to that file, from which ``aiokafkapy
+    produce --resume`` sends them; records are kept in memory until their outcome for it.
     """
-    options_check = KafkaProducer(bootstrap_servers, config=config, **options).config
+    checked = KafkaProducer(bootstrap_servers, config=config, **options).config
+    keeping_undelivered(checked, undelivered_path)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        producer = KafkaProducer(config=options_check)
+        config, undelivered = keeping_undelivered(checked, undelivered_path)
+        producer: KafkaProducer[Any, Any] = KafkaProducer(config=config)
         await producer.start()
         app.state.kafka_producer = producer
         try:
             yield
         finally:
-            await drain(producer, drain_timeout)
+            await drain(producer, drain_timeout, undelivered)
 
     return lifespan
 

@@ -40,7 +40,7 @@ _carried: ContextVar[Carried] = ContextVar("aiokafkapy.request_headers", default
 
 
 class RequestHeaders:
-    """The interceptor that puts the request's headers into records; behind ``KafkaTracing`` it leaves the trace to it."""
+    """The interceptor that puts the request's headers into records. With ``KafkaTracing`` it goes behind that."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         """The record with the headers that it does not have; the same one outside a request."""

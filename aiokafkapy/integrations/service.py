@@ -6,19 +6,24 @@ Rules: liveness fails only for what a restart would cure, so an outage of Kafka 
 service; readiness asks a broker whether this instance can deliver now. The drain has a deadline, which should be
 shorter than the orchestrator's time between SIGTERM and SIGKILL.
 
-Events: ``kafka.drained`` (info; delivered) and ``kafka.not_drained`` (warning; delivered, failed, seconds).
+Events: ``kafka.drained`` (info; delivered), ``kafka.not_drained`` (warning; delivered, failed, seconds),
+``kafka.undelivered_written`` (warning; records, path), ``kafka.undelivered_lost`` (error; failed, path, error).
 """
 
 from __future__ import annotations
 
 import asyncio
+import os
 from typing import Any
 
-from aiokafkapy import KafkaProducer
+from aiokafkapy import KafkaProducer, ProducerConfig
 from aiokafkapy.errors import KafkaError
 from aiokafkapy.observability import get_logger
+from aiokafkapy.producer.statistics import BrokerHealth
 
-__all__ = ["DRAIN_TIMEOUT", "drain", "liveness", "readiness"]
+from .undelivered import UndeliveredRecords, checked_path
+
+__all__ = ["DRAIN_TIMEOUT", "drain", "keeping_undelivered", "liveness", "readiness"]
 
 # Kubernetes waits 30 s by default; the framework needs some of it to finish the requests in flight.
 DRAIN_TIMEOUT = 20.0
@@ -29,10 +34,27 @@ _DEAD = ("crashed", "forked")
 _logger = get_logger(__name__)
 
 
-async def drain(producer: KafkaProducer[Any, Any], timeout: float | None) -> None:
-    """Close the producer: what it has accepted is delivered within ``timeout`` seconds or failed, and that
-    is logged.
+def keeping_undelivered(
+    config: ProducerConfig, path: str | os.PathLike[str] | None
+) -> tuple[ProducerConfig, UndeliveredRecords | None]:
+    """The configuration of a producer whose undelivered records are written to ``path``, and what keeps them for
+    ``drain``; None keeps nothing. Raises ConfigurationError for a path that cannot be written.
     """
+    if path is None:
+        return config, None
+    keeper = UndeliveredRecords(checked_path(path), config)
+    # The last in the chain, so that it has the record as it is sent.
+    return config.model_copy(update={"interceptors": (*config.interceptors, keeper)}), keeper
+
+
+async def drain(
+    producer: KafkaProducer[Any, Any], timeout: float | None, undelivered: UndeliveredRecords | None = None
+) -> None:
+    """Close the producer: what it has accepted is delivered within ``timeout`` seconds or failed, and that is logged.
+    What failed, and what was not even accepted, is written to the file of ``undelivered``.
+    """
+    if undelivered is not None:
+        undelivered.begin_closing()
     before = producer.statistics()
     started = asyncio.get_running_loop().time()
     await producer.close(timeout)
@@ -43,6 +65,22 @@ async def drain(producer: KafkaProducer[Any, Any], timeout: float | None) -> Non
         _logger.warning("kafka.not_drained", delivered=delivered, failed=failed, seconds=seconds)
     else:
         _logger.info("kafka.drained", delivered=delivered)
+    if undelivered is not None:
+        await _write(undelivered, failed)
+
+
+async def _write(undelivered: UndeliveredRecords, failed: int) -> None:
+    path = str(undelivered.path)
+    try:
+        written = await undelivered.write()
+    except OSError as error:
+        _logger.error("kafka.undelivered_lost", failed=failed, path=path, error=str(error))
+        return
+    if written:
+        _logger.warning("kafka.undelivered_written", records=written, path=path)
+    if written < failed:
+        reason = "their serializers failed"
+        _logger.error("kafka.undelivered_lost", failed=failed - written, path=path, error=reason)
 
 
 def liveness(producer: KafkaProducer[Any, Any]) -> tuple[bool, dict[str, Any]]:
@@ -70,5 +108,15 @@ async def readiness(producer: KafkaProducer[Any, Any], timeout: float) -> tuple[
         "ping_ms": ping_ms,
         "oldest_record_age": round(health.oldest_record_age, 3),
         "buffered_fraction": round(health.buffered_fraction, 4),
+        "brokers": [_broker(each) for each in health.brokers],
     }
     return problem is None, body | ({"problem": problem} if problem else {})
+
+
+def _broker(broker: BrokerHealth) -> dict[str, Any]:
+    found: dict[str, Any] = {"id": broker.node_id, "address": broker.address, "state": broker.state}
+    if broker.retry_in:
+        found["retry_in"] = round(broker.retry_in, 3)
+    if broker.last_error:
+        found["last_error"] = broker.last_error
+    return found

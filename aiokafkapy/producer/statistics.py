@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ..client.nodes.connection_states import format_address
 from ..common import Node
 from ..protocol.otlp import MetricPoint
 from .observation.telemetry_metrics import telemetry_points
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from .runtime import ProducerRuntime
 
 __all__ = [
+    "BrokerHealth",
     "ProducerHealth",
     "ProducerStatistics",
     "health_of",
@@ -72,6 +74,23 @@ class ProducerStatistics:
 
 
 @dataclass(frozen=True, slots=True)
+class BrokerHealth:
+    """How the producer stands with one broker."""
+
+    node_id: int
+    address: str
+    """``host:port``, an IPv6 host in brackets."""
+    state: str
+    """``connected``, ``connecting``, ``backing off`` after a failure, ``refused`` us at authentication, or ``idle``: no
+    connection, and none is needed.
+    """
+    retry_in: float = 0.0
+    """Seconds of the back-off, or of throttling by the broker, that are left."""
+    last_error: str | None = None
+    """Why the last connection or attempt ended, until the next can be used."""
+
+
+@dataclass(frozen=True, slots=True)
 class ProducerHealth:
     """Whether the producer can do its work; cheap enough for a readiness probe."""
 
@@ -89,6 +108,8 @@ class ProducerHealth:
     """How full ``buffer_memory``, or ``buffer_records``, is, 0 to 1."""
     last_error: str | None = None
     """The last error of metadata, the producer id, or a batch, when it has not been followed by a success."""
+    brokers: tuple[BrokerHealth, ...] = ()
+    """The brokers that metadata names, by id."""
 
 
 def statistics_of(runtime: ProducerRuntime | None) -> ProducerStatistics:
@@ -187,7 +208,30 @@ def health_of(state: ProducerState, runtime: ProducerRuntime | None) -> Producer
         oldest_record_age=oldest,
         buffered_fraction=_buffered_fraction(runtime),
         last_error=_last_error(runtime),
+        brokers=_brokers(runtime, now),
     )
+
+
+def _brokers(runtime: ProducerRuntime, now: float) -> tuple[BrokerHealth, ...]:
+    cluster = runtime.metadata.cluster
+    return () if cluster.is_bootstrap else tuple(_broker(runtime, node, now) for node in sorted(cluster.nodes))
+
+
+def _broker(runtime: ProducerRuntime, node: Node, now: float) -> BrokerHealth:
+    nodes = runtime.client.nodes
+    state = nodes.states.get(node.node_id)
+    address = format_address(node.host, node.port)
+    if state is None:
+        return BrokerHealth(node.node_id, address, "idle")
+    if not state.is_disconnected:
+        name = "connecting" if nodes.is_preparing_connection(node.node_id) else "connected"
+        return BrokerHealth(node.node_id, address, name, nodes.throttle_delay(node.node_id, now), state.last_error)
+    if state.authentication_error is not None:
+        name = "refused"
+    else:
+        name = "backing off" if state.last_error is not None else "idle"
+    retry_in = 0.0 if name == "idle" else max(0.0, state.retry_at - now)
+    return BrokerHealth(node.node_id, address, name, retry_in, state.last_error)
 
 
 def _buffered_fraction(runtime: ProducerRuntime) -> float:

@@ -147,6 +147,27 @@ async def test_health_follows_the_broker(kafka_broker: DevBroker) -> None:
         assert (await client.get("/health/readyz")).status_code == 200
 
 
+async def test_readiness_says_which_broker_is_away() -> None:
+    async with DevBroker(nodes=3) as broker:
+        broker.create_topic("t", partitions=3)
+        app = create_app(broker, reconnect_backoff_ms=60_000, reconnect_backoff_max_ms=60_000)
+        async with running(app) as client:
+            await app.state.kafka_producer.warm_up("t")
+            (away, *_) = app.state.kafka_producer.statistics().nodes
+            broker.controls.drop_connections(node_id=away.node_id)
+            async with asyncio.timeout(20):
+                while True:
+                    brokers = {each["id"]: each for each in (await client.get("/health/readyz")).json()["brokers"]}
+                    if brokers[away.node_id]["state"] != "connected":
+                        break
+    assert [each["state"] for node_id, each in brokers.items() if node_id != away.node_id] == ["connected"] * 2
+    lost = brokers[away.node_id]
+    assert lost["state"] == "backing off"
+    assert 0 < lost["retry_in"] <= 72
+    assert "was lost" in lost["last_error"]
+    assert lost["address"] == f"{away.host}:{away.port}"
+
+
 async def test_what_was_accepted_is_delivered_before_the_application_has_ended(
     kafka_broker: DevBroker, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -38,3 +38,4 @@ cdef class NodeConnectionState:
     cdef public bint is_known_without_sasl
     cdef public double throttled_until
     cdef public object authentication_error
+    cdef public object last_error

@@ -209,6 +209,7 @@ class ClusterConnectionStates:
         state = self._states[node_id]
         state.state = CONNECTION_STATES.transition(state.state, _S.READY)
         state.failed_attempts = state.failed_setups = 0
+        state.last_error = None
         state.is_listener_known = True
         state.setup_timeout = self._setup_timeout.delay(0)
         self._connecting.discard(node_id)
@@ -219,11 +220,14 @@ class ClusterConnectionStates:
         if state is not None:
             state.is_known_without_sasl = True
 
-    def disconnected(self, node_id: int, now: float, is_unanswered: bool = False) -> None:
+    def disconnected(
+        self, node_id: int, now: float, is_unanswered: bool = False, error: BaseException | None = None
+    ) -> None:
         """The attempt failed or the connection is lost, with requests unanswered or not: the back-off begins."""
         state = self._states.get(node_id)
         if state is None or state.state is _S.DISCONNECTED:
             return
+        state.last_error = None if error is None else str(error)
         if state.state in _PREPARING:
             state.was_closed_unanswered = not state.is_listener_known and state.state is _S.CHECKING_API_VERSIONS
             state.failed_setups += 1
@@ -243,6 +247,7 @@ class ClusterConnectionStates:
         if state is None or state.is_disconnected:
             return
         state.authentication_error = error
+        state.last_error = str(error)
         state.throttled_until = -math.inf
         self._back_off(state, now)
         state.state = CONNECTION_STATES.transition(state.state, _S.AUTHENTICATION_FAILED)
@@ -303,6 +308,7 @@ class NodeConnectionState:
         "is_known_without_sasl",
         "is_listener_known",
         "last_attempt",
+        "last_error",
         "peer_name",
         "port",
         "retry_at",
@@ -341,6 +347,8 @@ class NodeConnectionState:
         # Refusals.
         self.throttled_until = -math.inf
         self.authentication_error: AuthenticationFailedError | None = None
+        # Why the last connection or attempt ended, until the next can be used; its text, for an error holds frames.
+        self.last_error: str | None = None
 
     @property
     def is_disconnected(self) -> bool:

@@ -10,6 +10,7 @@ from aiokafkapy import ProducerHealth, ProducerStatistics
 from aiokafkapy.errors import KafkaTimeoutError
 from aiokafkapy.integrations import service
 from aiokafkapy.producer.state import ProducerState
+from aiokafkapy.producer.statistics import BrokerHealth
 
 
 class PretendedProducer:
@@ -71,7 +72,20 @@ async def test_ready_says_how_long_the_broker_took() -> None:
         "ping_ms": 1.5,
         "oldest_record_age": 0.25,
         "buffered_fraction": 0.5,
+        "brokers": [],
     }
+
+
+async def test_the_body_says_of_each_broker_how_it_stands() -> None:
+    brokers = (
+        BrokerHealth(0, "a:1", "connected"),
+        BrokerHealth(1, "b:1", "backing off", 0.12345, "refused by the host"),
+    )
+    _, body = await service.readiness(PretendedProducer(brokers=brokers), 1.5)  # type: ignore[arg-type]
+    assert body["brokers"] == [
+        {"id": 0, "address": "a:1", "state": "connected"},
+        {"id": 1, "address": "b:1", "state": "backing off", "retry_in": 0.123, "last_error": "refused by the host"},
+    ]
 
 
 async def test_a_broker_that_does_not_answer_is_the_reason_for_not_ready() -> None:

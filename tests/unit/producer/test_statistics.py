@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from aiokafkapy.errors import KafkaError, SenderCrashedError
+from aiokafkapy.errors import KafkaError, SaslAuthenticationFailedError, SenderCrashedError
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
 from aiokafkapy.producer.runtime import ProducerRuntime
@@ -69,3 +69,33 @@ async def test_old_records_and_errors_show(runtime: ProducerRuntime) -> None:
     assert 0 < health.buffered_fraction < 1
     runtime.crash = SenderCrashedError("died")
     assert health_of(ProducerState.CRASHED, runtime).last_error == "died"
+
+
+async def test_each_broker_has_its_state(runtime: ProducerRuntime) -> None:
+    states = runtime.client.nodes.states
+    one, two = sorted(runtime.metadata.cluster.nodes)
+    for node in (one, two):  # one of which is connected to already
+        states.remove(node.node_id)
+
+    def shown() -> list[tuple[str, str | None]]:
+        return [(each.state, each.last_error) for each in health_of(ProducerState.RUNNING, runtime).brokers]
+
+    assert shown() == [("idle", None), ("idle", None)]
+    states.connecting(one, runtime.now())
+    states.connecting(two, runtime.now())
+    assert shown() == [("connecting", None), ("connecting", None)]
+    states.disconnected(one.node_id, runtime.now(), error=KafkaError("no route"))
+    states.authentication_failed(two.node_id, runtime.now(), SaslAuthenticationFailedError("wrong password"))
+    assert shown() == [("backing off", "no route"), ("refused", "wrong password")]
+    assert all(each.retry_in > 0 for each in health_of(ProducerState.RUNNING, runtime).brokers)
+    states.connecting(one, runtime.now())
+    assert shown()[0] == ("connecting", "no route"), "until the next can be used"
+    states.ready(one.node_id)
+    assert shown()[0] == ("connected", None)
+    states.disconnected(one.node_id, runtime.now())
+    assert shown()[0] == ("idle", None), "closed by us, unused"
+
+
+async def test_bootstrap_addresses_are_no_brokers(runtime: ProducerRuntime) -> None:
+    runtime.metadata.bootstrap([("h", 1)])
+    assert health_of(ProducerState.RUNNING, runtime).brokers == ()

@@ -1,0 +1,140 @@
+"""``aiokafkapy produce --resume FILE``: sends what a service had not delivered when it ended.
+
+Owns the sending and the summary; the file's form is ``integrations.undelivered``'s.
+
+Rules: records are sent in the order of the file. One is marked in the file once it is acknowledged, so that a run that
+is stopped, or killed, is gone on with by the next one: what was acknowledged and not marked yet, by a kill between the
+two, is sent again. A line that cannot be sent is reported and stays as it is; the exit code is 1 then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+
+import typer
+
+from ..errors import KafkaError
+from ..integrations.undelivered import StoredRecord, UndeliveredFile
+from .producing import started_producer
+from .progress import progress
+from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CommandError, Stop, counted, run, say
+
+if TYPE_CHECKING:
+    from ..producer.deliveries.delivery import Delivery
+    from ..producer.producer import KafkaProducer
+
+__all__ = ["resume_file"]
+
+MAX_UNCONFIRMED: Final = 1_000
+"""The most records that are sent and not marked yet: no more are sent again after a kill."""
+FIRST_FEW: Final = 10
+
+
+@dataclass(slots=True)
+class Resumed:
+    """The outcome so far."""
+
+    sent: int = 0
+    failed: int = 0
+
+    def note_failed(self, record: StoredRecord, reason: str) -> None:
+        """Count and report a line that was not sent."""
+        self.failed += 1
+        if self.failed <= FIRST_FEW:
+            say(f"line {record.line}: {reason}")
+
+
+def resume_file(
+    path: Path, properties: Mapping[str, Any], timeout: float, *, quiet: bool = False, as_json: bool = False
+) -> NoReturn:
+    """Run the command to its end."""
+
+    async def command(stop: Stop) -> int:
+        resumed = Resumed()
+        with _opened(path) as file:
+            async with started_producer(properties, timeout, stop) as producer:
+                with progress("sending", None, is_shown=not quiet) as bar:
+                    await _send(producer, file, resumed, stop)
+                    bar.update(resumed.sent)
+        if as_json:
+            typer.echo(json.dumps({"file": str(path), "sent": resumed.sent, "failed": resumed.failed}))
+        if not quiet:
+            _summarize(path, resumed, stop)
+        if stop.is_requested:
+            return EXIT_INTERRUPTED
+        return EXIT_FAILED if resumed.failed else EXIT_OK
+
+    run(command)
+
+
+# internals
+
+
+def _opened(path: Path) -> UndeliveredFile:
+    try:
+        return UndeliveredFile(path)
+    except BlockingIOError:
+        raise CommandError(f"{path} is being resumed by another process") from None
+
+
+async def _send(producer: KafkaProducer[Any, Any], file: UndeliveredFile, resumed: Resumed, stop: Stop) -> None:
+    unconfirmed: deque[tuple[Delivery, StoredRecord]] = deque()
+    try:
+        for record in file.pending():
+            if stop.is_requested:
+                break
+            if record.problem is not None:
+                resumed.note_failed(record, record.problem)
+                continue
+            try:
+                delivery = await producer.enqueue(
+                    record.topic,
+                    record.value,
+                    key=record.key,
+                    partition=record.partition,
+                    timestamp_ms=record.timestamp_ms,
+                    headers=record.headers or None,
+                )
+            except (KafkaError, TypeError, ValueError) as error:  # a line may say anything
+                resumed.note_failed(record, str(error))
+            else:
+                unconfirmed.append((delivery, record))
+            if len(unconfirmed) >= MAX_UNCONFIRMED:
+                await _confirm(unconfirmed, file, resumed)
+        await _confirm(unconfirmed, file, resumed)
+    finally:
+        # After a second Ctrl-C: what is known is marked.
+        for delivery, record in unconfirmed:
+            if delivery.done() and delivery.exception() is None:
+                file.mark(record.position)
+        file.sync()
+
+
+async def _confirm(unconfirmed: deque[tuple[Delivery, StoredRecord]], file: UndeliveredFile, resumed: Resumed) -> None:
+    """Wait for all outcomes, and mark what was acknowledged as it is told."""
+    while unconfirmed:
+        delivery, record = unconfirmed[0]
+        try:
+            await delivery
+        except KafkaError as error:
+            resumed.note_failed(record, str(error))
+        else:
+            file.mark(record.position)
+            resumed.sent += 1
+        unconfirmed.popleft()
+    await asyncio.to_thread(file.sync)
+
+
+def _summarize(path: Path, resumed: Resumed, stop: Stop) -> None:
+    ending = "stopped; " if stop.is_requested else ""
+    say(f"{ending}{counted(resumed.sent, 'record')} of {path} sent, and marked there")
+    if resumed.failed:
+        say(f"{counted(resumed.failed, 'line')} failed")
+    elif not stop.is_requested:
+        say("nothing is left in it: it may be removed")

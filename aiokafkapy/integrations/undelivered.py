@@ -1,0 +1,290 @@
+"""What a service had not delivered when it ended, in a file from which ``aiokafkapy produce --resume FILE`` sends it.
+
+Owns the file's form, and keeping records until their outcome: an interceptor, for a batch has bytes and no records, and
+a failed one not even those. Nothing is kept where no file is asked for. Kafka has no counterpart.
+
+The file is JSON lines, one for each record, in the order in which they were sent:
+
+    {"sent": false, "topic": "orders", "partition": null, "key": "ann", "value": {"base64": "/w=="}, "headers": [], ...}
+
+Text is text, what is no UTF-8 is base64, and null is null. ``outcome_unknown`` says that the record may have been
+written nevertheless: sent again, it is there twice. ``sent`` comes first and is marked in place when the record was
+acknowledged, so that a run that ends half-way does not send it again.
+
+Rules: the file is only added to, by one writer at a time, and is on disk when the drain returns; it is the user's data,
+readable by its owner alone (0600), and nothing in it is hidden. A line that a crash has torn harms no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from functools import partial
+from inspect import isawaitable
+from pathlib import Path
+from typing import Any, Final, NamedTuple, Self, TypeAlias
+
+from aiokafkapy import ProducerConfig, ProducerRecord, RecordMetadata
+from aiokafkapy.errors import ConfigurationError, KafkaError
+
+try:
+    import fcntl
+except ImportError:  # Windows, where nothing keeps two writers apart
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["StoredRecord", "UndeliveredFile", "UndeliveredRecords", "checked_path"]
+
+TOLD_WITHIN: Final = 1.0
+"""Seconds, after the producer has closed, in which the outcomes of its records are told: some turns of the loop."""
+SERIALIZED_WITHIN: Final = 5.0
+"""Seconds for all async serializers, whose registry may be what is away."""
+
+PENDING: Final = b'{"sent": false, '
+SENT: Final = b'{"sent": true , '
+"""As long as the other: a line is marked by writing over its first bytes."""
+
+# Bytes far behind any file's end, locked while a file is added to, or resumed: the two may be at the same time.
+_ADDING: Final = 2**62
+_RESUMING: Final = 2**62 + 1
+
+Outcome: TypeAlias = Callable[[RecordMetadata | None, BaseException | None], None]
+
+
+def checked_path(path: str | os.PathLike[str]) -> Path:
+    """The path of a file that can be written. Raises ConfigurationError at once, and not at the end of the service."""
+    found = Path(path)
+    if found.is_dir() or not found.parent.is_dir():
+        what = "is a directory" if found.is_dir() else "is in no directory that exists"
+        raise ConfigurationError(f"undelivered_path={str(path)!r} {what}: write the path of a file")
+    if not os.access(found if found.exists() else found.parent, os.W_OK):
+        raise ConfigurationError(f"undelivered_path={str(path)!r} cannot be written")
+    return found
+
+
+class UndeliveredRecords:
+    """Keeps one producer's records until their outcome, as its last interceptor, and writes those that failed at the
+    end.
+    """
+
+    def __init__(self, path: Path, config: ProducerConfig) -> None:
+        self.path = path
+        self._config = config
+        self._kept: dict[int, _Kept] = {}  # without an outcome
+        self._failed: dict[int, tuple[_Kept, BaseException | None]] = {}
+        self._count = 0
+        self._is_closing = False
+        self._is_told = asyncio.Event()  # all is: nothing is kept
+
+    def track(self, record: ProducerRecord) -> tuple[ProducerRecord, Outcome]:
+        """Keep the record, which goes on as it is."""
+        self._count = number = self._count + 1
+        self._kept[number] = _Kept(record, time.time_ns() // 1_000_000)
+        return record, partial(self._on_outcome, number)
+
+    def begin_closing(self) -> None:
+        """From now on what fails has no caller that could send it again."""
+        self._is_closing = True
+
+    async def write(self) -> int:
+        """Write what failed since ``begin_closing``; call it when the producer is closed. Returns how many records.
+
+        Raises OSError when the file cannot be written. A record whose serializer fails is not written, nor counted.
+        """
+        await self._wait_until_told()
+        # Outcomes that were not told in time may be of any kind.
+        failed = {**{number: (kept, None) for number, kept in self._kept.items()}, **self._failed}
+        lines = []
+        try:
+            async with asyncio.timeout(SERIALIZED_WITHIN):
+                for number in sorted(failed):
+                    line = await self._line_of(*failed[number])
+                    if line is not None:
+                        lines.append(line)
+        except TimeoutError:
+            pass  # those that were serialized are better than none
+        if lines:
+            await asyncio.to_thread(_add, self.path, lines)
+        return len(lines)
+
+    # internals
+
+    def _on_outcome(self, number: int, metadata: RecordMetadata | None, error: BaseException | None) -> None:
+        kept = self._kept.pop(number, None)
+        # A record that its caller took back is none that is missing.
+        is_missing = error is not None and not isinstance(error, asyncio.CancelledError)
+        if self._is_closing and kept is not None and is_missing:
+            self._failed[number] = kept, error
+        if not self._kept:
+            self._is_told.set()
+
+    async def _wait_until_told(self) -> None:
+        self._is_told.clear()
+        if self._kept:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TOLD_WITHIN):
+                    await self._is_told.wait()
+
+    async def _line_of(self, kept: _Kept, error: BaseException | None) -> bytes | None:
+        record = kept.record
+        try:
+            key = await _serialized(self._config.key_serializer, record.topic, record.key)
+            value = await _serialized(self._config.value_serializer, record.topic, record.value)
+            return _encoded(record, key, value, kept.sent_at, error)
+        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
+            raise
+        except Exception:  # a serializer's, or of what is no record: its caller has been told
+            return None
+
+
+class _Kept(NamedTuple):
+    record: ProducerRecord
+    sent_at: int
+
+
+class StoredRecord(NamedTuple):
+    """A line of a file, and where it begins. ``problem`` says why it cannot be sent."""
+
+    position: int
+    line: int
+    topic: str = ""
+    partition: int | None = None
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: Sequence[tuple[str, bytes | None]] = ()
+    timestamp_ms: int | None = None
+    problem: str | None = None
+
+
+class UndeliveredFile:
+    """A file that is being resumed, by one at a time. Raises OSError; BlockingIOError when another resumes it."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = path.open("r+b", buffering=0)
+        try:
+            _lock(self._file.fileno(), _RESUMING, wait=False)
+        except OSError:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def pending(self) -> Iterator[StoredRecord]:
+        """The records that were not acknowledged yet, in order, and the lines that are none, each with its problem."""
+        position = 0
+        with os.fdopen(self._file.fileno(), "rb", closefd=False) as lines:
+            for number, text in enumerate(lines, 1):
+                if not text.startswith(SENT) and text.strip():
+                    yield _decoded(position, number, text)
+                position += len(text)
+
+    def mark(self, position: int) -> None:
+        """The record that begins there was acknowledged."""
+        os.pwrite(self._file.fileno(), SENT, position)
+
+    def sync(self) -> None:
+        """What was marked is on disk when this returns."""
+        os.fsync(self._file.fileno())
+
+
+# internals
+
+
+async def _serialized(serializer: Any, topic: str, data: Any) -> bytes | None:
+    if data is None:
+        return None
+    if serializer is not None:
+        data = serializer(topic, data) if getattr(serializer, "wants_topic", False) else serializer(data)
+        if isawaitable(data):
+            data = await data
+    return None if data is None else memoryview(data).tobytes()
+
+
+def _encoded(
+    record: ProducerRecord, key: bytes | None, value: bytes | None, sent_at: int, error: BaseException | None
+) -> bytes:
+    """A record's line."""
+    timestamp = record.timestamp_ms
+    if isinstance(timestamp, datetime):
+        timestamp = int(timestamp.timestamp() * 1000)
+    headers: Any = record.headers or ()
+    fields = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "key": _as_json(key),
+        "value": _as_json(value),
+        "headers": [[name, _as_json(_plain(data))] for name, data in headers],
+        "timestamp_ms": sent_at if timestamp is None else int(timestamp),
+        "error": "its outcome is not known" if error is None else f"{type(error).__name__}: {error}",
+        "outcome_unknown": error is None or (isinstance(error, KafkaError) and error.outcome_unknown),
+    }
+    return PENDING + json.dumps(fields, ensure_ascii=False).encode()[1:] + b"\n"
+
+
+def _plain(data: Any) -> bytes | None:
+    return None if data is None else memoryview(data).tobytes()
+
+
+def _as_json(data: bytes | None) -> str | dict[str, str] | None:
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _decoded(position: int, number: int, text: bytes) -> StoredRecord:
+    if not text.startswith(PENDING):
+        return StoredRecord(position, number, problem=f"the line does not begin with {PENDING.decode()!r}")
+    try:
+        fields = json.loads(text)
+        headers = tuple((str(name), _of_json(data)) for name, data in fields["headers"])
+        key, value = _of_json(fields["key"]), _of_json(fields["value"])
+        partition, timestamp_ms = fields["partition"], fields["timestamp_ms"]
+        return StoredRecord(position, number, fields["topic"], partition, key, value, headers, timestamp_ms)
+    except (ValueError, KeyError, TypeError) as error:
+        return StoredRecord(position, number, problem=f"the line is no record: {type(error).__name__}: {error}")
+
+
+def _of_json(data: Any) -> bytes | None:
+    if data is None:
+        return None
+    if isinstance(data, str):
+        return data.encode()
+    return base64.b64decode(data["base64"], validate=True)
+
+
+def _add(path: Path, lines: Sequence[bytes]) -> None:
+    """Add lines to the file; they are on disk when this returns."""
+    descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+    with os.fdopen(descriptor, "r+b", buffering=0) as file:
+        _lock(descriptor, _ADDING, wait=True)
+        size = os.fstat(descriptor).st_size
+        data = b"".join(lines)
+        if size and os.pread(descriptor, 1, size - 1) != b"\n":
+            data = b"\n" + data  # a crash has torn the last line
+        view = memoryview(data)
+        while view:
+            view = view[file.write(view) or 0 :]
+        os.fsync(descriptor)
+    if hasattr(os, "O_DIRECTORY"):
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(directory)  # the file's name too
+        finally:
+            os.close(directory)
+
+
+def _lock(descriptor: int, position: int, *, wait: bool) -> None:
+    if fcntl is not None:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB), 1, position)

@@ -1,0 +1,146 @@
+"""The file of what a service had not delivered, and keeping records for it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import stat
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiokafkapy import ProducerConfig, ProducerRecord
+from aiokafkapy.errors import ConfigurationError, KafkaTimeoutError, RecordTooLargeError
+from aiokafkapy.integrations.undelivered import UndeliveredFile, UndeliveredRecords, checked_path
+
+ERROR = KafkaTimeoutError("time is up")
+
+
+def records(path: Path, **options: Any) -> UndeliveredRecords:
+    return UndeliveredRecords(path, ProducerConfig(bootstrap_servers="h:1", **options))
+
+
+def lines_of(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+async def written(path: Path, *sent: ProducerRecord, error: BaseException = ERROR, **options: Any) -> list[Any]:
+    keeper = records(path, **options)
+    told = [keeper.track(record)[1] for record in sent]
+    keeper.begin_closing()
+    for outcome in told:
+        outcome(None, error)
+    await keeper.write()
+    return lines_of(path)
+
+
+async def test_a_record_comes_out_of_the_file_as_it_was_sent(tmp_path: Path) -> None:
+    path = tmp_path / "undelivered.jsonl"
+    moment = datetime(2026, 1, 2, tzinfo=UTC)
+    headers = [("a", b"1"), ("b", None), ("c", b"\xff")]
+    await written(
+        path,
+        ProducerRecord("t", b"\xff\x00", "ü".encode(), 2, 1234, headers),
+        ProducerRecord("t", None, None, None, moment),
+    )
+    with UndeliveredFile(path) as file:
+        first, second = file.pending()
+    assert (first.topic, first.value, first.key, first.partition) == ("t", b"\xff\x00", "ü".encode(), 2)
+    assert (first.timestamp_ms, list(first.headers)) == (1234, headers)
+    assert (second.value, second.key, second.partition) == (None, None, None)
+    assert second.timestamp_ms == moment.timestamp() * 1000
+
+
+async def test_a_line_says_why_and_whether_the_record_may_be_there(tmp_path: Path) -> None:
+    unknown = KafkaTimeoutError("time is up")
+    unknown.outcome_unknown = True
+    (line,) = await written(tmp_path / "a", ProducerRecord("t", b"v"), error=unknown)
+    assert (line["sent"], line["error"], line["outcome_unknown"]) == (False, "KafkaTimeoutError: time is up", True)
+    (line,) = await written(tmp_path / "b", ProducerRecord("t", b"v"), error=RecordTooLargeError("1 byte"))
+    assert line["outcome_unknown"] is False
+    assert line["timestamp_ms"] > 1_700_000_000_000, "of the call"
+
+
+async def test_only_what_failed_at_the_end_is_written_and_in_the_order_of_sending(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    keeper = records(path)
+    told = [keeper.track(ProducerRecord("t", str(number).encode()))[1] for number in range(6)]
+    told[0](None, ERROR)  # before the end: its caller was told, and was there to do something
+    keeper.begin_closing()
+    told[5](None, ERROR)
+    told[1](None, asyncio.CancelledError())
+    told[2](None, None)
+    told[3](None, ERROR)
+    writing = asyncio.ensure_future(keeper.write())
+    await asyncio.sleep(0)
+    told[4](None, ERROR)  # told while it waits for that
+    assert await writing == 3
+    assert [json.loads(line)["value"] for line in path.read_text().splitlines()] == ["3", "4", "5"]
+
+
+async def test_without_a_record_there_is_no_file(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    assert await written(path) == []
+    assert not path.exists()
+
+
+async def test_the_file_is_added_to_and_is_its_owner_s_alone(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    await written(path, ProducerRecord("t", b"1"))
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    with path.open("ab") as file:
+        file.write(b'{"sent": false, "topic": "torn')
+    with pytest.raises(json.JSONDecodeError):
+        await written(path, ProducerRecord("t", b"2"))
+    with UndeliveredFile(path) as resumed:
+        found = list(resumed.pending())
+    assert [(each.value, each.problem is None) for each in found] == [(b"1", True), (None, False), (b"2", True)]
+    assert "the line is no record" in (found[1].problem or "")
+
+
+async def test_serializers_make_the_bytes_and_one_that_fails_harms_no_other(tmp_path: Path) -> None:
+    async def serializer(data: Any) -> bytes:
+        if data == "bad":
+            raise ValueError("bad")
+        return f"<{data}>".encode()
+
+    class WithTopic:
+        wants_topic = True
+
+        def __call__(self, topic: str, data: Any) -> bytes:
+            return f"{topic}:{data}".encode()
+
+    sent = [ProducerRecord("t", value, 5) for value in ("a", "bad", "b")]
+    lines = await written(tmp_path / "file", *sent, value_serializer=serializer, key_serializer=WithTopic())
+    assert [(line["key"], line["value"]) for line in lines] == [("t:5", "<a>"), ("t:5", "<b>")]
+
+
+async def test_what_is_marked_is_not_pending_and_the_file_stays_json(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    await written(path, *(ProducerRecord("t", str(number).encode()) for number in range(3)))
+    with UndeliveredFile(path) as file:
+        second = list(file.pending())[1]
+        file.mark(second.position)
+        file.sync()
+    with UndeliveredFile(path) as file:
+        assert [(each.line, each.value) for each in file.pending()] == [(1, b"0"), (3, b"2")]
+    assert [json.loads(line)["sent"] for line in path.read_text().splitlines()] == [False, True, False]
+
+
+@pytest.mark.parametrize("line", ["no", "{}", '{"sent": false, "topic": "t"}', '{"sent": false, "key": {"base64": 5}}'])
+def test_a_line_that_is_no_record_has_its_problem(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "file"
+    path.write_text(line + "\n\n")
+    with UndeliveredFile(path) as file:
+        (record,) = file.pending()
+    assert record.problem
+
+
+def test_a_path_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:
+    assert checked_path(tmp_path / "new") == tmp_path / "new"
+    with pytest.raises(ConfigurationError, match="is a directory"):
+        checked_path(tmp_path)
+    with pytest.raises(ConfigurationError, match="in no directory that exists"):
+        checked_path(tmp_path / "missing" / "file")
