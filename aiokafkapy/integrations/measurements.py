@@ -21,9 +21,12 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias
 from aiokafkapy import KafkaProducer
 
 __all__ = [
+    "ERROR_MEASUREMENT",
     "LEFT_OUT",
     "MEASUREMENTS",
     "MOST_NODES",
+    "NODE_MEASUREMENTS",
+    "TOPIC_MEASUREMENTS",
     "Measurement",
     "Snapshot",
     "WatchedProducer",
@@ -92,6 +95,7 @@ MEASUREMENTS: Final[tuple[Measurement, ...]] = (
     _counter("batch-split-total", "batch_split", "Batches that a broker found too large, and that were split."),
     _counter("request-total", "request", "Produce requests that were sent."),
     _counter("epoch-bump-total", "epoch_bump", "Times the producer's epoch was raised to go on after an error."),
+    _counter("observer-error-total", "observer_error", "Times that an observer of the application's raised."),
     _counter("log-truncation-total", "log_truncation", "Times a partition's log was found shorter than acknowledged."),
     *_window("request-latency", "request_latency", "time from a Produce request to its answer", "seconds", _MS),
     *_window("record-queue-time", "record_queue_time", "time that a batch waited in the buffer", "seconds", _MS),
@@ -114,22 +118,47 @@ MEASUREMENTS: Final[tuple[Measurement, ...]] = (
 )
 """Every measurement, in the order in which they are shown."""
 
+NODE_MEASUREMENTS: Final[tuple[Measurement, ...]] = (
+    _gauge("connected", "node_connected", "1 while the broker has a connection."),
+    _gauge("in-flight", "node_requests_in_flight", "Requests to the broker without an answer yet.", merge="sum"),
+    _counter("request-total", "node_request", "Requests to the broker."),
+    _counter("response-total", "node_response", "Answers of the broker."),
+    _counter("outgoing-byte-total", "node_outgoing", "Bytes of requests to the broker.", "bytes"),
+    _counter("incoming-byte-total", "node_incoming", "Bytes of answers of the broker.", "bytes"),
+    *_window("request-latency", "node_request_latency", "time from a request to the broker's answer", "seconds", _MS),
+    *_window("request-size", "node_request_size", "size of a request to the broker", "bytes"),
+)
+"""Of each broker: the first two always, the others with ``metrics_per_node``."""
+
+TOPIC_MEASUREMENTS: Final[tuple[Measurement, ...]] = (
+    _counter("record-send-total", "topic_record_send", "Records of the topic that went into a Produce request."),
+    _counter("record-retry-total", "topic_record_retry", "Records of the topic that were sent again."),
+    _counter("record-error-total", "topic_record_error", "Records of the topic that failed for good."),
+    _counter("byte-total", "topic_sent", "Bytes of the topic's batches that went into Produce requests.", "bytes"),
+    _gauge("compression-rate", "topic_compression_ratio", "Mean of the topic's compressed to uncompressed size."),
+)
+"""Of each topic, with ``metrics_topics_max``; those beyond share ``*``."""
+
+ERROR_MEASUREMENT: Final = _counter("error-total", "errors", "Errors of records and of retries, by class.")
+
 LEFT_OUT: Final = frozenset({"record-send-rate", "record-retry-rate", "record-error-rate"})
 """Of ``metrics()``: a monitoring system makes its own rates."""
 
 _ERROR: Final = "error-total."
 """The prefix of ``metrics()``' counters by error."""
 
+Numbers: TypeAlias = dict[str, float]
+"""By ``Measurement.name``, in base units."""
+
 
 class Snapshot(NamedTuple):
-    """A producer's numbers at one moment: in base units, by ``Measurement.name``; errors by their class; and of each
-    broker, by id, whether it is connected, and the requests in flight to it.
-    """
+    """A producer's numbers at one moment: its own, and those by error's class, broker's id and topic's name."""
 
     client_id: str
-    values: dict[str, float]
+    values: Numbers
     errors: dict[str, float]
-    nodes: dict[int, tuple[bool, int]]
+    nodes: dict[int, Numbers]
+    topics: dict[str, Numbers]
 
 
 def snapshot_of(producer: KafkaProducer[Any, Any]) -> Snapshot:
@@ -140,21 +169,29 @@ def snapshot_of(producer: KafkaProducer[Any, Any]) -> Snapshot:
     metrics["pending-records"] = statistics.pending
     metrics["oldest-record-age"] = health.oldest_record_age
     metrics["unhealthy"] = float(not health.is_healthy)
-    connected = set(statistics.connected_nodes)
+    of_nodes = producer.node_metrics()
+    nodes = {}
     # Bootstrap addresses have negative ids: they are no brokers yet.
-    nodes = sorted(node.node_id for node in statistics.nodes if node.node_id >= 0)[:MOST_NODES]
+    for node_id in sorted(node.node_id for node in statistics.nodes if node.node_id >= 0)[:MOST_NODES]:
+        numbers = dict(of_nodes.get(node_id, {}))
+        numbers["connected"] = float(node_id in statistics.connected_nodes)
+        numbers["in-flight"] = statistics.in_flight.get(node_id, 0)
+        nodes[node_id] = _scaled(NODE_MEASUREMENTS, numbers)
     return Snapshot(
         producer.config.client_id,
-        {each.name: metrics[each.kafka] * each.scale for each in MEASUREMENTS if each.kafka in metrics},
+        _scaled(MEASUREMENTS, metrics),
         {name.removeprefix(_ERROR): count for name, count in metrics.items() if name.startswith(_ERROR)},
-        {node_id: (node_id in connected, statistics.in_flight.get(node_id, 0)) for node_id in nodes},
+        nodes,
+        {topic: _scaled(TOPIC_MEASUREMENTS, numbers) for topic, numbers in producer.topic_metrics().items()},
     )
 
 
+def _scaled(measurements: Iterable[Measurement], numbers: Numbers) -> Numbers:
+    return {each.name: numbers[each.kafka] * each.scale for each in measurements if each.kafka in numbers}
+
+
 def merged(snapshots: Iterable[Snapshot]) -> list[Snapshot]:
-    """The snapshots, those of producers with one client id made one: by ``Measurement.merge``; errors and requests are
-    added, and a broker is connected if it is to any.
-    """
+    """The snapshots, those of producers with one client id made one, by ``Measurement.merge``."""
     found: dict[str, Snapshot] = {}
     for snapshot in snapshots:
         known = found.get(snapshot.client_id)
@@ -163,20 +200,27 @@ def merged(snapshots: Iterable[Snapshot]) -> list[Snapshot]:
 
 
 def _both(one: Snapshot, other: Snapshot) -> Snapshot:
-    values = {
-        name: _MERGED[_MERGE_OF[name]](one.values.get(name, 0.0), other.values.get(name, 0.0))
-        for name in one.values | other.values
-    }
-    errors = {name: one.errors.get(name, 0.0) + other.errors.get(name, 0.0) for name in one.errors | other.errors}
-    nodes = dict(one.nodes)
-    for node_id, (is_connected, in_flight) in other.nodes.items():
-        was_connected, already = nodes.get(node_id, (False, 0))
-        nodes[node_id] = (is_connected or was_connected, in_flight + already)
-    return Snapshot(one.client_id, values, errors, nodes)
+    return Snapshot(
+        one.client_id,
+        _both_numbers(one.values, other.values),
+        {name: one.errors.get(name, 0.0) + other.errors.get(name, 0.0) for name in one.errors | other.errors},
+        {
+            node_id: _both_numbers(one.nodes.get(node_id, {}), other.nodes.get(node_id, {}))
+            for node_id in one.nodes | other.nodes
+        },
+        {
+            topic: _both_numbers(one.topics.get(topic, {}), other.topics.get(topic, {}))
+            for topic in one.topics | other.topics
+        },
+    )
+
+
+def _both_numbers(one: Numbers, other: Numbers) -> Numbers:
+    return {name: _MERGED[_MERGE_OF[name]](one.get(name, 0.0), other.get(name, 0.0)) for name in one | other}
 
 
 _MERGED: Final[dict[Merge, Callable[[float, float], float]]] = {"sum": operator.add, "max": max}
-_MERGE_OF: Final = {each.name: each.merge for each in MEASUREMENTS}
+_MERGE_OF: Final = {each.name: each.merge for each in (*MEASUREMENTS, *NODE_MEASUREMENTS, *TOPIC_MEASUREMENTS)}
 
 
 class WatchedProducer:

@@ -12,8 +12,9 @@ several workers, each process therefore writes its numbers into files there, eve
 is scraped itself, and at its exit; ``exposition()`` adds up those of all.
 
 Rules: nothing is done between scrapes, except for that mirror; a closed producer's series end; labels are
-``client_id``, and a broker's id or an error's class, both bounded. Producers with one ``client_id`` make one series, as
-do processes: counters, sizes and counts are added, of means, maxima and ages the largest is shown.
+``client_id``, and a broker's id, an error's class or, with ``metrics_topics_max``, a topic, all of them bounded.
+Producers with one ``client_id`` make one series, as do processes: counters, sizes and counts are added, of means,
+maxima and ages the largest is shown.
 """
 
 from __future__ import annotations
@@ -38,7 +39,17 @@ try:
 except ImportError as error:
     raise ImportError("prometheus_client is missing: pip install 'aiokafkapy[prometheus]'") from error
 
-from .measurements import MEASUREMENTS, Kind, Measurement, Snapshot, WatchedProducer, merged
+from .measurements import (
+    ERROR_MEASUREMENT,
+    MEASUREMENTS,
+    NODE_MEASUREMENTS,
+    TOPIC_MEASUREMENTS,
+    Kind,
+    Measurement,
+    Snapshot,
+    WatchedProducer,
+    merged,
+)
 
 __all__ = ["MIRROR_INTERVAL", "KafkaCollector", "exposition", "metric_names", "watch"]
 
@@ -50,17 +61,11 @@ MULTIPROCESS_VARIABLE: Final = "PROMETHEUS_MULTIPROC_DIR"
 Labels: TypeAlias = tuple[str, ...]
 Sample: TypeAlias = tuple[Labels, float]
 
-# The families that are not of the table: Kafka's metrics of a node, and of an error.
-_ERRORS: Final = Measurement("", "errors", "counter", "", 1.0, "sum", "Errors of records and of retries, by class.")
-_NODE_UP: Final = Measurement("", "node_connected", "gauge", "", 1.0, "max", "1 while the broker has a connection.")
-_NODE_IN_FLIGHT: Final = Measurement(
-    "", "node_requests_in_flight", "gauge", "", 1.0, "sum", "Requests to the broker without an answer yet."
-)
 _FAMILIES: Final[tuple[tuple[Measurement, Labels], ...]] = (
     *((each, ("client_id",)) for each in MEASUREMENTS),
-    (_ERRORS, ("client_id", "error")),
-    (_NODE_UP, ("client_id", "node_id")),
-    (_NODE_IN_FLIGHT, ("client_id", "node_id")),
+    (ERROR_MEASUREMENT, ("client_id", "error")),
+    *((each, ("client_id", "node_id")) for each in NODE_MEASUREMENTS),
+    *((each, ("client_id", "topic")) for each in TOPIC_MEASUREMENTS),
 )
 
 
@@ -212,6 +217,7 @@ class MultiprocessMirror:
 _registering: Final = threading.Lock()
 _collectors: Final[WeakKeyDictionary[CollectorRegistry, KafkaCollector]] = WeakKeyDictionary()
 _mirrors: Final[dict[int, MultiprocessMirror]] = {}
+_BY_NAME: Final = {measurement.name: measurement for measurement, _ in _FAMILIES}
 
 
 def _mirror_of_this_process() -> MultiprocessMirror:
@@ -225,16 +231,17 @@ def _mirror_of_this_process() -> MultiprocessMirror:
 
 
 def _samples_of(snapshot: Snapshot) -> Iterator[tuple[Measurement, Labels, float]]:
-    client = (snapshot.client_id,)
-    for measurement in MEASUREMENTS:
-        value = snapshot.values.get(measurement.name)
-        if value is not None:
-            yield measurement, client, value
+    client_id = snapshot.client_id
+    for name, value in snapshot.values.items():
+        yield _BY_NAME[name], (client_id,), value
     for error, count in snapshot.errors.items():
-        yield _ERRORS, (*client, error), count
-    for node_id, (is_connected, in_flight) in snapshot.nodes.items():
-        yield _NODE_UP, (*client, str(node_id)), float(is_connected)
-        yield _NODE_IN_FLIGHT, (*client, str(node_id)), in_flight
+        yield ERROR_MEASUREMENT, (client_id, error), count
+    for node_id, numbers in snapshot.nodes.items():
+        for name, value in numbers.items():
+            yield _BY_NAME[name], (client_id, str(node_id)), value
+    for topic, numbers in snapshot.topics.items():
+        for name, value in numbers.items():
+            yield _BY_NAME[name], (client_id, topic), value
 
 
 def _base_name(measurement: Measurement) -> str:

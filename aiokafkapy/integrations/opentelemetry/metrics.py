@@ -4,7 +4,8 @@ Owns their names (``kafka.producer.…``), units and attributes, and the callbac
 collects. What is measured is in ``measurements``; the instruments are those of a meter, made once for each provider.
 
 Rules: nothing is done between two collections; one collection reads a producer once; a closed producer is no longer
-observed. Attributes are the client id, and a broker's id or an error's class, both bounded.
+observed. Attributes are the client id, and a broker's id, an error's class or, with ``metrics_topics_max``, a topic,
+all of them bounded.
 """
 
 from __future__ import annotations
@@ -20,7 +21,16 @@ from opentelemetry.metrics import CallbackOptions, Meter, MeterProvider, Observa
 
 from aiokafkapy import KafkaProducer, __version__
 
-from ..measurements import MEASUREMENTS, Measurement, Snapshot, WatchedProducer, merged
+from ..measurements import (
+    ERROR_MEASUREMENT,
+    MEASUREMENTS,
+    NODE_MEASUREMENTS,
+    TOPIC_MEASUREMENTS,
+    Measurement,
+    Snapshot,
+    WatchedProducer,
+    merged,
+)
 
 __all__ = ["watch"]
 
@@ -54,10 +64,12 @@ class Instruments:
         self._snapshots: list[Snapshot] = []
         self._read_at = -FRESH
         for measurement in MEASUREMENTS:
-            name = PREFIX + measurement.name
-            self._make(meter, name, measurement, partial(_of_measurement, measurement))
-        self._make(meter, PREFIX + "errors", _ERRORS, _of_errors)
-        self._make(meter, PREFIX + "node_requests_in_flight", _NODE_IN_FLIGHT, _of_nodes)
+            self._make(meter, measurement, partial(_of_producer, measurement.name))
+        for measurement in NODE_MEASUREMENTS:
+            self._make(meter, measurement, partial(_of_nodes, measurement.name))
+        for measurement in TOPIC_MEASUREMENTS:
+            self._make(meter, measurement, partial(_of_topics, measurement.name))
+        self._make(meter, ERROR_MEASUREMENT, _of_errors)
 
     def watch(self, producer: KafkaProducer[Any, Any]) -> None:
         """As the module's ``watch``."""
@@ -69,14 +81,15 @@ class Instruments:
     # internals
 
     def _make(
-        self,
-        meter: Meter,
-        name: str,
-        measurement: Measurement,
-        observe: Callable[[Snapshot], Iterable[Observation]],
+        self, meter: Meter, measurement: Measurement, observe: Callable[[Snapshot], Iterable[Observation]]
     ) -> None:
         make = meter.create_observable_counter if measurement.kind == "counter" else meter.create_observable_gauge
-        make(name, [partial(self._observations, observe)], _UNITS[measurement.unit], measurement.help)
+        make(
+            PREFIX + measurement.name,
+            [partial(self._observations, observe)],
+            _UNITS[measurement.unit],
+            measurement.help,
+        )
 
     def _observations(
         self, observe: Callable[[Snapshot], Iterable[Observation]], options: CallbackOptions
@@ -95,18 +108,13 @@ class Instruments:
 
 # internals
 
-_ERRORS: Final = Measurement("", "errors", "counter", "", 1.0, "sum", "Errors of records and of retries, by class.")
-_NODE_IN_FLIGHT: Final = Measurement(
-    "", "node_requests_in_flight", "gauge", "", 1.0, "sum", "Requests to the broker without an answer yet."
-)
 _making: Final = threading.Lock()
 _instruments: Final[WeakKeyDictionary[MeterProvider, Instruments]] = WeakKeyDictionary()
 
 
-def _of_measurement(measurement: Measurement, snapshot: Snapshot) -> Iterable[Observation]:
-    value = snapshot.values.get(measurement.name)
-    if value is not None:
-        yield Observation(value, {"messaging.client.id": snapshot.client_id})
+def _of_producer(name: str, snapshot: Snapshot) -> Iterable[Observation]:
+    if name in snapshot.values:
+        yield Observation(snapshot.values[name], {"messaging.client.id": snapshot.client_id})
 
 
 def _of_errors(snapshot: Snapshot) -> Iterable[Observation]:
@@ -114,6 +122,14 @@ def _of_errors(snapshot: Snapshot) -> Iterable[Observation]:
         yield Observation(count, {"messaging.client.id": snapshot.client_id, "error.type": error})
 
 
-def _of_nodes(snapshot: Snapshot) -> Iterable[Observation]:
-    for node_id, (_, in_flight) in snapshot.nodes.items():
-        yield Observation(in_flight, {"messaging.client.id": snapshot.client_id, "kafka.node.id": node_id})
+def _of_nodes(name: str, snapshot: Snapshot) -> Iterable[Observation]:
+    for node_id, numbers in snapshot.nodes.items():
+        if name in numbers:
+            yield Observation(numbers[name], {"messaging.client.id": snapshot.client_id, "kafka.node.id": node_id})
+
+
+def _of_topics(name: str, snapshot: Snapshot) -> Iterable[Observation]:
+    for topic, numbers in snapshot.topics.items():
+        if name in numbers:
+            attributes = {"messaging.client.id": snapshot.client_id, "messaging.destination.name": topic}
+            yield Observation(numbers[name], attributes)

@@ -12,7 +12,15 @@ import pytest
 from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.integrations import measurements
-from aiokafkapy.integrations.measurements import LEFT_OUT, MEASUREMENTS, WatchedProducer, snapshot_of
+from aiokafkapy.integrations.measurements import (
+    LEFT_OUT,
+    MEASUREMENTS,
+    NODE_MEASUREMENTS,
+    TOPIC_MEASUREMENTS,
+    WatchedProducer,
+    merged,
+    snapshot_of,
+)
 
 OF_STATISTICS = {"pending-records", "oldest-record-age", "unhealthy"}
 
@@ -33,7 +41,44 @@ async def test_numbers_are_in_seconds_and_bytes(kafka_producer: KafkaProducer) -
     assert values["batch_size_max"] == metrics["batch-size-max"] > 1000
     assert (values["records_delivered"], values["pending_records"], values["unhealthy"]) == (3, 0, 0)
     (node,) = snapshot_of(kafka_producer).nodes.values()
-    assert node == (True, 0)
+    assert node == {"node_connected": 1, "node_requests_in_flight": 0}
+
+
+async def test_numbers_of_nodes_and_topics_come_with_their_options(kafka_broker: DevBroker) -> None:
+    servers = kafka_broker.bootstrap_servers
+    async with KafkaProducer(servers, metrics_per_node=True, metrics_topics_max=1) as producer:
+        for topic in ("a", "b", "c"):
+            await producer.send(topic, b"v")
+        found = snapshot_of(producer)
+        (node_id,) = found.nodes
+        assert set(found.nodes[node_id]) == {each.name for each in NODE_MEASUREMENTS}
+        known = {each.kafka for each in NODE_MEASUREMENTS} - {"connected", "in-flight"}
+        assert {name for name in producer.node_metrics()[node_id] if not name.endswith("-rate")} == known
+        known = {each.kafka for each in TOPIC_MEASUREMENTS}
+        rates = {"record-send-rate", "byte-rate", "record-retry-rate", "record-error-rate"}
+        assert set(producer.topic_metrics()["a"]) - rates == known
+    assert {topic: each["topic_record_send"] for topic, each in found.topics.items()} == {"a": 1, "*": 2}
+    latency = found.nodes[node_id]["node_request_latency_max"]
+    assert 0 < latency < 10
+
+
+async def test_producers_of_one_client_id_are_made_one(kafka_broker: DevBroker) -> None:
+    servers = kafka_broker.bootstrap_servers
+    async with (
+        KafkaProducer(servers, metrics_topics_max=5) as one,
+        KafkaProducer(servers, metrics_topics_max=5) as other,
+        KafkaProducer(servers, client_id="third") as third,
+    ):
+        await one.send("a", b"v")
+        await other.send("a", b"v")
+        await other.send("b", b"v")
+        both, alone = merged(snapshot_of(each) for each in (one, other, third))
+    assert alone.client_id == "third"
+    assert {topic: each["topic_record_send"] for topic, each in both.topics.items()} == {"a": 2, "b": 1}
+    assert both.values["records_delivered"] == 3
+    assert both.values["loop_lag_max"] == max(snapshot_of(each).values["loop_lag_max"] for each in (one, other))
+    (node,) = both.nodes.values()
+    assert node == {"node_connected": 1, "node_requests_in_flight": 0}
 
 
 async def test_another_thread_reads_on_the_producer_s_loop(

@@ -117,6 +117,18 @@ async def test_a_scrape_reads_each_producer_once_and_makes_a_few_dozen_samples(
     assert len(calls) < 3000  # 0.1 µs to 0.3 µs each
 
 
+async def test_topics_have_series_where_they_are_asked_for(
+    kafka_broker: DevBroker, registry: CollectorRegistry
+) -> None:
+    async with KafkaProducer(kafka_broker.bootstrap_servers, client_id="x", metrics_topics_max=1) as producer:
+        watch(producer, registry)
+        for topic in ("a", "b"):
+            await producer.send(topic, b"v")
+        found = scraped(registry)
+    assert found["kafka_producer_topic_record_send_total", ("x", "a")] == 1
+    assert found["kafka_producer_topic_record_send_total", ("x", "*")] == 1
+
+
 async def test_the_default_registry_is_the_one_of_prometheus(kafka_producer: KafkaProducer) -> None:
     watch(kafka_producer)
     body, content_type = exposition()
