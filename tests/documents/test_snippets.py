@@ -57,6 +57,8 @@ def _runner(snippet: Snippet) -> Runner:
         return _run_tests
     if "FastAPI(" in snippet.text:
         return _call_fastapi
+    if "Litestar(" in snippet.text:
+        return _call_litestar
     if "web.Application(" in snippet.text:
         return _call_aiohttp
     raise AssertionError(f"{snippet.label}: how is it run?")
@@ -89,6 +91,17 @@ async def _call_fastapi(path: Path, broker: DevBroker) -> None:
     assert b"ann" in (broker.records("orders")[0].value or b"")
 
 
+async def _call_litestar(path: Path, broker: DevBroker) -> None:
+    app = _module(path).app
+    async with (
+        app.lifespan(),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test") as client,
+    ):
+        answer = await client.post("/orders", json=ORDER)
+        assert answer.is_success, answer.text
+    assert b"ann" in (broker.records("orders")[0].value or b"")
+
+
 async def _call_aiohttp(path: Path, broker: DevBroker) -> None:
     from aiohttp.test_utils import TestClient, TestServer
 
@@ -103,6 +116,7 @@ def _module(path: Path) -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules["snippet"] = module  # Litestar looks the types of its handlers up there
     spec.loader.exec_module(module)
     return module
 
