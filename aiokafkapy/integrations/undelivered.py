@@ -189,7 +189,11 @@ class UndeliveredFile:
 
     def mark(self, position: int) -> None:
         """The record that begins there was acknowledged."""
-        os.pwrite(self._file.fileno(), SENT, position)
+        descriptor = self._file.fileno()
+        reading_at = os.lseek(descriptor, 0, os.SEEK_CUR)
+        os.lseek(descriptor, position, os.SEEK_SET)
+        os.write(descriptor, SENT)
+        os.lseek(descriptor, reading_at, os.SEEK_SET)
 
     def sync(self) -> None:
         """What was marked is on disk when this returns."""
@@ -269,10 +273,11 @@ def _add(path: Path, lines: Sequence[bytes]) -> None:
     descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
     with os.fdopen(descriptor, "r+b", buffering=0) as file:
         _lock(descriptor, _ADDING, wait=True)
-        size = os.fstat(descriptor).st_size
         data = b"".join(lines)
-        if size and os.pread(descriptor, 1, size - 1) != b"\n":
-            data = b"\n" + data  # a crash has torn the last line
+        if os.fstat(descriptor).st_size:
+            os.lseek(descriptor, -1, os.SEEK_END)
+            if os.read(descriptor, 1) != b"\n":
+                data = b"\n" + data  # a crash has torn the last line
         view = memoryview(data)
         while view:
             view = view[file.write(view) or 0 :]

@@ -13,10 +13,13 @@ import pytest
 from aiohttp import web
 from fastapi import FastAPI
 
+from aiokafkapy import ProducerConfig, ProducerRecord
 from aiokafkapy.broker import DevBroker
+from aiokafkapy.cli.resume import MAX_UNCONFIRMED
 from aiokafkapy.errors import RecordTooLargeError
 from aiokafkapy.integrations.aiohttp import PRODUCER, setup_kafka
 from aiokafkapy.integrations.fastapi import kafka_lifespan
+from aiokafkapy.integrations.undelivered import UndeliveredRecords
 from aiokafkapy.protocol.api import ApiKey
 
 
@@ -64,6 +67,40 @@ async def test_what_fastapi_could_not_deliver_is_sent_later_and_only_once(
     assert (found[-1].key, list(found[-1].headers)) == (b"k", [("h", b"\xff")])
     assert len(found) in (21, 41), "the first ones were written too, if the broker had read them"
     assert all(json.loads(line)["sent"] for line in path.read_text().splitlines())
+
+
+async def test_after_a_kill_what_was_acknowledged_is_not_sent_again(kafka_broker: DevBroker, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    keeper = UndeliveredRecords(path, ProducerConfig(bootstrap_servers="h:1"))
+    keeper.begin_closing()
+    told = [keeper.track(ProducerRecord("t", str(number).encode()))[1] for number in range(3_000)]
+    for outcome in told:
+        outcome(None, RecordTooLargeError("no"))
+    assert await keeper.write() == 3_000
+    kafka_broker.create_topic("t", partitions=1)
+    kafka_broker.controls.delay(ApiKey.PRODUCE, 0.1)
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "aiokafkapy", "produce", "--resume", str(path), "--quiet"),
+        env=os.environ | {"AIOKAFKAPY_BOOTSTRAP_SERVERS": kafka_broker.bootstrap_servers},
+    )
+    async with asyncio.timeout(60):
+        while True:
+            if marked(path) >= MAX_UNCONFIRMED:
+                break
+            await asyncio.sleep(0.005)
+    process.kill()
+    await process.wait()
+    already = marked(path)
+    assert MAX_UNCONFIRMED <= already < 3_000, "the kill came in the middle"
+    kafka_broker.controls.clear()
+    assert (await resume(kafka_broker, path))["sent"] == 3_000 - already
+    values = [record.value for record in kafka_broker.records("t", 0)]
+    assert {int(value or b"") for value in values} == set(range(3_000))
+    assert len(values) - 3_000 <= MAX_UNCONFIRMED, "only what was not marked yet was sent again"
+
+
+def marked(path: Path) -> int:
+    return path.read_bytes().count(b'{"sent": true , ')
 
 
 async def test_a_file_has_one_resumer_at_a_time_and_a_topic_is_not_given(

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from aiokafkapy import ProducerHealth, ProducerStatistics
+from aiokafkapy import ProducerConfig, ProducerHealth, ProducerStatistics
 from aiokafkapy.errors import KafkaTimeoutError
 from aiokafkapy.integrations import service
 from aiokafkapy.producer.state import ProducerState
@@ -43,6 +44,9 @@ class Events(list[tuple[str, str, dict[str, Any]]]):
 
     def warning(self, event: str, **fields: Any) -> None:
         self.append(("warning", event, fields))
+
+    def error(self, event: str, **fields: Any) -> None:
+        self.append(("error", event, fields))
 
 
 @pytest.mark.parametrize("state", ["new", "starting", "running", "closing", "closed"])
@@ -116,6 +120,64 @@ async def test_the_drain_reports_what_was_delivered(monkeypatch: pytest.MonkeyPa
     await service.drain(producer, 7.5)  # type: ignore[arg-type]
     assert producer.closed_within == 7.5
     assert events == [("info", "kafka.drained", {"delivered": 5})]
+
+
+class Written:
+    """Takes the place of what keeps records."""
+
+    path = Path("/data/undelivered.jsonl")
+
+    def __init__(self, outcome: int | OSError) -> None:
+        self.outcome = outcome
+        self.is_closing = False
+
+    def begin_closing(self) -> None:
+        self.is_closing = True
+
+    async def write(self) -> int:
+        if isinstance(self.outcome, OSError):
+            raise self.outcome
+        return self.outcome
+
+
+LOST, WRITTEN = "kafka.undelivered_lost", "kafka.undelivered_written"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "said"),
+    [
+        (3, [("warning", WRITTEN, 3)]),
+        (5, [("warning", WRITTEN, 5)]),  # two were not even accepted
+        (2, [("warning", WRITTEN, 2), ("error", LOST, 1)]),
+        (OSError(28, "No space left on device"), [("error", LOST, 3)]),
+    ],
+)
+async def test_what_was_not_delivered_is_written_and_what_became_of_that_is_said(
+    outcome: int | OSError, said: list[tuple[str, str, int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events = Events()
+    monkeypatch.setattr(service, "_logger", events)
+    producer = PretendedProducer()
+    producer.counts = [ProducerStatistics(delivered=10, failed=1), ProducerStatistics(delivered=12, failed=4)]
+    written = Written(outcome)
+    await service.drain(producer, 1.0, written)  # type: ignore[arg-type]
+    assert written.is_closing
+    counted = [(level, event, fields.get("records") or fields.get("failed")) for level, event, fields in events[1:]]
+    assert counted == said
+    assert all(fields["path"] == str(Written.path) for _, _, fields in events[1:])
+
+
+def test_without_a_path_nothing_is_kept() -> None:
+    config = ProducerConfig(bootstrap_servers="h:1")
+    assert service.keeping_undelivered(config, None) == (config, None)
+
+
+def test_what_keeps_records_is_behind_the_other_interceptors(tmp_path: Path) -> None:
+    mine = object()
+    config = ProducerConfig(bootstrap_servers="h:1", interceptors=[mine])
+    changed, keeper = service.keeping_undelivered(config, tmp_path / "file")
+    assert list(changed.interceptors) == [mine, keeper]
+    assert list(config.interceptors) == [mine]
 
 
 async def test_the_drain_warns_of_what_was_not(monkeypatch: pytest.MonkeyPatch) -> None:
