@@ -88,6 +88,7 @@ MEASUREMENTS: Final[tuple[Measurement, ...]] = (
     _counter("records-accepted-total", "records_accepted", "Records that were accepted into the buffer."),
     _counter("records-delivered-total", "records_delivered", "Records that a broker has acknowledged."),
     _counter("record-error-total", "record_error", "Records that were accepted and then failed for good."),
+    _counter("record-drop-total", "record_drop", "Records that the overflow policy gave up for want of room."),
     _counter("record-send-total", "record_send", "Records that went into a Produce request, retries included."),
     _counter("record-retry-total", "record_retry", "Records that were sent again."),
     _counter("byte-total", "sent", "Bytes of record batches that went into Produce requests.", "bytes"),
