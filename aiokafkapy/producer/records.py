@@ -13,11 +13,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Self, TypeAlias
 
 from ..common import NO_TIMESTAMP, TopicPartition
 
-__all__ = ["INVALID_OFFSET", "HeadersLike", "ProducerRecord", "RecordMetadata", "RecordTiming", "Timestamp"]
+__all__ = [
+    "INVALID_OFFSET",
+    "BytesWithHeaders",
+    "HeadersLike",
+    "ProducerRecord",
+    "RecordMetadata",
+    "RecordTiming",
+    "Timestamp",
+]
 
 HeadersLike: TypeAlias = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
 """A record's headers: pairs in any iterable, which is read once, or a mapping."""
@@ -64,6 +72,21 @@ class RecordTiming(NamedTuple):
     """For which the answer held the producer back: after this record, and maybe because of it."""
     attempts: int
     """How often the batch was sent."""
+
+
+class BytesWithHeaders(bytes):
+    """What a serializer returns whose record is to have headers of the serializer's own, behind those of the caller.
+
+    Java's serializers are given the record's headers to add to (KIP-82); these are not shown to interceptors.
+    """
+
+    headers: HeadersLike
+
+    def __new__(cls, data: bytes, headers: HeadersLike) -> Self:
+        """``data`` with ``headers`` beside it, which are checked when the record is sent."""
+        made = super().__new__(cls, data)
+        made.headers = headers
+        return made
 
 
 class RecordMetadata(NamedTuple):

@@ -29,7 +29,7 @@ from ..deliveries.shortcuts import now_ms, running_loop
 from .arguments import check_data, headers_of, partition_of, plain_data, time_of, topic_name
 from .partitioners import DefaultPartitioner, Partitioner, choose_partition
 from .pending_record import PendingRecord
-from .serializers import SyncSerializer, discard, serialize
+from .serializers import SyncSerializer, discard, serialize, with_own_headers
 from .topic_state import TopicState
 
 if TYPE_CHECKING:
@@ -177,6 +177,8 @@ class RecordIntake:
             return self._pending(state, place, timestamp, key, value, headers, (original_key, original_value))
         else:
             self.unyielded += RECORD_COST + check_data(topic, key, value)
+            if self._has_serializers:
+                headers = with_own_headers(topic, headers, key, value)
         if state.waiting is None and state.partition_count and chosen < state.partition_count:
             if chosen < 0 and (key is not None or not self._is_sticky_without_key):
                 chosen = self._partition_for(state, key, value, original_key, original_value)

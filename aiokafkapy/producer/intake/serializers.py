@@ -1,8 +1,8 @@
 """Turning keys and values into bytes.
 
 A serializer is any callable of one argument, or of two (topic and data) when its class says ``wants_topic = True``; it
-returns bytes or None, or an awaitable of them. Kafka's counterpart is ``Serializer``; its classes
-(``StringSerializer``, …) are small functions here.
+returns bytes or None, or an awaitable of them, ``BytesWithHeaders`` when it has headers to add. Kafka's counterpart is
+``Serializer``; its classes (``StringSerializer``, …) are small functions here.
 
 Rules: None is passed through and never handed to a serializer (it is a tombstone, not data); every failure is a
 SerializationError that names the topic and says whether it was key or value; an async serializer is recognised by its
@@ -18,8 +18,10 @@ from functools import cache
 from inspect import isawaitable, iscoroutine
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
+from ...common import Headers
 from ...errors import SerializationError
-from .arguments import check_data, plain_data, serialization_error
+from ..records import BytesWithHeaders
+from .arguments import check_data, headers_of, plain_data, serialization_error
 
 if TYPE_CHECKING:
     from json import JSONEncoder
@@ -36,6 +38,7 @@ __all__ = [
     "prepare",
     "serialize",
     "string_serializer",
+    "with_own_headers",
 ]
 
 T_contra = TypeVar("T_contra", contravariant=True)
@@ -119,6 +122,7 @@ async def finish_serializing(record: PendingRecord) -> None:
             if isawaitable(value):
                 record.value = await _awaited("value", record.topic, value)
         check_data(record.topic, record.key, record.value)
+        record.headers = with_own_headers(record.topic, record.headers, record.key, record.value)
         record.key, record.value = plain_data(record.key), plain_data(record.value)
     except SerializationError as error:
         discard(record.key, record.value)  # a serializer's result may be awaitable again
@@ -133,6 +137,15 @@ async def finish_serializing(record: PendingRecord) -> None:
         record.admission.proceed(record, record.get_loop().time())
     finally:
         discard(key, value)
+
+
+def with_own_headers(topic: str, headers: Headers | None, key: Any, value: Any) -> Headers | None:
+    """The caller's headers, then those that the serializers of key and value gave (``BytesWithHeaders``)."""
+    for data in (key, value):
+        if isinstance(data, BytesWithHeaders):
+            own: Headers | None = headers_of(topic, data.headers)
+            headers = own if headers is None else (*headers, *(own or ()))
+    return headers
 
 
 def discard(*unused: Any) -> None:

@@ -1,0 +1,236 @@
+"""Avro, over fastavro: serializer and deserializer, of dicts by a schema, or of models that a schema is derived from.
+
+Owns the reading of schemas with their references, encoding, and resolution of the writer's schema to the reader's.
+Knows no HTTP. Confluent's counterparts are ``KafkaAvroSerializer`` and ``KafkaAvroDeserializer``.
+
+Rules: a schema that is ``bytes`` alone is written without Avro's length, as Confluent's serializers do; data that does
+not fit its schema is a SerializationError that names the field and the types, never the value.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from io import BytesIO
+from typing import Any, Final, Generic, TypeVar, Unpack, overload
+
+from aiokafkapy.errors import ConfigurationError, SerializationError
+
+from .avro_models import AvroModel
+from .client import SchemaRegistryClient
+from .deserializer import Decoder, DeserializationError, RegistryDeserializer
+from .schemas import RegisteredSchema, Schema
+from .serializer import Encoder, RegistrySerializer, SerializerOptions
+
+try:
+    import fastavro
+    from fastavro.validation import ValidationError, validate
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        "Avro needs fastavro: pip install 'aiokafkapy[schema-registry]'", name=missing.name
+    ) from missing
+
+__all__ = ["AvroDeserializer", "AvroSerializer"]
+
+T = TypeVar("T")
+
+_MAX_REFERENCES: Final = 1_000
+
+
+class AvroSerializer(RegistrySerializer[T]):
+    """Writes Avro. ``schema_or_model`` is a schema (a ``Schema``, its text, or a dict), whose data are dicts, or a
+    pydantic model or dataclass, whose schema is derived: see ``avro_schema``. None is for ``use_latest_version``.
+
+    ``to_dict`` turns data into what the schema describes.
+    """
+
+    @overload
+    def __init__(
+        self: AvroSerializer[T],
+        registry: SchemaRegistryClient,
+        schema_or_model: type[T],
+        *,
+        to_dict: Callable[[T], Any] | None = None,
+        **options: Unpack[SerializerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AvroSerializer[Any],
+        registry: SchemaRegistryClient,
+        schema_or_model: Schema | str | dict[str, Any] | None = None,
+        *,
+        to_dict: Callable[[Any], Any] | None = None,
+        **options: Unpack[SerializerOptions],
+    ) -> None: ...
+
+    def __init__(
+        self,
+        registry: SchemaRegistryClient,
+        schema_or_model: Any = None,
+        *,
+        to_dict: Callable[[Any], Any] | None = None,
+        **options: Unpack[SerializerOptions],
+    ) -> None:
+        schema = None
+        if isinstance(schema_or_model, type):
+            model = AvroModel(schema_or_model)
+            schema = Schema(json.dumps(model.schema, separators=(",", ":")))
+            to_dict = to_dict or model.to_avro
+        elif schema_or_model is not None:
+            schema = _schema_of(schema_or_model)
+        self._to_dict = to_dict
+        self._name = None if schema is None else _name_of(schema)
+        super().__init__(registry, schema, **options)
+
+    def _record_name(self) -> str | None:
+        return self._name
+
+    async def _encoder_for(self, schema: Schema, is_own: bool) -> Encoder:
+        parsed = await _parsed(self._registry, schema)
+        to_dict = self._to_dict
+        is_bytes = _is_bytes(parsed)
+        write = fastavro.schemaless_writer
+
+        def encode(data: Any, prefix: bytes) -> bytes:
+            if to_dict is not None:
+                data = to_dict(data)
+            if is_bytes:
+                return prefix + bytes(data)
+            out = BytesIO()
+            out.write(prefix)
+            try:
+                write(out, parsed, data)
+            except Exception as error:
+                raise _misfit(parsed, data, error) from None
+            return out.getvalue()
+
+        return encode
+
+
+class AvroDeserializer(RegistryDeserializer[T], Generic[T]):
+    """Reads Avro: dicts as the writer's schema has them, or by a reader's schema, or as a pydantic model or dataclass.
+
+    With a schema or a model of one's own the writer's is resolved to it, by Avro's rules: fields that it does not have
+    are skipped, those that the writer did not have get their defaults.
+    """
+
+    @overload
+    def __init__(
+        self: AvroDeserializer[T],
+        registry: SchemaRegistryClient,
+        schema_or_model: type[T],
+        *,
+        is_key: bool = False,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: AvroDeserializer[Any],
+        registry: SchemaRegistryClient,
+        schema_or_model: Schema | str | dict[str, Any] | None = None,
+        *,
+        is_key: bool = False,
+    ) -> None: ...
+
+    def __init__(self, registry: SchemaRegistryClient, schema_or_model: Any = None, *, is_key: bool = False) -> None:
+        super().__init__(registry, is_key=is_key)
+        self._from_avro: Callable[[Any], Any] | None = None
+        self._reader: Schema | None = None
+        if isinstance(schema_or_model, type):
+            model = AvroModel(schema_or_model)
+            self._reader = Schema(json.dumps(model.schema))
+            self._from_avro = model.from_avro
+        elif schema_or_model is not None:
+            self._reader = _schema_of(schema_or_model)
+
+    async def _decoder_for(self, registered: RegisteredSchema, path: tuple[int, ...]) -> Decoder:
+        if registered.schema.type != "AVRO":
+            raise DeserializationError(f"schema {registered.id} is of type {registered.schema.type}, not AVRO")
+        writer = await _parsed(self._registry, registered.schema)
+        reader = None if self._reader is None else await _parsed(self._registry, self._reader)
+        from_avro, is_bytes, read = self._from_avro, _is_bytes(writer), fastavro.schemaless_reader
+
+        def decode(data: bytes) -> Any:
+            found = data if is_bytes else read(BytesIO(data), writer, reader)
+            return found if from_avro is None else from_avro(found)
+
+        return decode
+
+
+def _schema_of(given: Schema | str | dict[str, Any] | list[Any]) -> Schema:
+    if isinstance(given, Schema):
+        if given.type != "AVRO":
+            raise ConfigurationError(f"the schema is of type {given.type}, not AVRO")
+        return given
+    text = given if isinstance(given, str) else json.dumps(given)
+    try:
+        json.loads(text)
+    except ValueError:
+        text = json.dumps(text)  # a bare name, as "string"
+    return Schema(text)
+
+
+def _name_of(schema: Schema) -> str | None:
+    """The full name of a record, enum or fixed; a primitive type's own name, as Confluent's have it."""
+    content = json.loads(schema.text)
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, dict):
+        return None  # a union has none
+    name, namespace = content.get("name"), content.get("namespace")
+    if not isinstance(name, str):
+        return str(content.get("type"))
+    return name if "." in name or not namespace else f"{namespace}.{name}"
+
+
+async def _parsed(registry: SchemaRegistryClient, schema: Schema) -> Any:
+    """The schema as fastavro reads it, with what it refers to, and what those refer to."""
+    named: dict[str, Any] = {}
+    await _load_references(registry, schema, named, set())
+    try:
+        return fastavro.parse_schema(json.loads(schema.text), named_schemas=named)
+    except Exception as error:  # of fastavro's, or of a schema that is no JSON
+        raise ConfigurationError(f"an Avro schema cannot be read: {type(error).__name__}: {error}") from error
+
+
+async def _load_references(
+    registry: SchemaRegistryClient, schema: Schema, named: dict[str, Any], seen: set[tuple[str, int]]
+) -> None:
+    for reference in schema.references:
+        place = (reference.subject, reference.version)
+        if place in seen:
+            continue
+        seen.add(place)
+        if len(seen) > _MAX_REFERENCES:
+            raise ConfigurationError(f"a schema refers to more than {_MAX_REFERENCES} others")
+        found = await registry.version(*place)
+        await _load_references(registry, found.schema, named, seen)
+        fastavro.parse_schema(json.loads(found.schema.text), named_schemas=named)
+
+
+def _is_bytes(parsed: Any) -> bool:
+    return parsed == "bytes" or (isinstance(parsed, dict) and parsed.get("type") == "bytes" and len(parsed) <= 3)
+
+
+def _misfit(parsed: Any, data: Any, error: Exception) -> SerializationError:
+    """Which field does not fit, in types only: fastavro's own text has the value."""
+    try:
+        validate(data, parsed, raise_errors=True)
+    except ValidationError as found:
+        problems = [
+            f"{one.field or 'the data'} is a {type(one.datum).__name__}, not {_shown(one.schema)}"
+            for one in found.errors[:10]
+        ]
+        return SerializationError(f"it does not fit its Avro schema: {'; '.join(problems)}")
+    except Exception:  # validate() has no words for it either
+        pass
+    return SerializationError(f"it does not fit its Avro schema: {type(error).__name__}")
+
+
+def _shown(schema: Any) -> str:
+    if isinstance(schema, dict):
+        return str(schema.get("logicalType") or schema.get("name") or schema.get("type"))
+    if isinstance(schema, list):
+        return " or ".join(_shown(one) for one in schema)
+    return str(schema)

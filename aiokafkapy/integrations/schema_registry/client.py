@@ -1,0 +1,358 @@
+"""``SchemaRegistryClient``: schemas by id and subject, remembered, and each asked for once.
+
+Owns the calls of the REST API that producers and readers need, the caches, and single flight: however many records wait
+for a schema, there is one request for it. Knows no format of data. Confluent's counterpart has the same name.
+
+Rules:
+
+- What cannot change is remembered for good (a schema of an id, the id of a schema under a subject); the latest version
+  of a subject for ``latest_cache_ttl_ms``; a failure not at all. Caches are bounded.
+- A caller that is cancelled takes no other's answer away; ``close()`` ends the requests that nobody waits for.
+- It is made anywhere and belongs to the event loop of its first question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Final, Generic, Literal, Self, TypeVar, Unpack
+from urllib.parse import quote
+
+from aiokafkapy.errors import IllegalStateError
+
+from .config import RegistryConfig, RegistryOptions, make_config
+from .errors import IncompatibleSchemaError, SchemaRegistryError
+from .schemas import RegisteredSchema, Schema
+from .transport import Question, RegistryTransport
+
+__all__ = ["Compatibility", "CompatibilityLevel", "SchemaRegistryClient"]
+
+CompatibilityLevel = Literal[
+    "NONE", "BACKWARD", "BACKWARD_TRANSITIVE", "FORWARD", "FORWARD_TRANSITIVE", "FULL", "FULL_TRANSITIVE"
+]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Compatibility:
+    """Whether a schema fits a subject, and the registry's reasons if not, which name the fields."""
+
+    is_compatible: bool
+    problems: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return self.is_compatible
+
+
+class SchemaRegistryClient:
+    """Asks a schema registry, over HTTP.
+
+    ``SchemaRegistryClient("https://host:8081", basic_auth_user_info="user:password")`` takes the options of
+    ``RegistryConfig``, or a ready ``config``. Use it in ``async with``, or call ``close()``.
+    """
+
+    def __init__(
+        self,
+        url: str | Sequence[str] | None = None,
+        *,
+        config: RegistryConfig | None = None,
+        **options: Unpack[RegistryOptions],
+    ) -> None:
+        self.config: Final = make_config(url, config, options)
+        self._transport = RegistryTransport(self.config)
+        self._flights: dict[Hashable, asyncio.Task[Any]] = {}
+        limit = self.config.max_cached_schemas
+        self._by_id: _Cache[RegisteredSchema] = _Cache(limit)
+        self._ids: _Cache[RegisteredSchema] = _Cache(limit)
+        self._versions: _Cache[RegisteredSchema] = _Cache(limit)
+        self._latest: _Cache[tuple[float, RegisteredSchema]] = _Cache(limit)
+
+    @property
+    def requests(self) -> int:
+        """HTTP requests so far, with all attempts."""
+        return self._transport.requests
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """End the requests under way, whose callers get an IllegalStateError, and close the connections. Idempotent."""
+        flights = list(self._flights.values())
+        for flight in flights:
+            flight.cancel()
+        await asyncio.gather(*flights, return_exceptions=True)
+        await self._transport.close()
+
+    # schemas
+
+    async def register(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
+        """Register a schema under a subject; one that is there already keeps its id.
+
+        Raises IncompatibleSchemaError with the fields that break the subject's compatibility, InvalidSchemaError.
+        """
+        return await self._identified("register", subject, schema, normalize)
+
+    async def lookup(self, subject: str, schema: Schema, *, normalize: bool = False) -> RegisteredSchema:
+        """The id and version of a schema that is registered. Raises SubjectNotFoundError, SchemaNotFoundError."""
+        return await self._identified("lookup", subject, schema, normalize)
+
+    async def schema_by_id(self, schema_id: int, *, format: str | None = None) -> RegisteredSchema:  # noqa: A002
+        """The schema of an id. ``format="serialized"`` gives Protobuf's as a file descriptor. SchemaNotFoundError."""
+        path = f"schemas/ids/{schema_id}"
+        return await self._by_number(path, schema_id, format)
+
+    async def schema_by_guid(self, guid: str, *, format: str | None = None) -> RegisteredSchema:  # noqa: A002
+        """The schema of a GUID, as a record's header has it. Raises SchemaNotFoundError."""
+        return await self._by_number(f"schemas/guids/{quote(guid, safe='')}", guid, format)
+
+    async def latest(self, subject: str) -> RegisteredSchema:
+        """The subject's newest version, at most ``latest_cache_ttl_ms`` old. Raises SubjectNotFoundError."""
+        now = asyncio.get_running_loop().time()
+        known = self._latest.get(subject)
+        if known is not None and now < known[0]:
+            return known[1]
+
+        async def ask() -> RegisteredSchema:
+            found = await self._version(subject, "latest")
+            expires = asyncio.get_running_loop().time() + self.config.latest_cache_ttl_ms / 1000
+            self._latest.put(subject, (expires, found))
+            return found
+
+        return await self._once(("latest", subject), ask)
+
+    async def version(self, subject: str, version: int, *, format: str | None = None) -> RegisteredSchema:  # noqa: A002
+        """A version of a subject. Raises SubjectNotFoundError, VersionNotFoundError."""
+        key = ("version", subject, version, format)
+        known = self._versions.get(key)
+        if known is not None:
+            return known
+
+        async def ask() -> RegisteredSchema:
+            found = await self._version(subject, version, format)
+            self._versions.put(key, found)
+            return found
+
+        return await self._once(key, ask)
+
+    # subjects
+
+    async def subjects(self) -> list[str]:
+        """The names of all subjects."""
+        return [str(name) for name in await self._ask("GET", "subjects", "listing the subjects")]
+
+    async def versions(self, subject: str) -> list[int]:
+        """The numbers of a subject's versions. Raises SubjectNotFoundError."""
+        doing = f"listing the versions of subject {subject!r}"
+        return [int(one) for one in await self._ask("GET", f"{_path(subject)}/versions", doing, subject=subject)]
+
+    async def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
+        """Delete a subject; returns its versions. ``permanent`` is for one that was deleted before."""
+        doing = f"deleting subject {subject!r}"
+        query = {"permanent": "true"} if permanent else None
+        self._forget(subject)
+        return [int(one) for one in await self._ask("DELETE", _path(subject), doing, query=query, subject=subject)]
+
+    # compatibility
+
+    async def compatibility(self, subject: str | None = None) -> CompatibilityLevel:
+        """The level in force for a subject, or the global one."""
+        path, about = _config_path(subject)
+        query = None if subject is None else {"defaultToGlobal": "true"}
+        level: CompatibilityLevel = _field(
+            await self._ask("GET", path, f"reading the compatibility of {about}", query=query, subject=subject),
+            "compatibilityLevel",
+        )
+        return level
+
+    async def set_compatibility(self, level: CompatibilityLevel, subject: str | None = None) -> None:
+        """Set the level of a subject, or the global one."""
+        path, about = _config_path(subject)
+        doing = f"setting the compatibility of {about}"
+        await self._ask("PUT", path, doing, body={"compatibility": level}, subject=subject)
+
+    async def check_compatibility(
+        self, subject: str, schema: Schema, *, version: int | Literal["latest", "all"] = "all"
+    ) -> Compatibility:
+        """Whether a schema could be registered: against the versions that the subject's level asks for, or one."""
+        path = f"compatibility/{_path(subject)}/versions" + ("" if version == "all" else f"/{version}")
+        doing = f"checking a schema's compatibility with subject {subject!r}"
+        body = schema.to_json()
+        told = await self._ask("POST", path, doing, query={"verbose": "true"}, body=body, subject=subject)
+        problems = () if not isinstance(told, dict) else tuple(str(one) for one in told.get("messages") or ())
+        return Compatibility(bool(_field(told, "is_compatible")), problems)
+
+    # internals
+
+    async def _identified(self, kind: str, subject: str, schema: Schema, normalize: bool) -> RegisteredSchema:
+        key = (subject, schema, normalize)
+        known = self._ids.get(key)
+        if known is not None and (kind == "register" or known.version is not None):
+            return known
+
+        async def ask() -> RegisteredSchema:
+            found = await self._ask_for_id(kind, subject, schema, normalize)
+            self._ids.put(key, found)
+            return found
+
+        return await self._once((kind, *key), ask)
+
+    async def _ask_for_id(self, kind: str, subject: str, schema: Schema, normalize: bool) -> RegisteredSchema:
+        is_new = kind == "register"
+        path = f"{_path(subject)}/versions" if is_new else _path(subject)
+        doing = f"{'registering' if is_new else 'looking up'} a schema under subject {subject!r}"
+        query = {"normalize": "true"} if normalize else None
+        try:
+            told = await self._ask("POST", path, doing, query=query, body=schema.to_json(), subject=subject)
+        except IncompatibleSchemaError as error:
+            raise await self._with_reasons(error, subject, schema) from None
+        version = told.get("version") if isinstance(told, dict) else None
+        return RegisteredSchema(int(_field(told, "id")), schema, subject, version, told.get("guid"))
+
+    async def _with_reasons(self, error: IncompatibleSchemaError, subject: str, schema: Schema) -> SchemaRegistryError:
+        """The refusal with what the registry says of each field, where it can be asked."""
+        try:
+            found = await self.check_compatibility(subject, schema)
+        except SchemaRegistryError:
+            return error
+        if not found.problems:
+            return error
+        better = IncompatibleSchemaError(
+            f"registering a schema under subject {subject!r}: the registry {error.url} answered {error.status}, it is "
+            f"not compatible: {'; '.join(found.problems)[:4_000]}",
+            subject=subject,
+            url=error.url,
+            status=error.status,
+            registry_code=error.registry_code,
+        )
+        better.problems = found.problems
+        return better
+
+    async def _by_number(self, path: str, number: int | str, format: str | None) -> RegisteredSchema:  # noqa: A002
+        key = (number, format)
+        known = self._by_id.get(key)
+        if known is not None:
+            return known
+
+        async def ask() -> RegisteredSchema:
+            name = "id" if isinstance(number, int) else "GUID"
+            query = {"format": format} if format else None
+            told = await self._ask("GET", path, f"reading the schema of {name} {number}", query=query, schema_id=number)
+            schema_id = number if isinstance(number, int) else told.get("id") or 0
+            found = RegisteredSchema(int(schema_id), _schema_of(told), guid=told.get("guid"))
+            self._by_id.put(key, found)
+            return found
+
+        return await self._once(("id", *key), ask)
+
+    async def _version(
+        self,
+        subject: str,
+        version: int | str,
+        format: str | None = None,  # noqa: A002
+    ) -> RegisteredSchema:
+        doing = f"reading version {version} of subject {subject!r}"
+        query = {"format": format} if format else None
+        told = await self._ask("GET", f"{_path(subject)}/versions/{version}", doing, query=query, subject=subject)
+        schema = _schema_of(told)
+        return RegisteredSchema(int(_field(told, "id")), schema, subject, told.get("version"), told.get("guid"))
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        doing: str,
+        *,
+        query: dict[str, str | int] | dict[str, str] | None = None,
+        body: Any = None,
+        subject: str | None = None,
+        schema_id: int | str | None = None,
+    ) -> Any:
+        return await self._transport.ask(Question(method, path, doing, query, body, subject, schema_id))
+
+    async def _once(self, key: Hashable, ask: Callable[[], Awaitable[T]]) -> T:
+        """Single flight: the answer of the request that is under way for the same thing, or of a new one."""
+        flight = self._flights.get(key)
+        if flight is None:
+            flight = asyncio.ensure_future(_run(ask))
+            self._flights[key] = flight
+            flight.add_done_callback(lambda done: self._landed(key, done))
+        # Shielded: the others wait for it too. Where all of them are cancelled it ends by its time-out.
+        try:
+            result: T = await asyncio.shield(flight)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if flight.cancelled() and (task is None or not task.cancelling()):
+                raise IllegalStateError("the schema registry's client was closed before it had an answer") from None
+            raise
+        return result
+
+    def _landed(self, key: Hashable, flight: asyncio.Task[Any]) -> None:
+        del self._flights[key]
+        if not flight.cancelled():
+            flight.exception()  # looked at, though every caller may be cancelled
+
+    def _forget(self, subject: str) -> None:
+        self._latest.drop(lambda key: key == subject)
+        self._ids.drop(lambda key: isinstance(key, tuple) and key[0] == subject)
+        self._versions.drop(lambda key: isinstance(key, tuple) and key[1] == subject)
+
+
+class _Cache(Generic[T]):
+    """The most recently used entries, so many of them."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._entries: OrderedDict[Hashable, T] = OrderedDict()
+
+    def get(self, key: Hashable) -> T | None:
+        found = self._entries.get(key)
+        if found is not None:
+            self._entries.move_to_end(key)
+        return found
+
+    def put(self, key: Hashable, value: T) -> None:
+        self._entries[key] = value
+        self._entries.move_to_end(key)
+        while len(self._entries) > self._limit:
+            self._entries.popitem(last=False)
+
+    def drop(self, is_meant: Callable[[Hashable], bool]) -> None:
+        for key in [key for key in self._entries if is_meant(key)]:
+            del self._entries[key]
+
+
+async def _run(ask: Callable[[], Awaitable[T]]) -> T:
+    return await ask()
+
+
+def _path(subject: str) -> str:
+    return f"subjects/{quote(subject, safe='')}"
+
+
+def _config_path(subject: str | None) -> tuple[str, str]:
+    if subject is None:
+        return "config", "all subjects"
+    return f"config/{quote(subject, safe='')}", f"subject {subject!r}"
+
+
+def _field(told: Any, name: str) -> Any:
+    try:
+        return told[name]
+    except (KeyError, TypeError, IndexError):
+        raise SchemaRegistryError(f"the registry's answer has no {name!r}: is it a schema registry?") from None
+
+
+def _schema_of(told: Any) -> Schema:
+    try:
+        return Schema.from_json(told)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise SchemaRegistryError(f"the registry's answer is no schema: {type(error).__name__}: {error}") from error

@@ -1,0 +1,241 @@
+"""JSON Schema: serializer and deserializer, of dicts by a schema, or of pydantic models and dataclasses.
+
+Owns validation and the reading of schemas with their references. A model's schema is pydantic's own, of what it writes.
+Confluent's counterparts are ``KafkaJsonSchemaSerializer`` and ``KafkaJsonSchemaDeserializer``.
+
+Rules: data is validated before it is written, but an instance of the model that the schema is derived from, which
+pydantic has validated; what does not fit is a SerializationError that names the field and the rule, never the value.
+A registry takes a model's next version as compatible more often when the model is closed (``extra="forbid"``): see
+docs/schemas.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar, Unpack, overload
+
+from pydantic import TypeAdapter
+
+from aiokafkapy.errors import ConfigurationError, SerializationError
+
+from .client import SchemaRegistryClient
+from .deserializer import Decoder, DeserializationError, RegistryDeserializer
+from .schemas import RegisteredSchema, Schema
+from .serializer import Encoder, RegistrySerializer, SerializerOptions
+
+try:
+    from jsonschema.exceptions import SchemaError
+    from jsonschema.validators import validator_for
+    from referencing import Registry, Resource
+    from referencing.jsonschema import DRAFT7
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        "JSON Schema needs jsonschema: pip install 'aiokafkapy[schema-registry]'", name=missing.name
+    ) from missing
+
+__all__ = ["JsonSchemaDeserializer", "JsonSchemaSerializer", "json_schema"]
+
+T = TypeVar("T")
+
+_MAX_REFERENCES: Final = 1_000
+_MAX_PROBLEMS: Final = 10
+_SHOWN: Final = 100
+
+_dump = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode
+
+
+def json_schema(model: Any) -> dict[str, Any]:
+    """The JSON Schema of what a pydantic model or a dataclass is written as."""
+    schema = TypeAdapter(model).json_schema(mode="serialization", by_alias=True)
+    return schema if "title" in schema or not isinstance(model, type) else {"title": model.__name__, **schema}
+
+
+class JsonSchemaSerializer(RegistrySerializer[T]):
+    """Writes JSON. ``schema_or_model`` is a JSON Schema (a ``Schema``, its text, or a dict), whose data are what
+    ``json`` takes, or a pydantic model or dataclass. None is for ``use_latest_version``.
+
+    ``to_dict`` turns data into what ``json`` takes. ``validate`` False trusts the data; True checks models too.
+    """
+
+    @overload
+    def __init__(
+        self: JsonSchemaSerializer[T],
+        registry: SchemaRegistryClient,
+        schema_or_model: type[T],
+        *,
+        to_dict: Callable[[T], Any] | None = None,
+        validate: bool | None = None,
+        **options: Unpack[SerializerOptions],
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: JsonSchemaSerializer[Any],
+        registry: SchemaRegistryClient,
+        schema_or_model: Schema | str | dict[str, Any] | None = None,
+        *,
+        to_dict: Callable[[Any], Any] | None = None,
+        validate: bool | None = None,
+        **options: Unpack[SerializerOptions],
+    ) -> None: ...
+
+    def __init__(
+        self,
+        registry: SchemaRegistryClient,
+        schema_or_model: Any = None,
+        *,
+        to_dict: Callable[[Any], Any] | None = None,
+        validate: bool | None = None,
+        **options: Unpack[SerializerOptions],
+    ) -> None:
+        self._adapter: TypeAdapter[Any] | None = None
+        schema = None
+        if isinstance(schema_or_model, type):
+            self._model = schema_or_model
+            self._adapter = TypeAdapter(schema_or_model)
+            schema = Schema(_dump(json_schema(schema_or_model)), "JSON")
+        elif schema_or_model is not None:
+            schema = _schema_of(schema_or_model)
+        self._to_dict = to_dict
+        self._validates = validate
+        super().__init__(registry, schema, **options)
+
+    def _record_name(self) -> str | None:
+        content = None if self._schema is None else json.loads(self._schema.text)
+        title = content.get("title") if isinstance(content, dict) else None
+        return title if isinstance(title, str) else None
+
+    async def _encoder_for(self, schema: Schema, is_own: bool) -> Encoder:
+        adapter, to_dict = self._adapter, self._to_dict
+        trusts_models = adapter is not None and to_dict is None and is_own
+        validates = not trusts_models if self._validates is None else self._validates
+        check = await _checker(self._registry, schema) if validates else None
+
+        def encode(data: Any, prefix: bytes) -> bytes:
+            if to_dict is not None:
+                written = _dump(to_dict(data)).encode()
+            elif adapter is None:
+                written = _dump(data).encode()
+            else:
+                if not isinstance(data, self._model):
+                    raise SerializationError(f"it is a {type(data).__name__}, not a {self._model.__name__}")
+                written = adapter.dump_json(data, by_alias=True)
+            if check is not None:
+                check(json.loads(written))
+            return prefix + written
+
+        return encode
+
+
+class JsonSchemaDeserializer(RegistryDeserializer[T], Generic[T]):
+    """Reads JSON: what ``json`` gives, or an instance of a pydantic model or dataclass, which validates it.
+
+    Without a model the data is validated by its writer's schema; ``validate=False`` trusts it.
+    """
+
+    @overload
+    def __init__(
+        self: JsonSchemaDeserializer[T],
+        registry: SchemaRegistryClient,
+        model: type[T],
+        *,
+        validate: bool | None = None,
+        is_key: bool = False,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: JsonSchemaDeserializer[Any],
+        registry: SchemaRegistryClient,
+        model: None = None,
+        *,
+        validate: bool | None = None,
+        is_key: bool = False,
+    ) -> None: ...
+
+    def __init__(
+        self,
+        registry: SchemaRegistryClient,
+        model: Any = None,
+        *,
+        validate: bool | None = None,
+        is_key: bool = False,
+    ) -> None:
+        super().__init__(registry, is_key=is_key)
+        self._adapter: TypeAdapter[Any] | None = None if model is None else TypeAdapter(model)
+        self._validates = model is None if validate is None else validate
+
+    async def _decoder_for(self, registered: RegisteredSchema, path: tuple[int, ...]) -> Decoder:
+        if registered.schema.type != "JSON":
+            raise DeserializationError(f"schema {registered.id} is of type {registered.schema.type}, not JSON")
+        check = await _checker(self._registry, registered.schema) if self._validates else None
+        adapter = self._adapter
+
+        def decode(data: bytes) -> Any:
+            if check is not None:
+                found = json.loads(data)
+                check(found)
+                return found if adapter is None else adapter.validate_json(data)
+            return json.loads(data) if adapter is None else adapter.validate_json(data)
+
+        return decode
+
+
+def _schema_of(given: Schema | str | dict[str, Any]) -> Schema:
+    if isinstance(given, Schema):
+        if given.type != "JSON":
+            raise ConfigurationError(f"the schema is of type {given.type}, not JSON")
+        return given
+    text = given if isinstance(given, str) else _dump(given)
+    try:
+        content = json.loads(text)
+    except ValueError as error:
+        raise ConfigurationError(f"a JSON Schema is no JSON: {error}") from error
+    if not isinstance(content, (dict, bool)):
+        raise ConfigurationError(f"a JSON Schema is an object, not {type(content).__name__}")
+    return Schema(text, "JSON")
+
+
+async def _checker(registry: SchemaRegistryClient, schema: Schema) -> Callable[[Any], None]:
+    """What raises SerializationError for data that does not fit the schema."""
+    content = json.loads(schema.text)
+    kind = validator_for(content)
+    try:
+        kind.check_schema(content)
+    except SchemaError as error:
+        raise ConfigurationError(f"a JSON Schema cannot be used: {error.json_path}: {error.message[:200]}") from None
+    resources: dict[str, Any] = {}
+    await _load_references(registry, schema, resources)
+    known: Registry[Any] = Registry().with_resources(
+        (name, Resource.from_contents(one, default_specification=DRAFT7)) for name, one in resources.items()
+    )
+    validator = kind(content, registry=known)
+
+    def check(data: Any) -> None:
+        problems = []
+        for one in validator.iter_errors(data):
+            problems.append(f"{one.json_path} breaks {one.validator}: {_shown(one.validator_value)}")
+            if len(problems) == _MAX_PROBLEMS:
+                break
+        if problems:
+            raise SerializationError(f"it does not fit its JSON Schema: {'; '.join(problems)}")
+
+    return check
+
+
+async def _load_references(registry: SchemaRegistryClient, schema: Schema, resources: dict[str, Any]) -> None:
+    for reference in schema.references:
+        if reference.name in resources:
+            continue
+        if len(resources) >= _MAX_REFERENCES:
+            raise ConfigurationError(f"a schema refers to more than {_MAX_REFERENCES} others")
+        found = await registry.version(reference.subject, reference.version)
+        resources[reference.name] = json.loads(found.schema.text)
+        await _load_references(registry, found.schema, resources)
+
+
+def _shown(rule: Any) -> str:
+    """The rule of the schema, which is not the data."""
+    text = json.dumps(rule, ensure_ascii=False)
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..."

@@ -1,0 +1,247 @@
+"""Protobuf: serializer and deserializer of generated message classes, or of messages whose schema the registry has.
+
+Owns the path to a message's type in its file, and the files that a file imports, each a subject of its own. Knows no
+HTTP. Confluent's counterparts are ``KafkaProtobufSerializer`` and ``KafkaProtobufDeserializer``.
+
+Rules: a schema's text is its file descriptor in Base64, as registries take and, asked for ``format=serialized``, give
+it; an imported file is registered, and looked up, under its name, but those of ``google/protobuf/``, which everybody
+has.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Generic, TypeVar, Unpack, overload
+
+from aiokafkapy.errors import ConfigurationError, SerializationError
+
+from .client import SchemaRegistryClient
+from .deserializer import Decoder, DeserializationError, RegistryDeserializer
+from .schemas import RegisteredSchema, Schema, SchemaReference
+from .serializer import Encoder, RegistrySerializer, SerializerOptions
+from .wire_format import SchemaId, read_indexes
+
+try:
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    from google.protobuf.message import DecodeError, Message
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        "Protobuf needs its library: pip install 'aiokafkapy[schema-registry]'", name=missing.name
+    ) from missing
+
+__all__ = ["ProtobufDeserializer", "ProtobufSerializer", "protobuf_schema"]
+
+M = TypeVar("M", bound=Message)
+
+_MAX_REFERENCES: Final = 1_000
+_KNOWN_TO_ALL: Final = "google/protobuf/"
+
+
+def protobuf_schema(message_type: type[Message], references: Sequence[SchemaReference] = ()) -> Schema:
+    """The schema of the file that a message class is of. ``references`` are the files it imports, where registered."""
+    return _file_schema(message_type.DESCRIPTOR.file, tuple(references))
+
+
+class ProtobufSerializer(RegistrySerializer[M]):
+    """Writes messages of a generated class."""
+
+    def __init__(
+        self, registry: SchemaRegistryClient, message_type: type[M], **options: Unpack[SerializerOptions]
+    ) -> None:
+        if not isinstance(message_type, type) or not issubclass(message_type, Message):
+            raise ConfigurationError(f"{message_type!r} is no class of a Protobuf message")
+        self._message_type = message_type
+        self._path = _path_of(message_type.DESCRIPTOR)
+        super().__init__(registry, protobuf_schema(message_type), **options)
+
+    def _record_name(self) -> str | None:
+        return self._message_type.DESCRIPTOR.full_name
+
+    def _indexes(self) -> Sequence[int] | None:
+        return self._path
+
+    async def _complete(self, schema: Schema) -> Schema:
+        file = self._message_type.DESCRIPTOR.file
+        return _file_schema(file, await self._references(file))
+
+    async def _references(self, file: Any) -> tuple[SchemaReference, ...]:
+        """The files that a file imports, each registered, or looked up, after those that it imports itself."""
+        found = []
+        for imported in file.dependencies:
+            if imported.name.startswith(_KNOWN_TO_ALL):
+                continue
+            schema = _file_schema(imported, await self._references(imported))
+            if self._registers:
+                await self._registry.register(imported.name, schema, normalize=self._normalizes)
+            registered = await self._registry.lookup(imported.name, schema, normalize=self._normalizes)
+            found.append(SchemaReference(imported.name, imported.name, registered.version or 1))
+        return tuple(found)
+
+    async def _encoder_for(self, schema: Schema, is_own: bool) -> Encoder:
+        message_type = self._message_type
+
+        def encode(data: Any, prefix: bytes) -> bytes:
+            if not isinstance(data, message_type):
+                raise SerializationError(
+                    f"it is a {type(data).__name__}, not a message {message_type.DESCRIPTOR.full_name}"
+                )
+            return prefix + data.SerializeToString()
+
+        return encode
+
+
+class ProtobufDeserializer(RegistryDeserializer[M], Generic[M]):
+    """Reads messages of a generated class; without one, of a class made from the writer's schema.
+
+    Protobuf reads by the numbers of fields, so a class of one's own needs no look-up of what a writer had.
+    """
+
+    _format = "serialized"
+
+    @overload
+    def __init__(
+        self: ProtobufDeserializer[M],
+        registry: SchemaRegistryClient,
+        message_type: type[M],
+        *,
+        is_key: bool = False,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: ProtobufDeserializer[Message],
+        registry: SchemaRegistryClient,
+        message_type: None = None,
+        *,
+        is_key: bool = False,
+    ) -> None: ...
+
+    def __init__(self, registry: SchemaRegistryClient, message_type: Any = None, *, is_key: bool = False) -> None:
+        super().__init__(registry, is_key=is_key)
+        self._message_type = message_type
+
+    def _path_and_payload(self, found: SchemaId, rest: memoryview) -> tuple[tuple[int, ...], memoryview]:
+        if found.rest is rest:
+            return read_indexes(rest)
+        path, _ = read_indexes(found.rest)  # of the header
+        return path, rest
+
+    async def _decoder_for(self, registered: RegisteredSchema, path: tuple[int, ...]) -> Decoder:
+        message_type = self._message_type
+        if message_type is None:
+            message_type = await _message_type_of(self._registry, registered, path)
+
+        def decode(data: bytes) -> Any:
+            message = message_type()
+            message.ParseFromString(data)
+            return message
+
+        return decode
+
+    async def _registered(self, found: SchemaId) -> RegisteredSchema:
+        if self._message_type is not None:
+            return RegisteredSchema(found.id or 0, Schema("", "PROTOBUF"))  # nothing of it is looked at
+        return await super()._registered(found)
+
+
+def _file_schema(file: Any, references: tuple[SchemaReference, ...]) -> Schema:
+    return Schema(base64.standard_b64encode(file.serialized_pb).decode("ascii"), "PROTOBUF", references)
+
+
+def _path_of(descriptor: Any) -> tuple[int, ...]:
+    """The places of the message's type and of those around it, from the file's own inwards."""
+    path: list[int] = []
+    inner = descriptor
+    while (outer := inner.containing_type) is not None:
+        path.insert(0, [one.full_name for one in outer.nested_types].index(inner.full_name))
+        inner = outer
+    names = [one.name for one in _file_proto(descriptor.file.serialized_pb).message_type]
+    return (names.index(inner.name), *path)
+
+
+def _file_proto(content: bytes) -> descriptor_pb2.FileDescriptorProto:
+    file = descriptor_pb2.FileDescriptorProto()
+    file.ParseFromString(content)
+    return file
+
+
+async def _message_type_of(
+    registry: SchemaRegistryClient, registered: RegisteredSchema, path: tuple[int, ...]
+) -> type[Message]:
+    """A class for the messages of a schema."""
+    if registered.schema.type != "PROTOBUF":
+        raise DeserializationError(f"schema {registered.id} is of type {registered.schema.type}, not PROTOBUF")
+    pool = descriptor_pool.DescriptorPool()
+    added: set[str] = set()
+    for known in _well_known_files():
+        _add(pool, known, added)
+    await _add_references(registry, registered.schema, pool, added)
+    file = _decoded_file(registered)
+    if file.name in added or not file.name:
+        file.name = f"schema-{registered.guid or registered.id}.proto"
+    try:
+        pool.Add(file)
+        found: Any = pool.FindFileByName(file.name)
+        names = [one.name for one in file.message_type]
+        descriptor = found.message_types_by_name[names[path[0]]]
+        for place in path[1:]:
+            descriptor = descriptor.nested_types[place]
+    except (TypeError, KeyError, IndexError) as error:
+        raise DeserializationError(f"schema {registered.id} cannot be used: {type(error).__name__}: {error}") from error
+    return message_factory.GetMessageClass(descriptor)
+
+
+async def _add_references(
+    registry: SchemaRegistryClient, schema: Schema, pool: descriptor_pool.DescriptorPool, added: set[str]
+) -> None:
+    for reference in schema.references:
+        if reference.name in added:
+            continue
+        if len(added) >= _MAX_REFERENCES:
+            raise DeserializationError(f"a schema refers to more than {_MAX_REFERENCES} others")
+        found = await registry.version(reference.subject, reference.version, format="serialized")
+        await _add_references(registry, found.schema, pool, added)
+        file = _decoded_file(found)
+        file.name = reference.name
+        _add(pool, file, added)
+
+
+def _add(pool: descriptor_pool.DescriptorPool, file: descriptor_pb2.FileDescriptorProto, added: set[str]) -> None:
+    pool.Add(file)
+    added.add(file.name)
+
+
+def _decoded_file(registered: RegisteredSchema) -> descriptor_pb2.FileDescriptorProto:
+    try:
+        return _file_proto(base64.standard_b64decode(registered.schema.text.encode("ascii")))
+    except (ValueError, DecodeError) as error:
+        raise DeserializationError(
+            f"schema {registered.id} is no file descriptor: the registry does not know format=serialized; "
+            "give the deserializer a message class"
+        ) from error
+
+
+def _well_known_files() -> Iterator[descriptor_pb2.FileDescriptorProto]:
+    from google.protobuf import (
+        any_pb2,
+        duration_pb2,
+        empty_pb2,
+        field_mask_pb2,
+        struct_pb2,
+        timestamp_pb2,
+        wrappers_pb2,
+    )
+
+    modules = (
+        any_pb2,
+        descriptor_pb2,
+        duration_pb2,
+        empty_pb2,
+        field_mask_pb2,
+        struct_pb2,
+        timestamp_pb2,
+        wrappers_pb2,
+    )
+    for module in modules:
+        yield _file_proto(module.DESCRIPTOR.serialized_pb)

@@ -1,0 +1,205 @@
+"""What the serializers of all formats share: which schema id a record gets, and where it stands.
+
+Owns the way from topic to schema id: subject, registration or look-up, latest version, remembered for each topic. What
+a format adds is an ``Encoder`` for a schema. Confluent's counterpart is ``AbstractKafkaSchemaSerDe``.
+
+Rules:
+
+- A serializer is given to the producer as ``key_serializer`` or ``value_serializer``. With a topic's first record it is
+  asynchronous, for the registry is asked; from then on it is an ordinary function: no task, no await.
+- It registers nothing unless it is told to (``auto_register_schemas=True``). Confluent's default is the opposite; in
+  production a schema is registered by a deployment, which can be refused, and not by the record that comes first.
+- What fails is asked again with the next record: no failure is remembered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack
+
+from aiokafkapy.errors import ConfigurationError
+from aiokafkapy.producer.records import BytesWithHeaders
+
+from .client import SchemaRegistryClient
+from .errors import SchemaNotFoundError, SchemaRegistryError, SubjectNotFoundError
+from .schemas import RegisteredSchema, Schema
+from .subjects import SubjectNameStrategy, topic_name_strategy
+from .wire_format import KEY_SCHEMA_ID, VALUE_SCHEMA_ID, guid_header, id_prefix
+
+__all__ = ["Encoder", "RegistrySerializer", "SerializerOptions", "checked"]
+
+T_contra = TypeVar("T_contra", contravariant=True)
+
+Encoder: TypeAlias = Callable[[Any, bytes], bytes]
+"""Writes data behind a prefix; returns both."""
+
+_NO_SUBJECT: Final = (SchemaNotFoundError, SubjectNotFoundError)
+
+
+class SerializerOptions(TypedDict, total=False):
+    """The options of every format's serializer."""
+
+    is_key: bool
+    subject_name_strategy: SubjectNameStrategy
+    auto_register_schemas: bool
+    use_latest_version: bool
+    normalize_schemas: bool
+    schema_id_in: Literal["prefix", "headers"]
+
+
+class _Place(NamedTuple):
+    """How a topic's records are written."""
+
+    encode: Encoder
+    prefix: bytes
+    headers: tuple[tuple[str, bytes], ...]
+    expires: float
+
+
+class RegistrySerializer(ABC, Generic[T_contra]):
+    """Turns data into bytes that name their schema.
+
+    ``is_key`` for the producer's ``key_serializer``. ``use_latest_version`` writes by the subject's newest schema in
+    place of the serializer's own. ``schema_id_in="headers"`` puts the schema's GUID into a header and leaves the
+    data as it is; the registry must tell GUIDs.
+    """
+
+    wants_topic: ClassVar[bool] = True
+
+    def __init__(
+        self, registry: SchemaRegistryClient, schema: Schema | None, **options: Unpack[SerializerOptions]
+    ) -> None:
+        checked(type(self).__name__, options, SerializerOptions)
+        self._registry = registry
+        self._schema = schema
+        self._is_key = options.get("is_key", False)
+        self._subject_of = options.get("subject_name_strategy", topic_name_strategy)
+        self._registers = options.get("auto_register_schemas", False)
+        self._uses_latest = options.get("use_latest_version", False)
+        self._normalizes = options.get("normalize_schemas", False)
+        self._in_headers = options.get("schema_id_in", "prefix") == "headers"
+        if self._registers and self._uses_latest:
+            raise ConfigurationError("auto_register_schemas and use_latest_version exclude each other")
+        if schema is None and not self._uses_latest:
+            raise ConfigurationError(f"{type(self).__name__} needs a schema, or use_latest_version=True")
+        self._places: dict[str, _Place] = {}
+
+    @property
+    def is_key(self) -> bool:
+        """Whether it is for keys."""
+        return self._is_key
+
+    @property
+    def schema(self) -> Schema | None:
+        """The schema that it registers or looks up."""
+        return self._schema
+
+    def __call__(self, topic: str, data: T_contra, /) -> bytes | Awaitable[bytes]:
+        """The bytes of ``data``; an awaitable of them when the registry has to be asked."""
+        place = self._places.get(topic)
+        if place is None or (place.expires is not math.inf and self._is_over(place)):
+            return self._ask_and_encode(topic, data)
+        return self._encode(place, data)
+
+    async def prepare(self, topic: str) -> RegisteredSchema:
+        """Ask the registry now, at start-up say, so that ``send_nowait`` works and no record waits; returns the schema.
+
+        Raises SchemaRegistryError.
+        """
+        registered = await self._registered(topic)
+        self._places[topic] = await self._place_for(registered)
+        return registered
+
+    # for the formats
+
+    @abstractmethod
+    def _record_name(self) -> str | None:
+        """The name of the schema's type, for subjects that have it."""
+
+    @abstractmethod
+    async def _encoder_for(self, schema: Schema, is_own: bool) -> Encoder:
+        """What writes data by this schema. ``is_own`` is False for a version that the registry chose."""
+
+    def _indexes(self) -> Sequence[int] | None:
+        """The path to the message's type: Protobuf alone has one."""
+        return None
+
+    async def _complete(self, schema: Schema) -> Schema:
+        """The schema with its references, which Protobuf finds in its descriptor."""
+        return schema
+
+    # internals
+
+    def _is_over(self, place: _Place) -> bool:
+        return asyncio.get_running_loop().time() >= place.expires
+
+    def _encode(self, place: _Place, data: T_contra) -> bytes:
+        written = place.encode(data, place.prefix)
+        return BytesWithHeaders(written, place.headers) if place.headers else written
+
+    async def _ask_and_encode(self, topic: str, data: T_contra) -> bytes:
+        place = self._places.get(topic)  # another record may have got it since
+        if place is None or place.expires is not math.inf:
+            await self.prepare(topic)
+            place = self._places[topic]
+        return self._encode(place, data)
+
+    async def _registered(self, topic: str) -> RegisteredSchema:
+        subject = self._subject_of(topic, self._is_key, self._record_name())
+        if self._uses_latest or self._schema is None:
+            return await self._registry.latest(subject)
+        schema = await self._complete(self._schema)
+        if self._registers:
+            return await self._registry.register(subject, schema, normalize=self._normalizes)
+        try:
+            return await self._registry.lookup(subject, schema, normalize=self._normalizes)
+        except _NO_SUBJECT as error:
+            raise type(error)(
+                f"{error}; {_HOW_TO_REGISTER}",
+                subject=subject,
+                url=error.url,
+                status=error.status,
+                registry_code=error.registry_code,
+                topic=topic,
+            ) from None
+
+    async def _place_for(self, registered: RegisteredSchema) -> _Place:
+        encode = await self._encoder_for(registered.schema, is_own=not self._uses_latest)
+        expires = math.inf
+        if self._uses_latest:
+            ttl = self._registry.config.latest_cache_ttl_ms / 1000
+            expires = asyncio.get_running_loop().time() + ttl
+        indexes = self._indexes()
+        if not self._in_headers:
+            return _Place(encode, id_prefix(registered.id, indexes), (), expires)
+        if registered.guid is None:
+            raise SchemaRegistryError(
+                f"the registry told no GUID for schema {registered.id}, which schema_id_in='headers' needs: "
+                "write the id before the data, which is the default, or use a registry that tells them",
+                subject=registered.subject,
+                schema_id=registered.id,
+            )
+        name = KEY_SCHEMA_ID if self._is_key else VALUE_SCHEMA_ID
+        return _Place(encode, b"", ((name, guid_header(registered.guid, indexes)),), expires)
+
+
+_HOW_TO_REGISTER: Final = (
+    "register it when you deploy (SchemaRegistryClient.register), or give the serializer auto_register_schemas=True"
+)
+
+
+def checked(user: str, options: SerializerOptions, known: type) -> None:
+    """Raise ConfigurationError for an option that is not there, or has no such value."""
+    names = known.__annotations__
+    for name, value in options.items():
+        if name not in names:
+            raise ConfigurationError(f"{user} has no option {name!r}: it has {', '.join(sorted(names))}")
+        if name == "schema_id_in" and value not in ("prefix", "headers"):
+            raise ConfigurationError(f"schema_id_in={value!r}: write 'prefix' or 'headers'")
+        if name == "subject_name_strategy" and not callable(value):
+            raise ConfigurationError(f"subject_name_strategy is a {type(value).__name__}, not a function")
+        if name not in ("schema_id_in", "subject_name_strategy") and not isinstance(value, bool):
+            raise ConfigurationError(f"{name}={value!r}: write True or False")

@@ -1,0 +1,216 @@
+"""Questions to a schema registry over HTTP: which URL, how often, how long.
+
+Owns attempts, back-off, failover and credentials; knows neither subjects nor schemas, which the words of a ``Question``
+name. Thin I/O over httpx. Confluent's counterpart is ``RestService``.
+
+Rules:
+
+- 429, 5xx and connections that fail are tried again, at the next URL and, when all have failed, after a back-off;
+  everything else is the answer. A registration is repeated too: registering a schema twice gives the same id.
+- One question takes ``timeout_ms`` at most, whatever happens; ``Retry-After`` is kept to within that.
+- An answer larger than ``MAX_ANSWER_BYTES`` is refused before it fills the memory.
+- httpx's own log has the URL of each request; the credentials are in headers, so they are in no log and no error.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, Final
+
+from aiokafkapy.common import ExponentialBackoff
+from aiokafkapy.errors import ConfigurationError, IllegalStateError, WrongEventLoopError
+from aiokafkapy.security.tls import TlsContexts
+
+from .config import RegistryConfig
+from .errors import RegistryUnavailableError, SchemaRegistryError, error_for
+
+if TYPE_CHECKING:
+    import httpx
+
+__all__ = ["Question", "RegistryTransport"]
+
+MAX_ANSWER_BYTES: Final = 32_000_000
+_CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One request. ``doing`` says it in words, for errors, with the ``subject`` or ``schema_id`` it is about."""
+
+    method: str
+    path: str
+    doing: str
+    query: Mapping[str, str | int] | None = None
+    body: Any = None
+    subject: str | None = None
+    schema_id: int | str | None = None
+
+
+class RegistryTransport:
+    """Asks one of several registries that have the same content."""
+
+    def __init__(self, config: RegistryConfig) -> None:
+        try:
+            import httpx
+        except ModuleNotFoundError as missing:
+            raise ModuleNotFoundError(
+                "a schema registry's client needs httpx: pip install 'aiokafkapy[schema-registry]'", name=missing.name
+            ) from missing
+        self._httpx = httpx
+        self._config = config
+        self._backoff = ExponentialBackoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
+        self._tls = TlsContexts(config) if any(url.startswith("https:") for url in config.urls) else None
+        # Of the loop of the first question
+        self._client: httpx.AsyncClient | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._first = 0
+        self._is_closed = False
+        # Statistics
+        self.requests = 0
+
+    async def ask(self, question: Question) -> Any:
+        """The answer's JSON. Raises SchemaRegistryError."""
+        client = await self._usable_client()
+        failures: list[str] = []
+        last: RegistryUnavailableError | None = None
+        try:
+            async with asyncio.timeout(self._config.timeout_ms / 1000):
+                for attempts in range(2**31):
+                    for url in self._urls_in_order():
+                        try:
+                            return await self._ask_one(client, url, question)
+                        except RegistryUnavailableError as error:
+                            last = error
+                            failures.append(f"{url}: {error}")
+                    wanted = 0.0 if last is None else last.retry_after
+                    await asyncio.sleep(max(self._backoff.delay(attempts), wanted))
+        except TimeoutError:
+            pass
+        raise self._unavailable(question, failures, last)
+
+    async def close(self) -> None:
+        """Close the connections. Idempotent."""
+        self._is_closed = True
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    # internals
+
+    async def _usable_client(self) -> httpx.AsyncClient:
+        loop = asyncio.get_running_loop()
+        if self._is_closed:
+            raise IllegalStateError("the schema registry's client is closed")
+        if self._client is None:
+            # Reading the system's trust store takes tens of milliseconds.
+            verify = False if self._tls is None else await asyncio.to_thread(self._tls.context)
+            if self._client is None:
+                self._loop = loop
+                self._client = self._httpx.AsyncClient(
+                    verify=verify,
+                    timeout=self._config.request_timeout_ms / 1000,
+                    headers={"Accept": f"{_CONTENT_TYPE}, application/json", **self._config.http_headers},
+                    auth=self._basic_auth(),
+                    trust_env=False,
+                )
+        if loop is not self._loop:
+            raise WrongEventLoopError("the schema registry's client was used on another event loop: make one for each")
+        return self._client
+
+    def _basic_auth(self) -> tuple[str, str] | None:
+        if self._config.basic_auth_user_info is None:
+            return None
+        user, _, password = self._config.basic_auth_user_info.partition(":")
+        return user, password
+
+    def _urls_in_order(self) -> list[str]:
+        urls = self._config.urls
+        return [*urls[self._first :], *urls[: self._first]]
+
+    async def _ask_one(self, client: httpx.AsyncClient, url: str, question: Question) -> Any:
+        headers = {"Content-Type": _CONTENT_TYPE} if question.body is not None else {}
+        if self._config.bearer_auth_token is not None:
+            headers["Authorization"] = f"Bearer {await self._token()}"
+        self.requests += 1
+        try:
+            async with client.stream(
+                question.method,
+                f"{url}/{question.path}",
+                params=question.query,
+                content=None if question.body is None else json.dumps(question.body).encode(),
+                headers=headers,
+            ) as answer:
+                status, text = answer.status_code, await _bounded_text(answer)
+                retry_after = answer.headers.get("Retry-After", "")
+        except (self._httpx.TransportError, OSError) as error:
+            raise RegistryUnavailableError(f"{type(error).__name__}: {error}".rstrip(": "), url=url) from error
+        except ExceptionGroup as error:  # of anyio's, for a port beyond 65,535
+            raise RegistryUnavailableError(str(error.exceptions[0]), url=url) from error
+        if 200 <= status < 300:
+            self._first = self._config.urls.index(url)
+            return _json_of(text, url, question)
+        refusal = _refusal(status, text, url, question)
+        if isinstance(refusal, RegistryUnavailableError) and retry_after.isascii() and retry_after.isdigit():
+            refusal.retry_after = float(retry_after)
+        raise refusal
+
+    async def _token(self) -> str:
+        token = self._config.bearer_auth_token
+        if callable(token):
+            found = token()
+            token = await found if isawaitable(found) else found
+        if not isinstance(token, str) or not token.isprintable() or not token.isascii():
+            raise ConfigurationError("bearer_auth_token gave no token: a str of printable ASCII is needed")
+        return token
+
+    def _unavailable(
+        self, question: Question, failures: list[str], last: RegistryUnavailableError | None
+    ) -> RegistryUnavailableError:
+        newest = "; ".join(list(dict.fromkeys(reversed(failures)))[: len(self._config.urls)])
+        error = RegistryUnavailableError(
+            f"{question.doing}: no answer within timeout_ms={self._config.timeout_ms} after {len(failures)} attempts: "
+            f"{newest or f'the first, at {self._config.urls[0]}, was still under way'}",
+            subject=question.subject,
+            schema_id=question.schema_id,
+            url=self._config.urls[0],
+            status=None if last is None else last.status,
+        )
+        error.__cause__ = last
+        return error
+
+
+async def _bounded_text(answer: httpx.Response) -> bytes:
+    body = bytearray()
+    async for piece in answer.aiter_bytes():
+        body += piece
+        if len(body) > MAX_ANSWER_BYTES:
+            raise SchemaRegistryError(f"the registry's answer has more than {MAX_ANSWER_BYTES:,} bytes")
+    return bytes(body)
+
+
+def _json_of(text: bytes, url: str, question: Question) -> Any:
+    try:
+        return json.loads(text) if text else None
+    except ValueError as error:
+        raise SchemaRegistryError(
+            f"{question.doing}: what {url} answered is no JSON: is it a schema registry?",
+            subject=question.subject,
+            schema_id=question.schema_id,
+            url=url,
+        ) from error
+
+
+def _refusal(status: int, text: bytes, url: str, question: Question) -> SchemaRegistryError:
+    code, message = None, text.decode(errors="replace").strip() or "nothing more"
+    try:
+        told = json.loads(text)
+        code, message = int(told["error_code"]), str(told["message"])
+    except (ValueError, TypeError, KeyError):
+        pass
+    return error_for(
+        status, code, message, doing=question.doing, url=url, subject=question.subject, schema_id=question.schema_id
+    )
