@@ -1,8 +1,8 @@
 """Test tools for applications, which our own tests use too.
 
-A real Apache Kafka of one or several nodes, throw-away certificates, a proxy that breaks connections and requests on
-command, a virtual clock, and the pytest plugin (``aiokafkapy.testing.pytest_plugin``), installed through its entry
-point. ``DevBroker`` itself is in ``aiokafkapy.broker``.
+A real Apache Kafka of one or several nodes, a schema registry, throw-away certificates, a proxy that breaks connections
+and requests on command, a virtual clock, and the pytest plugin (``aiokafkapy.testing.pytest_plugin``), installed
+through its entry point. ``DevBroker`` itself is in ``aiokafkapy.broker``.
 
 Rule: importing this package imports none of its modules, since pytest loads the plugin in every run of every user;
 names are imported on first access.
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from aiokafkapy.testing.kafka_jars import KafkaUnavailableError
     from aiokafkapy.testing.kafka_security import KafkaSecurity, KerberosSettings, Listener
     from aiokafkapy.testing.kafka_tools import KafkaToolError, KafkaTools
+    from aiokafkapy.testing.schema_registry import SchemaRegistry
 
 __all__ = [
     "Acl",
@@ -33,6 +34,7 @@ __all__ = [
     "KafkaUnavailableError",
     "KerberosSettings",
     "Listener",
+    "SchemaRegistry",
     "TestCertificates",
     "VirtualClock",
 ]
@@ -47,6 +49,7 @@ _HOMES = {
     "KafkaUnavailableError": "kafka_jars",
     "KerberosSettings": "kafka_security",
     "Listener": "kafka_security",
+    "SchemaRegistry": "schema_registry",
     "TestCertificates": "certificates",
     "VirtualClock": "clock",
 }
