@@ -11,7 +11,7 @@ import pytest
 import aiokafkapy
 
 PACKAGE = Path(aiokafkapy.__file__).parent
-EDGES = ("cli", "demo", "integrations", "spark", "testing")
+EDGES = ("cli", "demo", "integrations", "spark", "testing", "typed")
 ROOMS = ("accumulator", "bulk", "identity", "intake", "sender", "runtime")
 """Of the producer; what else is in it belongs to its face: its options, its states, and what it hands out."""
 

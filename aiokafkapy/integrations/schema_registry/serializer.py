@@ -18,7 +18,7 @@ import asyncio
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, ClassVar, Final, Generic, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack
 
 from aiokafkapy.errors import ConfigurationError
 from aiokafkapy.producer.records import BytesWithHeaders
@@ -67,7 +67,7 @@ class RegistrySerializer(ABC, Generic[T_contra]):
     data as it is; the registry must tell GUIDs.
     """
 
-    wants_topic: ClassVar[bool] = True
+    wants_topic: bool = True
 
     def __init__(
         self, registry: SchemaRegistryClient, schema: Schema | None, **options: Unpack[SerializerOptions]

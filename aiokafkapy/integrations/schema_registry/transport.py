@@ -146,7 +146,7 @@ class RegistryTransport:
             ) as answer:
                 status, text = answer.status_code, await _bounded_text(answer)
                 retry_after = answer.headers.get("Retry-After", "")
-        except (self._httpx.TransportError, OSError) as error:
+        except (self._httpx.RequestError, OSError) as error:
             raise RegistryUnavailableError(f"{type(error).__name__}: {error}".rstrip(": "), url=url) from error
         except ExceptionGroup as error:  # of anyio's, for a port beyond 65,535
             raise RegistryUnavailableError(str(error.exceptions[0]), url=url) from error

@@ -177,8 +177,7 @@ class RecordIntake:
             return self._pending(state, place, timestamp, key, value, headers, (original_key, original_value))
         else:
             self.unyielded += RECORD_COST + check_data(topic, key, value)
-            if self._has_serializers:
-                headers = with_own_headers(topic, headers, key, value)
+            headers = with_own_headers(topic, headers, key, value)
         if state.waiting is None and state.partition_count and chosen < state.partition_count:
             if chosen < 0 and (key is not None or not self._is_sticky_without_key):
                 chosen = self._partition_for(state, key, value, original_key, original_value)

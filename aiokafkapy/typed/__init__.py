@@ -1,0 +1,47 @@
+"""Topics with a type, CloudEvents, and a place for records that are refused: over the producer, by its public face.
+
+    orders = Topic[Order]("orders", key=lambda order: order.id)
+    await orders.send(producer, Order(...))
+
+A model comes in and is a record when it goes on to the producer, in ``topic``; ``cloud_events`` gives it the attributes
+of CloudEvents; ``dead_letters`` stands around a producer. Kafka has no counterpart: its serializers are typed, its
+topics are not.
+
+Rule: a module is imported when its first name is asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from aiokafkapy.typed.cloud_events import CloudEvents, from_cloud_event
+    from aiokafkapy.typed.dead_letters import DeadLetters, GuardedProducer, is_permanent
+    from aiokafkapy.typed.topic import BoundTopic, Topic
+
+__all__ = ["BoundTopic", "CloudEvents", "DeadLetters", "GuardedProducer", "Topic", "from_cloud_event", "is_permanent"]
+
+_HOMES = {
+    "BoundTopic": "topic",
+    "CloudEvents": "cloud_events",
+    "DeadLetters": "dead_letters",
+    "GuardedProducer": "dead_letters",
+    "Topic": "topic",
+    "from_cloud_event": "cloud_events",
+    "is_permanent": "dead_letters",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import the module that holds ``name`` on first access."""
+    try:
+        home = _HOMES[name]
+    except KeyError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    """The public names, for completion."""
+    return sorted(__all__)

@@ -1,0 +1,419 @@
+"""Dead letters: records that are refused for good go to another topic, with the reason in their headers.
+
+Owns which errors are for good, what a dead letter looks like, and how many may be under way. It stands around a
+producer's calls and needs nothing inside it. Kafka's counterparts are Connect's ``errors.deadletterqueue.topic.name``
+and Streams' dead-letter queue (KIP-1034); its producer has none.
+
+Rules:
+
+- The caller is told the original error, always and first; a dead letter is beside it, never in its place.
+- It goes by a producer of its own, with no serializers, outside any transaction. A dead letter that fails is logged and
+  counted, and never a dead letter again; records of a dead-letter topic are none either.
+- Bounded: so many under way, and no more bytes than ``max_payload_bytes`` of key, value and headers each; what is over
+  the bound is left out, and a header says so. What is over the number is dropped, counted and logged.
+- Headers have the error's class and its text, of our own words only: what a serializer of the user's says may have the
+  data in it, and is left out. The value itself is what it was, so the topic needs the same rights as the original.
+
+Events: ``dead_letter.written`` (warning; topic, dead_letter_topic, error), ``dead_letter.failed`` (error; topic,
+dead_letter_topic, error), ``dead_letter.dropped`` (error; topic, max_pending); each rate-limited by topic.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from pydantic_core import to_json
+
+from aiokafkapy.common import check_topic_name
+from aiokafkapy.errors import (
+    ConfigurationError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    InvalidTopicError,
+    KafkaError,
+    MessageTooLargeError,
+    PolicyViolationError,
+    RecordListTooLargeError,
+    SerializationError,
+    TopicAuthorizationFailedError,
+    UnsupportedForMessageFormatError,
+)
+from aiokafkapy.observability import RateLimitedLogger, get_logger
+from aiokafkapy.producer.records import HeadersLike, ProducerRecord, RecordMetadata, Timestamp
+
+from .record_producer import RecordProducer
+
+if TYPE_CHECKING:
+    from aiokafkapy import Delivery, ProducerConfig
+
+__all__ = ["DeadLetterCounts", "DeadLetters", "GuardedProducer", "is_permanent"]
+
+_PERMANENT: Final = (
+    InvalidRecordError,
+    InvalidTimestampError,
+    InvalidTopicError,
+    MessageTooLargeError,
+    PolicyViolationError,
+    RecordListTooLargeError,
+    TopicAuthorizationFailedError,
+    UnsupportedForMessageFormatError,
+)
+_MESSAGE_CHARACTERS: Final = 1_000
+_PREFIX: Final = "dead_letter."
+
+_logger = get_logger(__name__)
+
+
+def is_permanent(error: BaseException) -> bool:
+    """Whether the same record would be refused again: by a serializer, for its size or content, or its topic's rights.
+
+    Not so is what a registry's or a broker's recovery would cure, what concerns the producer and not the record, and
+    what may have been written all the same.
+    """
+    if isinstance(error, SerializationError):
+        cause = error.__cause__
+        return not isinstance(cause, (TimeoutError, OSError)) and not getattr(cause, "retriable", False)
+    return isinstance(error, _PERMANENT) and not error.outcome_unknown
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterCounts:
+    """What became of dead letters so far."""
+
+    written: int = 0
+    failed: int = 0
+    dropped: int = 0
+    pending: int = 0
+
+
+class DeadLetters:
+    """Sends what other producers were refused for good: ``orders = dead_letters.guard(producer)``.
+
+    ``topic`` is the name of the dead-letter topic, or a function of the original's; by default ``<original>.dlq``.
+    Leaving ``async with`` waits for those under way, see ``drain``.
+    """
+
+    def __init__(
+        self,
+        producer: RecordProducer,
+        topic: str | Callable[[str], str] | None = None,
+        *,
+        is_permanent: Callable[[BaseException], bool] = is_permanent,
+        max_pending: int = 1_000,
+        max_payload_bytes: int = 500_000,
+    ) -> None:
+        config = producer.config
+        if config.key_serializer is not None or config.value_serializer is not None:
+            raise ConfigurationError("the producer of dead letters sends bytes: make one without serializers")
+        if config.transactional_id is not None:
+            raise ConfigurationError(
+                "the producer of dead letters has a transactional_id: they would be lost with a transaction that is "
+                "aborted; make one without"
+            )
+        for name, value in (("max_pending", max_pending), ("max_payload_bytes", max_payload_bytes)):
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise ConfigurationError(f"{name}={value!r}: write an int of 1 or more")
+        if isinstance(topic, str):
+            check_topic_name(topic)
+        self._producer = producer
+        self._topic = topic
+        self._is_permanent = is_permanent
+        self._max_pending = max_pending
+        self._max_payload = max_payload_bytes
+        self._log = RateLimitedLogger(_logger)
+        self._names: set[str] = set()  # of dead-letter topics
+        self._pending: set[asyncio.Task[None]] = set()
+        # Records that were accepted from guarded calls and have told no outcome yet
+        self._watched = 0
+        self._all_told: asyncio.Future[None] | None = None
+        self._written = 0
+        self._failed = 0
+        self._dropped = 0
+
+    @property
+    def counts(self) -> DeadLetterCounts:
+        """What became of them so far."""
+        return DeadLetterCounts(self._written, self._failed, self._dropped, len(self._pending))
+
+    def guard(self, producer: RecordProducer) -> GuardedProducer:
+        """The producer, with its refused records sent here."""
+        return GuardedProducer(producer, self)
+
+    def refuse(self, record: ProducerRecord, error: BaseException) -> bool:
+        """Send a record here if its error is for good; never waits, never raises. True when it is under way.
+
+        For callers of their own; a guarded producer does it by itself.
+        """
+        try:
+            if not self._is_permanent(error):
+                return False
+            topic = self._topic_for(str(record.topic))
+            if record.topic in self._names or record.topic == topic:
+                return False
+            self._names.add(topic)
+            loop = asyncio.get_running_loop()
+            if len(self._pending) >= self._max_pending:
+                self._dropped += 1
+                self._tell(logging.ERROR, "dropped", record.topic, max_pending=self._max_pending)
+                return False
+            letter = _letter(topic, record, error, self._max_payload)
+            task = loop.create_task(self._send(letter, record.topic, type(error).__name__))
+        except Exception as problem:  # of a function of the user's, or no loop runs
+            self._failed += 1
+            _logger.error("dead_letter.failed", topic=str(record.topic), dead_letter_topic="", error=repr(problem))
+            return False
+        self._pending.add(task)
+        task.add_done_callback(self._pending.discard)
+        return True
+
+    async def drain(self) -> None:
+        """Wait until the records that guarded calls have under way have their outcome, and the dead letters of those
+        that are refused. The producers' ``delivery_timeout_ms`` bounds it.
+        """
+        while self._pending or self._watched:
+            if self._pending:
+                await asyncio.wait(self._pending)
+            else:
+                if self._all_told is None or self._all_told.done():
+                    self._all_told = asyncio.get_running_loop().create_future()
+                await asyncio.shield(self._all_told)
+
+    def watch(self, record: ProducerRecord, delivery: Delivery) -> None:
+        """Make a dead letter of an accepted record if its outcome is an error for good."""
+        self._watched += 1
+        delivery.add_done_callback(partial(self._on_done, record))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, exc_type: type[BaseException] | None, exc: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.drain()
+
+    # asyncio callbacks
+
+    def _on_done(self, record: ProducerRecord, delivery: Delivery) -> None:
+        self._watched -= 1
+        error = delivery.exception()
+        if error is not None:
+            self.refuse(record, error)
+        if not self._watched and self._all_told is not None and not self._all_told.done():
+            self._all_told.set_result(None)
+
+    # internals
+
+    def _topic_for(self, original: str) -> str:
+        if self._topic is None:
+            return f"{original}.dlq"
+        return self._topic(original) if callable(self._topic) else self._topic
+
+    async def _send(self, letter: ProducerRecord, original: str, error_name: str) -> None:
+        try:
+            await self._producer.send(letter.topic, letter.value, key=letter.key, headers=letter.headers)
+        except Exception as error:
+            self._failed += 1
+            text = f"{type(error).__name__}: {error}"
+            self._tell(logging.ERROR, "failed", original, dead_letter_topic=letter.topic, error=text)
+        except BaseException:
+            self._failed += 1
+            raise
+        else:
+            self._written += 1
+            self._tell(logging.WARNING, "written", original, dead_letter_topic=letter.topic, error=error_name)
+
+    def _tell(self, level: int, what: str, topic: str, **fields: Any) -> None:
+        now = asyncio.get_running_loop().time()
+        self._log.log((what, topic), now, level, f"dead_letter.{what}", topic=topic, **fields)
+
+
+class GuardedProducer:
+    """A producer whose refused records are dead letters too. Calls, outcomes and errors are the producer's own.
+
+    It holds a record's key and value until its outcome is known. What it has not is on ``producer``.
+    """
+
+    __slots__ = ("_dead_letters", "producer")
+
+    def __init__(self, producer: RecordProducer, dead_letters: DeadLetters) -> None:
+        self.producer = producer
+        self._dead_letters = dead_letters
+
+    @property
+    def config(self) -> ProducerConfig:
+        """The producer's options."""
+        return self.producer.config
+
+    async def send(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: Timestamp | None = None,
+        headers: HeadersLike | None = None,
+    ) -> RecordMetadata:
+        """Send one record and wait until it is delivered."""
+        record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+        try:
+            return await self.producer.send(
+                topic, value, key=key, partition=partition, timestamp_ms=timestamp_ms, headers=record.headers
+            )
+        except Exception as error:
+            self.refuse(record, error)
+            raise
+
+    async def enqueue(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: Timestamp | None = None,
+        headers: HeadersLike | None = None,
+    ) -> Delivery:
+        """Wait until the record is accepted; await the delivery for its outcome."""
+        record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+        try:
+            delivery = await self.producer.enqueue(
+                topic, value, key=key, partition=partition, timestamp_ms=timestamp_ms, headers=record.headers
+            )
+        except Exception as error:
+            self.refuse(record, error)
+            raise
+        self._dead_letters.watch(record, delivery)
+        return delivery
+
+    def send_nowait(
+        self,
+        topic: str,
+        value: Any = None,
+        *,
+        key: Any = None,
+        partition: int | None = None,
+        timestamp_ms: Timestamp | None = None,
+        headers: HeadersLike | None = None,
+    ) -> Delivery:
+        """Never wait."""
+        record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+        try:
+            delivery = self.producer.send_nowait(
+                topic, value, key=key, partition=partition, timestamp_ms=timestamp_ms, headers=record.headers
+            )
+        except Exception as error:
+            self.refuse(record, error)
+            raise
+        self._dead_letters.watch(record, delivery)
+        return delivery
+
+    async def send_many(
+        self, topic: str, values_or_records: Iterable[Any], *, return_exceptions: bool = False
+    ) -> Sequence[RecordMetadata | BaseException]:
+        """Send many and wait for all. It holds all of them until then."""
+        sent: list[ProducerRecord] = []
+        outcomes = await self.producer.send_many(
+            topic, self._remembered(topic, values_or_records, sent), return_exceptions=True
+        )
+        first: BaseException | None = None
+        failed = 0
+        for record, outcome in zip(sent, outcomes, strict=True):
+            if isinstance(outcome, BaseException):
+                failed += 1
+                first = first or outcome
+                self.refuse(record, outcome)
+        if first is not None and not return_exceptions:
+            first.add_note(f"{failed} of {len(sent)} records of send_many() failed")
+            raise first
+        return outcomes
+
+    def refuse(self, record: ProducerRecord, error: BaseException) -> None:
+        """Make a dead letter of a record if its error is for good."""
+        self._dead_letters.refuse(record, error)
+
+    # internals
+
+    @staticmethod
+    def _remembered(topic: str, items: Iterable[Any], sent: list[ProducerRecord]) -> Iterator[ProducerRecord]:
+        for item in items:
+            record = item if isinstance(item, ProducerRecord) else ProducerRecord(topic, item)
+            sent.append(record)
+            yield record
+
+
+def _letter(topic: str, record: ProducerRecord, error: BaseException, limit: int) -> ProducerRecord:
+    """The dead letter of a record."""
+    key, key_form = _bytes_of(record.key, limit)
+    value, value_form = _bytes_of(record.value, limit)
+    partition = record.partition if record.partition is not None else getattr(error, "partition", None)
+    timestamp: Any = record.timestamp_ms
+    if not isinstance(timestamp, int):
+        timestamp = int((time() if timestamp is None else timestamp.timestamp()) * 1000)
+    kept = _own_headers(record.headers, limit)
+    about = {
+        "topic": record.topic,
+        "partition": "" if partition is None else partition,
+        "timestamp_ms": timestamp,
+        "error": f"{type(error).__module__}.{type(error).__qualname__}",
+        "message": _message(error),
+        "key_form": key_form,
+        "value_form": value_form,
+    }
+    if kept is None:
+        about["headers"] = "left out"
+    told = [(f"{_PREFIX}{name}", str(one).encode(errors="replace")) for name, one in about.items()]
+    return ProducerRecord(topic, value, key, headers=[*(kept or []), *told])
+
+
+def _bytes_of(data: Any, limit: int) -> tuple[bytes | None, str]:
+    """Key or value as bytes, and how they came to be: as they were, as JSON, or not at all."""
+    data = getattr(data, "original", data)  # of a typed topic's
+    if data is None:
+        return None, "none"
+    try:
+        if isinstance(data, (bytes, bytearray, memoryview)):
+            written, form = bytes(data), "bytes"
+        elif isinstance(data, str):
+            written, form = data.encode(), "text"
+        else:
+            written, form = to_json(data, fallback=lambda one: f"a {type(one).__name__}"), "json"
+    except Exception:  # of whatever the caller gave: the error that is told already is about it
+        return None, f"left out: a {type(data).__name__}"
+    if len(written) > limit:
+        return None, f"left out: {len(written)} bytes, at most {limit} are kept"
+    return written, form
+
+
+def _own_headers(headers: Any, limit: int) -> list[tuple[str, bytes | None]] | None:
+    """The record's own headers, or None where they are too large or no headers at all."""
+    if headers is None:
+        return []
+    try:
+        pairs = [(name, None if one is None else bytes(one)) for name, one in _items(headers)]
+        size = sum(len(name.encode()) + len(one or b"") for name, one in pairs)
+    except Exception:  # what is no header may be why the record was refused
+        return None
+    return pairs if size <= limit else None
+
+
+def _items(headers: Any) -> Iterable[tuple[str, Any]]:
+    items: Iterable[tuple[str, Any]] = headers.items() if hasattr(headers, "items") else headers
+    return items
+
+
+def _message(error: BaseException) -> str:
+    """The error's text without what a caller's code says in it."""
+    cause = error.__cause__
+    if isinstance(error, SerializationError) and cause is not None and not isinstance(cause, KafkaError):
+        text = f"{type(error).summary()} ({type(cause).__module__}.{type(cause).__qualname__})"
+    else:
+        text = str(error)
+    return text if len(text) <= _MESSAGE_CHARACTERS else f"{text[:_MESSAGE_CHARACTERS]}..."

@@ -1,0 +1,49 @@
+"""Data that becomes bytes later, in its turn: what a typed topic gives the producer in a value's place.
+
+The producer awaits an awaitable key or value, keeps the order of calls meanwhile, and ends the wait after
+``max_block_ms``. A coroutine that is never awaited would warn: this one is closed when it is thrown away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator
+from inspect import iscoroutine
+from typing import Any
+
+__all__ = ["Failed", "Later"]
+
+
+class Later:
+    """The bytes that ``data`` will give, passed on through ``then``. ``original`` is what they are of."""
+
+    __slots__ = ("_data", "_then", "original")
+
+    def __init__(self, data: Awaitable[Any], then: Callable[[Any], Any], original: Any) -> None:
+        self._data = data
+        self._then = then
+        self.original = original
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self._then((yield from self._data.__await__()))
+
+    def __del__(self) -> None:
+        if iscoroutine(self._data):
+            self._data.close()
+
+
+class Failed:
+    """In the place of data that cannot be bytes: raises why, as the record's own error."""
+
+    __slots__ = ("_error", "original")
+
+    def __init__(self, error: BaseException, original: Any) -> None:
+        self._error = error
+        self.original = original
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return _raising(self._error)
+
+
+def _raising(error: BaseException) -> Generator[Any, None, Any]:
+    yield from ()
+    raise error

@@ -1,0 +1,350 @@
+"""``Topic``: a topic whose values are of one type, and the same type for mypy, editors and the bytes.
+
+Owns how a value becomes a record: its bytes, its key and its headers by functions, CloudEvents if wanted. Knows the
+producer's public calls and nothing behind them.
+
+Rules:
+
+- A topic is made once, at import, with no loop and no producer; ``bind`` ties it to a producer.
+- The producer has no serializers of its own: the topic has them, and data would be serialized twice.
+- A value of another type, and what a function or serializer raises, is a SerializationError of that record alone.
+- Order is that of the calls, also while a serializer is awaited: the producer sees to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from functools import cached_property
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, get_args
+from uuid import UUID
+
+from pydantic import TypeAdapter
+
+from aiokafkapy.common import ConsumedRecord, check_topic_name
+from aiokafkapy.errors import ConfigurationError, SerializationError
+from aiokafkapy.producer.records import BytesWithHeaders, HeadersLike, ProducerRecord, RecordMetadata, Timestamp
+
+from .cloud_events import CloudEvents, from_cloud_event
+from .dead_letters import GuardedProducer
+from .later import Failed, Later
+from .record_producer import RecordProducer
+
+if TYPE_CHECKING:
+    from aiokafkapy import Delivery, Serializer
+
+__all__ = ["BoundTopic", "Topic"]
+
+M = TypeVar("M")
+
+Key: TypeAlias = str | bytes | int | UUID | None
+"""What a key function may give: text goes as UTF-8, a number and a UUID as their text."""
+Deserializer: TypeAlias = Callable[..., Awaitable[Any]]
+"""``await deserializer(data, headers)``, as those of ``integrations.schema_registry`` are called."""
+
+
+class Topic(Generic[M]):
+    """A topic with values of one type: ``Topic[Order]("orders", key=lambda order: order.id)``.
+
+    The type is a pydantic model, a dataclass, or what else pydantic knows; it is written as JSON unless there is a
+    ``serializer``, of a schema registry for example. ``key`` and ``headers`` are functions of the value. Where the type
+    cannot be written in brackets it is given as ``model``.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        model: type[M] | None = None,
+        *,
+        key: Callable[[M], Key] | None = None,
+        headers: Callable[[M], HeadersLike | None] | None = None,
+        serializer: Serializer[M] | None = None,
+        deserializer: Deserializer | None = None,
+        cloud_events: CloudEvents[M] | None = None,
+    ) -> None:
+        check_topic_name(name)
+        for argument, function in (("key", key), ("headers", headers), ("serializer", serializer)):
+            if function is not None and not callable(function):
+                raise ConfigurationError(f"topic {name!r}: {argument} is a {type(function).__name__}, not a function")
+        self.name = name
+        self._given_model = model
+        self._key_of = key
+        self._headers_of = headers
+        self._serializer: Any = serializer
+        self._deserializer = deserializer
+        self._cloud_events = cloud_events
+        if model is not None:
+            _ = self._write  # what is wrong with the model is said here
+
+    @property
+    def model(self) -> Any:
+        """The type of its values. Raises ConfigurationError when none was given."""
+        if self._given_model is not None:
+            return self._given_model
+        arguments = get_args(getattr(self, "__orig_class__", None))
+        if not arguments or isinstance(arguments[0], TypeVar):
+            raise ConfigurationError(
+                f"topic {self.name!r} has no type: write Topic[Order]({self.name!r}), or Topic({self.name!r}, Order)"
+            )
+        return arguments[0]
+
+    def bind(self, producer: RecordProducer) -> BoundTopic[M]:
+        """The topic with a producer: ``await orders.bind(producer).send(Order(...))``.
+
+        Raises ConfigurationError when the producer has serializers of its own, or the topic no type.
+        """
+        config = producer.config
+        if config.key_serializer is not None or config.value_serializer is not None:
+            raise ConfigurationError(
+                f"topic {self.name!r}: the producer has a serializer of its own, and the topic has one: data would be "
+                "serialized twice; make the producer without"
+            )
+        _ = self._write
+        return BoundTopic(self, producer)
+
+    # sending: as the calls of KafkaProducer with these names
+
+    async def send(
+        self,
+        producer: RecordProducer,
+        value: M,
+        *,
+        partition: int | None = None,
+        timestamp_ms: Timestamp | None = None,
+        headers: HeadersLike | None = None,
+    ) -> RecordMetadata:
+        """Send a value and wait until it is delivered; ``headers`` come behind those of the topic's function."""
+        bound = self.bind(producer)
+        return await bound.send(value, partition=partition, timestamp_ms=timestamp_ms, headers=headers)
+
+    async def send_many(
+        self, producer: RecordProducer, values: Iterable[M], *, return_exceptions: bool = False
+    ) -> Sequence[RecordMetadata | BaseException]:
+        """Send values and wait for all."""
+        return await self.bind(producer).send_many(values, return_exceptions=return_exceptions)
+
+    def record(
+        self,
+        value: M,
+        *,
+        partition: int | None = None,
+        timestamp_ms: Timestamp | None = None,
+        headers: HeadersLike | None = None,
+    ) -> ProducerRecord:
+        """The record of a value, for calls that take records. Its value is an awaitable with an async serializer.
+
+        Raises SerializationError.
+        """
+        try:
+            key = None if self._key_of is None else _key_bytes(self._key_of(value))
+            pairs = [*_pairs(None if self._headers_of is None else self._headers_of(value)), *_pairs(headers)]
+            data = self._write(value)
+            if isawaitable(data):
+                data = Later(data, lambda written: self._finished(value, written), value)
+            else:
+                data = self._finished(value, data)
+                if isinstance(data, BytesWithHeaders):
+                    pairs += _pairs(data.headers)
+                    data = bytes(data)
+        except SerializationError as error:
+            if error.topic is None:
+                error.topic = self.name
+            raise
+        except Exception as error:
+            raise SerializationError(
+                f"a {type(value).__name__} cannot be a record of topic {self.name!r}: {type(error).__name__}: {error}",
+                topic=self.name,
+            ) from error
+        return ProducerRecord(self.name, data, key, partition, timestamp_ms, pairs or None)
+
+    # reading
+
+    async def decode(self, record: ConsumedRecord) -> M | None:
+        """The value of a record that was read; None for a tombstone.
+
+        Raises pydantic's ValidationError, or what the ``deserializer`` raises; ConfigurationError when the topic has a
+        ``serializer`` and no ``deserializer``.
+        """
+        data, headers = record.value, record.headers
+        if data is None:
+            return None
+        if self._cloud_events is not None:
+            event = from_cloud_event(data, headers)
+            data = data if event is None else event[1]
+        if self._deserializer is not None:
+            decoded: M | None = await self._deserializer(data, headers)
+            return decoded
+        if self._serializer is not None:
+            raise ConfigurationError(f"topic {self.name!r} has a serializer: to decode records give it a deserializer")
+        found: M = self._adapter.validate_json(data)
+        return found
+
+    # internals
+
+    @cached_property
+    def _adapter(self) -> TypeAdapter[Any]:
+        try:
+            return TypeAdapter(self.model)
+        except ConfigurationError:
+            raise
+        except Exception as error:  # PydanticSchemaGenerationError, a name that is not defined
+            raise ConfigurationError(
+                f"topic {self.name!r}: {self.model!r} has no form in JSON: {type(error).__name__}: {error}"
+            ) from error
+
+    @cached_property
+    def _write(self) -> Callable[[M], Any]:
+        """Value to bytes, or to an awaitable of them."""
+        serializer, name = self._serializer, self.name
+        check = _type_check(self.model)
+        if serializer is None:
+            dump = self._adapter.dump_json
+
+            def as_json(value: M) -> bytes:
+                check(value)
+                return dump(value, by_alias=True)
+
+            return as_json
+        wants_topic = getattr(serializer, "wants_topic", False)
+
+        def serialized(value: M) -> Any:
+            check(value)
+            return serializer(name, value) if wants_topic else serializer(value)
+
+        return serialized
+
+    def _finished(self, value: M, data: Any) -> Any:
+        """The bytes as they are sent: inside an event, if they are one's data."""
+        if self._cloud_events is None or data is None:
+            return data
+        written, headers = self._cloud_events.record_of(value, bytes(data))
+        own = data.headers if isinstance(data, BytesWithHeaders) else ()
+        return BytesWithHeaders(written, [*headers, *_pairs(own)])
+
+
+class BoundTopic(Generic[M]):
+    """A topic and the producer that sends to it. Calls and errors are those of ``KafkaProducer``."""
+
+    __slots__ = ("_producer", "topic")
+
+    def __init__(self, topic: Topic[M], producer: RecordProducer) -> None:
+        self.topic = topic
+        self._producer = producer
+
+    async def send(
+        self,
+        value: M,
+        *,
+        partition: int | None = None,
+        timestamp_ms: Timestamp | None = None,
+        headers: HeadersLike | None = None,
+    ) -> RecordMetadata:
+        """Send a value and wait until it is delivered."""
+        record = self._record(value, partition, timestamp_ms, headers)
+        return await self._producer.send(
+            record.topic,
+            record.value,
+            key=record.key,
+            partition=record.partition,
+            timestamp_ms=record.timestamp_ms,
+            headers=record.headers,
+        )
+
+    async def enqueue(
+        self,
+        value: M,
+        *,
+        partition: int | None = None,
+        timestamp_ms: Timestamp | None = None,
+        headers: HeadersLike | None = None,
+    ) -> Delivery:
+        """Wait until the record is accepted; await the delivery for its outcome."""
+        record = self._record(value, partition, timestamp_ms, headers)
+        return await self._producer.enqueue(
+            record.topic,
+            record.value,
+            key=record.key,
+            partition=record.partition,
+            timestamp_ms=record.timestamp_ms,
+            headers=record.headers,
+        )
+
+    def send_nowait(
+        self,
+        value: M,
+        *,
+        partition: int | None = None,
+        timestamp_ms: Timestamp | None = None,
+        headers: HeadersLike | None = None,
+    ) -> Delivery:
+        """Never wait. Raises IllegalStateError while the serializer has to ask a registry."""
+        record = self._record(value, partition, timestamp_ms, headers)
+        return self._producer.send_nowait(
+            record.topic,
+            record.value,
+            key=record.key,
+            partition=record.partition,
+            timestamp_ms=record.timestamp_ms,
+            headers=record.headers,
+        )
+
+    async def send_many(
+        self, values: Iterable[M], *, return_exceptions: bool = False
+    ) -> Sequence[RecordMetadata | BaseException]:
+        """Send values and wait for all; outcomes in their order. A value that cannot be a record leaves its error."""
+        records = self._records(values)
+        return await self._producer.send_many(self.topic.name, records, return_exceptions=return_exceptions)
+
+    async def tombstone(self, key: Key, *, partition: int | None = None) -> RecordMetadata:
+        """Delete what a key has in a compacted topic: a record with the key and no value."""
+        return await self._producer.send(self.topic.name, None, key=_key_bytes(key), partition=partition)
+
+    # internals
+
+    def _record(
+        self, value: M, partition: int | None, timestamp_ms: Timestamp | None, headers: HeadersLike | None
+    ) -> ProducerRecord:
+        try:
+            return self.topic.record(value, partition=partition, timestamp_ms=timestamp_ms, headers=headers)
+        except SerializationError as error:
+            if isinstance(self._producer, GuardedProducer):
+                self._producer.refuse(
+                    ProducerRecord(self.topic.name, value, None, partition, timestamp_ms, headers), error
+                )
+            raise
+
+    def _records(self, values: Iterable[M]) -> Iterator[ProducerRecord]:
+        for value in values:
+            try:
+                yield self.topic.record(value)
+            except SerializationError as error:
+                yield ProducerRecord(self.topic.name, Failed(error, value))
+
+
+def _type_check(model: Any) -> Callable[[Any], None]:
+    """What raises for a value of another type, where a type says that by itself."""
+    try:
+        isinstance(None, model)
+    except TypeError:
+        return lambda value: None  # list[Order], say: pydantic tells when it writes
+
+    def check(value: Any) -> None:
+        if not isinstance(value, model):
+            name = getattr(model, "__name__", str(model))
+            raise SerializationError(f"it is a {type(value).__name__}, not of the topic's type {name}")
+
+    return check
+
+
+def _key_bytes(key: Any) -> bytes | None:
+    if key is None or isinstance(key, bytes):
+        return key
+    if isinstance(key, bool) or not isinstance(key, (str, int, UUID)):
+        raise SerializationError(f"the key is a {type(key).__name__}: a str, bytes, int, UUID or None is needed")
+    return str(key).encode()
+
+
+def _pairs(headers: HeadersLike | None) -> list[tuple[str, bytes | None]]:
+    if headers is None:
+        return []
+    return list(headers.items() if hasattr(headers, "items") else headers)
