@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 __all__ = ["Question", "RegistryTransport"]
 
 MAX_ANSWER_BYTES: Final = 32_000_000
+_GRACE: Final = 0.25
+"""Seconds after which an attempt is cancelled that its own time-outs did not end: cancelled in a TLS handshake, httpcore
+leaves the socket to the garbage collector."""
 _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 
 
@@ -77,17 +80,22 @@ class RegistryTransport:
         client = await self._usable_client()
         failures: list[str] = []
         last: RegistryUnavailableError | None = None
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._config.timeout_ms / 1000
+        attempts = 0
         try:
-            async with asyncio.timeout(self._config.timeout_ms / 1000):
-                for attempts in range(2**31):
+            async with asyncio.timeout_at(deadline + _GRACE):
+                while loop.time() < deadline:
                     for url in self._urls_in_order():
+                        seconds = min(self._config.request_timeout_ms / 1000, max(deadline - loop.time(), 0.001))
                         try:
-                            return await self._ask_one(client, url, question)
+                            return await self._ask_one(client, url, question, seconds)
                         except RegistryUnavailableError as error:
                             last = error
                             failures.append(f"{url}: {error}")
-                    wanted = 0.0 if last is None else last.retry_after
-                    await asyncio.sleep(max(self._backoff.delay(attempts), wanted))
+                    pause = max(self._backoff.delay(attempts), 0.0 if last is None else last.retry_after)
+                    attempts += 1
+                    await asyncio.sleep(min(pause, max(deadline - loop.time(), 0.0)))
         except TimeoutError:
             pass
         raise self._unavailable(question, failures, last)
@@ -112,7 +120,6 @@ class RegistryTransport:
                 self._loop = loop
                 self._client = self._httpx.AsyncClient(
                     verify=verify,
-                    timeout=self._config.request_timeout_ms / 1000,
                     headers={"Accept": f"{_CONTENT_TYPE}, application/json", **self._config.http_headers},
                     auth=self._basic_auth(),
                     trust_env=False,
@@ -131,7 +138,7 @@ class RegistryTransport:
         urls = self._config.urls
         return [*urls[self._first :], *urls[: self._first]]
 
-    async def _ask_one(self, client: httpx.AsyncClient, url: str, question: Question) -> Any:
+    async def _ask_one(self, client: httpx.AsyncClient, url: str, question: Question, seconds: float) -> Any:
         headers = {"Content-Type": _CONTENT_TYPE} if question.body is not None else {}
         if self._config.bearer_auth_token is not None:
             headers["Authorization"] = f"Bearer {await self._token()}"
@@ -143,6 +150,7 @@ class RegistryTransport:
                 params=question.query,
                 content=None if question.body is None else json.dumps(question.body).encode(),
                 headers=headers,
+                timeout=seconds,
             ) as answer:
                 status, text = answer.status_code, await _bounded_text(answer)
                 retry_after = answer.headers.get("Retry-After", "")
