@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         SubjectNotFoundError,
         VersionNotFoundError,
     )
-    from aiokafkapy.integrations.schema_registry.json_schema import (
+    from aiokafkapy.integrations.schema_registry.json_schemas import (
         JsonSchemaDeserializer,
         JsonSchemaSerializer,
         json_schema,
@@ -96,7 +96,7 @@ _HOMES = {
         "SubjectNotFoundError",
         "VersionNotFoundError",
     ),
-    "json_schema": ("JsonSchemaDeserializer", "JsonSchemaSerializer", "json_schema"),
+    "json_schemas": ("JsonSchemaDeserializer", "JsonSchemaSerializer", "json_schema"),
     "protobuf": ("ProtobufDeserializer", "ProtobufSerializer", "protobuf_schema"),
     "schemas": ("RegisteredSchema", "Schema", "SchemaReference"),
     "subjects": ("record_name_strategy", "topic_name_strategy", "topic_record_name_strategy"),
@@ -108,9 +108,7 @@ def __getattr__(name: str) -> object:
     """Import the module that holds ``name`` on first access."""
     for home, names in _HOMES.items():
         if name in names:
-            found = getattr(importlib.import_module(f"{__name__}.{home}"), name)
-            globals()[name] = found  # a function of a module's own name would be hidden by the module
-            return found
+            return getattr(importlib.import_module(f"{__name__}.{home}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -35,8 +35,8 @@ __all__ = ["Question", "RegistryTransport"]
 
 MAX_ANSWER_BYTES: Final = 32_000_000
 _GRACE: Final = 0.25
-"""Seconds after which an attempt is cancelled that its own time-outs did not end: cancelled in a TLS handshake, httpcore
-leaves the socket to the garbage collector."""
+"""Seconds after which an attempt is cancelled that its own time-outs did not end. Cancelled in a TLS handshake,
+httpcore leaves its socket to the garbage collector."""
 _CONTENT_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 
 

@@ -1,0 +1,53 @@
+"""aiokafkapy.integrations.schema_registry.serializer: options that contradict each other, and lazy imports."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from aiokafkapy.errors import ConfigurationError
+from aiokafkapy.integrations import schema_registry
+from aiokafkapy.integrations.schema_registry import AvroSerializer, JsonSchemaSerializer, SchemaRegistryClient
+
+URL = "http://localhost:1"
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({"auto_register_schemas": True, "use_latest_version": True}, "exclude each other"),
+        ({"auto_register_schema": True}, "no option 'auto_register_schema'"),
+        ({"schema_id_in": "footer"}, "'prefix' or 'headers'"),
+        ({"is_key": 1}, "True or False"),
+        ({"subject_name_strategy": "topic"}, "not a function"),
+    ],
+)
+def test_options_are_checked_when_they_are_given(options: Any, wanted: str) -> None:
+    with pytest.raises(ConfigurationError, match=wanted):
+        AvroSerializer(SchemaRegistryClient(URL), "string", **options)
+
+
+def test_a_schema_is_needed_unless_the_latest_is_used() -> None:
+    with pytest.raises(ConfigurationError, match="needs a schema"):
+        JsonSchemaSerializer(SchemaRegistryClient(URL))
+    assert JsonSchemaSerializer(SchemaRegistryClient(URL), use_latest_version=True).schema is None
+
+
+def test_the_public_names_are_looked_up_when_used() -> None:
+    assert dir(schema_registry) == sorted(schema_registry.__all__)
+    for name in schema_registry.__all__:
+        assert getattr(schema_registry, name).__name__ == name
+    with pytest.raises(AttributeError, match="nonsense"):
+        schema_registry.nonsense  # noqa: B018
+
+
+def test_a_format_is_imported_with_its_first_name() -> None:
+    program = (
+        "import sys; from aiokafkapy.integrations.schema_registry import JsonSchemaSerializer; "
+        "print(*({'fastavro', 'google.protobuf', 'httpx'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []

@@ -1,0 +1,79 @@
+"""aiokafkapy.typed.cloud_events: attributes, both content modes, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from aiokafkapy.errors import ConfigurationError, SerializationError
+from aiokafkapy.typed import CloudEvents, from_cloud_event
+
+NOON = datetime(2026, 11, 24, 12, tzinfo=UTC)
+
+
+def events(**options: Any) -> CloudEvents[Any]:
+    return CloudEvents("/shop", id=lambda value: "1", time=lambda value: NOON, **options)
+
+
+def test_binary_mode_puts_attributes_into_headers() -> None:
+    data, headers = events(type="placed", extensions=lambda value: {"hot": True, "rank": 3}).record_of({}, b"{}")
+    assert data == b"{}"
+    assert dict(headers) == {
+        "content-type": b"application/json",
+        "ce_specversion": b"1.0",
+        "ce_id": b"1",
+        "ce_source": b"/shop",
+        "ce_type": b"placed",
+        "ce_time": b"2026-11-24T12:00:00Z",
+        "ce_hot": b"true",
+        "ce_rank": b"3",
+    }
+
+
+def test_structured_mode_puts_data_into_the_event() -> None:
+    data, headers = events(mode="structured").record_of({"a": "ä"}, '{"a":"ä"}'.encode())
+    assert headers == (("content-type", b"application/cloudevents+json; charset=UTF-8"),)
+    event = json.loads(data)
+    assert (event["type"], event["data"], event["datacontenttype"]) == ("dict", {"a": "ä"}, "application/json")
+
+
+@pytest.mark.parametrize("mode", ["binary", "structured"])
+@pytest.mark.parametrize(("kind", "data"), [("application/json", b'{"a": 1}'), ("image/png", b"\x89\x00")])
+def test_an_event_is_read_as_it_was_written(mode: Any, kind: str, data: bytes) -> None:
+    value, headers = events(mode=mode, datacontenttype=kind, type="placed").record_of(None, data)
+    found = from_cloud_event(value, headers)
+    assert found is not None
+    assert found[0]["type"] == "placed"
+    assert found[0]["datacontenttype"] == kind
+    assert found[1] == data
+
+
+def test_other_records_are_no_events() -> None:
+    assert from_cloud_event(b"{}", [("content-type", b"application/json")]) is None
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"type": lambda value: ""},
+        {"type": lambda value: 7.5},
+        {"subject": lambda value: "a\nb"},
+        {"extensions": lambda value: {"Upper": "x"}},
+        {"extensions": lambda value: {"id": "x"}},
+        {"extensions": lambda value: {"big": 2**40}},
+    ],
+)
+def test_what_cloudevents_cannot_have_is_refused(options: Any) -> None:
+    with pytest.raises(SerializationError):
+        events(**options).record_of({}, b"{}")
+
+
+def test_wrong_options_are_told_at_once() -> None:
+    mode: Any = "both"
+    with pytest.raises(ConfigurationError, match="both"):
+        CloudEvents("/shop", mode=mode)
+    with pytest.raises(ConfigurationError, match="source"):
+        CloudEvents("")

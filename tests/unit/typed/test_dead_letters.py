@@ -1,0 +1,40 @@
+"""aiokafkapy.typed.dead_letters: which errors are for good."""
+
+from __future__ import annotations
+
+import pytest
+
+from aiokafkapy import errors
+from aiokafkapy.integrations.schema_registry import IncompatibleSchemaError, RegistryUnavailableError
+from aiokafkapy.typed import is_permanent
+
+
+def serialization_error(cause: BaseException | None) -> errors.SerializationError:
+    error = errors.SerializationError("no")
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "is_for_good"),
+    [
+        (serialization_error(None), True),
+        (serialization_error(ValueError("no")), True),
+        (serialization_error(IncompatibleSchemaError("no")), True),
+        (serialization_error(RegistryUnavailableError("away")), False),
+        (serialization_error(ConnectionError("away")), False),
+        (serialization_error(TimeoutError()), False),
+        (errors.RecordTooLargeError("no"), True),
+        (errors.InvalidRecordError("no"), True),
+        (errors.TopicAuthorizationFailedError("no"), True),
+        (errors.InvalidRecordError("no", outcome_unknown=True), False),
+        (errors.NotEnoughReplicasError("later"), False),
+        (errors.DeliveryTimeoutError("later"), False),
+        (errors.ProducerClosedError("closed"), False),
+        (errors.ProducerFencedError("fenced"), False),
+        (errors.TransactionAbortedError("aborted"), False),
+        (TypeError("a bug of the caller"), False),
+    ],
+)
+def test_what_would_be_refused_again_is_for_good(error: Exception, is_for_good: bool) -> None:
+    assert is_permanent(error) is is_for_good

@@ -1,0 +1,27 @@
+"""aiokafkapy.typed.later: data that is awaited in its turn, or never."""
+
+from __future__ import annotations
+
+import gc
+
+import pytest
+
+from aiokafkapy.typed.later import Failed, Later
+
+
+async def serialized() -> bytes:
+    return b"data"
+
+
+async def test_data_is_passed_on_when_it_is_there() -> None:
+    assert await Later(serialized(), lambda data: data + b"!", None) == b"data!"
+
+
+async def test_data_that_is_never_awaited_warns_nobody() -> None:
+    Later(serialized(), bytes, None)
+    gc.collect()
+
+
+async def test_what_failed_raises_when_it_is_awaited() -> None:
+    with pytest.raises(ValueError, match="no"):
+        await Failed(ValueError("no"), None)

@@ -1,0 +1,103 @@
+"""aiokafkapy.typed.topic: what mypy knows of a typed topic, and what is refused when one is made."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from aiokafkapy import typed
+from aiokafkapy.errors import ConfigurationError, InvalidTopicError, SerializationError
+from aiokafkapy.typed import Topic
+
+ROOT = Path(__file__).parents[3]
+
+PROGRAM = """
+from dataclasses import dataclass
+
+from aiokafkapy import KafkaProducer
+from aiokafkapy.typed import BoundTopic, CloudEvents, DeadLetters, Topic
+from aiokafkapy.integrations.schema_registry import AvroSerializer, SchemaRegistryClient
+
+
+@dataclass
+class Order:
+    id: int
+
+
+orders = Topic[Order]("orders", key=lambda order: order.id, cloud_events=CloudEvents("/shop"))
+
+
+async def main(producer: KafkaProducer, registry: SchemaRegistryClient) -> None:
+    bound: BoundTopic[Order] = orders.bind(DeadLetters(producer).guard(producer))
+    await bound.send(Order(1))
+    await orders.send(producer, Order(1))
+    Topic("orders", Order, serializer=AvroSerializer(registry, Order))
+    await bound.send("an order")
+    await orders.send(producer, 7)
+    Topic[Order]("orders", key=lambda order: order.number)
+    Topic("orders", Order, serializer=AvroSerializer(registry, int))
+    (await bound.send(Order(1))).nonsense
+"""
+
+
+class Order(BaseModel):
+    id: int
+
+
+def test_a_type_checker_knows_the_type_of_a_topic(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    options = ("--strict", "--no-error-summary", "--cache-dir", str(tmp_path / "cache"))
+    command = (sys.executable, "-m", "mypy", *options, str(program))
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    errors = [line.partition("program.py:")[2] for line in done.stdout.splitlines() if "error:" in line]
+    first = PROGRAM.splitlines().index('    await bound.send("an order")') + 1
+    lines = {int(error.partition(":")[0]) for error in errors}
+    assert lines == set(range(first, first + 5)), done.stdout + done.stderr
+
+
+def test_a_record_has_its_topic_key_and_headers() -> None:
+    topic = Topic[Order]("orders", key=lambda order: f"k{order.id}", headers=lambda order: [("a", b"1")])
+    record = topic.record(Order(id=7), partition=3, timestamp_ms=5, headers={"b": b"2"})
+    assert (record.topic, record.value, record.key) == ("orders", b'{"id":7}', b"k7")
+    assert (record.partition, record.timestamp_ms) == (3, 5)
+    assert record.headers == [("a", b"1"), ("b", b"2")]
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: Topic[Order]("no topic"), InvalidTopicError),
+        (lambda: Topic("orders", object()), ConfigurationError),  # type: ignore[arg-type]
+        (lambda: Topic[Order]("orders", key="id"), ConfigurationError),  # type: ignore[arg-type]
+    ],
+)
+def test_a_wrong_argument_is_told_at_once(make: Any, error: type[Exception]) -> None:
+    with pytest.raises(error):
+        make()
+
+
+def test_a_key_of_another_kind_is_refused() -> None:
+    key: Any = lambda order: [order.id]  # noqa: E731
+    with pytest.raises(SerializationError, match="the key is a list"):
+        Topic[Order]("orders", key=key).record(Order(id=1))
+
+
+def test_a_model_may_be_any_type_that_pydantic_knows() -> None:
+    many = Topic[list[Order]]("orders")
+    assert many.record([Order(id=1)]).value == b'[{"id":1}]'
+    either = Topic[Order | int]("orders")
+    assert either.record(3).value == b"3"
+
+
+def test_the_public_names_are_looked_up_when_used() -> None:
+    assert dir(typed) == sorted(typed.__all__)
+    for name in typed.__all__:
+        assert getattr(typed, name).__name__ == name
+    with pytest.raises(AttributeError, match="nonsense"):
+        typed.nonsense  # noqa: B018
