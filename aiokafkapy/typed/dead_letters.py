@@ -15,7 +15,7 @@ Rules:
   data in it, and is left out. The value itself is what it was, so the topic needs the same rights as the original.
 
 Events: ``dead_letter.written`` (warning; topic, dead_letter_topic, error), ``dead_letter.failed`` (error; topic,
-dead_letter_topic, error), ``dead_letter.dropped`` (error; topic, max_pending); each rate-limited by topic.
+dead_letter_topic, error), ``dead_letter.dropped`` (error; topic, max_pending); rate-limited by topic.
 """
 
 from __future__ import annotations
@@ -161,7 +161,10 @@ class DeadLetters:
             loop = asyncio.get_running_loop()
             if len(self._pending) >= self._max_pending:
                 self._dropped += 1
-                self._tell(logging.ERROR, "dropped", record.topic, max_pending=self._max_pending)
+                now, limit = loop.time(), self._max_pending
+                self._log.log(
+                    ("dropped", topic), now, logging.ERROR, "dead_letter.dropped", topic=record.topic, max_pending=limit
+                )
                 return False
             letter = _letter(topic, record, error, self._max_payload)
             task = loop.create_task(self._send(letter, record.topic, type(error).__name__))
@@ -216,22 +219,20 @@ class DeadLetters:
         return self._topic(original) if callable(self._topic) else self._topic
 
     async def _send(self, letter: ProducerRecord, original: str, error_name: str) -> None:
+        now, topic = asyncio.get_running_loop().time(), letter.topic
+        names = {"topic": original, "dead_letter_topic": topic}
         try:
-            await self._producer.send(letter.topic, letter.value, key=letter.key, headers=letter.headers)
+            await self._producer.send(topic, letter.value, key=letter.key, headers=letter.headers)
         except Exception as error:
             self._failed += 1
             text = f"{type(error).__name__}: {error}"
-            self._tell(logging.ERROR, "failed", original, dead_letter_topic=letter.topic, error=text)
+            self._log.log(("failed", topic), now, logging.ERROR, "dead_letter.failed", **names, error=text)
         except BaseException:
             self._failed += 1
             raise
         else:
             self._written += 1
-            self._tell(logging.WARNING, "written", original, dead_letter_topic=letter.topic, error=error_name)
-
-    def _tell(self, level: int, what: str, topic: str, **fields: Any) -> None:
-        now = asyncio.get_running_loop().time()
-        self._log.log((what, topic), now, level, f"dead_letter.{what}", topic=topic, **fields)
+            self._log.log(("written", topic), now, logging.WARNING, "dead_letter.written", **names, error=error_name)
 
 
 class GuardedProducer:

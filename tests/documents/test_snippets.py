@@ -1,4 +1,4 @@
-"""Every Python snippet of the README and of docs/ runs as it stands; only the broker's address is another."""
+"""Every Python snippet of the README and of docs/ runs as it stands; broker and registry are at other addresses."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ import httpx
 import pytest
 
 from aiokafkapy.broker import DevBroker
+from aiokafkapy.testing import SchemaRegistry
 
 from .pages import Snippet, snippets
 
 ADDRESS: Final = "localhost:9092"
+REGISTRY: Final = "http://localhost:8081"
 LONGEST: Final = 120
 """Seconds after which a snippet hangs."""
 
@@ -44,8 +46,9 @@ Runner = Callable[[Path, DevBroker], Coroutine[Any, Any, None]]
 )
 async def test_a_snippet_runs_as_it_stands(snippet: Snippet, kafka_broker: DevBroker, tmp_path: Path) -> None:
     path = tmp_path / "test_snippet.py"
-    path.write_text(snippet.text.replace(ADDRESS, kafka_broker.bootstrap_servers))
-    await _runner(snippet)(path, kafka_broker)
+    async with SchemaRegistry() as registry:
+        path.write_text(snippet.text.replace(ADDRESS, kafka_broker.bootstrap_servers).replace(REGISTRY, registry.url))
+        await _runner(snippet)(path, kafka_broker)
 
 
 def _runner(snippet: Snippet) -> Runner:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import os
+import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -330,3 +333,32 @@ async def test_a_producer_of_dead_letters_is_plain(kafka_broker: DevBroker) -> N
         producer: Any = KafkaProducer(servers, **options)
         with pytest.raises(ConfigurationError, match="dead letters"):
             DeadLetters(producer)
+
+
+# the example
+
+
+async def test_the_example_of_typed_orders_runs(kafka_broker: DevBroker) -> None:
+    async with SchemaRegistry() as server:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            str(Path(__file__).parents[2] / "examples" / "typed_orders.py"),
+            env={
+                **os.environ,
+                "AIOKAFKAPY_BOOTSTRAP_SERVERS": kafka_broker.bootstrap_servers,
+                "SCHEMA_REGISTRY_URL": server.url,
+            },
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        out, errors_told = await asyncio.wait_for(process.communicate(), 60)
+    assert process.returncode == 0, errors_told.decode()
+    lines = out.decode().splitlines()
+    assert sorted(line.split("customer=")[1].split()[0] for line in lines if line.startswith("read:")) == [
+        "'ann'",
+        "'bob'",
+        "'cleo'",
+    ]
+    assert any(line.startswith("refused:") for line in lines)
+    assert "dead letters: 1" in lines
+    assert dict(kafka_broker.records("orders")[0].headers)["ce_type"] == b"order.placed"
