@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from .producer.intake.partitioners import DefaultPartitioner, Partitioner, RoundRobinPartitioner
     from .producer.intake.serializers import Serializer, json_serializer, string_serializer
     from .producer.producer import KafkaProducer
-    from .producer.records import ProducerRecord, RecordMetadata
+    from .producer.records import BytesWithHeaders, ProducerRecord, RecordMetadata
     from .producer.statistics import ProducerHealth, ProducerStatistics
     from .producer.tables.table_metadata import PartitionMetadata, TableMetadata
     from .producer.topic_options import TopicOptions
@@ -43,6 +43,7 @@ __all__ = [
     "TopicPartition",
     "errors",
     "BlockingProducer",
+    "BytesWithHeaders",
     "ConsumedRecord",
     "DefaultPartitioner",
     "Headers",
@@ -69,6 +70,7 @@ __version__ = "0.1.0"
 # Imported on first access: a program that only runs the dev broker needs no producer.
 _HOMES = {
     "BlockingProducer": "blocking.blocking_producer",
+    "BytesWithHeaders": "producer.records",
     "ConsumedRecord": "common",
     "DefaultPartitioner": "producer.intake.partitioners",
     "Delivery": "producer.deliveries.delivery",

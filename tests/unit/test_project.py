@@ -33,10 +33,15 @@ NOT_IMPORTED = (
     "aiokafkapy.reader",
     "aiokafkapy.spark",
     "aiokafkapy.testing",
+    "aiokafkapy.typed",
     "cramjam",
     "crc32c",
     "fastapi",
     "litestar",
+    "fastavro",
+    "google.protobuf",
+    "httpx",
+    "jsonschema",
     "opentelemetry",
     "prometheus_client",
     "pyarrow",
@@ -49,6 +54,7 @@ NOT_IMPORTED = (
 
 PUBLIC_NAMES = {
     "BlockingProducer",
+    "BytesWithHeaders",
     "ConsumedRecord",
     "DefaultPartitioner",
     "Delivery",
@@ -117,9 +123,12 @@ def test_the_names_of_the_edges_are_where_the_documents_say() -> None:
         "aiokafkapy.broker": ["DevBroker"],
         "aiokafkapy.integrations.aiohttp": ["PRODUCER", "setup_kafka"],
         "aiokafkapy.integrations.fastapi": ["ProducerDep", "health_router", "kafka_lifespan"],
+        "aiokafkapy.integrations.schema_registry": ["AvroSerializer", "JsonSchemaSerializer", "SchemaRegistryClient"],
         "aiokafkapy.spark": ["KafkaDataSource", "OptionError"],
         "aiokafkapy.testing": ["ApacheKafka", "FaultProxy", "KafkaSecurity", "TestCertificates", "VirtualClock"],
+        "aiokafkapy.testing.schema_registry": ["SchemaRegistry"],
         "aiokafkapy.testing.fault_proxy": ["Answer", "FaultProxy", "Hold", "Request", "SentBatch"],
+        "aiokafkapy.typed": ["CloudEvents", "DeadLetters", "Topic"],
     }.items():
         for name in names:
             assert hasattr(importlib.import_module(module), name), f"{module}.{name}"

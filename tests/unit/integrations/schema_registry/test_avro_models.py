@@ -60,7 +60,7 @@ class Point:
     names: list[str] = field(default_factory=list)
 
 
-EVERYTHING = {
+EVERYTHING: dict[str, Any] = {
     "number": 2**62,
     "share": 0.5,
     "flag": True,

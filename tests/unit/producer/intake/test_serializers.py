@@ -16,6 +16,7 @@ from aiokafkapy.producer.intake.serializers import (
     serialize,
     string_serializer,
 )
+from aiokafkapy.producer.records import BytesWithHeaders
 
 
 def test_those_that_come_with_it() -> None:
@@ -73,7 +74,7 @@ class Record:
     """As much of a PendingRecord, and of its admission, as is asked for."""
 
     topic = "t"
-    headers = None
+    headers: Any = None
 
     def __init__(self, key: Any, value: Any, timeout: float = 5.0) -> None:
         self.key = key
@@ -109,6 +110,21 @@ async def test_awaitables_are_awaited_and_the_record_proceeds() -> None:
     record = Record(give(b"k"), give(b"v"))
     await finish_serializing(record)  # type: ignore[arg-type]
     assert record.events == [(b"k", b"v")]
+
+
+async def test_a_serializer_may_add_headers_behind_the_callers() -> None:
+    record = Record(BytesWithHeaders(b"k", {"a": b"1"}), give(BytesWithHeaders(b"v", [("b", None)])))
+    record.headers = (("mine", b"0"),)
+    await finish_serializing(record)  # type: ignore[arg-type]
+    assert record.headers == (("mine", b"0"), ("a", b"1"), ("b", None))
+    assert [type(data) for data in record.events[0]] == [bytes, bytes]
+
+
+async def test_a_serializers_wrong_header_is_its_records_error() -> None:
+    headers: Any = [("a", "text")]
+    record = Record(None, give(BytesWithHeaders(b"v", headers)))
+    with pytest.raises(SerializationError, match="header 'a' is a str"):
+        await finish_serializing(record)  # type: ignore[arg-type]
 
 
 async def test_a_failing_one_refuses_the_record_and_leaves_no_coroutine() -> None:

@@ -18,7 +18,7 @@ def file(*fields: tuple[int, str, int], name: str = "M", oneof: tuple[int, ...] 
     if oneof:
         message.oneof_decl.add(name="choice")
     for number, label, kind in fields:
-        field = message.field.add(name=label, number=number, type=kind, label=1)  # type: ignore[arg-type]
+        field = message.field.add(name=label, number=number, type=kind, label=1)
         if kind == MESSAGE:
             field.type_name = f".shop.{label}"
         if number in oneof:

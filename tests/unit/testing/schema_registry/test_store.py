@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -123,12 +124,13 @@ def test_a_mode_forbids_writing(store: SchemaStore) -> None:
     assert (store.mode_of("a"), store.mode_of("b")) == ("READONLY", "READWRITE")
     store.reset_mode("a")
     assert register(store, "a", avro()) == (1, 1)
-    for call, code in (
+    calls: tuple[tuple[Callable[[], object], int], ...] = (
         (lambda: store.set_mode("NEVER"), 42204),
         (lambda: store.set_level("NEVER"), 42203),
         (lambda: store.own_level("a"), 40408),
         (lambda: store.own_mode("a"), 40409),
-    ):
+    )
+    for call, code in calls:
         with pytest.raises(RegistryRefusal) as caught:
             call()
         assert caught.value.code == code
