@@ -234,6 +234,25 @@ async def test_the_latest_version_is_written_when_asked_for(
     assert await AvroDeserializer(registry, AVRO_TEXT).of(records[0]) == {"id": 1}
 
 
+async def test_the_latest_version_is_looked_up_again_and_kept_while_the_registry_is_away(
+    server: SchemaRegistry,
+) -> None:
+    server.register("orders-value", AVRO_TEXT)
+    server.set_compatibility("NONE")
+    async with SchemaRegistryClient(server.url, latest_cache_ttl_ms=0, timeout_ms=50) as registry:
+        serializer = AvroSerializer(registry, use_latest_version=True)
+
+        async def serialized(data: Any) -> bytes:
+            found = serializer(TOPIC, data)
+            return found if isinstance(found, bytes) else await found
+
+        assert (await serialized({"id": 1}))[:5] == b"\x00\x00\x00\x00\x01"
+        server.register("orders-value", AVRO_NEXT)
+        assert (await serialized({"id": 1, "amount": 2}))[:5] == b"\x00\x00\x00\x00\x02"
+        server.fail_next(times=10_000)
+        assert (await serialized({"id": 1, "amount": 2}))[:5] == b"\x00\x00\x00\x00\x02"
+
+
 async def test_a_schema_may_refer_to_others(
     kafka_broker: DevBroker, server: SchemaRegistry, registry: SchemaRegistryClient
 ) -> None:

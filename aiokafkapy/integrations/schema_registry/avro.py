@@ -159,16 +159,23 @@ class AvroDeserializer(RegistryDeserializer[T], Generic[T]):
 
 
 def _schema_of(given: Schema | str | dict[str, Any] | list[Any]) -> Schema:
+    """What was given as a schema, which can be read. Raises ConfigurationError."""
+    if not isinstance(given, (Schema, str, dict, list)):
+        raise ConfigurationError(f"{given!r:.100} is neither an Avro schema nor a model")
     if isinstance(given, Schema):
-        if given.type != "AVRO":
-            raise ConfigurationError(f"the schema is of type {given.type}, not AVRO")
-        return given
-    text = given if isinstance(given, str) else json.dumps(given)
-    try:
-        json.loads(text)
-    except ValueError:
-        text = json.dumps(text)  # a bare name, as "string"
-    return Schema(text)
+        schema = given
+    else:
+        text = given if isinstance(given, str) else json.dumps(given)
+        try:
+            json.loads(text)
+        except ValueError:
+            text = json.dumps(text)  # a bare name, as "string"
+        schema = Schema(text)
+    if schema.type != "AVRO":
+        raise ConfigurationError(f"the schema is of type {schema.type}, not AVRO")
+    if not schema.references:
+        _parse(schema, {})
+    return schema
 
 
 def _name_of(schema: Schema) -> str | None:
@@ -188,6 +195,10 @@ async def _parsed(registry: SchemaRegistryClient, schema: Schema) -> Any:
     """The schema as fastavro reads it, with what it refers to, and what those refer to."""
     named: dict[str, Any] = {}
     await _load_references(registry, schema, named, set())
+    return _parse(schema, named)
+
+
+def _parse(schema: Schema, named: dict[str, Any]) -> Any:
     try:
         return fastavro.parse_schema(json.loads(schema.text), named_schemas=named)
     except Exception as error:  # of fastavro's, or of a schema that is no JSON
@@ -206,7 +217,7 @@ async def _load_references(
             raise ConfigurationError(f"a schema refers to more than {_MAX_REFERENCES} others")
         found = await registry.version(*place)
         await _load_references(registry, found.schema, named, seen)
-        fastavro.parse_schema(json.loads(found.schema.text), named_schemas=named)
+        _parse(found.schema, named)
 
 
 def _is_bytes(parsed: Any) -> bool:

@@ -186,25 +186,33 @@ def _schema_of(given: Schema | str | dict[str, Any]) -> Schema:
     if isinstance(given, Schema):
         if given.type != "JSON":
             raise ConfigurationError(f"the schema is of type {given.type}, not JSON")
-        return given
-    text = given if isinstance(given, str) else _dump(given)
+        text = given.text
+    else:
+        text = given if isinstance(given, str) else _dump(given)
     try:
         content = json.loads(text)
     except ValueError as error:
         raise ConfigurationError(f"a JSON Schema is no JSON: {error}") from error
     if not isinstance(content, (dict, bool)):
         raise ConfigurationError(f"a JSON Schema is an object, not {type(content).__name__}")
-    return Schema(text, "JSON")
+    _validator_kind(content)
+    return given if isinstance(given, Schema) else Schema(text, "JSON")
 
 
-async def _checker(registry: SchemaRegistryClient, schema: Schema) -> Callable[[Any], None]:
-    """What raises SerializationError for data that does not fit the schema."""
-    content = json.loads(schema.text)
+def _validator_kind(content: Any) -> Any:
+    """The class of validators for the schema's draft. Raises ConfigurationError for one that cannot be used."""
     kind = validator_for(content)
     try:
         kind.check_schema(content)
     except SchemaError as error:
         raise ConfigurationError(f"a JSON Schema cannot be used: {error.json_path}: {error.message[:200]}") from None
+    return kind
+
+
+async def _checker(registry: SchemaRegistryClient, schema: Schema) -> Callable[[Any], None]:
+    """What raises SerializationError for data that does not fit the schema."""
+    content = json.loads(schema.text)
+    kind = _validator_kind(content)
     resources: dict[str, Any] = {}
     await _load_references(registry, schema, resources)
     known: Registry[Any] = Registry().with_resources(

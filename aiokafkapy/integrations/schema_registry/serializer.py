@@ -9,7 +9,8 @@ Rules:
   asynchronous, for the registry is asked; from then on it is an ordinary function: no task, no await.
 - It registers nothing unless it is told to (``auto_register_schemas=True``). Confluent's default is the opposite; in
   production a schema is registered by a deployment, which can be refused, and not by the record that comes first.
-- What fails is asked again with the next record: no failure is remembered.
+- What fails is asked again with the next record: no failure is remembered. While no registry answers, the version that
+  was the latest stays in use.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from aiokafkapy.errors import ConfigurationError
 from aiokafkapy.producer.records import BytesWithHeaders
 
 from .client import SchemaRegistryClient
-from .errors import SchemaNotFoundError, SchemaRegistryError, SubjectNotFoundError
+from .errors import RegistryUnavailableError, SchemaNotFoundError, SchemaRegistryError, SubjectNotFoundError
 from .schemas import RegisteredSchema, Schema
 from .subjects import SubjectNameStrategy, topic_name_strategy
 from .wire_format import KEY_SCHEMA_ID, VALUE_SCHEMA_ID, guid_header, id_prefix
@@ -142,10 +143,18 @@ class RegistrySerializer(ABC, Generic[T_contra]):
 
     async def _ask_and_encode(self, topic: str, data: T_contra) -> bytes:
         place = self._places.get(topic)  # another record may have got it since
-        if place is None or place.expires is not math.inf:
-            await self.prepare(topic)
+        if place is None or (place.expires is not math.inf and self._is_over(place)):
+            try:
+                await self.prepare(topic)
+            except RegistryUnavailableError:
+                if place is None:
+                    raise
+                self._places[topic] = place._replace(expires=self._next_look())
             place = self._places[topic]
         return self._encode(place, data)
+
+    def _next_look(self) -> float:
+        return asyncio.get_running_loop().time() + self._registry.config.latest_cache_ttl_ms / 1000
 
     async def _registered(self, topic: str) -> RegisteredSchema:
         subject = self._subject_of(topic, self._is_key, self._record_name())
@@ -168,10 +177,7 @@ class RegistrySerializer(ABC, Generic[T_contra]):
 
     async def _place_for(self, registered: RegisteredSchema) -> _Place:
         encode = await self._encoder_for(registered.schema, is_own=not self._uses_latest)
-        expires = math.inf
-        if self._uses_latest:
-            ttl = self._registry.config.latest_cache_ttl_ms / 1000
-            expires = asyncio.get_running_loop().time() + ttl
+        expires = self._next_look() if self._uses_latest else math.inf
         indexes = self._indexes()
         if not self._in_headers:
             return _Place(encode, id_prefix(registered.id, indexes), (), expires)

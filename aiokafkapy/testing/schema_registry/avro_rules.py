@@ -100,8 +100,8 @@ class _Comparison:
             yield from self._compare_fields(reader, writer, path)
 
     def _compare_fields(self, reader: Any, writer: Any, path: str) -> Iterator[Problem]:
-        written = {field["name"]: field for field in writer["fields"]}
-        for at, field in enumerate(reader["fields"]):
+        written = {field["name"]: field for field in writer.get("fields", ())}
+        for at, field in enumerate(reader.get("fields", ())):
             names = [field["name"], *field.get("aliases", ())]
             match = next((written[name] for name in names if name in written), None)
             if match is not None:

@@ -10,7 +10,14 @@ import pytest
 
 from aiokafkapy.errors import ConfigurationError
 from aiokafkapy.integrations import schema_registry
-from aiokafkapy.integrations.schema_registry import AvroSerializer, JsonSchemaSerializer, SchemaRegistryClient
+from aiokafkapy.integrations.schema_registry import (
+    AvroDeserializer,
+    AvroSerializer,
+    JsonSchemaSerializer,
+    ProtobufSerializer,
+    Schema,
+    SchemaRegistryClient,
+)
 
 URL = "http://localhost:1"
 
@@ -34,6 +41,24 @@ def test_a_schema_is_needed_unless_the_latest_is_used() -> None:
     with pytest.raises(ConfigurationError, match="needs a schema"):
         JsonSchemaSerializer(SchemaRegistryClient(URL))
     assert JsonSchemaSerializer(SchemaRegistryClient(URL), use_latest_version=True).schema is None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda registry: AvroSerializer(registry, '{"type":"record","fields":[]}'),
+        lambda registry: AvroSerializer(registry, Schema("{}", "JSON")),
+        lambda registry: AvroSerializer(registry, 7),
+        lambda registry: AvroSerializer(registry, int),
+        lambda registry: AvroDeserializer(registry, {"type": "nonsense"}),
+        lambda registry: JsonSchemaSerializer(registry, {"type": "nonsense"}),
+        lambda registry: JsonSchemaSerializer(registry, "{"),
+        lambda registry: ProtobufSerializer(registry, int),
+    ],
+)
+def test_a_schema_that_cannot_be_read_is_told_at_once(make: Any) -> None:
+    with pytest.raises(ConfigurationError):
+        make(SchemaRegistryClient(URL))
 
 
 def test_the_public_names_are_looked_up_when_used() -> None:
