@@ -25,7 +25,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from time import time
+from time import monotonic, time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -170,7 +170,10 @@ class DeadLetters:
             task = loop.create_task(self._send(letter, record.topic, type(error).__name__))
         except Exception as problem:  # of a function of the user's, or no loop runs
             self._failed += 1
-            _logger.error("dead_letter.failed", topic=str(record.topic), dead_letter_topic="", error=repr(problem))
+            text = type(problem).__name__
+            self._log.log(
+                "refuse", monotonic(), logging.ERROR, "dead_letter.failed", topic=str(record.topic), error=text
+            )
             return False
         self._pending.add(task)
         task.add_done_callback(self._pending.discard)

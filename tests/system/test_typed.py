@@ -327,6 +327,17 @@ async def test_a_typed_topics_refusals_are_dead_letters(
     assert [one.value for one in kafka_broker.records("orders.dlq")] == [b'{"id":"seven"}'] * 2
 
 
+async def test_a_wrong_name_of_a_dead_letter_topic_harms_no_caller(
+    kafka_broker: DevBroker, kafka_producer: KafkaProducer, caplog: pytest.LogCaptureFixture
+) -> None:
+    letters = DeadLetters(kafka_producer, lambda topic: topic.missing)  # type: ignore[attr-defined]
+    kafka_broker.controls.fail_next(ApiKey.PRODUCE, InvalidRecordError)
+    with caplog.at_level(logging.ERROR), pytest.raises(InvalidRecordError):
+        await letters.guard(kafka_producer).send("orders", b"bad")
+    assert (letters.counts.failed, letters.counts.pending) == (1, 0)
+    assert "AttributeError" in caplog.text
+
+
 async def test_a_producer_of_dead_letters_is_plain(kafka_broker: DevBroker) -> None:
     servers = kafka_broker.bootstrap_servers
     for options in ({"transactional_id": "t"}, {"value_serializer": str.encode}):

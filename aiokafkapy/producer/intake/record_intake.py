@@ -26,6 +26,7 @@ from ..accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from ..accumulator.record_appender import NO_TIME, RecordAppender
 from ..deliveries.delivery import Delivery
 from ..deliveries.shortcuts import now_ms, running_loop
+from ..records import BytesWithHeaders
 from .arguments import check_data, headers_of, partition_of, plain_data, time_of, topic_name
 from .partitioners import DefaultPartitioner, Partitioner, choose_partition
 from .pending_record import PendingRecord
@@ -177,7 +178,8 @@ class RecordIntake:
             return self._pending(state, place, timestamp, key, value, headers, (original_key, original_value))
         else:
             self.unyielded += RECORD_COST + check_data(topic, key, value)
-            headers = with_own_headers(topic, headers, key, value)
+            if type(value) is BytesWithHeaders or type(key) is BytesWithHeaders:
+                headers = with_own_headers(topic, headers, key, value)
         if state.waiting is None and state.partition_count and chosen < state.partition_count:
             if chosen < 0 and (key is not None or not self._is_sticky_without_key):
                 chosen = self._partition_for(state, key, value, original_key, original_value)

@@ -20,6 +20,8 @@ from aiokafkapy.integrations.schema_registry import (
 )
 
 URL = "http://localhost:1"
+SEVEN: Any = 7
+NO_MESSAGE: Any = int
 
 
 @pytest.mark.parametrize(
@@ -48,12 +50,12 @@ def test_a_schema_is_needed_unless_the_latest_is_used() -> None:
     [
         lambda registry: AvroSerializer(registry, '{"type":"record","fields":[]}'),
         lambda registry: AvroSerializer(registry, Schema("{}", "JSON")),
-        lambda registry: AvroSerializer(registry, 7),
+        lambda registry: AvroSerializer(registry, SEVEN),
         lambda registry: AvroSerializer(registry, int),
         lambda registry: AvroDeserializer(registry, {"type": "nonsense"}),
         lambda registry: JsonSchemaSerializer(registry, {"type": "nonsense"}),
         lambda registry: JsonSchemaSerializer(registry, "{"),
-        lambda registry: ProtobufSerializer(registry, int),
+        lambda registry: ProtobufSerializer(registry, NO_MESSAGE),
     ],
 )
 def test_a_schema_that_cannot_be_read_is_told_at_once(make: Any) -> None:
