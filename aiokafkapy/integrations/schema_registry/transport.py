@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 __all__ = ["Question", "RegistryTransport"]
 
 MAX_ANSWER_BYTES: Final = 32_000_000
+_SHOWN_FAILURES: Final = 3
+"""Of several attempts, the newest that differ."""
 _GRACE: Final = 0.25
 """Seconds after which an attempt is cancelled that its own time-outs did not end. Cancelled in a TLS handshake,
 httpcore leaves its socket to the garbage collector."""
@@ -178,7 +180,7 @@ class RegistryTransport:
     def _unavailable(
         self, question: Question, failures: list[str], last: RegistryUnavailableError | None
     ) -> RegistryUnavailableError:
-        newest = "; ".join(list(dict.fromkeys(reversed(failures)))[: len(self._config.urls)])
+        newest = "; ".join(list(dict.fromkeys(reversed(failures)))[: max(_SHOWN_FAILURES, len(self._config.urls))])
         error = RegistryUnavailableError(
             f"{question.doing}: no answer within timeout_ms={self._config.timeout_ms} after {len(failures)} attempts: "
             f"{newest or f'the first, at {self._config.urls[0]}, was still under way'}",

@@ -78,3 +78,23 @@ def test_a_format_is_imported_with_its_first_name() -> None:
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+@pytest.mark.parametrize(
+    ("library", "statement", "extra"),
+    [
+        ("fastavro", "from aiokafkapy.integrations.schema_registry import AvroSerializer", "schema-registry"),
+        ("jsonschema", "from aiokafkapy.integrations.schema_registry import JsonSchemaSerializer", "schema-registry"),
+        ("google", "from aiokafkapy.integrations.schema_registry import ProtobufSerializer", "schema-registry"),
+        (
+            "httpx",
+            "from aiokafkapy.integrations.schema_registry import SchemaRegistryClient as C; C('http://a')",
+            "schema-registry",
+        ),
+        ("aiohttp", "from aiokafkapy.testing import SchemaRegistry", "testing"),
+    ],
+)
+def test_a_missing_library_names_the_extra_that_has_it(library: str, statement: str, extra: str) -> None:
+    program = f"import sys; sys.modules[{library!r}] = None; {statement}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert f"pip install 'aiokafkapy[{extra}]'" in done.stderr.splitlines()[-1], done.stderr
