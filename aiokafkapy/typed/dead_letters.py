@@ -264,12 +264,19 @@ class GuardedProducer:
         partition: int | None = None,
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
+        delivery_timeout_ms: int | None = None,
     ) -> RecordMetadata:
         """Send one record and wait until it is delivered."""
         record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
         try:
             return await self.producer.send(
-                topic, value, key=key, partition=partition, timestamp_ms=timestamp_ms, headers=record.headers
+                topic,
+                value,
+                key=key,
+                partition=partition,
+                timestamp_ms=timestamp_ms,
+                headers=record.headers,
+                delivery_timeout_ms=delivery_timeout_ms,
             )
         except Exception as error:
             self.refuse(record, error)
@@ -284,12 +291,19 @@ class GuardedProducer:
         partition: int | None = None,
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
+        delivery_timeout_ms: int | None = None,
     ) -> Delivery:
         """Wait until the record is accepted; await the delivery for its outcome."""
         record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
         try:
             delivery = await self.producer.enqueue(
-                topic, value, key=key, partition=partition, timestamp_ms=timestamp_ms, headers=record.headers
+                topic,
+                value,
+                key=key,
+                partition=partition,
+                timestamp_ms=timestamp_ms,
+                headers=record.headers,
+                delivery_timeout_ms=delivery_timeout_ms,
             )
         except Exception as error:
             self.refuse(record, error)
@@ -306,12 +320,19 @@ class GuardedProducer:
         partition: int | None = None,
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
+        delivery_timeout_ms: int | None = None,
     ) -> Delivery:
         """Never wait."""
         record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
         try:
             delivery = self.producer.send_nowait(
-                topic, value, key=key, partition=partition, timestamp_ms=timestamp_ms, headers=record.headers
+                topic,
+                value,
+                key=key,
+                partition=partition,
+                timestamp_ms=timestamp_ms,
+                headers=record.headers,
+                delivery_timeout_ms=delivery_timeout_ms,
             )
         except Exception as error:
             self.refuse(record, error)

@@ -29,6 +29,7 @@ class RecordProducer(Protocol):
         partition: int | None = None,
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
+        delivery_timeout_ms: int | None = None,
     ) -> RecordMetadata:
         """Send one record and wait until it is delivered."""
 
@@ -41,6 +42,7 @@ class RecordProducer(Protocol):
         partition: int | None = None,
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
+        delivery_timeout_ms: int | None = None,
     ) -> Delivery:
         """Wait until the record is accepted."""
 
@@ -53,6 +55,7 @@ class RecordProducer(Protocol):
         partition: int | None = None,
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
+        delivery_timeout_ms: int | None = None,
     ) -> Delivery:
         """Never wait."""
 

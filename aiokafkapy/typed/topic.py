@@ -112,10 +112,17 @@ class Topic(Generic[M]):
         partition: int | None = None,
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
+        delivery_timeout_ms: int | None = None,
     ) -> RecordMetadata:
         """Send a value and wait until it is delivered; ``headers`` come behind those of the topic's function."""
         bound = self.bind(producer)
-        return await bound.send(value, partition=partition, timestamp_ms=timestamp_ms, headers=headers)
+        return await bound.send(
+            value,
+            partition=partition,
+            timestamp_ms=timestamp_ms,
+            headers=headers,
+            delivery_timeout_ms=delivery_timeout_ms,
+        )
 
     async def send_many(
         self, producer: RecordProducer, values: Iterable[M], *, return_exceptions: bool = False
@@ -238,6 +245,7 @@ class BoundTopic(Generic[M]):
         partition: int | None = None,
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
+        delivery_timeout_ms: int | None = None,
     ) -> RecordMetadata:
         """Send a value and wait until it is delivered."""
         record = self._record(value, partition, timestamp_ms, headers)
@@ -248,6 +256,7 @@ class BoundTopic(Generic[M]):
             partition=record.partition,
             timestamp_ms=record.timestamp_ms,
             headers=record.headers,
+            delivery_timeout_ms=delivery_timeout_ms,
         )
 
     async def enqueue(
@@ -257,6 +266,7 @@ class BoundTopic(Generic[M]):
         partition: int | None = None,
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
+        delivery_timeout_ms: int | None = None,
     ) -> Delivery:
         """Wait until the record is accepted; await the delivery for its outcome."""
         record = self._record(value, partition, timestamp_ms, headers)
@@ -267,6 +277,7 @@ class BoundTopic(Generic[M]):
             partition=record.partition,
             timestamp_ms=record.timestamp_ms,
             headers=record.headers,
+            delivery_timeout_ms=delivery_timeout_ms,
         )
 
     def send_nowait(
@@ -276,6 +287,7 @@ class BoundTopic(Generic[M]):
         partition: int | None = None,
         timestamp_ms: Timestamp | None = None,
         headers: HeadersLike | None = None,
+        delivery_timeout_ms: int | None = None,
     ) -> Delivery:
         """Never wait. Raises IllegalStateError while the serializer has to ask a registry."""
         record = self._record(value, partition, timestamp_ms, headers)
@@ -286,6 +298,7 @@ class BoundTopic(Generic[M]):
             partition=record.partition,
             timestamp_ms=record.timestamp_ms,
             headers=record.headers,
+            delivery_timeout_ms=delivery_timeout_ms,
         )
 
     async def send_many(

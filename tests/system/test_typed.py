@@ -85,7 +85,7 @@ async def test_a_bound_topic_has_the_calls_of_a_producer(
     kafka_broker.create_topic("orders", partitions=1)
     bound = orders.bind(kafka_producer)
     await bound.send(Order(id=1))
-    await (await bound.enqueue(Order(id=2)))
+    await (await bound.enqueue(Order(id=2), delivery_timeout_ms=30_000))
     await bound.send_nowait(Order(id=3))
     assert len(await bound.send_many(Order(id=number) for number in (4, 5))) == 2
     await bound.tombstone(1)
@@ -243,7 +243,7 @@ async def test_what_the_broker_refuses_for_good_is_a_dead_letter_in_every_call(
         elif call == "send_nowait":
             await guarded.send_nowait("orders", b"bad")
         elif call == "enqueue":
-            await (await guarded.enqueue("orders", b"bad"))
+            await (await guarded.enqueue("orders", b"bad", delivery_timeout_ms=30_000))
         else:
             await guarded.send("orders", b"bad")
     await letters.drain()
