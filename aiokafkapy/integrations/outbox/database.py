@@ -1,0 +1,159 @@
+"""``RelayDatabase``: the relay's one connection, and what it asks of the table in any database.
+
+Owns the connection and the statements; who owns which shard, and how a relay is woken, is ``postgresql``'s and
+``sqlite``'s.
+
+Rules:
+
+- The connection commits each statement by itself: no transaction is open while records are on their way, which would
+  keep the database from cleaning up. It is made for one purpose and not given back to the pool: it holds locks.
+- All work is done on the connection that holds the locks. Without them there is no batch either.
+- A statement that takes longer than ``timeout`` seconds is given up with the connection, and raises TimeoutError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
+
+from .outcomes import Held, OnError
+from .rows import OutboxRow
+from .statistics import OutboxBacklog
+
+__all__ = ["RelayDatabase", "backlog_of"]
+
+PURGED_AT_ONCE: Final = 5_000
+"""Rows that one statement deletes, so that it is soon over."""
+
+
+class RelayDatabase:
+    """The table, for one relay. Every call raises the database's errors, or TimeoutError."""
+
+    errors: tuple[type[Exception], ...] = (SQLAlchemyError, OSError)
+    """What an outage may raise; TimeoutError is an OSError."""
+
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        table: sa.Table,
+        *,
+        shards: int,
+        on_error: OnError,
+        keeps_published: bool,
+        timeout: float,
+        wake: Callable[[], None],
+    ) -> None:
+        self._engine = engine
+        self._table = table
+        self._shards = shards
+        self._timeout = timeout
+        self._wake = wake
+        self._keeps_published = keeps_published
+        self._pending = _select_pending(table, on_error)
+        self._connection: AsyncConnection | None = None
+
+    async def open(self) -> None:
+        """Connect."""
+        async with asyncio.timeout(self._timeout):
+            connection = await self._engine.connect()
+            self._connection = connection
+            self._connection = await connection.execution_options(isolation_level="AUTOCOMMIT")
+            await self._prepare()
+
+    async def close(self) -> None:
+        """End the connection, and with it the locks; raises nothing, whatever state it is in."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(*self.errors):
+                async with asyncio.timeout(self._timeout):
+                    await connection.invalidate()
+                    await connection.close()
+
+    async def own(self) -> frozenset[int]:
+        """The shards that are this relay's now: it takes those that are free, and gives up what is not its share."""
+        raise NotImplementedError
+
+    async def pending(self, shards: Collection[int], held: Collection[Held], limit: int) -> list[OutboxRow]:
+        """The first rows of these shards that are to be published, by id, without what is held."""
+        query = self._pending.where(self._table.c.shard.in_(sorted(shards))).limit(limit)
+        for column, kind in ((self._table.c.topic, "topic"), (self._table.c.lane, "lane")):
+            names = sorted(each.name for each in held if each.kind == kind)
+            if names:
+                query = query.where(column.not_in(names))
+        return [OutboxRow._make(row) for row in (await self._execute(query)).all()]
+
+    async def mark(self, rows: Mapping[int, UUID]) -> int:
+        """These rows are published: delete or mark those that are still there; returns how many were."""
+        if not rows:
+            return 0
+        table = self._table
+        mine = self._is_one_of(table.c.id, list(rows)) & self._is_one_of(table.c.uid, list(rows.values()))
+        change: sa.Delete | sa.Update
+        if self._keeps_published:
+            change = sa.update(table).where(mine, table.c.published_at.is_(None)).values(published_at=datetime.now(UTC))
+        else:
+            change = sa.delete(table).where(mine)
+        return int((await self._execute(change)).rowcount)
+
+    async def refuse(self, refused: Sequence[tuple[OutboxRow, str]]) -> None:
+        """Park these rows with the reason."""
+        for row, reason in refused:
+            await self._execute(sa.update(self._table).where(self._table.c.id == row.id).values(error=reason))
+
+    async def purge(self, age: timedelta) -> int:
+        """Delete some of the rows that were published longer ago than this; returns how many."""
+        table = self._table
+        old = sa.select(table.c.id).where(table.c.published_at < datetime.now(UTC) - age).limit(PURGED_AT_ONCE)
+        return int((await self._execute(sa.delete(table).where(table.c.id.in_(old)))).rowcount)
+
+    # internals
+
+    async def _prepare(self) -> None:
+        """What a new connection needs."""
+
+    def _is_one_of(self, column: sa.Column[Any], values: list[Any]) -> sa.ColumnElement[bool]:
+        return column.in_(values)
+
+    async def _execute(self, statement: sa.Executable, values: Mapping[str, Any] | None = None) -> sa.CursorResult[Any]:
+        if self._connection is None:
+            raise ConnectionError("the relay has no connection to its database")
+        async with asyncio.timeout(self._timeout):
+            result = await self._connection.execute(statement, values)
+        assert isinstance(result, sa.CursorResult)
+        return result
+
+
+async def backlog_of(engine: AsyncEngine, table: sa.Table) -> OutboxBacklog:
+    """What waits in the table, on a connection of its own. Raises the database's errors."""
+    c = table.c
+    is_pending = c.published_at.is_(None) & c.error.is_(None)
+    query = sa.select(
+        sa.func.count(sa.case((is_pending, c.id))),
+        sa.func.count(sa.case((c.error.is_not(None), c.id))),
+        sa.func.min(sa.case((is_pending, c.timestamp_ms))),
+    ).where(c.published_at.is_(None))
+    async with engine.connect() as connection:
+        pending, refused, oldest = (await connection.execute(query)).one()
+    return OutboxBacklog(pending, refused, oldest)
+
+
+def _select_pending(table: sa.Table, on_error: OnError) -> sa.Select[Any]:
+    c = table.c
+    query = (
+        sa.select(c.id, c.uid, c.lane, c.shard, c.topic, c.partition, c.key, c.value, c.headers, c.timestamp_ms)
+        .where(c.published_at.is_(None), c.error.is_(None))
+        .order_by(c.id)
+    )
+    if on_error == "stop":
+        refused = table.alias()
+        is_behind = sa.exists().where(refused.c.lane == c.lane, refused.c.error.is_not(None))
+        query = query.where(~is_behind)
+    return query

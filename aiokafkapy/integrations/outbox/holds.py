@@ -1,0 +1,55 @@
+"""``Holds``: what is not tried now since it failed, and until when.
+
+Pure: ``now`` is an argument. It stands for the back-off of Kafka's clients, by topic.
+
+Rules: each failure in a row holds longer, up to a limit; a success forgets all of them. What is held keeps nothing else
+from being published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from ...common import ExponentialBackoff
+from .outcomes import EVERYTHING, Held
+
+__all__ = ["Holds"]
+
+FIRST_SECONDS: Final = 0.2
+MOST_SECONDS: Final = 30.0
+
+
+class Holds:
+    """Every hold of one relay."""
+
+    def __init__(self, backoff: ExponentialBackoff | None = None) -> None:
+        self._backoff = backoff or ExponentialBackoff(FIRST_SECONDS, MOST_SECONDS)
+        self._failures: dict[Held, int] = {}
+        self._until: dict[Held, float] = {}
+
+    def hold(self, what: Held, now: float) -> float:
+        """It failed again; returns for how many seconds it is held."""
+        failures = self._failures.get(what, 0)
+        self._failures[what] = failures + 1
+        seconds = self._backoff.delay(failures)
+        self._until[what] = now + seconds
+        return seconds
+
+    def forget(self, what: Iterable[Held]) -> None:
+        """These succeeded."""
+        for each in what:
+            self._failures.pop(each, None)
+            self._until.pop(each, None)
+
+    def active(self, now: float) -> set[Held]:
+        """What is held at this moment."""
+        return {what for what, until in self._until.items() if until > now}
+
+    def is_everything_held(self, now: float) -> bool:
+        """Whether nothing can be sent at all."""
+        return self._until.get(EVERYTHING, 0.0) > now
+
+    def next_release(self, now: float) -> float | None:
+        """When something may be tried again that is held now."""
+        return min((until for until in self._until.values() if until > now), default=None)

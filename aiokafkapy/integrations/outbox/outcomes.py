@@ -1,0 +1,116 @@
+"""What becomes of the rows of a batch: published, refused, to be tried alone, or to be tried later.
+
+Pure: it judges errors and knows neither database nor producer. Kafka's producer has the like in ``Errors`` as
+retriable or not; an outbox asks another question, whose fault it is.
+
+Rules:
+
+- A row is refused only for what is wrong with its record. Everything else, an outage, missing rights, a topic that is
+  missing, may pass: its topic is held for a time, and nothing behind it overtakes it.
+- A broker refuses a batch for one of its records. Who is meant is found by sending each of them alone.
+- What failed only because a record before it did is none's fault, and simply left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from ...errors import (
+    GaplessGuaranteeError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    InvalidTopicError,
+    KafkaError,
+    MessageTooLargeError,
+    PolicyViolationError,
+    SerializationError,
+    TransactionAbortedError,
+    UnsupportedForMessageFormatError,
+)
+from .rows import OutboxRow
+
+__all__ = ["Held", "OnError", "Outcome", "Verdict", "cut", "held_by", "judge"]
+
+OnError: TypeAlias = Literal["stop", "skip"]
+
+RECORDS_FAULT: Final = (
+    InvalidRecordError,
+    InvalidTimestampError,
+    InvalidTopicError,
+    MessageTooLargeError,
+    PolicyViolationError,
+    SerializationError,
+    UnsupportedForMessageFormatError,
+)
+
+
+class Verdict(Enum):
+    """On a row that was not published."""
+
+    REFUSED = "refused"
+    """Its record is at fault: it would be refused again."""
+    BEHIND = "behind"
+    """Another record is."""
+    HELD = "held"
+    """The cluster, its topic or its rights are."""
+
+
+class Held(NamedTuple):
+    """What is tried later: a ``topic``, a ``lane`` or a ``shard``, or all of ``kafka``."""
+
+    kind: Literal["kafka", "shard", "topic", "lane"]
+    name: str | int
+
+    def __str__(self) -> str:
+        return self.kind if self.kind == "kafka" else f"{self.kind} {self.name}"
+
+
+EVERYTHING: Final = Held("kafka", "")
+
+
+@dataclass
+class Outcome:
+    """Of one batch; rows that are in none of these are simply left."""
+
+    published: list[OutboxRow] = field(default_factory=list)
+    refused: list[tuple[OutboxRow, str]] = field(default_factory=list)
+    suspected: set[int] = field(default_factory=set)
+    """Ids of rows that are to be sent alone."""
+    held: dict[Held, KafkaError] = field(default_factory=dict)
+
+    @property
+    def is_progress(self) -> bool:
+        """Whether the next batch is another one."""
+        return bool(self.published or self.refused or self.suspected or self.held)
+
+    def add(self, other: Outcome) -> None:
+        """Take in what became of other rows."""
+        self.published += other.published
+        self.refused += other.refused
+        self.suspected |= other.suspected
+        self.held |= other.held
+
+
+def judge(error: BaseException) -> Verdict:
+    """Whose fault an error is."""
+    if isinstance(error, GaplessGuaranteeError | TransactionAbortedError):
+        return Verdict.BEHIND
+    if isinstance(error, RECORDS_FAULT) or not isinstance(error, KafkaError):
+        return Verdict.REFUSED
+    return Verdict.HELD
+
+
+def held_by(row: OutboxRow) -> Held:
+    """What is held when this row could not be sent: a partition that does not exist does not hold its topic."""
+    return Held("topic", row.topic) if row.partition is None else Held("lane", row.lane)
+
+
+def cut(rows: Sequence[OutboxRow], suspected: Collection[int]) -> Sequence[OutboxRow]:
+    """The first of these rows, up to one that is to be sent alone, or that one alone."""
+    for number, row in enumerate(rows if suspected else ()):
+        if row.id in suspected:
+            return rows[: max(number, 1)]
+    return rows

@@ -1,0 +1,102 @@
+"""``PostgresDatabase``: shards by advisory locks, and LISTEN, on PostgreSQL.
+
+Owns the locks that say whose a shard is. They belong to the session: a relay that ends in whatever way gives them up
+with its connection. So it needs a connection to the server itself, not to a pooler that changes sessions between
+transactions.
+
+Rules:
+
+- Each relay also holds one lock that all of them share. Counting its holders tells each relay its share of the shards:
+  it gives up what is more, between two batches, and takes what is free up to it. So relays may come and go.
+- The locks have the table's oid in their number: outboxes of one database do not meet.
+- With asyncpg a commit that notifies wakes the relay. Another driver, and a notification that was lost, is what
+  polling is for.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.dialects.postgresql import ARRAY
+
+from .database import RelayDatabase
+from .lanes import MAX_SHARDS
+from .outbox import channel_of
+
+__all__ = ["PostgresDatabase"]
+
+MEMBER: Final = MAX_SHARDS
+"""The lock that every relay of a table holds: one more than any shard."""
+
+_OID: Final = sa.text("SELECT CAST(CAST(:name AS regclass) AS oid)::bigint")
+_JOIN: Final = sa.text("SELECT pg_advisory_lock_shared(CAST(:family AS int), CAST(:member AS int))")
+_RELAYS: Final = sa.text(
+    "SELECT count(DISTINCT pid) FROM pg_locks WHERE locktype = 'advisory' AND granted AND mode = 'ShareLock'"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    " AND classid::bigint = CAST(:oid AS bigint) AND objid::bigint = CAST(:member AS bigint) AND objsubid = 2"
+)
+_TAKE: Final = sa.text("SELECT pg_try_advisory_lock(CAST(:family AS int), CAST(:shard AS int))")
+_GIVE_UP: Final = sa.text("SELECT pg_advisory_unlock(CAST(:family AS int), CAST(:shard AS int))")
+
+
+class PostgresDatabase(RelayDatabase):
+    """One relay's connection to PostgreSQL."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._oid = 0
+        self._owned: set[int] = set()
+        with suppress(ImportError):
+            import asyncpg
+
+            self.errors = (*type(self).errors, asyncpg.PostgresError, asyncpg.InterfaceError)
+
+    async def own(self) -> frozenset[int]:
+        """As ``RelayDatabase`` has it."""
+        relays = (await self._execute(_RELAYS, {"oid": self._oid, "member": MEMBER})).scalar_one()
+        share = -(-self._shards // max(1, relays))
+        while len(self._owned) > share:
+            shard = max(self._owned)
+            await self._execute(_GIVE_UP, {"family": self._family, "shard": shard})
+            self._owned.discard(shard)
+        others = [shard for shard in range(self._shards) if shard not in self._owned]
+        random.shuffle(others)  # relays that begin together do not all ask for the same first
+        for shard in others if len(self._owned) < share else ():
+            if (await self._execute(_TAKE, {"family": self._family, "shard": shard})).scalar_one():
+                self._owned.add(shard)
+                if len(self._owned) == share:
+                    break
+        return frozenset(self._owned)
+
+    # internals
+
+    @property
+    def _family(self) -> int:
+        """The oid as an int of 32 bits with sign, which the locks take."""
+        return self._oid - 2**32 if self._oid >= 2**31 else self._oid
+
+    async def _prepare(self) -> None:
+        self._owned.clear()
+        # What is marked as published must not be forgotten by a crash of the server: it would be published again.
+        await self._execute(sa.text("SET synchronous_commit = on"))
+        name = self._engine.dialect.identifier_preparer.format_table(self._table)
+        self._oid = (await self._execute(_OID, {"name": name})).scalar_one()
+        await self._execute(_JOIN, {"family": self._family, "member": MEMBER})
+        if self._engine.dialect.driver == "asyncpg" and self._connection is not None:
+            raw: Any = (await self._connection.get_raw_connection()).driver_connection
+            await raw.add_listener(channel_of(self._table), _calls(self._wake))
+
+    def _is_one_of(self, column: sa.Column[Any], values: list[Any]) -> sa.ColumnElement[bool]:
+        # One statement for any number of values, which is prepared once.
+        return column == sa.any_(sa.bindparam(None, values, ARRAY(column.type)))
+
+
+def _calls(wake: Callable[[], None]) -> Callable[..., None]:
+    def listener(*_: object) -> None:
+        wake()
+
+    return listener

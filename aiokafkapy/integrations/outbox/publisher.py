@@ -1,0 +1,92 @@
+"""``Publisher``, and ``PlainPublisher``, which publishes at least once.
+
+Owns a producer: with ``enable_gapless_guarantee``, so that behind a record that failed nothing of its partition is
+written, and the rows of a whole batch can be on their way at once without one overtaking another.
+
+Rules: a producer that cannot be used any more is closed and made anew. When a batch is over, the partitions of what
+failed take records again: what comes next begins with the first row that failed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Protocol
+from uuid import UUID
+
+from ... import KafkaProducer, ProducerConfig
+from ...errors import KafkaError
+from ...producer.state import ProducerState
+from .outcomes import EVERYTHING, OnError, Outcome, cut
+from .rows import OutboxRow
+from .sending import Sending
+
+__all__ = ["PlainPublisher", "Publisher", "with_options"]
+
+
+class Publisher(Protocol):
+    """What the relay publishes by. Calls come one at a time."""
+
+    async def take_over(self, shards: Collection[int]) -> tuple[Mapping[int, UUID], Outcome]:
+        """Own these shards and no others. Returns rows of new ones that are known to be published, to be marked before
+        the next call, and in an outcome what is held: the shards that cannot be published yet.
+        """
+
+    async def publish(self, rows: Sequence[OutboxRow]) -> Outcome:
+        """Send rows in their order, and wait for the outcome of each. Rows that are not in the outcome are left."""
+
+    async def close(self, timeout: float | None) -> None:
+        """Close the producers within so many seconds."""
+
+
+class PlainPublisher:
+    """At least once, for all shards by one producer."""
+
+    def __init__(self, config: ProducerConfig, on_error: OnError) -> None:
+        self._config = with_options(config, enable_gapless_guarantee=True)
+        self._on_error = on_error
+        self._producer: KafkaProducer[Any, Any] | None = None
+        self._suspected: set[int] = set()
+
+    async def take_over(self, shards: Collection[int]) -> tuple[Mapping[int, UUID], Outcome]:
+        """Nothing is known of what others have published."""
+        return {}, Outcome()
+
+    async def publish(self, rows: Sequence[OutboxRow]) -> Outcome:
+        """As ``Publisher`` has it."""
+        try:
+            producer = await self._usable_producer()
+        except KafkaError as error:
+            return Outcome(held={EVERYTHING: error})
+        rows = cut(rows, self._suspected)
+        sending = Sending(producer, rows, self._on_error)
+        await sending.enqueue()
+        await sending.settle()
+        self._suspected.difference_update(row.id for row in rows)
+        self._suspected |= sending.outcome.suspected
+        if producer.state is ProducerState.RUNNING:
+            for topic, partition in sending.failed_partitions:
+                producer.resume(topic, partition)
+        return sending.outcome
+
+    async def close(self, timeout: float | None) -> None:
+        """As ``Publisher`` has it."""
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            await producer.close(timeout)
+
+    # internals
+
+    async def _usable_producer(self) -> KafkaProducer[Any, Any]:
+        if self._producer is not None and self._producer.state is not ProducerState.RUNNING:
+            await self.close(0)
+        if self._producer is None:
+            producer: KafkaProducer[Any, Any] = KafkaProducer(config=self._config)
+            await producer.start()
+            self._producer = producer
+        return self._producer
+
+
+def with_options(config: ProducerConfig, **options: Any) -> ProducerConfig:
+    """The configuration with other values of some options. Raises ConfigurationError where they contradict."""
+    given = {name: getattr(config, name) for name in config.model_fields_set}
+    return ProducerConfig(**{**given, **options})

@@ -1,0 +1,367 @@
+"""``OutboxRelay``: publishes the rows of an outbox, as a task of the service or as a process of its own.
+
+Owns the loop: take shards, read a batch, publish it, mark it; its back-off, its end, and what it tells. The database is
+``database``'s, Kafka ``publisher``'s; what may be tried when is ``holds``'.
+
+Rules:
+
+- Rows that are published are remembered until the database was told: after an outage it is told first.
+- An outage of the database, of Kafka, or of one topic ends nothing: it is tried again, after longer and longer times.
+  What is no outage ends the relay, which says so at once in the log, and to whoever leaves it or waits for ``run``.
+- ``stop`` lets the batch under way come to its end. A relay that is cancelled leaves at once, and what it had under way
+  is published again, or, exactly once, is found in the marker.
+
+Events: ``outbox.shards`` (info; table, shards, of), ``outbox.found_published`` (info; table, rows), ``outbox.refused``
+(error; table, id, topic, error), ``outbox.held`` (warning; table, what, seconds, error), ``outbox.database_failed``
+(warning; table, seconds, error), ``outbox.stopped`` (info; table, published, refused) and ``outbox.crashed`` (error;
+table, error).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from datetime import timedelta
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack, get_args
+from uuid import UUID
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncEngine
+
+from ... import KafkaProducer, ProducerConfig
+from ...common import ExponentialBackoff
+from ...errors import ConfigurationError, IllegalStateError
+from ...observability import get_logger
+from .database import RelayDatabase, backlog_of
+from .holds import Holds
+from .outcomes import EVERYTHING, Held, OnError, Outcome, held_by
+from .postgresql import PostgresDatabase
+from .publisher import PlainPublisher, Publisher
+from .rows import OutboxRow
+from .sqlite import SqliteDatabase
+from .statistics import OutboxBacklog, OutboxStatistics
+from .table import shards_of
+from .transactional_publisher import TransactionalPublisher
+
+if TYPE_CHECKING:
+    from ...producer.options import ProducerKeywords
+
+__all__ = ["OutboxRelay"]
+
+MAX_BATCH_ROWS: Final = 10_000
+"""A marker names each row of a batch, and must fit into a request."""
+IMPATIENT: Final[dict[str, Any]] = {
+    "max_block_ms": 10_000,
+    "request_timeout_ms": 10_000,
+    "delivery_timeout_ms": 30_000,
+}
+"""Options where none are given: what is not sent is still in the table, and other topics wait for it meanwhile."""
+BACKOFF: Final = ExponentialBackoff(0.1, 10.0)
+"""Seconds between attempts to use the database."""
+OWNING_SECONDS: Final = 1.0
+"""How often the relays share the shards anew."""
+PURGING_SECONDS: Final = 10.0
+
+_DATABASES: Final[dict[str, type[RelayDatabase]]] = {"postgresql": PostgresDatabase, "sqlite": SqliteDatabase}
+_logger = get_logger(__name__)
+
+
+class OutboxRelay:
+    """``async with OutboxRelay(engine, table, "kafka:9092"): ...``, or ``asyncio.run(relay.run())``.
+
+    ``engine`` is of PostgreSQL or SQLite; ``table`` is made by ``outbox_table``. What follows is as for
+    ``KafkaProducer``: the relay has producers of its own, because it needs some options of its own. With a
+    ``transactional_id``, of this outbox alone, each row is published exactly once; without, at least once.
+
+    ``on_error``: a record that is refused for good is parked with its error; ``"stop"``: what is behind it in its lane
+    (its key) waits until it is dealt with, ``"skip"``: it does not. ``keep_published``: seconds for which published
+    rows stay in the table; None: they are deleted at once. ``poll_interval``: seconds after which an idle relay looks
+    for rows though nothing has woken it. ``database_timeout``: seconds for one statement.
+
+    Raises ConfigurationError for what cannot work.
+    """
+
+    def __init__(
+        self,
+        engine: AsyncEngine,
+        table: sa.Table,
+        bootstrap_servers: str | Sequence[str] | None = None,
+        *,
+        config: ProducerConfig | None = None,
+        marker_topic: str = "aiokafkapy-outbox",
+        on_error: OnError = "stop",
+        keep_published: float | None = None,
+        batch_rows: int = 500,
+        poll_interval: float = 0.5,
+        database_timeout: float = 30.0,
+        **options: Unpack[ProducerKeywords],
+    ) -> None:
+        _check(on_error, keep_published, batch_rows, poll_interval, database_timeout)
+        chosen: Any = ({} if config is not None else IMPATIENT) | dict(options)
+        made = KafkaProducer(bootstrap_servers, config=config, **chosen).config
+        self._publisher: Publisher
+        if made.transactional_id is None:
+            self._publisher = PlainPublisher(made, on_error)
+        else:
+            self._publisher = TransactionalPublisher(made, made.transactional_id, marker_topic, on_error)
+        kind = _DATABASES.get(engine.dialect.name)
+        if kind is None:
+            raise ConfigurationError(f"an outbox on {engine.dialect.name!r}: write an engine of postgresql or sqlite")
+        self._news = asyncio.Event()
+        self._database = kind(
+            engine,
+            table,
+            shards=shards_of(table),
+            on_error=on_error,
+            keeps_published=keep_published is not None,
+            timeout=database_timeout,
+            wake=self.wake,
+        )
+        self._engine = engine
+        self._table = table
+        self._batch_rows = batch_rows
+        self._poll_interval = poll_interval
+        self._keep_published = keep_published
+        # While it runs.
+        self._task: asyncio.Task[None] | None = None
+        self._is_stopping = False
+        self._holds = Holds()
+        self._owned: frozenset[int] = frozenset()
+        self._unmarked: dict[int, UUID] = {}
+        self._own_at = 0.0
+        self._purge_at = 0.0
+        # What it tells.
+        self._is_connected = False
+        self._failures_in_a_row = 0
+        self._counts = {"published": 0, "found_published": 0, "refused": 0, "batches": 0, "database_failures": 0}
+        self._last_error: str | None = None
+
+    # life
+
+    async def start(self) -> None:
+        """Begin. Neither the database nor Kafka needs to be there yet."""
+        if self._task is not None:
+            raise IllegalStateError("the relay was started before: make a new one")
+        self._task = asyncio.get_running_loop().create_task(self._run(), name="aiokafkapy-outbox-relay")
+
+    async def stop(self, timeout: float | None = None) -> None:
+        """Let the batch under way come to its end, and end; after ``timeout`` seconds without that. Idempotent.
+
+        Raises what has ended the relay, if it was not this.
+        """
+        self._is_stopping = True
+        self.wake()
+        if self._task is None:
+            return
+        try:
+            async with asyncio.timeout(timeout):
+                await asyncio.shield(self._task)
+        except TimeoutError:
+            if self._task.done():
+                raise
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        except asyncio.CancelledError:
+            if not self._task.cancelled():
+                self._task.cancel()
+                await asyncio.wait([self._task])
+                raise
+
+    async def run(self, signals: Iterable[signal.Signals] = (signal.SIGTERM, signal.SIGINT)) -> None:
+        """Start, and return when the relay was stopped, which these signals do. Raises what has ended it."""
+        loop = asyncio.get_running_loop()
+        given = list(signals)
+        for each in given:
+            with suppress(NotImplementedError):  # Windows
+                loop.add_signal_handler(each, self._ask_to_stop)
+        try:
+            async with self:
+                if self._task is not None:
+                    await asyncio.wait([self._task])
+        finally:
+            for each in given:
+                with suppress(NotImplementedError):
+                    loop.remove_signal_handler(each)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def wake(self) -> None:
+        """Look for rows now; for whoever has just committed some in this process, on this event loop."""
+        self._news.set()
+
+    # what it tells
+
+    def statistics(self) -> OutboxStatistics:
+        """The relay as it is now; no I/O."""
+        now = self._task.get_loop().time() if self._task is not None else 0.0
+        return OutboxStatistics(
+            is_connected=self._is_connected,
+            shards=tuple(sorted(self._owned)),
+            unmarked=len(self._unmarked),
+            held=tuple(sorted(map(str, self._holds.active(now)))),
+            last_error=self._last_error,
+            **self._counts,
+        )
+
+    async def backlog(self) -> OutboxBacklog:
+        """What waits in the table, by a query of its own. Raises the database's errors."""
+        return await backlog_of(self._engine, self._table)
+
+    # internals
+
+    def _ask_to_stop(self) -> None:
+        self._is_stopping = True
+        self.wake()
+
+    async def _run(self) -> None:
+        try:
+            while not self._is_stopping:
+                try:
+                    await self._database.open()
+                    await self._work()
+                except self._database.errors as error:
+                    await self._back_off(error)
+                finally:
+                    self._is_connected = False
+                    self._owned = frozenset()
+                    await self._database.close()
+        except Exception as error:
+            self._last_error = f"{type(error).__name__}: {error}"
+            _logger.error("outbox.crashed", table=self._table.fullname, error=self._last_error, exc_info=True)
+            raise
+        finally:
+            await self._publisher.close(0)
+            _logger.info(
+                "outbox.stopped",
+                table=self._table.fullname,
+                published=self._counts["published"],
+                refused=self._counts["refused"],
+            )
+
+    async def _work(self) -> None:
+        """Publish for as long as the connection lives."""
+        await self._tell_what_is_published()
+        self._own_at = 0.0
+        while not self._is_stopping:
+            self._news.clear()
+            now = self._now()
+            await self._own(now)
+            rows = await self._next_rows(now)
+            self._is_connected = True
+            self._failures_in_a_row = 0
+            if not rows or not await self._publish(rows):
+                await self._purge(now)
+                await self._wait(now)
+
+    async def _own(self, now: float) -> None:
+        if now >= self._own_at:
+            owned = await self._database.own()
+            if owned != self._owned:
+                self._owned = owned
+                shards, of = len(owned), shards_of(self._table)
+                _logger.info("outbox.shards", table=self._table.fullname, shards=shards, of=of)
+            self._own_at = now + OWNING_SECONDS
+        held = {each.name for each in self._holds.active(now) if each.kind == "shard"}
+        published, outcome = await self._publisher.take_over(self._owned - held)
+        self._unmarked |= published
+        found = await self._tell_what_is_published()
+        if published and found:
+            self._counts["found_published"] += found
+            _logger.info("outbox.found_published", table=self._table.fullname, rows=found)
+        self._hold(outcome)
+
+    async def _next_rows(self, now: float) -> list[OutboxRow]:
+        if self._holds.is_everything_held(now):
+            return []
+        held = self._holds.active(self._now())
+        shards = self._owned - {each.name for each in held if each.kind == "shard"}
+        return await self._database.pending(shards, held, self._batch_rows) if shards else []
+
+    async def _publish(self, rows: Sequence[OutboxRow]) -> bool:
+        """Publish a batch and tell the database; returns whether anything has become of it."""
+        outcome = await self._publisher.publish(rows)
+        self._counts["batches"] += 1
+        self._counts["published"] += len(outcome.published)
+        self._unmarked |= {row.id: row.uid for row in outcome.published}
+        for row in outcome.published:
+            self._holds.forget((EVERYTHING, held_by(row), Held("shard", row.shard)))
+        self._hold(outcome)
+        await self._tell_what_is_published()
+        await self._database.refuse(outcome.refused)
+        for row, error in outcome.refused:
+            self._counts["refused"] += 1
+            self._last_error = error
+            _logger.error("outbox.refused", table=self._table.fullname, id=row.id, topic=row.topic, error=error)
+        return outcome.is_progress
+
+    def _hold(self, outcome: Outcome) -> None:
+        for what, error in outcome.held.items():
+            seconds = self._holds.hold(what, self._now())
+            self._last_error = f"{type(error).__name__}: {error}"
+            _logger.warning(
+                "outbox.held",
+                table=self._table.fullname,
+                what=str(what),
+                seconds=round(seconds, 3),
+                error=self._last_error,
+            )
+
+    async def _tell_what_is_published(self) -> int:
+        told = await self._database.mark(self._unmarked)
+        self._unmarked.clear()
+        return told
+
+    async def _purge(self, now: float) -> None:
+        if self._keep_published is not None and now >= self._purge_at:
+            await self._database.purge(timedelta(seconds=self._keep_published))
+            self._purge_at = now + PURGING_SECONDS
+
+    async def _wait(self, now: float) -> None:
+        until = now + self._poll_interval
+        release = self._holds.next_release(now)
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(until if release is None else min(until, release)):
+                await self._news.wait()
+
+    async def _back_off(self, error: Exception) -> None:
+        self._counts["database_failures"] += 1
+        self._last_error = f"{type(error).__name__}: {error}"
+        seconds = BACKOFF.delay(self._failures_in_a_row)
+        self._failures_in_a_row += 1
+        _logger.warning(
+            "outbox.database_failed", table=self._table.fullname, seconds=round(seconds, 3), error=self._last_error
+        )
+        await self._database.close()
+        deadline = self._now() + seconds
+        while not self._is_stopping and self._now() < deadline:
+            self._news.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(deadline):
+                    await self._news.wait()
+
+    def _now(self) -> float:
+        return asyncio.get_running_loop().time()
+
+
+def _check(
+    on_error: object, keep_published: float | None, batch_rows: int, poll_interval: float, database_timeout: float
+) -> None:
+    if on_error not in get_args(OnError):
+        raise ConfigurationError(f"on_error={on_error!r}: write 'stop' or 'skip'")
+    if not 1 <= batch_rows <= MAX_BATCH_ROWS:
+        raise ConfigurationError(f"batch_rows={batch_rows}: write 1 to {MAX_BATCH_ROWS}")
+    if keep_published is not None and keep_published < 0:
+        raise ConfigurationError(f"keep_published={keep_published}: write seconds, or None to delete what is published")
+    for name, value in (("poll_interval", poll_interval), ("database_timeout", database_timeout)):
+        if not value > 0:
+            raise ConfigurationError(f"{name}={value}: write more than 0 seconds")

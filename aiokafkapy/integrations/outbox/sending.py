@@ -1,0 +1,106 @@
+"""``Sending``: the rows of one batch on their way through a producer, and what became of each.
+
+Owns the order of the calls: a topic's rows one behind the other, topics beside each other, so that one without metadata
+holds up no other longer than ``max_block_ms``. What an error means is ``outcomes``'.
+
+Rules: once a row could not be sent, nothing of what it holds is sent behind it in this batch. With ``on_error="stop"``
+a refused row holds its lane. What is acknowledged is published, whatever the rows beside it are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+from ... import Delivery, KafkaProducer
+from ...common import TopicPartition
+from ...errors import KafkaError
+from .outcomes import Held, OnError, Outcome, Verdict, held_by, judge
+from .rows import OutboxRow
+
+__all__ = ["Sending"]
+
+
+class Sending:
+    """One batch."""
+
+    def __init__(self, producer: KafkaProducer[Any, Any], rows: Sequence[OutboxRow], on_error: OnError) -> None:
+        self.outcome = Outcome()
+        self.failed_partitions: set[TopicPartition] = set()
+        self._producer = producer
+        self._rows = rows
+        self._on_error = on_error
+        self._stopped: set[Held] = set()
+        self._deliveries: list[tuple[OutboxRow, Delivery]] = []
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every row is published."""
+        return len(self.outcome.published) == len(self._rows)
+
+    async def enqueue(self) -> None:
+        """Give the rows to the producer, as far as it takes them."""
+        topics = defaultdict(list)
+        for row in self._rows:
+            topics[row.topic].append(row)
+        async with asyncio.TaskGroup() as group:
+            for rows in topics.values():
+                group.create_task(self._enqueue(rows))
+
+    async def settle(self) -> None:
+        """Wait for the outcome of each. One that a broker refuses is at fault for certain if it was alone."""
+        for row, delivery in self._deliveries:
+            try:
+                await delivery
+            except KafkaError as error:
+                if error.partition is not None:
+                    self.failed_partitions.add(TopicPartition(row.topic, error.partition))
+                verdict = judge(error)
+                if verdict is Verdict.REFUSED and len(self._rows) > 1:
+                    self.outcome.suspected.add(row.id)
+                elif verdict is Verdict.REFUSED:
+                    self._refuse(row, error)
+                elif verdict is Verdict.HELD:
+                    self.outcome.held.setdefault(held_by(row), error)
+            else:
+                self.outcome.published.append(row)
+
+    # internals
+
+    async def _enqueue(self, rows: Sequence[OutboxRow]) -> None:
+        for row in rows:
+            if Held("lane", row.lane) in self._stopped or Held("topic", row.topic) in self._stopped:
+                continue
+            record = row.record
+            try:
+                delivery = await self._producer.enqueue(
+                    record.topic,
+                    record.value,
+                    key=record.key,
+                    partition=record.partition,
+                    timestamp_ms=record.timestamp_ms,
+                    headers=record.headers,
+                )
+            except (KafkaError, TypeError, ValueError) as error:
+                self._not_taken(row, error)
+            else:
+                self._deliveries.append((row, delivery))
+
+    def _not_taken(self, row: OutboxRow, error: KafkaError | TypeError | ValueError) -> None:
+        verdict = judge(error)
+        if verdict is Verdict.REFUSED:
+            self._refuse(row, error)
+            return
+        self._stopped.add(held_by(row))
+        if isinstance(error, KafkaError):
+            if error.partition is not None:
+                self.failed_partitions.add(TopicPartition(row.topic, error.partition))
+            if verdict is Verdict.HELD:
+                self.outcome.held.setdefault(held_by(row), error)
+
+    def _refuse(self, row: OutboxRow, error: BaseException) -> None:
+        self.outcome.refused.append((row, f"{type(error).__name__}: {error}"))
+        if self._on_error == "stop":
+            self._stopped.add(Held("lane", row.lane))

@@ -1,0 +1,67 @@
+"""``SqliteDatabase``: one relay for a file, which looks every ``poll_interval``.
+
+Owns the lock that keeps a second relay waiting: an exclusive transaction in an empty database file beside the
+service's, ``….relay``, which SQLite gives up with its process, also after kill -9, on every system.
+
+Rules: the service's file gets write-ahead logging, so that looking for rows does not keep the service from writing. All
+shards belong to the one relay; another stands by.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import suppress
+from typing import Any
+
+import sqlalchemy as sa
+
+from ...errors import ConfigurationError
+from .database import RelayDatabase
+
+__all__ = ["SqliteDatabase"]
+
+
+class SqliteDatabase(RelayDatabase):
+    """One relay's connection to a file of SQLite."""
+
+    errors = (*RelayDatabase.errors, sqlite3.Error)
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        name = self._engine.url.database
+        if name in (None, "", ":memory:") or str(name).startswith("file:"):
+            raise ConfigurationError(f"database {name!r}: a relay needs the path of a file that it shares with others")
+        self._lock_path = f"{name}.{self._table.name}.relay"
+        self._lock: sqlite3.Connection | None = None
+
+    async def close(self) -> None:
+        """As ``RelayDatabase`` has it."""
+        lock, self._lock = self._lock, None
+        try:
+            await super().close()
+        finally:
+            if lock is not None:
+                lock.close()
+
+    async def own(self) -> frozenset[int]:
+        """As ``RelayDatabase`` has it."""
+        if self._lock is None:
+            self._lock = _locked(self._lock_path)
+        return frozenset(range(self._shards)) if self._lock is not None else frozenset()
+
+    # internals
+
+    async def _prepare(self) -> None:
+        await self._execute(sa.text("PRAGMA journal_mode = WAL"))
+        # What is marked as published must not be forgotten when the power fails: it would be published again.
+        await self._execute(sa.text("PRAGMA synchronous = FULL"))
+
+
+def _locked(path: str) -> sqlite3.Connection | None:
+    """A connection that has the file for itself, or None where another has."""
+    connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+    with suppress(sqlite3.OperationalError):
+        connection.execute("BEGIN EXCLUSIVE")
+        return connection
+    connection.close()
+    return None

@@ -1,0 +1,150 @@
+"""``TransactionalPublisher``: publishes exactly once, a batch of a shard and its marker in one transaction.
+
+Owns a transactional producer for each shard. Markers are read by ``MarkerTopic``. Kafka's counterpart is the loop of
+consume, transform and produce, with a consumer group's offsets in the place of the marker.
+
+Rules:
+
+- Who takes a shard takes its transactional id first, which fences whoever had it and ends its transaction, and then
+  reads the marker: whatever was committed is seen, and nothing is committed after.
+- The relay marks a batch in the database before it gives the next one of its shard, so that one marker is enough.
+- Whatever goes wrong with a transaction, but for a record's own fault, ends this producer: the shard is taken anew, and
+  the marker says whether the batch was committed.
+- Readers with ``read_committed`` see each row once; others see what was aborted too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, TypeAlias
+from uuid import UUID
+
+from ... import KafkaProducer, ProducerConfig
+from ...errors import InvalidProducerEpochError, KafkaError, ProducerFencedError
+from .marker_topic import MarkerTopic
+from .markers import encode_marker, marker_key
+from .outcomes import Held, OnError, Outcome, cut
+from .publisher import with_options
+from .rows import OutboxRow
+from .sending import Sending
+
+__all__ = ["TransactionalPublisher"]
+
+Producer: TypeAlias = KafkaProducer[Any, Any]
+
+
+class TransactionalPublisher:
+    """Exactly once; shard n has the transactional id ``{transactional_id}-n``."""
+
+    def __init__(self, config: ProducerConfig, transactional_id: str, marker_topic: str, on_error: OnError) -> None:
+        self._config = with_options(config, transactional_id=transactional_id)  # checked before anything runs
+        self._id = transactional_id
+        self._topic = marker_topic
+        self._on_error = on_error
+        self._markers = MarkerTopic(config, marker_topic)
+        self._shards: dict[int, Producer] = {}
+        self._suspected: set[int] = set()
+
+    async def take_over(self, shards: Collection[int]) -> tuple[Mapping[int, UUID], Outcome]:
+        """As ``Publisher`` has it."""
+        await self._close([shard for shard in self._shards if shard not in shards], 0)
+        new = [shard for shard in shards if shard not in self._shards]
+        if not new:
+            return {}, Outcome()
+        taken: dict[int, Producer] = {}
+        outcome = Outcome()
+        try:
+            for shard, result in zip(new, await asyncio.gather(*map(self._taken, new)), strict=True):
+                if isinstance(result, KafkaError):
+                    outcome.held[Held("shard", shard)] = result
+                else:
+                    taken[shard] = result
+            found = await self._markers.find({marker_key(self._id_of(shard)) for shard in taken}) if taken else {}
+        except KafkaError as error:
+            outcome.held |= {Held("shard", shard): error for shard in taken}
+            await _close_all(taken.values(), 0)
+            return {}, outcome
+        except BaseException:
+            await _close_all(taken.values(), 0)
+            raise
+        self._shards |= taken
+        return {number: uid for marker in found.values() for number, uid in marker.items()}, outcome
+
+    async def publish(self, rows: Sequence[OutboxRow]) -> Outcome:
+        """As ``Publisher`` has it: each shard's rows in a transaction of its own."""
+        shards: dict[int, list[OutboxRow]] = {}
+        for row in rows:
+            if row.shard in self._shards:
+                shards.setdefault(row.shard, []).append(row)
+        outcome = Outcome()
+        for each in await asyncio.gather(*(self._publish(shard, its_rows) for shard, its_rows in shards.items())):
+            outcome.add(each)
+        return outcome
+
+    async def close(self, timeout: float | None) -> None:
+        """As ``Publisher`` has it."""
+        await self._close(list(self._shards), timeout)
+
+    # internals
+
+    def _id_of(self, shard: int) -> str:
+        return f"{self._id}-{shard}"
+
+    async def _taken(self, shard: int) -> Producer | KafkaError:
+        """The shard with its id taken, which fences the relay that had it."""
+        config = with_options(self._config, transactional_id=self._id_of(shard))
+        producer: Producer = KafkaProducer(config=config)
+        try:
+            await producer.start()
+        except KafkaError as error:
+            return error
+        return producer
+
+    async def _publish(self, shard: int, rows: Sequence[OutboxRow]) -> Outcome:
+        producer = self._shards[shard]
+        rows = cut(rows, self._suspected)
+        sending = Sending(producer, rows, self._on_error)
+        outcome = sending.outcome
+        failure: KafkaError | None = None
+        try:
+            async with producer.transaction():
+                await sending.enqueue()
+                value, key = encode_marker(rows), marker_key(self._id_of(shard))
+                marker = await producer.enqueue(self._topic, value, key=key)
+                await sending.settle()
+                if not sending.is_whole:
+                    raise _NotWholeError
+                await marker
+        except _NotWholeError:
+            pass
+        except KafkaError as error:
+            failure = error
+        else:
+            self._suspected.difference_update(row.id for row in rows)
+            return outcome
+        if sending.is_whole or not outcome.is_progress or any(map(_is_fenced, outcome.held.values())):
+            outcome = Outcome(held={Held("shard", shard): failure or next(iter(outcome.held.values()))})
+        else:
+            self._suspected.difference_update(row.id for row, _ in outcome.refused)
+            self._suspected |= outcome.suspected
+        if failure is not None or outcome.held:
+            await self._close([shard], 0)
+        outcome.published.clear()
+        return outcome
+
+    async def _close(self, shards: Sequence[int], timeout: float | None) -> None:
+        await _close_all([self._shards.pop(shard) for shard in shards], timeout)
+
+
+class _NotWholeError(Exception):
+    """Some row of the batch is not published, and so none may be."""
+
+
+async def _close_all(producers: Collection[Producer], timeout: float | None) -> None:
+    await asyncio.gather(*(producer.close(timeout) for producer in producers))
+
+
+def _is_fenced(error: KafkaError) -> bool:
+    """Whether another relay has taken the transactional id."""
+    return isinstance(error, ProducerFencedError | InvalidProducerEpochError)
