@@ -29,6 +29,7 @@ CHAINS = {
     "simulation": re.compile(r"tests/simulation/"),
     "project": re.compile(r"tests/unit/test_project\.py"),
     "sessions": re.compile(r"tests/system/test_security_sessions\.py"),
+    "postgresql": re.compile(r"tests/system/test_outbox"),
 }
 """What is shared, and the ids of those who do; the first that fits counts."""
 

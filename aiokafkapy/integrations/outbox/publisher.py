@@ -14,7 +14,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from ... import KafkaProducer, ProducerConfig
-from ...errors import KafkaError
+from ...errors import IllegalStateError, KafkaError
 from ...producer.state import ProducerState
 from .outcomes import EVERYTHING, OnError, Outcome, cut
 from .rows import OutboxRow
@@ -63,9 +63,11 @@ class PlainPublisher:
         await sending.settle()
         self._suspected.difference_update(row.id for row in rows)
         self._suspected |= sending.outcome.suspected
-        if producer.state is ProducerState.RUNNING:
+        try:
             for topic, partition in sending.failed_partitions:
                 producer.resume(topic, partition)
+        except IllegalStateError:  # it has crashed or was closed; a new one has no gaps
+            await self.close(0)
         return sending.outcome
 
     async def close(self, timeout: float | None) -> None:

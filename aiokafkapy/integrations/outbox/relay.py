@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from datetime import timedelta
 from types import TracebackType
@@ -100,7 +100,7 @@ class OutboxRelay:
         **options: Unpack[ProducerKeywords],
     ) -> None:
         _check(on_error, keep_published, batch_rows, poll_interval, database_timeout)
-        chosen: Any = ({} if config is not None else IMPATIENT) | dict(options)
+        chosen: Any = dict(options) if config is not None else _impatient(options)
         made = KafkaProducer(bootstrap_servers, config=config, **chosen).config
         self._publisher: Publisher
         if made.transactional_id is None:
@@ -193,7 +193,8 @@ class OutboxRelay:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        await self.stop()
+        # Whoever is cancelled does not wait for a batch.
+        await self.stop(0 if kind is not None and issubclass(kind, asyncio.CancelledError) else None)
 
     def wake(self) -> None:
         """Look for rows now; for whoever has just committed some in this process, on this event loop."""
@@ -327,7 +328,7 @@ class OutboxRelay:
             self._purge_at = now + PURGING_SECONDS
 
     async def _wait(self, now: float) -> None:
-        until = now + self._poll_interval
+        until = min(now + self._poll_interval, self._own_at)
         release = self._holds.next_release(now)
         with suppress(TimeoutError):
             async with asyncio.timeout_at(until if release is None else min(until, release)):
@@ -351,6 +352,14 @@ class OutboxRelay:
 
     def _now(self) -> float:
         return asyncio.get_running_loop().time()
+
+
+def _impatient(options: Mapping[str, Any]) -> dict[str, Any]:
+    # A request's time-out of one's own may be too long for ours of a delivery: then the producer's rules count.
+    missing = {name: value for name, value in IMPATIENT.items() if name not in options}
+    if "request_timeout_ms" in options:
+        missing.pop("delivery_timeout_ms", None)
+    return {**missing, **options}
 
 
 def _check(

@@ -4,7 +4,8 @@ Owns the order of the calls: a topic's rows one behind the other, topics beside 
 holds up no other longer than ``max_block_ms``. What an error means is ``outcomes``'.
 
 Rules: once a row could not be sent, nothing of what it holds is sent behind it in this batch. With ``on_error="stop"``
-a refused row holds its lane. What is acknowledged is published, whatever the rows beside it are.
+a refused row holds its lane. What is acknowledged is published, whatever the rows beside it are. In a transaction the
+first failure ends the batch: the calls after it fail with its error, and say nothing of their own records.
 """
 
 from __future__ import annotations
@@ -26,12 +27,21 @@ __all__ = ["Sending"]
 class Sending:
     """One batch."""
 
-    def __init__(self, producer: KafkaProducer[Any, Any], rows: Sequence[OutboxRow], on_error: OnError) -> None:
+    def __init__(
+        self,
+        producer: KafkaProducer[Any, Any],
+        rows: Sequence[OutboxRow],
+        on_error: OnError,
+        *,
+        is_whole_or_nothing: bool = False,
+    ) -> None:
         self.outcome = Outcome()
         self.failed_partitions: set[TopicPartition] = set()
         self._producer = producer
         self._rows = rows
         self._on_error = on_error
+        self._is_whole_or_nothing = is_whole_or_nothing
+        self._is_over = False
         self._stopped: set[Held] = set()
         self._deliveries: list[tuple[OutboxRow, Delivery]] = []
 
@@ -71,6 +81,8 @@ class Sending:
 
     async def _enqueue(self, rows: Sequence[OutboxRow]) -> None:
         for row in rows:
+            if self._is_over:
+                return
             if Held("lane", row.lane) in self._stopped or Held("topic", row.topic) in self._stopped:
                 continue
             record = row.record
@@ -89,9 +101,15 @@ class Sending:
                 self._deliveries.append((row, delivery))
 
     def _not_taken(self, row: OutboxRow, error: KafkaError | TypeError | ValueError) -> None:
+        if self._is_over:
+            return
+        self._is_over = self._is_whole_or_nothing
         verdict = judge(error)
         if verdict is Verdict.REFUSED:
-            self._refuse(row, error)
+            if self._is_over and len(self._rows) > 1:
+                self.outcome.suspected.add(row.id)
+            else:
+                self._refuse(row, error)
             return
         self._stopped.add(held_by(row))
         if isinstance(error, KafkaError):

@@ -104,7 +104,7 @@ class TransactionalPublisher:
     async def _publish(self, shard: int, rows: Sequence[OutboxRow]) -> Outcome:
         producer = self._shards[shard]
         rows = cut(rows, self._suspected)
-        sending = Sending(producer, rows, self._on_error)
+        sending = Sending(producer, rows, self._on_error, is_whole_or_nothing=True)
         outcome = sending.outcome
         failure: KafkaError | None = None
         try:

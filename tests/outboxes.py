@@ -1,0 +1,102 @@
+"""Outboxes for tests: a table in a file of SQLite or a real PostgreSQL, a relay that is quick to try again, waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+
+from aiokafkapy.integrations.outbox import Outbox, OutboxRelay, outbox_table
+from aiokafkapy.testing.postgresql import PostgreSQL
+
+__all__ = ["QUICK", "TestOutbox", "eventually", "opened_outbox"]
+
+QUICK: dict[str, Any] = {
+    "max_block_ms": 1_000,
+    "request_timeout_ms": 1_000,
+    "delivery_timeout_ms": 2_000,
+    "linger_ms": 0,
+    "retry_backoff_ms": 10,
+    "reconnect_backoff_ms": 10,
+    "reconnect_backoff_max_ms": 50,
+}
+"""Options of the relay's producers."""
+
+
+class TestOutbox:
+    """A table of its own in a database, with an engine that the service and the relay share."""
+
+    __test__ = False
+
+    def __init__(self, url: str, name: str, **options: Any) -> None:
+        self.url = url
+        self.name = name
+        self.metadata = sa.MetaData()
+        self.table = outbox_table(self.metadata, name, **options)
+        self.orders = sa.Table(f"{name}_orders", self.metadata, sa.Column("value", sa.LargeBinary, primary_key=True))
+        self.outbox = Outbox(self.table)
+        self.engine: AsyncEngine = create_async_engine(url)
+
+    @property
+    def is_postgresql(self) -> bool:
+        """Otherwise it is SQLite."""
+        return self.engine.dialect.name == "postgresql"
+
+    def relay(self, servers: str, **options: Any) -> OutboxRelay:
+        """A relay of this table, which is not started."""
+        return OutboxRelay(self.engine, self.table, servers, **{"poll_interval": 0.02, **QUICK, **options})
+
+    async def add(self, *values: bytes, topic: str = "t", key: bytes | None = None, **options: Any) -> None:
+        """Write these in one transaction."""
+        async with self.engine.begin() as connection:
+            for value in values:
+                await self.outbox.add(connection, topic, value, key=key, **options)
+
+    async def rows(self) -> list[sa.Row[Any]]:
+        """All that is in the table, by id."""
+        async with self.engine.connect() as connection:
+            return list((await connection.execute(sa.select(self.table).order_by(self.table.c.id))).all())
+
+    async def is_empty(self) -> bool:
+        """Whether every row was published and deleted."""
+        return not await self.rows()
+
+    @asynccontextmanager
+    async def open_transaction(self) -> AsyncIterator[AsyncConnection]:
+        """A transaction that is committed at the end of the block."""
+        async with self.engine.begin() as connection:
+            yield connection
+
+
+@asynccontextmanager
+async def opened_outbox(where: PostgreSQL | Path, **options: Any) -> AsyncIterator[TestOutbox]:
+    """An empty outbox on this server, or in this folder."""
+    outbox = TestOutbox(_url(where), f"outbox_{uuid.uuid4().hex[:8]}", **options)
+    try:
+        async with outbox.engine.begin() as connection:
+            await connection.run_sync(outbox.metadata.create_all)
+        yield outbox
+    finally:
+        await outbox.engine.dispose()
+
+
+def _url(where: PostgreSQL | Path) -> str:
+    return where.url("asyncpg") if isinstance(where, PostgreSQL) else f"sqlite+aiosqlite:///{where}/service.db"
+
+
+async def eventually(condition: Callable[[], Any | Awaitable[Any]], seconds: float = 30.0) -> None:
+    """Return once the condition holds."""
+    deadline = time.monotonic() + seconds
+    while True:
+        found = condition()
+        if await found if isinstance(found, Awaitable) else found:
+            return
+        assert time.monotonic() < deadline, "the condition did not come true"
+        await asyncio.sleep(0.005)

@@ -1,0 +1,497 @@
+"""The outbox on the dev broker, with SQLite and with a real PostgreSQL: what is committed is published, in order."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import sqlite3
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager
+from typing import Any
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.orm import Session
+
+from aiokafkapy import ProducerRecord, errors, json_serializer
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.integrations.outbox import Outbox, OutboxRelay
+from aiokafkapy.integrations.outbox.database import RelayDatabase
+from aiokafkapy.integrations.outbox.transactional_publisher import TransactionalPublisher
+from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.protocol.api import ApiKey
+from tests.outboxes import QUICK, TestOutbox, eventually
+from tests.reading import committed_values
+
+MODES = pytest.mark.parametrize("mode", [{}, {"transactional_id": "service"}], ids=["at least once", "exactly once"])
+
+
+@pytest.fixture
+def broker(kafka_broker: DevBroker) -> DevBroker:
+    """With the topic ``t`` of one partition."""
+    kafka_broker.create_topic("t", 1)
+    return kafka_broker
+
+
+def values(broker: DevBroker, topic: str = "t") -> list[bytes | None]:
+    """All that was written, whoever may see it."""
+    return [record.value for record in broker.records(topic, None)]
+
+
+class TestWriting:
+    """Records as rows of the caller's own transaction."""
+
+    @MODES
+    async def test_what_is_committed_is_published_as_it_is_and_what_is_rolled_back_is_not(
+        self, outbox: TestOutbox, broker: DevBroker, mode: dict[str, Any]
+    ) -> None:
+        async with outbox.relay(broker.bootstrap_servers, **mode):
+            async with AsyncSession(outbox.engine) as session, session.begin():
+                await outbox.outbox.add(
+                    session, "t", b"value", key=b"key", headers={"h": b"1", "n": None}, partition=0, timestamp_ms=5_000
+                )
+                await session.execute(sa.insert(outbox.orders).values(value=b"value"))
+            async with AsyncSession(outbox.engine) as session:
+                await outbox.outbox.add(session, "t", b"never")
+                await session.rollback()
+            await outbox.add(b"last")
+            await eventually(outbox.is_empty)
+        first, last = broker.records("t")[:2]
+        assert (first.key, first.value, first.timestamp_ms) == (b"key", b"value", 5_000)
+        assert list(first.headers) == [("h", b"1"), ("n", None)]
+        assert last.value == b"last" or mode, "a transaction's marker lies between"
+        assert await committed_values(broker.bootstrap_servers, "t") == [b"value", b"last"]
+
+    async def test_sessions_and_connections_of_both_kinds_are_taken(
+        self, outbox: TestOutbox, broker: DevBroker
+    ) -> None:
+        records = [ProducerRecord("t", b"%d" % number, b"k") for number in range(2)]
+        async with AsyncSession(outbox.engine) as session, session.begin():
+            assert await outbox.outbox.add_many(session, records) == 2
+            assert await outbox.outbox.add_many(session, []) == 0
+
+        def in_a_thread(connection: sa.Connection) -> None:
+            outbox.outbox.add_blocking(connection, "t", b"2", key=b"k")
+            with Session(connection) as session:
+                outbox.outbox.add_blocking(session, "t", b"3", key=b"k")
+                session.commit()
+
+        async with outbox.engine.begin() as connection:
+            await connection.run_sync(in_a_thread)
+        async with outbox.relay(broker.bootstrap_servers):
+            await eventually(outbox.is_empty)
+        assert values(broker) == [b"0", b"1", b"2", b"3"]
+
+    async def test_serializers_are_those_of_the_producer(self, outbox: TestOutbox) -> None:
+        async def later(data: str) -> bytes:
+            return data.encode()
+
+        typed = Outbox(outbox.table, key_serializer=later, value_serializer=json_serializer)
+        async with outbox.engine.begin() as connection:
+            await typed.add(connection, "t", {"a": 1}, key="ann")
+            with pytest.raises(errors.SerializationError, match="value_serializer failed for a record of topic 't'"):
+                await typed.add(connection, "t", {1, 2})
+            with pytest.raises(errors.SerializationError, match="asynchronous: use `await add"):
+                await connection.run_sync(lambda sync: typed.add_blocking(sync, "t", key="ann"))
+        (row,) = await outbox.rows()
+        assert (row.key, row.value) == (b"ann", b'{"a":1}')
+
+    async def test_the_wrong_kind_of_session_is_named_with_the_right_call(self, outbox: TestOutbox) -> None:
+        unusable: Any = object()
+        with pytest.raises(TypeError, match=r"a object is not an AsyncSession .* `add_blocking\(\.\.\.\)`"):
+            await outbox.outbox.add(unusable, "t", b"")
+        with pytest.raises(TypeError, match=r"not a Session or Connection.* `await add\(\.\.\.\)`"):
+            outbox.outbox.add_blocking(unusable, "t", b"")
+
+
+class TestOrder:
+    """Of one key, and of one partition."""
+
+    @MODES
+    async def test_writers_and_relays_beside_each_other_keep_the_order_of_each_key(
+        self, outbox: TestOutbox, broker: DevBroker, mode: dict[str, Any]
+    ) -> None:
+        written: dict[bytes, list[bytes]] = {}
+        chance = random.Random(5)
+
+        async def write(key: bytes) -> None:
+            for number in range(15):
+                async with outbox.open_transaction() as connection:
+                    value = b"%s %d" % (key, number)
+                    await outbox.outbox.add(connection, "t", value, key=key)
+                    await asyncio.sleep(chance.uniform(0, 0.01))
+                written.setdefault(key, []).append(value)
+
+        async with AsyncExitStack() as stack:
+            relays = [outbox.relay(broker.bootstrap_servers, batch_rows=7, **mode) for _ in range(3)]
+            for relay in relays:
+                await stack.enter_async_context(relay)
+            await asyncio.gather(*(write(b"key %d" % number) for number in range(6)))
+            await eventually(outbox.is_empty)
+        seen = await committed_values(broker.bootstrap_servers, "t")
+        for key, its_values in written.items():
+            assert [value for value in seen if value is not None and value.startswith(key)] == its_values
+        assert len(seen) == 90
+
+    async def test_of_two_transactions_with_one_key_the_second_waits_for_the_first(
+        self, outbox: TestOutbox, broker: DevBroker
+    ) -> None:
+        """Ids of a key are in the order of commits; SQLite has one writer at a time by itself."""
+        if not outbox.is_postgresql:
+            pytest.skip("SQLite lets one transaction write at a time")
+        async with outbox.relay(broker.bootstrap_servers):
+            async with outbox.open_transaction() as first:
+                await outbox.outbox.add(first, "t", b"first", key=b"k")
+                second = asyncio.create_task(outbox.add(b"second", key=b"k"))
+                await outbox.add(b"another", key=b"l")
+                await eventually(lambda: values(broker) == [b"another"])
+                assert not second.done()
+            await second
+            await eventually(outbox.is_empty)
+        assert values(broker) == [b"another", b"first", b"second"]
+
+    async def test_a_lower_id_that_is_committed_later_is_published_too(
+        self, outbox: TestOutbox, broker: DevBroker
+    ) -> None:
+        if not outbox.is_postgresql:
+            pytest.skip("SQLite lets one transaction write at a time")
+        free = Outbox(outbox.table, orders_keys=False)
+        async with outbox.relay(broker.bootstrap_servers):
+            async with outbox.open_transaction() as first, outbox.open_transaction() as second:
+                await free.add(first, "t", b"lower", key=b"k")
+                await free.add(second, "t", b"higher", key=b"k")
+                await second.commit()
+                await eventually(lambda: values(broker) == [b"higher"])
+            await eventually(outbox.is_empty)
+        assert values(broker) == [b"higher", b"lower"], "in the order of commits"
+
+    async def test_rows_without_a_key_keep_the_order_of_their_topic_or_partition(
+        self, outbox: TestOutbox, kafka_broker: DevBroker
+    ) -> None:
+        kafka_broker.create_topic("one", 1)
+        kafka_broker.create_topic("two", 2)
+        numbers = [b"%d" % number for number in range(60)]
+        for number in numbers:
+            await outbox.add(number, topic="one")
+            await outbox.add(number, topic="two", partition=1, key=b"%d" % (int(number) % 7))
+        async with outbox.relay(kafka_broker.bootstrap_servers, batch_rows=11):
+            await eventually(outbox.is_empty)
+        assert [record.value for record in kafka_broker.records("one", 0)] == numbers
+        assert [record.value for record in kafka_broker.records("two", 1)] == numbers
+
+
+class TestRefused:
+    """A record that cannot be published is parked; others are published, those behind it by choice."""
+
+    @MODES
+    @pytest.mark.parametrize("on_error", ["stop", "skip"])
+    @pytest.mark.parametrize("who", ["the producer", "the broker"])
+    async def test_it_stops_its_key_or_nothing(
+        self, outbox: TestOutbox, kafka_broker: DevBroker, mode: dict[str, Any], on_error: str, who: str
+    ) -> None:
+        limit = {"max_message_bytes": 2_000} if who == "the broker" else {}
+        kafka_broker.create_topic("t", 1, **limit)
+        options: dict[str, Any] = mode if who == "the broker" else {**mode, "max_request_size": 2_000}
+        await outbox.add(b"before", key=b"k")
+        await outbox.add(b"x" * 3_000, key=b"k")
+        await outbox.add(b"behind", key=b"k")
+        await outbox.add(b"beside", key=b"l")
+        wanted = [b"before", b"beside"] if on_error == "stop" else [b"before", b"behind", b"beside"]
+        async with outbox.relay(kafka_broker.bootstrap_servers, on_error=on_error, **options) as relay:
+            await eventually(lambda: relay.statistics().published == len(wanted))
+            await eventually(lambda: relay.statistics().refused == 1)
+            assert "TooLarge" in str(relay.statistics().last_error)
+            backlog = await relay.backlog()
+        assert sorted(await committed_values(kafka_broker.bootstrap_servers, "t"), key=str) == wanted
+        assert (backlog.pending, backlog.refused) == (len({b"behind"} - set(wanted)), 1)
+        parked, *waiting = await outbox.rows()
+        assert "TooLarge" in parked.error
+        assert [row.value for row in waiting] == ([b"behind"] if on_error == "stop" else [])
+
+    async def test_it_is_published_when_it_was_dealt_with_and_what_waits_follows(
+        self, outbox: TestOutbox, broker: DevBroker
+    ) -> None:
+        await outbox.add(b"x" * 3_000, b"behind", key=b"k")
+        async with outbox.relay(broker.bootstrap_servers, max_request_size=2_000) as relay:
+            await eventually(lambda: relay.statistics().refused == 1)
+        async with outbox.relay(broker.bootstrap_servers) as relay:
+            async with AsyncSession(outbox.engine) as session, session.begin():
+                assert await outbox.outbox.retry_refused(session, [-1]) == 0
+                assert await outbox.outbox.retry_refused(session) == 1
+            await eventually(outbox.is_empty)
+        assert values(broker) == [b"x" * 3_000, b"behind"]
+
+    @MODES
+    async def test_a_batch_that_a_broker_refuses_for_one_record_costs_no_other(
+        self, outbox: TestOutbox, broker: DevBroker, mode: dict[str, Any]
+    ) -> None:
+        broker.controls.fail_next(ApiKey.PRODUCE, errors.InvalidRecordError, topic="t", times=2)
+        numbers = [b"%d" % number for number in range(10)]
+        await outbox.add(*numbers, key=b"k")
+        async with outbox.relay(broker.bootstrap_servers, on_error="skip", **mode) as relay:
+            await eventually(lambda: relay.statistics().published == 9)
+            assert relay.statistics().refused == 1
+        assert await committed_values(broker.bootstrap_servers, "t") == numbers[1:], "the first was refused alone"
+
+    @pytest.mark.kafka_broker(auto_create_topics_enable=False)
+    @MODES
+    async def test_a_topic_that_is_missing_is_tried_again_and_holds_no_other(
+        self, outbox: TestOutbox, broker: DevBroker, mode: dict[str, Any]
+    ) -> None:
+        await outbox.add(b"early", topic="missing", key=b"k")
+        await outbox.add(b"early", partition=99)
+        await outbox.add(b"beside", key=b"k")
+        options = {**mode, "max_block_ms": 100}
+        if mode:
+            broker.create_topic("aiokafkapy-outbox", 1, config={"cleanup.policy": "compact"})
+        async with outbox.relay(broker.bootstrap_servers, **options) as relay:
+            await eventually(lambda: values(broker) != [])
+            await eventually(lambda: any("missing" in held for held in relay.statistics().held))
+            broker.create_topic("missing", 1)
+            await eventually(lambda: relay.statistics().published == 2)
+            assert relay.statistics().refused == 0
+        assert await committed_values(broker.bootstrap_servers, "missing") == [b"early"]
+        assert await committed_values(broker.bootstrap_servers, "t") == [b"beside"]
+        assert [row.partition for row in await outbox.rows()] == [99]
+
+
+class TestOutages:
+    """Of the database, of Kafka, and of the relay."""
+
+    @MODES
+    async def test_brokers_that_are_away_cost_no_row_and_no_order(
+        self, outbox: TestOutbox, broker: DevBroker, mode: dict[str, Any]
+    ) -> None:
+        broker.controls.stop_node(1)
+        numbers = [b"%d" % number for number in range(20)]
+        await outbox.add(*numbers[:10], key=b"k")
+        options = {**mode, "max_block_ms": 300, "delivery_timeout_ms": 600, "request_timeout_ms": 300}
+        async with outbox.relay(broker.bootstrap_servers, **options) as relay:
+            await eventually(lambda: relay.statistics().held)
+            broker.controls.start_node(1)
+            await eventually(lambda: relay.statistics().published == 10)
+            broker.controls.stop_node(1)
+            await outbox.add(*numbers[10:], key=b"k")
+            await eventually(lambda: relay.statistics().held)
+            broker.controls.start_node(1)
+            await eventually(outbox.is_empty)
+        assert await committed_values(broker.bootstrap_servers, "t") == numbers
+
+    @MODES
+    async def test_records_that_expire_are_sent_again_in_their_order(
+        self, outbox: TestOutbox, broker: DevBroker, mode: dict[str, Any]
+    ) -> None:
+        numbers = [b"%d" % number for number in range(30)]
+        broker.controls.fail_next(ApiKey.PRODUCE, errors.NotEnoughReplicasError, topic="t", times=None)
+        options = {**mode, "request_timeout_ms": 200, "delivery_timeout_ms": 300, "batch_size": 200}
+        async with outbox.relay(broker.bootstrap_servers, **options) as relay:
+            await outbox.add(*numbers, key=b"k")
+            await eventually(lambda: relay.statistics().held == ("topic t",))
+            broker.controls.clear()
+            await eventually(outbox.is_empty)
+        assert await committed_values(broker.bootstrap_servers, "t") == numbers
+
+    @MODES
+    async def test_a_database_that_fails_after_the_records_were_sent_is_told_first(
+        self, outbox: TestOutbox, broker: DevBroker, mode: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        failures = 2
+        mark = RelayDatabase.mark
+
+        async def failing(self: RelayDatabase, rows: Any) -> int:
+            nonlocal failures
+            if rows and failures:
+                failures -= 1
+                raise ConnectionError("the database is away")
+            return await mark(self, rows)
+
+        monkeypatch.setattr(RelayDatabase, "mark", failing)
+        await outbox.add(*[b"%d" % number for number in range(10)], key=b"k")
+        async with outbox.relay(broker.bootstrap_servers, **mode) as relay:
+            await eventually(outbox.is_empty)
+            assert relay.statistics().database_failures == 2
+            assert relay.statistics().unmarked == 0
+        assert await committed_values(broker.bootstrap_servers, "t") == [b"%d" % number for number in range(10)]
+
+    @pytest.mark.parametrize("kept", [None, 60.0, 0.0])
+    async def test_published_rows_are_deleted_or_kept_for_a_time(
+        self, outbox: TestOutbox, broker: DevBroker, kept: float | None
+    ) -> None:
+        await outbox.add(b"one", b"two", key=b"k")
+        async with outbox.relay(broker.bootstrap_servers, keep_published=kept) as relay:
+            await eventually(lambda: relay.statistics().published == 2)
+            if kept == 60.0:
+                await eventually(lambda: relay.statistics().unmarked == 0)
+            else:
+                await eventually(outbox.is_empty)
+            assert (await relay.backlog()).pending == 0
+        rows = await outbox.rows()
+        assert [row.value for row in rows if row.published_at is not None] == ([b"one", b"two"] if kept else [])
+        async with outbox.relay(broker.bootstrap_servers, keep_published=60.0) as relay:
+            await outbox.add(b"three", key=b"k")
+            await eventually(lambda: relay.statistics().published == 1)
+        assert values(broker) == [b"one", b"two", b"three"]
+
+    @MODES
+    async def test_another_relay_takes_over_what_one_leaves(
+        self, outbox: TestOutbox, broker: DevBroker, mode: dict[str, Any]
+    ) -> None:
+        first, second = (outbox.relay(broker.bootstrap_servers, **mode) for _ in range(2))
+        async with second:
+            async with first:
+                await outbox.add(*[b"%d" % number for number in range(10)])
+                await eventually(outbox.is_empty)
+                owned = [*first.statistics().shards, *second.statistics().shards]
+                assert len(owned) == len(set(owned))
+            await outbox.add(b"ten")
+            await eventually(outbox.is_empty)
+            await eventually(lambda: len(second.statistics().shards) == 8)
+        assert await committed_values(broker.bootstrap_servers, "t") == [*(b"%d" % n for n in range(10)), b"ten"]
+
+    async def test_whoever_is_fenced_publishes_nothing(self, outbox: TestOutbox, broker: DevBroker) -> None:
+        """A relay that lost its shard without knowing it, as after a pause: its transaction is not committed."""
+        config = ProducerConfig(bootstrap_servers=broker.bootstrap_servers, **QUICK)
+        late, owner = (TransactionalPublisher(config, "service", "markers", "stop") for _ in range(2))
+        async with outbox.relay(broker.bootstrap_servers) as relay:
+            await eventually(lambda: len(relay.statistics().shards) == 8)
+            database = relay._database
+            broker.controls.stop_node(1)  # so that the relay itself publishes nothing
+            await outbox.add(b"row")
+            rows = await database.pending(range(8), (), 10)
+            await relay.stop(0)
+        broker.controls.start_node(1)
+        try:
+            assert await late.take_over([rows[0].shard]) == ({}, (await late.take_over([rows[0].shard]))[1])
+            assert (await owner.take_over([rows[0].shard]))[0] == {}
+            refused = await late.publish(rows)
+            assert [str(held) for held in refused.held] == [f"shard {rows[0].shard}"]
+            assert refused.published == []
+            assert (await owner.publish(rows)).published == rows
+            found, _ = await late.take_over([rows[0].shard])
+            assert found == {rows[0].id: rows[0].uid}, "taken anew, it is told what was published"
+        finally:
+            await late.close(0)
+            await owner.close(0)
+        assert await committed_values(broker.bootstrap_servers, "t") == [b"row"]
+
+
+class TestLife:
+    """The relay as a task."""
+
+    async def test_neither_database_nor_kafka_need_be_there_at_the_start(
+        self, outbox: TestOutbox, broker: DevBroker
+    ) -> None:
+        async with outbox.engine.begin() as connection:
+            await connection.run_sync(outbox.metadata.drop_all)
+        async with outbox.relay(broker.bootstrap_servers) as relay:
+            await eventually(lambda: relay.statistics().database_failures > 0)
+            assert not relay.statistics().is_connected
+            async with outbox.engine.begin() as connection:
+                await connection.run_sync(outbox.metadata.create_all)
+            await outbox.add(b"row")
+            await eventually(outbox.is_empty)
+            assert relay.statistics().is_connected
+        assert values(broker) == [b"row"]
+
+    async def test_stopping_lets_the_batch_come_to_its_end(self, outbox: TestOutbox, broker: DevBroker) -> None:
+        broker.controls.delay(ApiKey.PRODUCE, 0.3)
+        await outbox.add(*[b"%d" % number for number in range(10)], key=b"k")
+        relay = outbox.relay(broker.bootstrap_servers)
+        await relay.start()
+        await eventually(lambda: broker.controls.request_count(ApiKey.PRODUCE))
+        await relay.stop()
+        await relay.stop()
+        assert await outbox.is_empty()
+        assert relay.statistics().published == 10
+
+    @pytest.mark.parametrize("how", ["a time-out", "cancellation"])
+    async def test_it_ends_at_once_when_it_must_and_loses_nothing(
+        self, outbox: TestOutbox, broker: DevBroker, how: str
+    ) -> None:
+        broker.controls.stall_connections(True)
+        await outbox.add(b"row")
+        relay = outbox.relay(broker.bootstrap_servers, max_block_ms=60_000)
+        task = asyncio.create_task(relay.run(signals=()))
+        await eventually(lambda: relay.statistics().shards)
+        async with asyncio.timeout(5):
+            if how == "a time-out":
+                await relay.stop(0.05)
+                await task
+            else:
+                task.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await task
+        broker.controls.stall_connections(False)
+        async with outbox.relay(broker.bootstrap_servers):
+            await eventually(outbox.is_empty)
+        assert values(broker)[-1:] == [b"row"]
+
+    async def test_a_bug_ends_it_loudly(
+        self,
+        outbox: TestOutbox,
+        broker: DevBroker,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        monkeypatch.setattr(RelayDatabase, "pending", None)
+        relay = outbox.relay(broker.bootstrap_servers)
+        with pytest.raises(TypeError, match="not callable"):
+            await relay.run(signals=())
+        assert "outbox.crashed" in caplog.text
+        with pytest.raises(errors.IllegalStateError, match="started before: make a new one"):
+            await relay.start()
+
+    @pytest.mark.parametrize(
+        ("options", "text"),
+        [
+            ({"on_error": "explode"}, "on_error='explode': write 'stop' or 'skip'"),
+            ({"batch_rows": 0}, "batch_rows=0: write 1 to 10000"),
+            ({"keep_published": -1}, "keep_published=-1: write seconds"),
+            ({"poll_interval": 0}, "poll_interval=0: write more than 0 seconds"),
+            ({"acks": 1}, "enable_gapless_guarantee=True needs enable_idempotence=True"),
+            ({"lingerms": 5}, "linger_ms"),
+        ],
+    )
+    async def test_what_cannot_work_is_said_at_once(
+        self, outbox: TestOutbox, options: dict[str, Any], text: str
+    ) -> None:
+        with pytest.raises(errors.ConfigurationError, match=text):
+            outbox.relay("localhost:9092", **options)
+
+    async def test_a_table_of_another_kind_and_a_database_in_memory_are_refused(self, outbox: TestOutbox) -> None:
+        from sqlalchemy.ext.asyncio import create_async_engine
+
+        with pytest.raises(errors.ConfigurationError, match="none of an outbox: make it with outbox_table"):
+            OutboxRelay(outbox.engine, outbox.orders, "localhost:9092")
+        with pytest.raises(errors.ConfigurationError, match="a relay needs the path of a file"):
+            OutboxRelay(create_async_engine("sqlite+aiosqlite://"), outbox.table, "localhost:9092")
+
+
+class TestSqlite:
+    """What only a file does."""
+
+    async def test_a_service_that_writes_for_long_delays_the_relay_and_costs_nothing(
+        self, outbox: TestOutbox, broker: DevBroker
+    ) -> None:
+        if outbox.is_postgresql:
+            pytest.skip("PostgreSQL has many writers")
+        await outbox.add(b"row")
+        with writing(str(outbox.engine.url.database)):
+            async with outbox.relay(broker.bootstrap_servers, database_timeout=0.2) as relay:
+                await eventually(lambda: relay.statistics().database_failures > 0)
+        async with outbox.relay(broker.bootstrap_servers):
+            await eventually(outbox.is_empty)
+        assert set(values(broker)) == {b"row"}
+
+
+@contextmanager
+def writing(path: str) -> Iterator[None]:
+    """Another process's transaction, as far as the file knows."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    finally:
+        connection.execute("ROLLBACK")
+        connection.close()

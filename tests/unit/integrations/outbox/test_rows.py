@@ -1,0 +1,68 @@
+"""Rows made of a caller's arguments, and read back."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from aiokafkapy import ProducerRecord
+from aiokafkapy.errors import InvalidTopicError, RecordTooLargeError, SerializationError
+from aiokafkapy.integrations.outbox.rows import OutboxRow, decode_headers, encode_headers, row_values
+
+HEADERS = st.lists(st.tuples(st.text(st.characters(codec="utf-8")), st.none() | st.binary()))
+
+
+def row_of(record: ProducerRecord) -> OutboxRow:
+    return OutboxRow(id=1, **row_values(record, 8, 1000))
+
+
+@given(HEADERS)
+def test_headers_come_back_as_they_were(headers: list[tuple[str, bytes | None]]) -> None:
+    assert decode_headers(encode_headers(headers)) == (tuple(headers) or None)
+
+
+def test_a_record_comes_back_as_it_was() -> None:
+    record = ProducerRecord("t", b"value", b"key", 3, 12345, (("name", b"data"), ("none", None)))
+    assert row_of(record).record == record
+    tombstone = ProducerRecord("t", None, b"key", timestamp_ms=0)
+    assert row_of(tombstone).record == tombstone
+
+
+def test_anything_with_bytes_is_taken_and_headers_may_be_a_mapping() -> None:
+    row = row_of(ProducerRecord("t", bytearray(b"value"), memoryview(b"key"), headers={"name": bytearray(b"data")}))
+    assert (row.key, row.value, row.record.headers) == (b"key", b"value", (("name", b"data"),))
+
+
+def test_a_time_stamp_is_that_of_the_call_unless_one_is_given() -> None:
+    before = time.time_ns() // 1_000_000
+    assert before <= row_of(ProducerRecord("t")).timestamp_ms <= time.time_ns() // 1_000_000
+    moment = datetime(2026, 1, 2, 3, 4, 5, 678_000, tzinfo=UTC)
+    assert row_of(ProducerRecord("t", timestamp_ms=moment)).timestamp_ms == 1_767_323_045_678
+
+
+@pytest.mark.parametrize(
+    ("fields", "error", "text"),
+    [
+        ({"topic": "no topic"}, InvalidTopicError, "'no topic' is not a valid name"),
+        ({"topic": 5}, InvalidTopicError, "5 is not the name of a topic"),
+        ({"value": "text"}, SerializationError, "the value of a record of topic 't' is a str, .* a value_serializer"),
+        ({"key": 7}, SerializationError, "the key of a record of topic 't' is a int"),
+        ({"headers": [("name", "text")]}, SerializationError, "headers must be pairs"),
+        ({"headers": [(5, b"")]}, SerializationError, "a name is a int, not a str"),
+        ({"headers": 5}, SerializationError, "headers must be pairs"),
+        ({"partition": -1}, ValueError, "partition=-1: write 0 to 2147483647"),
+        ({"partition": True}, TypeError, "partition is a bool"),
+        ({"timestamp_ms": -1}, ValueError, "timestamp_ms=-1"),
+        ({"timestamp_ms": 1.5}, TypeError, "timestamp_ms is a float"),
+        ({"value": b"x" * 999, "key": b"xx"}, RecordTooLargeError, "has 1001 bytes .* max_record_bytes=1000"),
+        ({"value": b"x" * 990, "headers": {"ä" * 5: b"x"}}, RecordTooLargeError, "has 1001 bytes"),
+    ],
+)
+def test_what_could_never_be_published_is_refused(fields: dict[str, Any], error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        row_of(ProducerRecord(**{"topic": "t", **fields}))
