@@ -233,9 +233,7 @@ class OutboxRelay:
                 except self._database.errors as error:
                     await self._back_off(error)
                 finally:
-                    self._is_connected = False
-                    self._owned = frozenset()
-                    await self._database.close()
+                    await self._disconnect()
         except Exception as error:
             self._last_error = f"{type(error).__name__}: {error}"
             _logger.error("outbox.crashed", table=self._table.fullname, error=self._last_error, exc_info=True)
@@ -334,15 +332,21 @@ class OutboxRelay:
             async with asyncio.timeout_at(until if release is None else min(until, release)):
                 await self._news.wait()
 
+    async def _disconnect(self) -> None:
+        self._is_connected = False
+        self._owned = frozenset()
+        await self._database.close()
+
     async def _back_off(self, error: Exception) -> None:
+        await self._disconnect()
         self._counts["database_failures"] += 1
-        self._last_error = f"{type(error).__name__}: {error}"
+        # Statement and values follow in further lines.
+        self._last_error = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         seconds = BACKOFF.delay(self._failures_in_a_row)
         self._failures_in_a_row += 1
         _logger.warning(
             "outbox.database_failed", table=self._table.fullname, seconds=round(seconds, 3), error=self._last_error
         )
-        await self._database.close()
         deadline = self._now() + seconds
         while not self._is_stopping and self._now() < deadline:
             self._news.clear()

@@ -1,0 +1,78 @@
+"""What an outbox does on PostgreSQL alone: it is woken, relays share its shards, and the server may be killed."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+
+import pytest
+import sqlalchemy as sa
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.integrations.outbox import Outbox, OutboxRelay, outbox_table, relay
+from aiokafkapy.testing.postgresql import PostgreSQL
+from tests.outboxes import QUICK, eventually, opened_outbox
+
+
+@pytest.fixture
+def broker(kafka_broker: DevBroker) -> DevBroker:
+    """With the topic ``t`` of one partition."""
+    kafka_broker.create_topic("t", 1)
+    return kafka_broker
+
+
+async def test_a_commit_wakes_the_relay_at_once(
+    postgresql: PostgreSQL, broker: DevBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "OWNING_SECONDS", 600.0)
+    async with (
+        opened_outbox(postgresql) as outbox,
+        outbox.relay(broker.bootstrap_servers, poll_interval=600.0) as woken,
+    ):
+        await eventually(lambda: woken.statistics().is_connected)
+        for number in range(3):
+            await outbox.add(b"%d" % number)
+            await eventually(outbox.is_empty, 10)
+
+
+async def test_relays_share_the_shards_as_they_come_and_go(postgresql: PostgreSQL, broker: DevBroker) -> None:
+    async with opened_outbox(postgresql) as outbox, AsyncExitStack() as stack:
+        relays = [await stack.enter_async_context(outbox.relay(broker.bootstrap_servers)) for _ in range(3)]
+
+        def shares() -> list[int]:
+            owned = [shard for each in relays for shard in each.statistics().shards]
+            return sorted(len(each.statistics().shards) for each in relays) if len(owned) == len(set(owned)) else []
+
+        await eventually(lambda: shares() == [2, 3, 3])
+        await relays.pop().stop()
+        await eventually(lambda: shares() == [4, 4])
+
+
+async def test_a_server_that_is_killed_costs_nothing(postgresql: PostgreSQL, broker: DevBroker) -> None:
+    async with opened_outbox(postgresql) as outbox:
+        async with outbox.relay(broker.bootstrap_servers) as running:
+            await outbox.add(*[b"%d" % number for number in range(10)], key=b"k")
+            await eventually(lambda: running.statistics().published == 10)
+            postgresql.stop(kill=True)
+            await eventually(lambda: running.statistics().database_failures > 0)
+            assert not running.statistics().is_connected
+            postgresql.start()
+            await outbox.engine.dispose()
+            await outbox.add(*[b"%d" % number for number in range(10, 20)], key=b"k")
+            await eventually(outbox.is_empty)
+        assert [record.value for record in broker.records("t")] == [b"%d" % number for number in range(20)]
+
+
+async def test_a_table_may_be_in_a_schema_and_need_quotes(postgresql: PostgreSQL, broker: DevBroker) -> None:
+    metadata = sa.MetaData()
+    table = outbox_table(metadata, "Out box", schema="Shop", shards=1)
+    engine = create_async_engine(postgresql.url("asyncpg"))
+    async with engine.begin() as connection:
+        await connection.execute(sa.schema.CreateSchema("Shop"))
+        await connection.run_sync(metadata.create_all)
+    async with OutboxRelay(engine, table, broker.bootstrap_servers, **QUICK) as running:
+        async with engine.begin() as connection:
+            await Outbox(table).add(connection, "t", b"row", key=b"k")
+        await eventually(lambda: running.statistics().published == 1)
+    await engine.dispose()
+    assert [record.value for record in broker.records("t")] == [b"row"]
