@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from aiokafkapy import ProducerRecord, errors, json_serializer
 from aiokafkapy.broker import DevBroker
-from aiokafkapy.integrations.outbox import Outbox, OutboxRelay
+from aiokafkapy.integrations.outbox import Outbox, OutboxRelay, database
 from aiokafkapy.integrations.outbox.database import RelayDatabase
 from aiokafkapy.integrations.outbox.transactional_publisher import TransactionalPublisher
 from aiokafkapy.producer.config import ProducerConfig
@@ -222,6 +222,14 @@ class TestRefused:
             await eventually(outbox.is_empty)
         assert values(broker) == [b"x" * 3_000, b"behind"]
 
+    async def test_a_row_that_was_damaged_is_one_too(self, outbox: TestOutbox, broker: DevBroker) -> None:
+        await outbox.add(b"damaged", b"behind", key=b"k")
+        async with outbox.engine.begin() as connection:
+            await connection.execute(sa.update(outbox.table).where(outbox.table.c.id == 1).values(headers="{"))
+        async with outbox.relay(broker.bootstrap_servers, on_error="skip") as relay:
+            await eventually(lambda: relay.statistics().refused == relay.statistics().published == 1)
+        assert values(broker) == [b"behind"]
+
     @MODES
     async def test_a_batch_that_a_broker_refuses_for_one_record_costs_no_other(
         self, outbox: TestOutbox, broker: DevBroker, mode: dict[str, Any]
@@ -332,6 +340,15 @@ class TestOutages:
             await outbox.add(b"three", key=b"k")
             await eventually(lambda: relay.statistics().published == 1)
         assert values(broker) == [b"one", b"two", b"three"]
+
+    async def test_what_was_kept_is_deleted_under_load_too_some_at_a_time(
+        self, outbox: TestOutbox, broker: DevBroker, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(database, "PURGED_AT_ONCE", 3)
+        await outbox.add(*[b"%d" % number for number in range(20)], key=b"k")
+        async with outbox.relay(broker.bootstrap_servers, keep_published=0.0, batch_rows=4):
+            await eventually(outbox.is_empty)
+        assert values(broker) == [b"%d" % number for number in range(20)]
 
     @MODES
     async def test_another_relay_takes_over_what_one_leaves(

@@ -108,11 +108,11 @@ class RelayDatabase:
         for row, reason in refused:
             await self._execute(sa.update(self._table).where(self._table.c.id == row.id).values(error=reason))
 
-    async def purge(self, age: timedelta) -> int:
-        """Delete some of the rows that were published longer ago than this; returns how many."""
+    async def purge(self, age: timedelta) -> bool:
+        """Delete some of the rows that were published longer ago than this; returns whether these were all."""
         table = self._table
         old = sa.select(table.c.id).where(table.c.published_at < datetime.now(UTC) - age).limit(PURGED_AT_ONCE)
-        return int((await self._execute(sa.delete(table).where(table.c.id.in_(old)))).rowcount)
+        return int((await self._execute(sa.delete(table).where(table.c.id.in_(old)))).rowcount) < PURGED_AT_ONCE
 
     # internals
 

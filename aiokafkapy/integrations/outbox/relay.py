@@ -258,8 +258,9 @@ class OutboxRelay:
             rows = await self._next_rows(now)
             self._is_connected = True
             self._failures_in_a_row = 0
-            if not rows or not await self._publish(rows):
-                await self._purge(now)
+            is_idle = not rows or not await self._publish(rows)
+            await self._purge(now)
+            if is_idle:
                 await self._wait(now)
 
     async def _own(self, now: float) -> None:
@@ -322,8 +323,8 @@ class OutboxRelay:
 
     async def _purge(self, now: float) -> None:
         if self._keep_published is not None and now >= self._purge_at:
-            await self._database.purge(timedelta(seconds=self._keep_published))
-            self._purge_at = now + PURGING_SECONDS
+            is_all = await self._database.purge(timedelta(seconds=self._keep_published))
+            self._purge_at = now + PURGING_SECONDS if is_all else now
 
     async def _wait(self, now: float) -> None:
         until = min(now + self._poll_interval, self._own_at)

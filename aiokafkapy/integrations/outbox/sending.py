@@ -85,8 +85,8 @@ class Sending:
                 return
             if Held("lane", row.lane) in self._stopped or Held("topic", row.topic) in self._stopped:
                 continue
-            record = row.record
             try:
+                record = row.record
                 delivery = await self._producer.enqueue(
                     record.topic,
                     record.value,
