@@ -69,7 +69,9 @@ async def relay(outbox: TestOutbox, order: dict[str, Any], at: Callable[[str], A
             await at("marked")
         return told
 
-    RelayDatabase.pending, Sending.settle, RelayDatabase.mark = halting_pending, halting_settle, halting_mark  # type: ignore[method-assign]
+    database: Any = RelayDatabase
+    sending: Any = Sending
+    database.pending, sending.settle, database.mark = halting_pending, halting_settle, halting_mark
     running: OutboxRelay = outbox.relay(order["servers"], batch_rows=order["batch_rows"], **order["mode"])
     print("ready", flush=True)
     await running.run(signals=())

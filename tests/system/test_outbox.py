@@ -190,7 +190,7 @@ class TestRefused:
     async def test_it_stops_its_key_or_nothing(
         self, outbox: TestOutbox, kafka_broker: DevBroker, mode: dict[str, Any], on_error: str, who: str
     ) -> None:
-        limit = {"max_message_bytes": 2_000} if who == "the broker" else {}
+        limit: dict[str, Any] = {"max_message_bytes": 2_000} if who == "the broker" else {}
         kafka_broker.create_topic("t", 1, **limit)
         options: dict[str, Any] = mode if who == "the broker" else {**mode, "max_request_size": 2_000}
         await outbox.add(b"before", key=b"k")

@@ -34,7 +34,8 @@ def test_a_record_comes_back_as_it_was() -> None:
 
 
 def test_anything_with_bytes_is_taken_and_headers_may_be_a_mapping() -> None:
-    row = row_of(ProducerRecord("t", bytearray(b"value"), memoryview(b"key"), headers={"name": bytearray(b"data")}))
+    headers: Any = {"name": bytearray(b"data")}
+    row = row_of(ProducerRecord("t", bytearray(b"value"), memoryview(b"key"), headers=headers))
     assert (row.key, row.value, row.record.headers) == (b"key", b"value", (("name", b"data"),))
 
 

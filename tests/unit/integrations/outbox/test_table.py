@@ -6,18 +6,24 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata, produce_migrations
+from alembic.migration import MigrationContext
+from alembic.operations import Operations
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from aiokafkapy.errors import ConfigurationError
 from aiokafkapy.integrations.outbox.table import outbox_table, shards_of
 
+POSTGRESQL: Any = postgresql.dialect
+SQLITE: Any = sqlite.dialect
+
 
 @pytest.mark.parametrize(
     ("dialect", "identity"),
     [
-        (postgresql.dialect(), "id BIGSERIAL NOT NULL"),
-        (sqlite.dialect(), "id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT"),
+        (POSTGRESQL(), "id BIGSERIAL NOT NULL"),
+        (SQLITE(), "id INTEGER NOT NULL PRIMARY KEY AUTOINCREMENT"),
     ],
     ids=["postgresql", "sqlite"],
 )
@@ -30,6 +36,20 @@ def test_ids_are_never_used_twice_and_indexes_have_only_what_is_looked_for(diale
         "(lane) WHERE error IS NOT NULL",
         "(published_at) WHERE published_at IS NOT NULL",
     ]
+
+
+def test_alembic_makes_it_as_it_is() -> None:
+    metadata = sa.MetaData()
+    outbox_table(metadata)
+    engine = sa.create_engine("sqlite://")
+    with engine.connect() as connection:
+        context = MigrationContext.configure(connection)
+        for change in produce_migrations(context, metadata).upgrade_ops_list[0].ops:
+            for each in getattr(change, "ops", [change]):
+                Operations(context).invoke(each)
+        assert sorted(sa.inspect(connection).get_table_names()) == ["aiokafkapy_outbox"]
+        assert compare_metadata(context, metadata) == []
+    engine.dispose()
 
 
 def test_it_is_in_the_users_metadata_by_its_name() -> None:
