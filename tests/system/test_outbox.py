@@ -231,13 +231,16 @@ class TestRefused:
         assert values(broker) == [b"behind"]
 
     @MODES
+    @pytest.mark.parametrize("linger_ms", [0, 20])
     async def test_a_batch_that_a_broker_refuses_for_one_record_costs_no_other(
-        self, outbox: TestOutbox, broker: DevBroker, mode: dict[str, Any]
+        self, outbox: TestOutbox, broker: DevBroker, mode: dict[str, Any], linger_ms: int
     ) -> None:
+        """Whether its records go in one request (``linger_ms``) or the first alone, before the others are taken."""
         broker.controls.fail_next(ApiKey.PRODUCE, errors.InvalidRecordError, topic="t", times=2)
         numbers = [b"%d" % number for number in range(10)]
         await outbox.add(*numbers, key=b"k")
-        async with outbox.relay(broker.bootstrap_servers, on_error="skip", **mode) as relay:
+        options = {**mode, "linger_ms": linger_ms}
+        async with outbox.relay(broker.bootstrap_servers, on_error="skip", **options) as relay:
             await eventually(lambda: relay.statistics().published == 9)
             assert relay.statistics().refused == 1
         assert await committed_values(broker.bootstrap_servers, "t") == numbers[1:], "the first was refused alone"

@@ -20,7 +20,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 from uuid import UUID
 
-from ... import KafkaProducer, ProducerConfig
+from ... import Delivery, KafkaProducer, ProducerConfig
 from ...errors import InvalidProducerEpochError, KafkaError, ProducerFencedError
 from .marker_topic import MarkerTopic
 from .markers import encode_marker, marker_key
@@ -110,9 +110,11 @@ class TransactionalPublisher:
         try:
             async with producer.transaction():
                 await sending.enqueue()
-                value, key = encode_marker(rows), marker_key(self._id_of(shard))
-                marker = await producer.enqueue(self._topic, value, key=key)
+                marker = await self._enqueue_marker(shard, rows)
+                # Also when the transaction has failed by then: whose fault it was is told by the records.
                 await sending.settle()
+                if isinstance(marker, KafkaError):
+                    raise marker
                 if not sending.is_whole:
                     raise _NotWholeError
                 await marker
@@ -132,6 +134,13 @@ class TransactionalPublisher:
             await self._close([shard], 0)
         outcome.published.clear()
         return outcome
+
+    async def _enqueue_marker(self, shard: int, rows: Sequence[OutboxRow]) -> Delivery | KafkaError:
+        value, key = encode_marker(rows), marker_key(self._id_of(shard))
+        try:
+            return await self._shards[shard].enqueue(self._topic, value, key=key)
+        except KafkaError as error:
+            return error
 
     async def _close(self, shards: Sequence[int], timeout: float | None) -> None:
         await _close_all([self._shards.pop(shard) for shard in shards], timeout)
