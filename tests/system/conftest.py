@@ -28,7 +28,7 @@ def postgresql() -> Iterator[PostgreSQL]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 async def outbox(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[TestOutbox]:
-    """An empty outbox, in either database."""
+    """An empty outbox of three shards, in either database."""
     where = tmp_path if request.param == "sqlite" else request.getfixturevalue("postgresql")
-    async with opened_outbox(where) as outbox:
+    async with opened_outbox(where, shards=3) as outbox:
         yield outbox

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sa
-from sqlalchemy.ext.asyncio import AsyncSession
+from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from aiokafkapy import ProducerRecord, errors, json_serializer
@@ -185,8 +185,7 @@ class TestRefused:
     """A record that cannot be published is parked; others are published, those behind it by choice."""
 
     @MODES
-    @pytest.mark.parametrize("on_error", ["stop", "skip"])
-    @pytest.mark.parametrize("who", ["the producer", "the broker"])
+    @pytest.mark.parametrize(("on_error", "who"), [("stop", "the broker"), ("skip", "the producer")])
     async def test_it_stops_its_key_or_nothing(
         self, outbox: TestOutbox, kafka_broker: DevBroker, mode: dict[str, Any], on_error: str, who: str
     ) -> None:
@@ -200,7 +199,7 @@ class TestRefused:
         wanted = [b"before", b"beside"] if on_error == "stop" else [b"before", b"behind", b"beside"]
         async with outbox.relay(kafka_broker.bootstrap_servers, on_error=on_error, **options) as relay:
             await eventually(lambda: relay.statistics().published == len(wanted))
-            await eventually(lambda: relay.statistics().refused == 1)
+            await eventually(lambda: relay.statistics().refused == 1 and relay.statistics().unmarked == 0)
             assert "TooLarge" in str(relay.statistics().last_error)
             backlog = await relay.backlog()
         assert sorted(await committed_values(kafka_broker.bootstrap_servers, "t"), key=str) == wanted
@@ -366,7 +365,7 @@ class TestOutages:
                 assert len(owned) == len(set(owned))
             await outbox.add(b"ten")
             await eventually(outbox.is_empty)
-            await eventually(lambda: len(second.statistics().shards) == 8)
+            await eventually(lambda: len(second.statistics().shards) == 3)
         assert await committed_values(broker.bootstrap_servers, "t") == [*(b"%d" % n for n in range(10)), b"ten"]
 
     async def test_whoever_is_fenced_publishes_nothing(self, outbox: TestOutbox, broker: DevBroker) -> None:
@@ -374,11 +373,11 @@ class TestOutages:
         config = ProducerConfig(bootstrap_servers=broker.bootstrap_servers, **QUICK)
         late, owner = (TransactionalPublisher(config, "service", "markers", "stop") for _ in range(2))
         async with outbox.relay(broker.bootstrap_servers) as relay:
-            await eventually(lambda: len(relay.statistics().shards) == 8)
+            await eventually(lambda: len(relay.statistics().shards) == 3)
             database = relay._database
             broker.controls.stop_node(1)  # so that the relay itself publishes nothing
             await outbox.add(b"row")
-            rows = await database.pending(range(8), (), 10)
+            rows = await database.pending(range(3), (), 10)
             await relay.stop(0)
         broker.controls.start_node(1)
         try:
@@ -473,15 +472,12 @@ class TestLife:
             ({"lingerms": 5}, "linger_ms"),
         ],
     )
-    async def test_what_cannot_work_is_said_at_once(
-        self, outbox: TestOutbox, options: dict[str, Any], text: str
-    ) -> None:
+    async def test_what_cannot_work_is_said_at_once(self, options: dict[str, Any], text: str) -> None:
         with pytest.raises(errors.ConfigurationError, match=text):
-            outbox.relay("localhost:9092", **options)
+            TestOutbox("sqlite+aiosqlite:///never.db", "outbox").relay("localhost:9092", **options)
 
-    async def test_a_table_of_another_kind_and_a_database_in_memory_are_refused(self, outbox: TestOutbox) -> None:
-        from sqlalchemy.ext.asyncio import create_async_engine
-
+    async def test_a_table_of_another_kind_and_a_database_in_memory_are_refused(self) -> None:
+        outbox = TestOutbox("sqlite+aiosqlite:///never.db", "outbox")
         with pytest.raises(errors.ConfigurationError, match="none of an outbox: make it with outbox_table"):
             OutboxRelay(outbox.engine, outbox.orders, "localhost:9092")
         with pytest.raises(errors.ConfigurationError, match="a relay needs the path of a file"):
