@@ -15,9 +15,11 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
 from aiokafkapy import ProducerRecord, errors, json_serializer
+from aiokafkapy.admin import TopicAdmin
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.integrations.outbox import Outbox, OutboxRelay, database
 from aiokafkapy.integrations.outbox.database import RelayDatabase
+from aiokafkapy.integrations.outbox.marker_topic import MarkerTopic
 from aiokafkapy.integrations.outbox.transactional_publisher import TransactionalPublisher
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.protocol.api import ApiKey
@@ -393,6 +395,20 @@ class TestOutages:
             await late.close(0)
             await owner.close(0)
         assert await committed_values(broker.bootstrap_servers, "t") == [b"row"]
+
+
+@pytest.mark.kafka_broker(nodes=3)
+async def test_the_topic_of_markers_is_compacted_and_has_three_copies_on_three_nodes(kafka_broker: DevBroker) -> None:
+    config = ProducerConfig(bootstrap_servers=kafka_broker.bootstrap_servers)
+    assert await MarkerTopic(config, "markers").find([b"service-0"]) == {}
+    async with TopicAdmin(kafka_broker.bootstrap_servers) as admin:
+        (partition,) = (await admin.describe("markers")).partitions
+        configs = await admin.configs("markers")
+        await admin.create("forgets", partitions=1)
+    assert len(partition.replicas) == 3
+    assert (configs["cleanup.policy"], configs["min.insync.replicas"]) == ("compact", "2")
+    with pytest.raises(errors.ConfigurationError, match=r"'forgets'.*cleanup.policy=delete: expected compact"):
+        await MarkerTopic(config, "forgets").find([b"service-0"])
 
 
 class TestLife:
