@@ -27,7 +27,7 @@ from ..errors import IllegalStateError, KafkaError, UnknownTopicOrPartitionError
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_request
 
-__all__ = ["TopicAdmin", "TopicDescription"]
+__all__ = ["TopicAdmin", "TopicDescription", "description_of"]
 
 T = TypeVar("T")
 BROKER_DEFAULT: Final = -1
@@ -100,7 +100,7 @@ class TopicAdmin:
     async def list_topics(self, timeout: float | None = None) -> list[TopicDescription]:
         """All topics, by name."""
         response = await self._retry(lambda: self._metadata_of(None), timeout)
-        return sorted(_description(topic) for topic in response.topics if not topic.error_code)
+        return sorted(description_of(topic) for topic in response.topics if not topic.error_code)
 
     async def describe_existing(
         self, names: Collection[str], timeout: float | None = None
@@ -113,7 +113,7 @@ class TopicAdmin:
             for topic in response.topics:
                 if topic.error_code != UnknownTopicOrPartitionError.code:
                     _check(topic, topic.name)
-                    found[topic.name] = _description(topic)
+                    found[topic.name] = description_of(topic)
             return found
 
         return await self._retry(ask, timeout)
@@ -240,7 +240,7 @@ class TopicAdmin:
         response = await self._metadata_of([name])
         for topic in response.topics:
             _check(topic, name)
-            return _description(topic)
+            return description_of(topic)
         raise UnknownTopicOrPartitionError(f"{name}: there is no such topic", topic=name)
 
     async def _with_leaders(self, name: str, least: int, timeout: float | None) -> TopicDescription:
@@ -283,7 +283,8 @@ def _is_own(entry: Any) -> bool:
     return source == _TOPIC_CONFIG_SOURCE if source is not None else not getattr(entry, "is_default", True)
 
 
-def _description(topic: Any) -> TopicDescription:
+def description_of(topic: Any) -> TopicDescription:
+    """A topic of a Metadata response."""
     partitions = [
         PartitionInfo(
             topic.name,

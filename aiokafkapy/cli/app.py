@@ -15,6 +15,7 @@ from .._form import compiled
 from ..observability.programs import LogFormat, LogLevel, configure_logging
 from .broker import broker
 from .demo import demo
+from .doctor import doctor
 from .perf import perf
 from .pipeline import pipeline
 from .produce import produce
@@ -62,5 +63,6 @@ app.command()(produce)
 app.command()(read)
 app.add_typer(topics, name="topics")
 app.command()(perf)
+app.command()(doctor)
 app.command()(demo)
 app.command()(pipeline)

@@ -1,0 +1,102 @@
+"""``aiokafkapy doctor HOST[:PORT]``: whether a client gets to a cluster from here, and if not, what to do.
+
+Owns the options and the output: a line for each finding as it is made, or JSON at the end with ``--json``. ``Doctor``
+does the work. The exit code is 1 when something failed; warnings are no failure.
+
+The client's own warnings are not shown unless ``--log-level`` is given: each is a finding already.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from .options import DEFAULT_SERVERS, ConfigEntries, client_options
+from .running import EXIT_FAILED, EXIT_OK, Stop, counted, run
+
+if TYPE_CHECKING:
+    from ..admin import Finding
+
+__all__ = ["doctor"]
+
+DEFAULT_TIMEOUT: Final = 30.0
+_MARKS: Final = {"ok": ("ok", "green"), "warning": ("warn", "yellow"), "failed": ("FAIL", "red")}
+
+
+def doctor(
+    context: typer.Context,
+    servers: Annotated[
+        str,
+        typer.Argument(
+            metavar="HOST[:PORT]",
+            envvar="AIOKAFKAPY_BOOTSTRAP_SERVERS",
+            help="Where to begin; several with commas. Without a port: 9092.",
+        ),
+    ] = DEFAULT_SERVERS,
+    topic: Annotated[
+        str | None, typer.Option("--topic", "-t", help="Also whether this topic is there, whole, and ours to write.")
+    ] = None,
+    config: ConfigEntries = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", min=0.1, help="Seconds for all of it; a single step has 5 at most.")
+    ] = DEFAULT_TIMEOUT,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
+) -> None:
+    """Check the way to a cluster: DNS, TCP, TLS, credentials, versions, each broker's address, a topic."""
+    options = client_options(servers, config)
+
+    async def command(stop: Stop) -> int:
+        from ..admin import Doctor
+        from ..producer.config import ProducerConfig
+
+        examiner = Doctor(
+            # A producer's, so that its file of properties can be given as it is.
+            ProducerConfig.from_properties(options),
+            topic=topic,
+            tell=(lambda finding: None) if as_json else _print,
+            step_timeout=min(5.0, timeout),
+        )
+        with stop.ends_at_once():
+            findings = await examiner.examine(timeout)
+        if as_json:
+            found = {"healthy": examiner.is_healthy, "findings": [finding.as_json() for finding in findings]}
+            typer.echo(json.dumps(found, indent=2))
+        else:
+            _print_verdict(findings)
+        return EXIT_OK if examiner.is_healthy else EXIT_FAILED
+
+    if _is_quiet(context):
+        logging.getLogger("aiokafkapy").setLevel(logging.CRITICAL)
+    run(command)
+
+
+# internals
+
+
+def _is_quiet(context: typer.Context) -> bool:
+    """True unless the user asked for a level of the log; the program puts the level back in the end."""
+    parent = context.parent
+    source = None if parent is None else parent.get_parameter_source("log_level")
+    return source is None or source.name == "DEFAULT"
+
+
+def _print(finding: Finding) -> None:
+    mark, color = _MARKS[finding.verdict]
+    subject = f"{finding.subject}: " if finding.subject else ""
+    # Coloured on a terminal only: click sees to it.
+    typer.echo(f"{typer.style(f'{mark:<4}', fg=color)}  {finding.check:<8}  {subject}{finding.text}")
+    if finding.advice:
+        typer.echo(f"      {'':<8}  -> {finding.advice}")
+    sys.stdout.flush()
+
+
+def _print_verdict(findings: list[Finding]) -> None:
+    counts = {verdict: sum(finding.verdict == verdict for finding in findings) for verdict in _MARKS}
+    if counts["failed"]:
+        typer.echo(f"{counted(counts['failed'], 'check')} failed")
+    else:
+        typer.echo("all is well" + (f", with {counted(counts['warning'], 'warning')}" if counts["warning"] else ""))
