@@ -185,7 +185,9 @@ class Doctor:
         for topic in body.topics:
             if topic.error_code:
                 error = make(topic.error_code, None, topic=name)
-                self._note(Finding("topic", name, Verdict.FAILED, str(error), _TOPIC_ADVICE.get(topic.error_code, _SEE_LOG)))
+                self._note(
+                    Finding("topic", name, Verdict.FAILED, str(error), _TOPIC_ADVICE.get(topic.error_code, _SEE_LOG))
+                )
                 return
             found = description_of(topic)
             self._note(topic_finding(name, found.partitions, [one.node_id for one in body.brokers]))

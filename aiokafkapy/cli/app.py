@@ -16,6 +16,7 @@ from ..observability.programs import LogFormat, LogLevel, configure_logging
 from .broker import broker
 from .demo import demo
 from .doctor import doctor
+from .explain import explain
 from .perf import perf
 from .pipeline import pipeline
 from .produce import produce
@@ -64,5 +65,6 @@ app.command()(read)
 app.add_typer(topics, name="topics")
 app.command()(perf)
 app.command()(doctor)
+app.command()(explain)
 app.command()(demo)
 app.command()(pipeline)

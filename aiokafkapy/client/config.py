@@ -29,8 +29,9 @@ from ..observability.observer import OBSERVER_METHODS
 from .foreign_options import advice_for, with_our_names
 from .proxy import parse_proxy
 from .security_options import SecurityOptions
+from .urls import options_of_url
 
-__all__ = ["MAX_INT", "MAX_LONG", "ClientConfig", "Milliseconds"]
+__all__ = ["MAX_INT", "MAX_LONG", "ClientConfig", "Milliseconds", "environment_variables"]
 
 MAX_INT: Final = 2**31 - 1
 MAX_LONG: Final = 2**63 - 1
@@ -246,11 +247,17 @@ class ClientConfig(SecurityOptions):
         return cls._from_strings(with_our_names(values) | options, {})
 
     @classmethod
+    def from_url(cls, url: str, **options: Any) -> Self:
+        """Create one from a URL, ``kafka+sasl-ssl://user:password@host:9093/?sasl.mechanism=PLAIN&acks=all``; the query
+        has options by Kafka's names or ours. ``options`` take precedence.
+        """
+        return cls._from_strings(with_our_names(options_of_url(url)) | options, {})
+
+    @classmethod
     def from_env(cls, prefix: str | None = None, **options: Any) -> Self:
         """Create one from environment variables, ``AIOKAFKAPY_BOOTSTRAP_SERVERS``; ``options`` take precedence."""
         prefix = cls.environment_prefix if prefix is None else prefix
-        variables = {name[len(prefix) :].lower(): name for name in os.environ if name.upper().startswith(prefix)}
-        variables = {name: variable for name, variable in variables.items() if name not in _RESERVED_VARIABLES}
+        variables = environment_variables(prefix)
         values = {name: os.environ[variable] for name, variable in variables.items()}
         used = {name: variable for name, variable in variables.items() if name not in options}
         return cls._from_strings(values | options, used)
@@ -370,6 +377,12 @@ class ClientConfig(SecurityOptions):
             self.__pydantic_validator__.validate_python(values, self_instance=self, strict=strict)
         except ValidationError as error:
             raise _configuration_error(type(self), error, values) from None
+
+
+def environment_variables(prefix: str) -> dict[str, str]:
+    """The variables of the environment that are meant as options, by the option's name."""
+    variables = {name[len(prefix) :].lower(): name for name in os.environ if name.upper().startswith(prefix)}
+    return {name: variable for name, variable in variables.items() if name not in _RESERVED_VARIABLES}
 
 
 _OPTIONS_HEADING: Final = "\n\nOptions, with the name that Kafka has for them:\n\n"

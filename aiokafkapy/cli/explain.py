@@ -1,0 +1,120 @@
+"""``aiokafkapy explain``: the producer's configuration in force, where each value came from, and what it implies.
+
+Owns the options, the order of precedence, and the output, text or JSON with ``--json``; the words are those of
+``producer.explanation``. Connects to nothing.
+
+The order is the one of a service that reads its environment: defaults, variables ``AIOKAFKAPY_…``, the URL, then
+``--config`` with its files, the last of a name. The other commands take of the environment only the servers.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..errors import ConfigurationError
+from .options import DEFAULT_SERVERS, ConfigEntries, parse_config
+from .running import EXIT_OK, EXIT_USAGE, CommandError, Stop, run
+
+if TYPE_CHECKING:
+    from ..producer.explanation import Explanation
+
+__all__ = ["explain"]
+
+
+def explain(
+    bootstrap_servers: Annotated[
+        str | None, typer.Option("--bootstrap-servers", "-b", help="Brokers to start from: host:port, with commas.")
+    ] = None,
+    url: Annotated[
+        str | None, typer.Option("--url", help="The cluster as kafka+sasl-ssl://user:password@host:port/?acks=all.")
+    ] = None,
+    config: ConfigEntries = None,
+    show_all: Annotated[bool, typer.Option("--all", help="Also the options that are at their default.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON: every option, too.")] = False,
+) -> None:
+    """Show the producer's configuration in force: each value, where it came from, and what it implies."""
+    given = list(_given(bootstrap_servers, url, config))
+
+    async def command(stop: Stop) -> int:
+        explanation = _explanation(given)
+        if as_json:
+            typer.echo(json.dumps(explanation.as_json(), indent=2))
+        else:
+            _print(explanation, show_all)
+        return EXIT_OK
+
+    run(command)
+
+
+# internals
+
+
+def _given(
+    servers: str | None, url: str | None, entries: Sequence[str] | None
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """What the command line gives, with where it is from; the later wins."""
+    if url is not None:
+        from ..client.urls import options_of_url
+
+        try:
+            yield "--url", options_of_url(url)
+        except ConfigurationError as error:
+            raise typer.BadParameter(str(error), param_hint="--url") from None
+    if servers is not None:
+        yield "--bootstrap-servers", {"bootstrap_servers": servers}
+    for entry in entries or ():
+        yield (entry[1:] if entry.startswith("@") else "--config"), parse_config([entry])
+
+
+def _explanation(given: Sequence[tuple[str, Mapping[str, Any]]]) -> Explanation:
+    from ..client.config import environment_variables
+    from ..producer.config import ProducerConfig
+    from ..producer.explanation import explain
+
+    origins = environment_variables(ProducerConfig.environment_prefix)
+    values: dict[str, Any] = {name: os.environ[variable] for name, variable in origins.items()}
+    for origin, properties in given:
+        plain = _plain(properties)
+        values |= plain
+        origins |= dict.fromkeys(plain, origin)
+    if "bootstrap_servers" not in values:
+        values["bootstrap_servers"], origins["bootstrap_servers"] = DEFAULT_SERVERS, "default"
+    try:
+        return explain(ProducerConfig.from_properties(values), origins)
+    except ConfigurationError as error:
+        named = [name for name in origins if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", str(error))]
+        whence = "; ".join(f"{name} is from {origins[name]}" for name in named)
+        raise CommandError(f"{error}{whence and f' ({whence})'}", EXIT_USAGE) from None
+
+
+def _plain(properties: Mapping[str, Any]) -> dict[str, Any]:
+    from ..client.foreign_options import with_our_names
+
+    return with_our_names(
+        {name.strip().replace(".", "_").replace("-", "_"): value for name, value in properties.items()}
+    )
+
+
+def _print(explanation: Explanation, show_all: bool) -> None:
+    options = [one for one in explanation.options if show_all or one.origin != "default"]
+    names = max((len(one.name) for one in options), default=0)
+    values = max((len(_text(one.value)) for one in options), default=0)
+    for option in options:
+        typer.echo(f"{option.name:<{names}}  {_text(option.value):<{min(values, 40)}}  ({option.origin})")
+    if not show_all:
+        typer.echo(f"the other {len(explanation.options) - len(options)} options are at their defaults: --all")
+    typer.echo("")
+    for subject, text in explanation.implications:
+        typer.echo(f"{subject + ':':<14}{text}")
+    for subject, text in explanation.oddities:
+        typer.echo(typer.style(f"look at {subject}: {text}", fg="yellow"))
+
+
+def _text(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,263 @@
+"""A configuration told in words: what each option is and where it came from, what all of it promises, and what is odd.
+
+Owns the words, and which combinations are worth one: those that are allowed and seldom meant. What cannot be meant at
+all is refused by ``ProducerConfig``. Kafka's counterpart is the list of values that ``AbstractConfig`` logs.
+
+Rules: a secret's value is not in what is told; a number in a sentence is computed from the options, so that it is
+right for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from ..observability import is_secret_name
+from .config import ADAPTIVE_LINGER_MS, MAX_INT, ProducerConfig
+
+__all__ = ["Explanation", "OptionInForce", "Sentence", "explain"]
+
+DEFAULT: Final = "default"
+DERIVED: Final = "follows from others"
+HIDDEN: Final = "<hidden>"
+BALANCERS_CUT_AT_MS: Final = 240_000
+"""Cloud load balancers end a connection, without a word, that was idle for about so long."""
+
+
+class OptionInForce(NamedTuple):
+    """An option as it is: ``origin`` is where it came from; ``kafka_name`` is None for one that Kafka does not have."""
+
+    name: str
+    kafka_name: str | None
+    value: Any
+    origin: str
+    description: str
+
+
+class Sentence(NamedTuple):
+    """Something that the options imply; ``subject`` is a word for it."""
+
+    subject: str
+    text: str
+
+
+class Explanation(NamedTuple):
+    """What is to say of a configuration: its options, what they imply, and what is odd about them."""
+
+    options: tuple[OptionInForce, ...]
+    implications: tuple[Sentence, ...]
+    oddities: tuple[Sentence, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """All of it, as JSON has it."""
+        return {
+            "options": [one._asdict() for one in self.options],
+            "implications": [one._asdict() for one in self.implications],
+            "oddities": [one._asdict() for one in self.oddities],
+        }
+
+
+def explain(config: ProducerConfig, origins: Mapping[str, str] | None = None) -> Explanation:
+    """Tell a configuration. ``origins`` says of options that were given where; of others it is found out."""
+    return Explanation(tuple(_options(config, origins or {})), tuple(_implications(config)), tuple(_oddities(config)))
+
+
+# internals: the options
+
+
+def _options(config: ProducerConfig, origins: Mapping[str, str]) -> Iterator[OptionInForce]:
+    for name, field in type(config).model_fields.items():
+        value = getattr(config, name)
+        origin = origins.get(name)
+        if origin is None:
+            is_default = name not in config.model_fields_set or value == field.default
+            origin = DEFAULT if is_default else DERIVED if origins else "given"
+        kafka_name = config.kafka_names.get(name, name.replace("_", "."))
+        yield OptionInForce(name, kafka_name, _shown(name, value), origin, " ".join((field.description or "").split()))
+
+
+def _shown(name: str, value: Any) -> Any:
+    """The value as JSON can have it; of a secret only that there is one."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    if is_secret_name(name):
+        return HIDDEN
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list | tuple):
+        return [_shown(name, one) for one in value]
+    return repr(value)
+
+
+# internals: what they imply
+
+
+def _implications(config: ProducerConfig) -> Iterator[Sentence]:
+    yield Sentence("loss", _loss(config))
+    yield Sentence("duplicates", _duplicates(config))
+    yield Sentence("order", _order(config))
+    yield Sentence("time", _time(config))
+    yield Sentence("linger", _linger(config))
+    yield Sentence("memory", _memory(config))
+    yield Sentence(
+        "size",
+        f"a record has at most {_bytes(config.max_request_size)}, a batch {_bytes(config.batch_size)} before "
+        f"compression ({config.compression_type}); brokers and topics have limits of their own (max.message.bytes)",
+    )
+    yield Sentence("security", _security(config))
+    if config.transactional_id is not None:
+        yield Sentence("transactions", _transactions(config))
+
+
+def _loss(config: ProducerConfig) -> str:
+    if config.acks == "all":
+        return "an acknowledged record is lost only with all in-sync replicas (min.insync.replicas is the topic's)"
+    if config.acks == 1:
+        return "an acknowledged record is lost if its leader is before the other replicas have it (acks=1)"
+    return "a record may be lost at any time, and nobody is told (acks=0)"
+
+
+def _duplicates(config: ProducerConfig) -> str:
+    if config.enable_idempotence:
+        return "a retry never writes a record twice (enable_idempotence=True)"
+    if config.acks == 0 or config.retries == 0:
+        return "nothing that left is sent again, so nothing is written twice"
+    return "a retry may write a record twice (enable_idempotence=False)"
+
+
+def _order(config: ProducerConfig) -> str:
+    in_flight = config.max_in_flight_requests_per_connection
+    if config.enable_idempotence:
+        gap = "; behind a record that failed nothing is written" if config.enable_gapless_guarantee else ""
+        return f"within a partition it is the order of the calls, with {in_flight} requests in flight{gap}"
+    if in_flight == 1 or config.acks == 0 or config.retries == 0:
+        return "within a partition it is the order of the calls"
+    return f"a retry may change places with what was sent after it ({in_flight} requests in flight, no idempotence)"
+
+
+def _time(config: ProducerConfig) -> str:
+    worst = config.max_block_ms + config.delivery_timeout_ms
+    text = (
+        f"await send() ends within {_seconds(worst)}: at most {_seconds(config.max_block_ms)} until it is accepted "
+        f"(max_block_ms), then at most {_seconds(config.delivery_timeout_ms)} until its outcome (delivery_timeout_ms)"
+    )
+    if config.retries == 0 or config.acks == 0:
+        return f"{text}; nothing is sent again"
+    attempts = max(1, config.delivery_timeout_ms // config.request_timeout_ms)
+    return (
+        f"{text}; of a broker that says nothing, that is {attempts} attempt{'s' if attempts > 1 else ''} of "
+        f"{_seconds(config.request_timeout_ms)} (request_timeout_ms)"
+    )
+
+
+def _linger(config: ProducerConfig) -> str:
+    if config.linger_ms is None:
+        return (
+            "adapts: a batch goes at once while its leader has nothing in flight, else it gathers for at most "
+            f"{ADAPTIVE_LINGER_MS} ms; a lone await send() takes a round trip"
+        )
+    if config.linger_ms == 0:
+        return "no batch waits for more records; those that come while a request is under way share the next one"
+    return f"each batch that is not full gathers for {_seconds(config.linger_ms)}, and so does a lone await send()"
+
+
+def _memory(config: ProducerConfig) -> str:
+    return (
+        f"records without an outcome hold at most {_bytes(config.buffer_memory)}; when it is full, send() and "
+        f"enqueue() wait, for at most {_seconds(config.max_block_ms)}, and send_nowait() raises BufferExhaustedError"
+    )
+
+
+def _security(config: ProducerConfig) -> str:
+    encrypted = "encrypted" if config.uses_tls else "readable by whoever is on the way"
+    mechanism = config.sasl_mechanism if isinstance(config.sasl_mechanism, str) else "a mechanism of your own"
+    known = "each broker proves its name" if config.uses_tls else "brokers prove nothing"
+    if not config.uses_tls and config.uses_sasl and mechanism.startswith(("SCRAM", "GSSAPI")):
+        known = f"brokers prove by {mechanism} that they know us"
+    if config.uses_tls and not config.ssl_endpoint_identification_algorithm:
+        known = "brokers need a certificate, but of any name"
+    if config.ssl_context is not None:
+        known = "what brokers prove is up to the ssl_context"
+    us = f"we are known by {mechanism}" if config.uses_sasl else "we have no credentials"
+    if config.uses_tls and (config.ssl_keystore_location or config.ssl_keystore_certificate_chain):
+        us += " and by our certificate"
+    return f"{config.security_protocol}: records are {encrypted}; {known}; {us}"
+
+
+def _transactions(config: ProducerConfig) -> str:
+    if config.transaction_two_phase_commit_enable:
+        return f"as {config.transactional_id!r}, with two-phase commit: a prepared one waits without end"
+    return (
+        f"as {config.transactional_id!r}: a later producer of this name fences this one; one that is open for "
+        f"{_seconds(config.transaction_timeout_ms)} is aborted by the broker"
+    )
+
+
+# internals: what is odd
+
+
+def _oddities(config: ProducerConfig) -> Iterator[Sentence]:
+    for name, is_odd, text in _checks(config):
+        if is_odd:
+            yield Sentence(name, text)
+
+
+def _checks(config: ProducerConfig) -> Iterator[tuple[str, bool, str]]:
+    """Combinations that are allowed and seldom meant: the option to look at, whether it is so, and what to write."""
+    idle, in_flight = config.connections_max_idle_ms, config.max_in_flight_requests_per_connection
+    yield (
+        "connections_max_idle_ms",
+        idle < 0 or idle >= BALANCERS_CUT_AT_MS,
+        f"{idle}: cloud load balancers cut a connection silently at some {BALANCERS_CUT_AT_MS}, write 180000",
+    )
+    yield (
+        "batch_size",
+        config.batch_size > config.max_request_size,
+        f"{config.batch_size} is never reached: a request has at most max_request_size={config.max_request_size}",
+    )
+    yield (
+        "buffer_memory",
+        config.buffer_memory < config.batch_size,
+        f"{config.buffer_memory} is less than one batch ({config.batch_size}): batches leave before they are full",
+    )
+    yield (
+        "retries",
+        0 < config.retries < MAX_INT,
+        f"a record fails after {config.retries} more attempts, perhaps long before delivery_timeout_ms: leave it out",
+    )
+    yield (
+        "max_in_flight_requests_per_connection",
+        in_flight == 1 and config.enable_idempotence,
+        "1 costs throughput and gives nothing: order is kept with 5, since the producer is idempotent",
+    )
+    yield (
+        "enable_idempotence",
+        not config.enable_idempotence and config.acks == "all" and config.retries > 0 and in_flight <= 5,
+        "False saves nothing with acks='all', and a retry may write twice: leave it out",
+    )
+    yield (
+        "linger_ms",
+        config.linger_ms is not None and config.linger_ms > 1_000,
+        f"a lone await send() takes {_seconds(config.linger_ms or 0)}: leave it out, and it adapts",
+    )
+    yield (
+        "security_protocol",
+        config.security_protocol == "SASL_PLAINTEXT" and config.sasl_mechanism in ("PLAIN", "OAUTHBEARER"),
+        f"{config.sasl_mechanism} sends the password or token as it is, and nothing encrypts it: use SASL_SSL",
+    )
+    yield (
+        "ssl_endpoint_identification_algorithm",
+        config.uses_tls and config.ssl_context is None and not config.ssl_endpoint_identification_algorithm,
+        "any certificate of a trusted authority is taken for any broker's: leave it out",
+    )
+
+
+def _seconds(milliseconds: int) -> str:
+    return f"{milliseconds} ms" if milliseconds < 1_000 else f"{milliseconds / 1_000:,g} s"
+
+
+def _bytes(count: int) -> str:
+    for unit, size in (("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count >= size and count % size == 0:
+            return f"{count // size:,} {unit}"
+    return f"{count:,} bytes"
