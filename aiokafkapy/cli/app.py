@@ -17,6 +17,7 @@ from .broker import broker
 from .demo import demo
 from .doctor import doctor
 from .explain import explain
+from .migrate import migrate
 from .perf import perf
 from .pipeline import pipeline
 from .produce import produce
@@ -66,5 +67,6 @@ app.add_typer(topics, name="topics")
 app.command()(perf)
 app.command()(doctor)
 app.command()(explain)
+app.command()(migrate)
 app.command()(demo)
 app.command()(pipeline)

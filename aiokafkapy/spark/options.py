@@ -30,6 +30,7 @@ from .kafka_options import KAFKA_OPTIONS
 from .worker.worker_log import show_warnings
 
 __all__ = [
+    "JAVA_ONLY",
     "OptionError",
     "Options",
     "kafka_properties",
@@ -53,7 +54,7 @@ _OF_SPARK: Final = frozenset({"checkpointlocation", "queryname"})
 
 # Options of Kafka's Java client that would change what is read or written, or how a connection is secured, and that
 # cannot be kept outside of a JVM; and what to write instead.
-_JAVA_ONLY: Final[Mapping[str, str]] = {
+JAVA_ONLY: Final[Mapping[str, str]] = {
     "interceptor.classes": "nothing: a Java class cannot run here, use a column expression instead",
     "security.providers": "nothing: a Java class cannot run here",
     "config.providers": "nothing: a Java class cannot run here, put the value itself",
@@ -239,7 +240,7 @@ def _warn_once(action: str, names: str) -> None:
 
 def _refuse_java(name: str, value: str) -> None:
     """Raise for an option that only a Java client can keep."""
-    instead = _JAVA_ONLY.get(name)
+    instead = JAVA_ONLY.get(name)
     if instead is None and name in _STORES and value.strip().upper() != "PEM":
         instead = "'PEM', and the certificates as files in that form: Java's keystores cannot be read here"
     if is_built_in(name.replace(".", "_"), value):

@@ -20,7 +20,7 @@ from ..options import KAFKA_PREFIX, OptionError, Options, kafka_properties, used
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["ColumnError", "ExactlyOnce", "SinkOptions", "check_columns"]
+__all__ = ["REFUSED", "ColumnError", "ExactlyOnce", "SinkOptions", "check_columns"]
 
 DEFAULTS: Final[Mapping[str, str]] = {"batch.size": "524288"}
 """Kafka's options where a task's rows come in floods, unless the user says otherwise: a quarter of the requests."""
@@ -37,7 +37,7 @@ _MEANINGLESS: Final = (
     "fetchOffset.numRetries", "fetchOffset.retryIntervalMs", "path",
 )  # fmt: skip
 """The source's options, and a path: the connector's sink ignores them too."""
-_REFUSED: Final[Mapping[str, str]] = {
+REFUSED: Final[Mapping[str, str]] = {
     "key.serializer": "nothing: keys are sent as the bytes of their column",
     "value.serializer": "nothing: values are sent as the bytes of their column",
     "partitioner.class": "nothing for Kafka's default partitioner, or a column 'partition'",
@@ -80,7 +80,7 @@ class SinkOptions:
         given = Options(options, _KNOWN, _MEANINGLESS)
         topic = given.text("topic")
         given.flag("includeHeaders")  # as in Spark's connector a column of headers is sent in any case
-        properties = kafka_properties(given, _REFUSED)
+        properties = kafka_properties(given, REFUSED)
         once = _exactly_once(given, properties, is_stream=is_stream)
         used = used_properties(ProducerConfig, properties)
         if once is not None:

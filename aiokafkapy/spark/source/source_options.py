@@ -29,7 +29,7 @@ from ...reader.offset_lookup import EARLIEST, LATEST
 from ..options import KAFKA_PREFIX, OptionError, Options, kafka_properties, used_properties, warn_ignored
 from .offsets import PartitionOffsets, parse_offsets, parse_partitions
 
-__all__ = ["OffsetLimit", "SourceOptions", "Subscription", "parse_duration_ms"]
+__all__ = ["REFUSED", "OffsetLimit", "SourceOptions", "Subscription", "parse_duration_ms"]
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ _KNOWN: Final = (
 _MEANINGLESS: Final = ("topic", "path", "groupIdPrefix")
 """What the connector takes and a read here ignores: it uses no consumer group."""
 _IN_CHECKPOINT: Final = "it to be left out: Spark's checkpoint has the offsets; see also 'commitGroup'"
-_REFUSED: Final[Mapping[str, str]] = {
+REFUSED: Final[Mapping[str, str]] = {
     "auto.offset.reset": "it to be left out: write 'startingOffsets' for where a new query begins; one that goes on "
     "begins where it stopped",
     "enable.auto.commit": _IN_CHECKPOINT,
@@ -334,7 +334,7 @@ def _check_portions(options: Options, found: SourceOptions) -> None:
 
 
 def _properties(options: Options, is_stream: bool) -> dict[str, Any]:
-    properties = kafka_properties(options, _REFUSED)
+    properties = kafka_properties(options, REFUSED)
     used = used_properties(ReaderConfig, properties)
     triggers = () if is_stream else (name for name in _TRIGGERS if name in options)
     unused = (KAFKA_PREFIX + name for name in properties if name not in used)

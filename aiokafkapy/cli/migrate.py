@@ -1,0 +1,45 @@
+"""``aiokafkapy migrate --check PATH``: what of a program changes when it moves over from another client.
+
+Owns the options and the output, a line for each place or JSON with ``--json``; ``migration`` finds them. The exit code
+is 1 when there is something to change. No file is written.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .running import EXIT_FAILED, EXIT_OK, Stop, counted, run
+
+__all__ = ["migrate"]
+
+
+def migrate(
+    paths: Annotated[
+        list[Path],
+        typer.Argument(metavar="PATH", exists=True, help="Python files, or folders of them. Several are fine."),
+    ],
+    check: Annotated[bool, typer.Option("--check", help="List what would change: it is all that this does.")] = True,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of lines.")] = False,
+) -> None:
+    """List what changes when a program moves over from aiokafka, confluent-kafka, kafka-python or Spark's connector."""
+
+    async def command(stop: Stop) -> int:
+        from ..migration import changes_in_folder
+
+        with stop.ends_at_once():
+            changes = list(changes_in_folder(paths))
+        if as_json:
+            typer.echo(json.dumps([change._asdict() for change in changes], indent=2))
+        else:
+            for change in changes:
+                typer.echo(f"{change.path}:{change.line}: {change.found} -> {change.advice}")
+            files = len({change.path for change in changes})
+            total = f"{counted(len(changes), 'change')} in {counted(files, 'file')}" if changes else "nothing to change"
+            typer.echo(total, err=True)
+        return EXIT_FAILED if changes else EXIT_OK
+
+    run(command)

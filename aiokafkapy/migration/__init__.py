@@ -1,0 +1,12 @@
+"""Moving over from other clients: what of a program changes, line by line.
+
+``libraries`` has each client's calls and what they are here; ``programs`` finds them in source code, which it reads and
+never runs. The names of options are not here: they are ``client.foreign_options``'s and Spark's.
+"""
+
+from __future__ import annotations
+
+from .libraries import LIBRARIES, Library
+from .programs import Change, changes_in, changes_in_folder
+
+__all__ = ["LIBRARIES", "Change", "Library", "changes_in", "changes_in_folder"]

@@ -1,0 +1,129 @@
+"""The producers of other libraries: where each is imported from, and what its calls are here.
+
+Owns the words for calls; those for options come from ``client.foreign_options``, so that an error at construction, the
+documentation and this say the same. Knows no source code.
+
+Rule: a call that is the same here, arguments too, is not in a table; a test holds that every public method of an
+installed library is in its table, or is a method of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from ..client.foreign_options import SECURITY_NAMES, advice_for
+from ..producer.config import ProducerConfig
+
+__all__ = ["LIBRARIES", "Library", "option_advice"]
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """Another client: ``producers`` are its classes by their full names, ``calls`` what to write for each method."""
+
+    name: str
+    producers: tuple[str, ...]
+    errors: tuple[str, ...]
+    constructor: str
+    calls: Mapping[str, str]
+    arguments: Mapping[str, str] = field(default_factory=dict)
+    """Arguments of its send, by name, that are others here."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Options that have our name and another meaning."""
+    takes_properties: bool = False
+    """Its options are a dictionary with Kafka's names."""
+
+
+_PARTITIONER: Final = (
+    "its arguments are others here: a function (topic, key_bytes, value_bytes, key, value, cluster), or leave it out "
+    "for Kafka's own, by key with murmur2"
+)
+_CALLBACK: Final = "await send(), or delivery.add_done_callback(f) of what enqueue() gives"
+_SERVED: Final = "leave it out: outcomes come by themselves, on the event loop"
+
+AIOKAFKA: Final = Library(
+    "aiokafka",
+    ("aiokafka.AIOKafkaProducer", "aiokafka.producer.AIOKafkaProducer", "aiokafka.producer.producer.AIOKafkaProducer"),
+    ("aiokafka.errors",),
+    "KafkaProducer(…), from aiokafkapy; it may be made where no loop runs",
+    {
+        "send_and_wait": "await producer.send(…): it returns when the record is on the broker",
+        "send": "await producer.enqueue(…): it gives a Delivery to await; or await producer.send(…) for the outcome",
+        "stop": "await producer.close()",
+        "create_batch": "await producer.send_many(topic, values): batches are made by themselves",
+        "send_batch": "await producer.send_many(topic, values): batches are made by themselves",
+    },
+    options={"partitioner": _PARTITIONER},
+)
+CONFLUENT: Final = Library(
+    "confluent-kafka",
+    (
+        "confluent_kafka.Producer",
+        "confluent_kafka.SerializingProducer",
+        "confluent_kafka.cimpl.Producer",
+        "confluent_kafka.aio.AIOProducer",
+        "confluent_kafka.experimental.aio.AIOProducer",
+    ),
+    ("confluent_kafka.error",),
+    "KafkaProducer(config=ProducerConfig.from_properties({…})), from aiokafkapy, with async with producer:. Keys go to "
+    "other partitions, unless partitioner was murmur2: librdkafka's own is CRC-32, ours is Java's",
+    {
+        "produce": "await producer.send(…) for its outcome, await producer.enqueue(…) to go on at once, "
+        "producer.send_nowait(…) where nothing can be awaited; without a loop BlockingProducer",
+        "produce_batch": "await producer.send_many(topic, records)",
+        "poll": _SERVED,
+        "flush": "await producer.flush(timeout=…): it raises where this returns how many are left",
+        "purge": "await producer.close(timeout=0): what has no outcome fails",
+        "list_topics": "await producer.partitions_for(topic); aiokafkapy.admin.TopicAdmin lists them all",
+        "cluster_id": "aiokafkapy doctor shows it",
+        "set_sasl_credentials": "await producer.update_credentials(…)",
+        "init_transactions": "leave it out: start() does it where there is a transactional_id",
+        "begin_transaction": "await producer.begin_transaction(), or async with producer.transaction():",
+        "commit_transaction": "await producer.commit_transaction()",
+        "abort_transaction": "await producer.abort_transaction()",
+        "send_offsets_to_transaction": "await producer.send_offsets_to_transaction(offsets, group_metadata)",
+        "close": "await producer.close()",
+    },
+    arguments={
+        "callback": _CALLBACK,
+        "on_delivery": _CALLBACK,
+        "timestamp": "timestamp_ms, in milliseconds",
+    },
+    options={"partitioner": "leave it out for Kafka's own, by key with murmur2 as Java has it, or pass a function"},
+    takes_properties=True,
+)
+KAFKA_PYTHON: Final = Library(
+    "kafka-python",
+    ("kafka.KafkaProducer", "kafka.producer.KafkaProducer", "kafka.producer.kafka.KafkaProducer"),
+    ("kafka.errors",),
+    "KafkaProducer(…), from aiokafkapy, with async with producer:; or BlockingProducer(…) where there is no event loop",
+    {
+        "send": "await producer.enqueue(…): it gives a Delivery; or await producer.send(…) for the outcome itself",
+        "flush": "await producer.flush(timeout=…)",
+        "close": "await producer.close(timeout=…)",
+        "partitions_for": "await producer.partitions_for(topic): PartitionInfo, not numbers",
+        "bootstrap_connected": "producer.health",
+        "max_usable_produce_magic": "leave it out: versions are agreed on with each broker",
+        "init_transactions": "leave it out: start() does it where there is a transactional_id",
+        "begin_transaction": "await producer.begin_transaction(), or async with producer.transaction():",
+        "commit_transaction": "await producer.commit_transaction()",
+        "abort_transaction": "await producer.abort_transaction()",
+        "send_offsets_to_transaction": "await producer.send_offsets_to_transaction(offsets, group_metadata)",
+    },
+    options={"partitioner": _PARTITIONER},
+)
+LIBRARIES: Final = (AIOKAFKA, CONFLUENT, KAFKA_PYTHON)
+
+
+def option_advice(library: Library, name: str) -> str | None:
+    """What to write for an option of ``library``'s producer, with its own spelling; None where nothing changes."""
+    plain = name.replace(".", "_").replace("-", "_")
+    if plain in library.options:
+        return library.options[plain]
+    if plain in ProducerConfig.model_fields or (library.takes_properties and plain in SECURITY_NAMES):
+        return None
+    return (
+        advice_for(plain, ProducerConfig.model_fields) or "no option is called like that here: aiokafkapy explain --all"
+    )

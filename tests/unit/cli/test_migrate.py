@@ -1,0 +1,29 @@
+"""The command that lists what changes: lines, JSON, and its exit code."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from aiokafkapy.cli.app import app
+
+
+def test_the_exit_code_says_whether_there_is_something_to_change(tmp_path: Path) -> None:
+    program = tmp_path / "service.py"
+    program.write_text("from aiokafka import AIOKafkaProducer\n")
+    done = CliRunner().invoke(app, ["migrate", "--check", str(tmp_path)])
+    assert done.exit_code == 1
+    assert f"{program}:1: from aiokafka import AIOKafkaProducer -> from aiokafkapy import KafkaProducer" in done.output
+    assert "1 change in 1 file" in done.output
+    done = CliRunner().invoke(app, ["migrate", "--json", str(program)])
+    (change,) = json.loads(done.output)
+    assert (change["path"], change["line"]) == (str(program), 1)
+    program.write_text("from aiokafkapy import KafkaProducer\n")
+    done = CliRunner().invoke(app, ["migrate", str(program)])
+    assert (done.exit_code, done.output.strip()) == (0, "nothing to change")
+
+
+def test_a_path_that_is_not_there_is_a_wrong_command_line(tmp_path: Path) -> None:
+    assert CliRunner().invoke(app, ["migrate", str(tmp_path / "nope")]).exit_code == 2

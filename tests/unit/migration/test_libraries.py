@@ -1,0 +1,61 @@
+"""The tables of other clients' calls have what the installed clients have."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import Any
+
+import pytest
+
+from aiokafkapy import KafkaProducer
+from aiokafkapy.migration.libraries import AIOKAFKA, CONFLUENT, KAFKA_PYTHON, LIBRARIES, Library, option_advice
+
+OURS = {name for name in dir(KafkaProducer) if not name.startswith("_")}
+NO_CALLS = {"DEFAULT_CONFIG", "DEPRECATED_CONFIGS"}
+
+
+def classes(library: Library) -> list[Any]:
+    found = []
+    for name in library.producers:
+        module, _, cls = name.rpartition(".")
+        try:
+            found.append(getattr(importlib.import_module(module), cls))
+        except (ImportError, AttributeError):
+            continue
+    return found
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("library", LIBRARIES, ids=lambda one: one.name)
+def test_every_method_of_a_library_is_ours_or_has_advice(library: Library) -> None:
+    assert classes(library)
+    for cls in classes(library):
+        methods = {name for name in dir(cls) if not name.startswith("_")} - NO_CALLS
+        assert methods <= OURS | set(library.calls), cls
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_every_option_of_a_constructor_is_ours_or_has_advice() -> None:
+    import aiokafka
+    import kafka
+
+    unknown = "no option is called like that"
+    for name in set(inspect.signature(aiokafka.AIOKafkaProducer.__init__).parameters) - {"self"}:
+        assert unknown not in (option_advice(AIOKAFKA, name) or ""), name
+    for name in kafka.KafkaProducer.DEFAULT_CONFIG:
+        assert unknown not in (option_advice(KAFKA_PYTHON, name) or ""), name
+
+
+def test_an_option_of_our_name_and_another_meaning_has_advice() -> None:
+    assert "murmur2" in (option_advice(AIOKAFKA, "partitioner") or "")
+    assert option_advice(CONFLUENT, "linger.ms") is None
+    assert option_advice(CONFLUENT, "dr_cb") == "leave it out: await send(), or the delivery that enqueue() gives"
+
+
+@pytest.mark.parametrize("library", LIBRARIES, ids=lambda one: one.name)
+def test_what_is_advised_for_a_call_is_a_call_of_ours(library: Library) -> None:
+    for advice in library.calls.values():
+        for name in advice.split("producer.")[1:]:
+            called = name.partition("(")[0].partition(":")[0].split()[0].strip(".,)")
+            assert called in OURS, advice

@@ -1,0 +1,140 @@
+"""What is found in programs that move over, and what is left alone."""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+
+from aiokafkapy.migration import changes_in, changes_in_folder
+
+
+def found(source: str) -> dict[str, str]:
+    return {change.found: change.advice for change in changes_in(textwrap.dedent(source))}
+
+
+def lines(source: str) -> list[tuple[int, str]]:
+    return [(change.line, change.found) for change in changes_in(textwrap.dedent(source))]
+
+
+def test_a_program_of_aiokafka_is_listed_by_its_lines() -> None:
+    program = """\
+        from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+        class Service:
+            def __init__(self):
+                self.producer = AIOKafkaProducer(
+                    bootstrap_servers="h:1",
+                    max_batch_size=1,
+                    acks="all",
+                    api_version="auto",
+                )
+
+            async def run(self):
+                await self.producer.start()
+                await self.producer.send_and_wait("t", b"v")
+                await self.producer.flush()
+                await self.producer.stop()
+        """
+    assert lines(program) == [
+        (1, "from aiokafka import AIOKafkaProducer"),
+        (5, "AIOKafkaProducer(…)"),
+        (7, "option max_batch_size"),
+        (9, "option api_version"),
+        (14, ".send_and_wait(…)"),
+        (16, ".stop(…)"),
+    ]
+    assert found(program)["option max_batch_size"] == "write batch_size"
+    assert found(program)["option api_version"].startswith("leave it out")
+
+
+def test_a_program_of_confluent_kafka_is_read_with_its_dictionary_and_arguments() -> None:
+    changes = found("""
+        import confluent_kafka as ck
+
+        conf = {"bootstrap.servers": "h:1", "queue.buffering.max.ms": 5, "ssl.ca.location": "ca.pem", "nonsense.x": 1}
+        p = ck.Producer({**conf, "message.timeout.ms": 1})
+        p.produce("t", b"v", on_delivery=print)
+        p.poll(0)
+        p.flush()
+        """)
+    assert changes["option queue.buffering.max.ms"] == "write linger_ms"
+    assert changes["option message.timeout.ms"] == "write delivery_timeout_ms"
+    assert "no option is called like that" in changes["option nonsense.x"]
+    # These are taken as they are.
+    assert "option ssl.ca.location" not in changes
+    assert "option bootstrap.servers" not in changes
+    assert "add_done_callback" in changes["argument on_delivery"]
+    assert "CRC-32" in changes["Producer(…)"]
+    assert {".produce(…)", ".poll(…)", ".flush(…)"} <= set(changes)
+
+
+def test_a_producer_is_known_however_it_got_its_name() -> None:
+    for program in (
+        "from kafka import KafkaProducer\np = KafkaProducer()\np.send('t')",
+        "import kafka\np: kafka.KafkaProducer = make()\np.send('t')",
+        "from kafka import KafkaProducer\ndef f(p: 'KafkaProducer | None'): p.send('t')",
+        "from kafka import KafkaProducer as K\nwith K() as p:\n    p.send('t')",
+        "import aiokafka as a\nasync def f():\n    async with a.AIOKafkaProducer() as p:\n        await p.send('t')",
+        "from kafka import KafkaProducer\nif (p := KafkaProducer()): p.send('t')",
+        "import typing, kafka\ndef f(p: typing.Optional[kafka.KafkaProducer]): p.send('t')",
+    ):
+        assert ".send(…)" in found(program), program
+
+
+def test_errors_are_named_by_ours_or_the_nearest() -> None:
+    changes = found("from aiokafka.errors import KafkaError, NotLeaderForPartitionError, Cancelled")
+    assert "from aiokafkapy.errors import KafkaError" in changes["from aiokafka.errors import KafkaError"]
+    near = changes["from aiokafka.errors import NotLeaderForPartitionError"]
+    assert "aiokafkapy.errors: NotLeaderOrFollowerError?" in near
+
+
+def test_spark_is_found_with_options_that_are_refused_and_its_jar() -> None:
+    program = """\
+        shared = {"kafka.bootstrap.servers": "h:1", "kafka.auto.offset.reset": "earliest"}
+        spark = SparkSession.builder.config("spark.jars.packages", "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0")
+        df = (
+            spark.readStream
+            .format("kafka")
+            .options(**shared)
+            .option("kafka.security.providers", "x")
+            .option("subscribe", "t")
+        )
+        spark.read.format("parquet").option("kafka", 1)
+        """
+    assert lines(program) == [
+        (1, "option kafka.auto.offset.reset"),
+        (2, "spark-sql-kafka-0-10"),
+        (5, 'format("kafka")'),
+        (7, "option kafka.security.providers"),
+    ]
+    assert "startingOffsets" in found(program)["option kafka.auto.offset.reset"]
+
+
+def test_what_is_nobodys_producer_is_left_alone() -> None:
+    assert (
+        lines("""
+        from aiokafka import AIOKafkaConsumer
+        from aiokafkapy import KafkaProducer
+        from .kafka import KafkaProducer as Own
+        consumer = AIOKafkaConsumer("t")
+        socket.send(b"x"); thread.stop(); Own(max_batch_size=1)
+        "{}".format("kafka2")
+        """)
+        == []
+    )
+
+
+def test_what_is_no_python_is_said_to_be_none() -> None:
+    ((line, what),) = lines("x = 1\nprint 'two'\n")
+    assert (line, what) == (2, "no Python that this version reads")
+    assert lines("a\0b")[0][1] == "no Python that this version reads"
+
+
+def test_folders_are_walked_but_for_environments_and_caches(tmp_path: Path) -> None:
+    for name in ("a.py", "sub/b.py", "env/c.py", ".git/d.py", "__pycache__/e.py", "notes.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("from kafka import KafkaProducer\n")
+    (tmp_path / "env" / "pyvenv.cfg").write_text("")
+    paths = [Path(change.path).relative_to(tmp_path).as_posix() for change in changes_in_folder([tmp_path])]
+    assert paths == ["a.py", "sub/b.py"]
+    assert [change.line for change in changes_in_folder([tmp_path / "notes.txt"])] == [1]
