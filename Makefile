@@ -32,7 +32,7 @@ CORE := $(TYPED) $(wildcard $(sort $(addsuffix .py,$(basename $(TYPED)))))
 comma := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up demo test test-quick test-leg test-all fuzz soak chaos bench bench-check lint clean
+.PHONY: help set-up demo test test-quick test-leg test-all fuzz soak chaos bench bench-check docs lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -93,6 +93,10 @@ bench-check: $(BENCH) ## whether a record costs the client more instructions tha
 soak: $(SET_UP) ## 30 minutes of simulated clusters, users and faults, each seed another; finds what breaks a promise
 	@$(BIN)/python -m tests.simulation $(SOAK_ARGS)
 
+docs: $(SET_UP) ## the documentation as a site, to be read from the disk: site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	@echo "== site/index.html"
+
 lint: $(SET_UP) ## ruff and its format, mypy --strict, the layers
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
@@ -100,6 +104,6 @@ lint: $(SET_UP) ## ruff and its format, mypy --strict, the layers
 	@$(BIN)/lint-imports
 
 clean: ## remove what was built; .venv too
-	rm -rf $(VENV) build dist *.egg-info out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist site *.egg-info out .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find aiokafkapy tests -name __pycache__ -type d -prune -exec rm -rf {} +
 	find aiokafkapy \( -name '*.so' -o -name '*.pyd' -o -name '*.c' \) -delete

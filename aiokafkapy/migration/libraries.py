@@ -32,6 +32,8 @@ class Library:
     """Arguments of its send, by name, that are others here."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Options that have our name and another meaning."""
+    changed: tuple[str, ...] = ()
+    """Its options that have another name here, or none."""
     takes_properties: bool = False
     """Its options are a dictionary with Kafka's names."""
 
@@ -42,6 +44,28 @@ _PARTITIONER: Final = (
 )
 _CALLBACK: Final = "await send(), or delivery.add_done_callback(f) of what enqueue() gives"
 _SERVED: Final = "leave it out: outcomes come by themselves, on the event loop"
+
+_LIBRDKAFKA_CHANGED: Final = """
+metadata.broker.list message.max.bytes max.in.flight queue.buffering.max.ms batch.num.messages
+queue.buffering.max.messages queue.buffering.max.kbytes message.send.max.retries message.timeout.ms
+request.required.acks compression.codec compression.level sticky.partitioning.linger.ms partitioner
+socket.timeout.ms socket.send.buffer.bytes socket.receive.buffer.bytes socket.keepalive.enable
+socket.nagle.disable socket.max.fails broker.address.ttl reconnect.backoff.jitter.ms
+topic.metadata.refresh.interval.ms topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse
+topic.metadata.propagation.max.ms api.version.request api.version.fallback.ms broker.version.fallback
+enable.metrics.push statistics.interval.ms receive.message.max.bytes message.copy.max.bytes debug log_level
+logger log.queue log.connection.close delivery.report.only.error client.rack plugin.library.paths
+enable.ssl.certificate.verification ssl.keystore.password ssl.sigalgs.list ssl.curves.list
+ssl.engine.location sasl.kerberos.principal sasl.kerberos.keytab sasl.kerberos.kinit.cmd stats_cb error_cb
+throttle_cb log_cb dr_cb dr_msg_cb on_delivery oauth_cb connect_cb
+"""
+
+_KAFKA_PYTHON_CHANGED: Final = """
+api_version bootstrap_timeout_ms kafka_client metric_reporters metrics_enabled metrics_num_samples
+metrics_sample_window_ms partitioner receive_message_max_bytes sasl_kerberos_domain_name sasl_kerberos_name
+sasl_oauth_token_provider sasl_plain_password sasl_plain_username selector socks5_proxy ssl_cafile ssl_certfile
+ssl_check_hostname ssl_ciphers ssl_crlfile ssl_keyfile ssl_password
+"""
 
 AIOKAFKA: Final = Library(
     "aiokafka",
@@ -56,6 +80,17 @@ AIOKAFKA: Final = Library(
         "send_batch": "await producer.send_many(topic, values): batches are made by themselves",
     },
     options={"partitioner": _PARTITIONER},
+    changed=(
+        *(
+            "api_version",
+            "loop",
+            "max_batch_size",
+            "partitioner",
+            "sasl_kerberos_domain_name",
+            "sasl_oauth_token_provider",
+        ),
+        *("sasl_plain_password", "sasl_plain_username"),
+    ),
 )
 CONFLUENT: Final = Library(
     "confluent-kafka",
@@ -92,6 +127,7 @@ CONFLUENT: Final = Library(
         "timestamp": "timestamp_ms, in milliseconds",
     },
     options={"partitioner": "leave it out for Kafka's own, by key with murmur2 as Java has it, or pass a function"},
+    changed=tuple(_LIBRDKAFKA_CHANGED.split()),
     takes_properties=True,
 )
 KAFKA_PYTHON: Final = Library(
@@ -113,6 +149,7 @@ KAFKA_PYTHON: Final = Library(
         "send_offsets_to_transaction": "await producer.send_offsets_to_transaction(offsets, group_metadata)",
     },
     options={"partitioner": _PARTITIONER},
+    changed=tuple(_KAFKA_PYTHON_CHANGED.split()),
 )
 LIBRARIES: Final = (AIOKAFKA, CONFLUENT, KAFKA_PYTHON)
 

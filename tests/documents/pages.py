@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -19,20 +19,26 @@ from pydantic.fields import FieldInfo
 from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.coordination.group import GROUP_STATES
 from aiokafkapy.broker.network.client_connection import MUTE_STATES
+from aiokafkapy.client.foreign_options import SECURITY_NAMES
 from aiokafkapy.client.network_client_state import NETWORK_CLIENT_STATES
 from aiokafkapy.client.nodes.connection_states import CONNECTION_STATES
+from aiokafkapy.migration.libraries import LIBRARIES, Library, option_advice
 from aiokafkapy.producer.accumulator.producer_batch import BATCH_STATES
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.identity.transaction import TRANSACTION_STATES
 from aiokafkapy.producer.identity.transaction_manager import TRANSACTION_MANAGER_STATES
 from aiokafkapy.producer.state import PRODUCER_STATES
+from aiokafkapy.spark.options import JAVA_ONLY
+from aiokafkapy.spark.sink.sink_options import REFUSED as REFUSED_TO_WRITE
+from aiokafkapy.spark.source.source_options import REFUSED as REFUSED_TO_READ
 from aiokafkapy.states import StateTable
 from benchmarks.report import put_into_page
 
-__all__ = ["ROOT", "Snippet", "generated", "pages", "snippets", "write"]
+__all__ = ["ROOT", "Snippet", "generated", "option_table", "pages", "snippets", "write"]
 
 ROOT: Final = Path(__file__).parents[2]
 DOCS: Final = ROOT / "docs"
+MOVING: Final = "moving-over.md"
 
 STATE_MACHINES: Final[tuple[StateTable[Any], ...]] = (
     PRODUCER_STATES,
@@ -77,8 +83,11 @@ def generated() -> dict[tuple[Path, str], str]:
     """The generated parts, by page and marker."""
     return {
         (DOCS / "architecture.md", "state machines"): _state_machines(),
-        (DOCS / "configuration.md", "producer options"): _options(ProducerConfig),
-        (DOCS / "configuration.md", "broker options"): _options(BrokerConfig),
+        (DOCS / "configuration.md", "producer options"): option_table(ProducerConfig),
+        (DOCS / "configuration.md", "broker options"): option_table(BrokerConfig),
+        **{(DOCS / MOVING, f"calls of {one.name}"): _calls(one) for one in LIBRARIES},
+        **{(DOCS / MOVING, f"options of {one.name}"): _changed_options(one) for one in LIBRARIES},
+        (DOCS / MOVING, "options of Spark"): _refused_options(),
     }
 
 
@@ -86,6 +95,15 @@ def write() -> None:
     """Put the generated parts into their pages."""
     for (page, name), text in generated().items():
         put_into_page(page, text, name)
+
+
+def option_table(config: type[BaseModel]) -> str:
+    """All options of a configuration, with their defaults and descriptions."""
+    lines = ["| option | default | |", "|---|---|---|"]
+    for name, field in config.model_fields.items():
+        description = " ".join((field.description or "").split()).replace("|", "\\|")
+        lines.append(f"| `{name}` | {_default(field)} | {description} |")
+    return "\n".join(lines)
 
 
 # internals
@@ -102,12 +120,25 @@ def _state_machines() -> str:
     return "\n\n".join(f"### {table.name}\n\n```mermaid\n{table.diagram()}\n```" for table in STATE_MACHINES)
 
 
-def _options(config: type[BaseModel]) -> str:
-    lines = ["| option | default | |", "|---|---|---|"]
-    for name, field in config.model_fields.items():
-        description = " ".join((field.description or "").split()).replace("|", "\\|")
-        lines.append(f"| `{name}` | {_default(field)} | {description} |")
-    return "\n".join(lines)
+def _calls(library: Library) -> str:
+    return _table(f"{library.name}", ((f"`{name}`", text) for name, text in library.calls.items()))
+
+
+def _changed_options(library: Library) -> str:
+    rows = [(f"`{name}`", option_advice(library, name) or "") for name in library.changed]
+    if library.takes_properties:
+        rows += [(f"`{name.replace('_', '.')}`", "taken as it is, by from_properties") for name in SECURITY_NAMES]
+    return _table("option", rows)
+
+
+def _refused_options() -> str:
+    refused = {**REFUSED_TO_READ, **REFUSED_TO_WRITE, **JAVA_ONLY}
+    return _table("refused", ((f"`kafka.{name}`", text) for name, text in sorted(refused.items())))
+
+
+def _table(heading: str, rows: Iterable[tuple[str, str]]) -> str:
+    lines = [f"| {heading} | write |", "|---|---|"]
+    return "\n".join([*lines, *(f"| {name} | {text.replace('|', chr(92) + '|')} |" for name, text in rows)])
 
 
 def _default(field: FieldInfo) -> str:
