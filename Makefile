@@ -32,10 +32,10 @@ CORE := $(TYPED) $(wildcard $(sort $(addsuffix .py,$(basename $(TYPED)))))
 comma := ,
 
 .DEFAULT_GOAL := help
-.PHONY: help set-up demo test test-quick test-leg test-all fuzz soak chaos bench bench-check docs lint clean
+.PHONY: help set-up demo test test-quick test-leg test-all test-pythons fuzz soak chaos bench bench-check docs lint clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 set-up: $(SET_UP) ## .venv with the package (editable, core compiled where a compiler is) and all test tools
 
@@ -77,6 +77,9 @@ test-leg: $(FLIGHTS) ## what depends on form and loop, interpreted, on uvloop or
 
 test-all: $(FLIGHTS) ## every test once, then every leg
 	@PYTEST_ARGS='$(PYTEST_ARGS)' .ci/tests $(BIN)/python all
+
+test-pythons: $(SET_UP) ## installs into each of Python 3.12, 3.13, 3.14, 3.14t that is found, and sends a record; INTERPRETED=1
+	@.ci/pythons $(BIN)/python
 
 chaos: $(SET_UP) ## five minutes of kill -9, SIGSTOP, restarts, elections and reassignments on three real Kafka nodes
 	@$(BIN)/python -m tests.chaos $(CHAOS_ARGS)

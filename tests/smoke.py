@@ -1,0 +1,41 @@
+"""An installed package works: a record goes to a dev broker and is read back. ``python tests/smoke.py [--compiled]``.
+
+It is run by the Python that the package was installed for, outside of the tree, with no test tool: by cibuildwheel for
+each wheel, and by ``.ci/pythons`` for each Python that is found. ``--compiled`` fails when the core is interpreted.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import sys
+from pathlib import Path
+
+import aiokafkapy
+from aiokafkapy import KafkaProducer, TopicPartition
+from aiokafkapy.broker import DevBroker
+from aiokafkapy.reader import PartitionReader
+
+COUNT = 1_000
+
+
+async def main() -> None:
+    async with DevBroker() as broker:
+        async with KafkaProducer(broker.bootstrap_servers, compression_type="zstd") as producer:
+            first = await producer.send("orders", b"tea", key=b"ann", headers=[("trace", b"1")])
+            await producer.send_many("orders", [b"%d" % number for number in range(COUNT)])
+        async with PartitionReader(broker.bootstrap_servers) as reader:
+            reader.assign([TopicPartition("orders", 0)])
+            found: list[bytes | None] = []
+            while len(found) < COUNT + 1:
+                found += [record.value for record in await reader.fetch()]
+    if first.offset != 0 or found[0] != b"tea" or found[-1] != b"%d" % (COUNT - 1):
+        sys.exit(f"what was read is not what was sent: {found[:3]} …")
+
+
+if __name__ == "__main__":
+    if "--compiled" in sys.argv and not aiokafkapy.compiled:
+        sys.exit(f"the core of {Path(aiokafkapy.__file__).parent} is not compiled")
+    asyncio.run(main())
+    form = "compiled" if aiokafkapy.compiled else "interpreted"
+    print(f"{COUNT + 1} records there and back: {form}, {platform.python_implementation()} {platform.python_version()}")
