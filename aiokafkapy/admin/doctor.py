@@ -174,9 +174,11 @@ class Doctor:
             async with limit:
                 return await self._visit(broker.host, broker.port)
 
-        is_remote = not any(is_loopback(host) for host, _ in self.config.bootstrap_addresses)
+        is_remote = not any(visit.is_here for visit in reached.values())
         is_direct = self.config.proxy_url is None and self.config.connector is None
-        for broker, found in zip(brokers, await asyncio.gather(*map(visit, brokers)), strict=True):
+        async with asyncio.TaskGroup() as group:
+            visits = [group.create_task(visit(broker)) for broker in brokers]
+        for broker, found in zip(brokers, (task.result() for task in visits), strict=True):
             address = format_address(broker.host, broker.port)
             is_odd = is_direct and is_remote and is_loopback(broker.host)
             self._note(advertised_finding(broker.node_id, address, found.failure, found.round_trip_ms, is_odd))
@@ -217,6 +219,7 @@ class Doctor:
             visit.failed("dns", f"{host} cannot be resolved: {words}", advice)
             return []
         numeric = list(dict.fromkeys(str(address[0]) for _, address in addresses))
+        visit.is_here = any(map(is_loopback, numeric))
         if self.config.proxy_url is not None or self.config.connector is not None:
             visit.ok("dns", "left to the proxy or connector", {"addresses": []})
         else:
@@ -255,10 +258,10 @@ class Doctor:
         contexts = self.config.new_tls_contexts()
         if contexts is None:
             return True
-        loop = asyncio.get_running_loop()
-        peer_name = await dialer.peer_name(host, address)
+        loop, peer_name = asyncio.get_running_loop(), host
         try:
             async with asyncio.timeout(self._step_timeout):
+                peer_name = await dialer.peer_name(host, address)
                 context = await loop.run_in_executor(None, contexts.context)
                 sock = await dialer.open(address)
                 try:
@@ -371,6 +374,7 @@ class _Visit:
     def __init__(self, address: str, findings: list[Finding]) -> None:
         self.address = address
         self.findings = findings
+        self.is_here = False  # at an address of this machine
         self.failure: Finding | None = None
         self.round_trip_ms: float | None = None
 
