@@ -52,6 +52,11 @@ REFERENCE: Final = {
     "testing": ("Testing", ["aiokafkapy.testing.pytest_plugin", "aiokafkapy.testing.clock"]),
 }
 _LINK: Final = re.compile(r"(?P<text>!?\[(?:[^\[\]]|\[[^\]]*\])*\])\((?P<target>[^):#\s]+)(?P<anchor>#[^)\s]*)?\)")
+_HOW_MADE: Final = """\
+    options:
+      inherited_members: true
+      members: [from_properties, from_url, from_env, with_credentials]
+"""
 _MERMAID: Final = re.compile(r"^```mermaid\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -104,7 +109,9 @@ def _transitions(diagram: str) -> str:
 
 
 def _reference(title: str, objects: list[str]) -> str:
-    return "\n\n".join([f"# {title}", *(f"::: {name}" for name in objects)])
+    # What a class has from its private bases is its own to whoever calls it.
+    blocks = (f"::: {name}\n    options:\n      inherited_members: true" for name in objects)
+    return "\n\n".join([f"# {title}", *blocks])
 
 
 def _options() -> str:
@@ -115,7 +122,7 @@ def _options() -> str:
     }
     parts = ["# Options", "Kafka's names are these with dots for underscores."]
     for title, (name, config) in configurations.items():
-        parts += [f"## {title}", *([f"::: {name}"] if name is not None else []), option_table(config)]
+        parts += [f"## {title}", *([f"::: {name}\n{_HOW_MADE}"] if name is not None else []), option_table(config)]
     return "\n\n".join(parts)
 
 

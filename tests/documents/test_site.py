@@ -41,8 +41,13 @@ def test_each_page_of_the_repository_is_in_it(site: Path) -> None:
 
 
 def test_the_reference_has_calls_options_and_errors(site: Path) -> None:
-    assert "returns when the table's rows are in batches" in (site / "reference" / "producer.html").read_text()
-    assert "delivery_timeout_ms" in (site / "reference" / "options.html").read_text()
+    producer = (site / "reference" / "producer.html").read_text()
+    for call in ("send", "enqueue", "send_nowait", "open_table_send", "transaction"):
+        assert f'id="aiokafkapy.KafkaProducer.{call}"' in producer, call
+    assert "returns when the table's rows are in batches" in producer
+    options = (site / "reference" / "options.html").read_text()
+    assert "delivery_timeout_ms" in options
+    assert 'id="aiokafkapy.ProducerConfig.from_url"' in options
     assert "NotLeaderOrFollowerError" in (site / "reference" / "errors.html").read_text()
 
 
