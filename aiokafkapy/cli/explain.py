@@ -26,6 +26,9 @@ if TYPE_CHECKING:
 
 __all__ = ["explain"]
 
+LONGEST_VALUE = 60
+"""Characters of a value in a line; JSON has all of it."""
+
 
 def explain(
     bootstrap_servers: Annotated[
@@ -106,7 +109,7 @@ def _print(explanation: Explanation, show_all: bool) -> None:
     names = max((len(one.name) for one in options), default=0)
     values = max((len(_text(one.value)) for one in options), default=0)
     for option in options:
-        typer.echo(f"{option.name:<{names}}  {_text(option.value):<{min(values, 40)}}  ({option.origin})")
+        typer.echo(f"{option.name:<{names}}  {_text(option.value):<{values}}  ({option.origin})")
     if not show_all:
         typer.echo(f"the other {len(explanation.options) - len(options)} options are at their defaults: --all")
     typer.echo("")
@@ -117,4 +120,6 @@ def _print(explanation: Explanation, show_all: bool) -> None:
 
 
 def _text(value: Any) -> str:
-    return ",".join(map(str, value)) if isinstance(value, list) else str(value)
+    """On one line, and not too long: an option may be a whole file in PEM."""
+    text = " ".join((",".join(map(str, value)) if isinstance(value, list) else str(value)).split())
+    return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + "…"

@@ -46,6 +46,14 @@ def test_lines_have_what_was_given_and_all_on_request() -> None:
     assert "request_timeout_ms  " in run("-b", "h:1", "--all")
 
 
+def test_a_long_value_is_cut_in_a_line_and_whole_in_json() -> None:
+    servers = ",".join(f"kafka-{number}.example.com:9092" for number in range(9))
+    said = run("-b", servers)
+    assert "kafka-1.example.com" in said
+    assert "kafka-8.example.com" not in said
+    assert origins("-b", servers)["bootstrap_servers"][0] == servers
+
+
 def test_options_of_librdkafka_that_are_understood_are_told_by_our_name() -> None:
     sasl = ["security.protocol=SASL_SSL", "sasl.mechanisms=PLAIN", "sasl.username=ann", "sasl.password=hunter2"]
     found = origins(*(word for entry in sasl for word in ("-X", entry)))
