@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,9 +25,11 @@ from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.reader.config import ReaderConfig
 from tests.documents.pages import option_table
 
-__all__ = ["on_files", "on_page_markdown"]
+__all__ = ["on_config", "on_files", "on_page_markdown"]
 
 ROOT: Final = Path(__file__).parents[2]
+GUIDES: Final = "How to"
+"""The section of the navigation for what readers want to do."""
 OF_THE_ROOT: Final = {
     "README.md": "index.md",
     "CONTRIBUTING.md": "contributing.md",
@@ -60,6 +63,17 @@ _HOW_MADE: Final = """\
 _MERMAID: Final = re.compile(r"^```mermaid\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
+def on_config(config: Any) -> Any:
+    """Put pages of docs/ that the navigation does not name behind those that it has for a task, by their headings."""
+    named = set(_named(config.nav))
+    guides: list[Any] = next(section[GUIDES] for section in config.nav if GUIDES in section)
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        if page.name not in named:
+            heading = page.read_text().partition("\n")[0].removeprefix("# ")
+            guides.append({heading: page.name})
+    return config
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages of the root, the reference, and the pictures that pages show."""
     for source, place in OF_THE_ROOT.items():
@@ -85,6 +99,14 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 # internals
+
+
+def _named(entry: Any) -> Iterator[str]:
+    """The files that a part of the navigation names."""
+    if isinstance(entry, str):
+        yield entry
+    for part in entry.values() if isinstance(entry, dict) else entry if isinstance(entry, list) else ():
+        yield from _named(part)
 
 
 def _link(found: re.Match[str], folder: Path, place: str) -> str:
