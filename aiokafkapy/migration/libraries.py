@@ -53,7 +53,7 @@ socket.timeout.ms socket.send.buffer.bytes socket.receive.buffer.bytes socket.ke
 socket.nagle.disable socket.max.fails broker.address.ttl reconnect.backoff.jitter.ms
 topic.metadata.refresh.interval.ms topic.metadata.refresh.fast.interval.ms topic.metadata.refresh.sparse
 topic.metadata.propagation.max.ms api.version.request api.version.fallback.ms broker.version.fallback
-enable.metrics.push statistics.interval.ms receive.message.max.bytes message.copy.max.bytes debug log_level
+statistics.interval.ms receive.message.max.bytes message.copy.max.bytes debug log_level
 logger log.queue log.connection.close delivery.report.only.error client.rack plugin.library.paths
 enable.ssl.certificate.verification ssl.keystore.password ssl.sigalgs.list ssl.curves.list
 ssl.engine.location sasl.kerberos.principal sasl.kerberos.keytab sasl.kerberos.kinit.cmd stats_cb error_cb
@@ -102,8 +102,8 @@ CONFLUENT: Final = Library(
         "confluent_kafka.experimental.aio.AIOProducer",
     ),
     ("confluent_kafka.error",),
-    "KafkaProducer(config=ProducerConfig.from_properties({…})), from aiokafkapy, with async with producer:. Keys go to "
-    "other partitions, unless partitioner was murmur2: librdkafka's own is CRC-32, ours is Java's",
+    "KafkaProducer(config=ProducerConfig.from_properties({…})), from aiokafkapy, with async with producer:. Keys stay "
+    "in their partitions with partitioner='consistent_random', librdkafka's default (CRC-32); ours is Java's murmur2",
     {
         "produce": "await producer.send(…) for its outcome, await producer.enqueue(…) to go on at once, "
         "producer.send_nowait(…) where nothing can be awaited; without a loop BlockingProducer",
@@ -126,7 +126,9 @@ CONFLUENT: Final = Library(
         "on_delivery": _CALLBACK,
         "timestamp": "timestamp_ms, in milliseconds",
     },
-    options={"partitioner": "leave it out for Kafka's own, by key with murmur2 as Java has it, or pass a function"},
+    options={
+        "partitioner": "consistent_random (its default), murmur2_random and fnv1a_random are taken by name, and keys stay in place"
+    },
     changed=tuple(_LIBRDKAFKA_CHANGED.split()),
     takes_properties=True,
 )
