@@ -126,9 +126,7 @@ CONFLUENT: Final = Library(
         "on_delivery": _CALLBACK,
         "timestamp": "timestamp_ms, in milliseconds",
     },
-    options={
-        "partitioner": "consistent_random (its default), murmur2_random and fnv1a_random are taken by name, and keys stay in place"
-    },
+    options={"partitioner": "consistent_random (its default), murmur2_random and fnv1a_random are taken by name"},
     changed=tuple(_LIBRDKAFKA_CHANGED.split()),
     takes_properties=True,
 )
