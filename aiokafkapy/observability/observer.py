@@ -119,7 +119,9 @@ class Throttled(NamedTuple):
 
 
 class BatchDone(NamedTuple):
-    """A batch has its outcome, told once for each; a batch that is split is told of in its parts."""
+    """A batch has its outcome, told once for each. A batch that is split is told of in its parts, and records that fail
+    apart from their batch, whose time is over or that the broker refused by name, are told of before it.
+    """
 
     topic: str
     partition: int

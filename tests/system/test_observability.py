@@ -108,6 +108,21 @@ class TestObservers:
         assert isinstance(refused.error, errors.TopicAuthorizationFailedError)
         assert isinstance(given_up.error, errors.CloseTimeoutError)
 
+    async def test_records_that_are_given_up_are_told_too(self, broker: DevBroker) -> None:
+        recorder = Recorder()
+        async with KafkaProducer(broker.bootstrap_servers, observers=[recorder], linger_ms=60_000) as producer:
+            kept = await producer.enqueue("t", b"kept")
+            late = await producer.enqueue("t", b"late", delivery_timeout_ms=50)
+            with pytest.raises(errors.DeliveryTimeoutError):
+                await late
+            assert [(event.records, event.attempts) for event in recorder.batches] == [(1, 0)]
+            assert isinstance(recorder.batches[0].error, errors.DeliveryTimeoutError)
+            assert producer.purge("t") == 1
+            with pytest.raises(errors.KafkaError):
+                await kept
+        assert sum(event.records for event in recorder.batches) == 2
+        assert all(event.error is not None for event in recorder.batches)
+
     async def test_one_that_raises_harms_nothing_and_is_counted(
         self, broker: DevBroker, caplog: pytest.LogCaptureFixture
     ) -> None:

@@ -134,8 +134,8 @@ class RecordAccumulator:
         )
         # Called when memory came back while records wait for it: they are to be asked for with ``appender.grant``
         self.on_room: Callable[[], object] = _nothing
-        # Told of each batch that is about to be aborted, and why
-        self.on_abort: Callable[[ProducerBatch, BaseException], object] | None = None
+        # Told of each batch that is about to be given up, of how many of its records, and why
+        self.on_abort: Callable[[ProducerBatch, int, BaseException], object] | None = None
 
     @property
     def wakeup(self) -> Callable[[], object]:
@@ -295,6 +295,8 @@ class RecordAccumulator:
             errors = dict.fromkeys(indexes, error)
             if may_leave:
                 left += len(errors)
+                if self.on_abort is not None:
+                    self.on_abort(batch, len(errors), error)
                 self._queues.remove(batch)
                 rest = batch.remove_records(errors)
                 self._replace(batch, [] if rest is None else [rest])
@@ -505,7 +507,7 @@ class RecordAccumulator:
             self.appender.forget(batch)
             cause = error if isinstance(error, BaseException) else error(batch)
             if self.on_abort is not None and not batch.is_done:
-                self.on_abort(batch, cause)
+                self.on_abort(batch, batch.record_count, cause)
             if batch.abort(cause):
                 count += batch.record_count
             memory, batch.memory = batch.memory, 0

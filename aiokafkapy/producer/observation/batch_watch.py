@@ -50,9 +50,11 @@ class BatchWatch:
         if self._tell is not None:
             self._tell(_done(batch, records, now, 0.0, -1, error))
 
-    def aborted(self, batch: ProducerBatch, error: BaseException) -> None:
-        """The batch is thrown away, because the producer closes or its transaction is aborted."""
-        self.failed(batch, batch.record_count, error, self._clock())
+    def aborted(self, batch: ProducerBatch, records: int, error: BaseException) -> None:
+        """So many of the batch's records are given up: the producer closes, a transaction is aborted, there is no room,
+        or the time of single records is over.
+        """
+        self.failed(batch, records, error, self._clock())
 
 
 def _attempts(batch: ProducerBatch) -> int:

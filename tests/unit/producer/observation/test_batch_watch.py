@@ -62,7 +62,7 @@ def test_a_batch_that_failed_is_told_with_the_error_sent_or_not() -> None:
     unsent, _ = batch_at(clock.time())
     clock.advance(3)
     closed = ProducerClosedError("closed")
-    watch.aborted(unsent, closed)
+    watch.aborted(unsent, 3, closed)
     first, second = recorder.events
     assert (first.records, first.attempts, first.error, first.base_offset) == (2, 1, error, -1)
     assert (second.records, second.attempts, second.error) == (3, 0, closed)
