@@ -93,7 +93,13 @@ def _check_refusal(record: Sent, places: Sequence[Place]) -> Iterator[str]:
 
 
 def _is_refusal(record: Sent) -> bool:
-    """True if the outcome is due to a hook or an argument, or to a producer that is closed or has crashed."""
+    """True if the outcome is due to a hook or an argument, or to what ended it before: a purge, its own deadline, or a
+    producer that is closed or has crashed.
+    """
+    if record.refused is not None and isinstance(record.outcome, PurgedError):
+        return True
+    if record.refused is not None and record.delivery_timeout_ms and isinstance(record.outcome, DeliveryTimeoutError):
+        return True
     if isinstance(record.refused, tuple):
         return isinstance(record.outcome, (*record.refused, *UNUSABLE))
     error: Any = record.outcome
