@@ -323,7 +323,7 @@ class TestOutages:
         async with outbox.relay(broker.bootstrap_servers, **mode) as relay:
             await eventually(outbox.is_empty)
             assert relay.statistics().database_failures == 2
-            assert relay.statistics().unmarked == 0
+            await eventually(lambda: relay.statistics().unmarked == 0)
         assert await committed_values(broker.bootstrap_servers, "t") == [b"%d" % number for number in range(10)]
 
     @pytest.mark.parametrize("kept", [None, 60.0, 0.0])
