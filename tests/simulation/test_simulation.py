@@ -265,7 +265,12 @@ def test_a_run_that_fails_leaves_no_producer_open(monkeypatch: pytest.MonkeyPatc
     """A sabotage may hold on to it for longer than the run."""
     producers: list[KafkaProducer[Any, Any]] = []
     make = Scenario._new_producer
-    monkeypatch.setattr(Scenario, "_new_producer", lambda *given: producers.append(make(*given)) or producers[-1])
+
+    def remember(self: Scenario, number: int, options: dict[str, Any]) -> KafkaProducer[Any, Any]:
+        producers.append(make(self, number, options))
+        return producers[-1]
+
+    monkeypatch.setattr(Scenario, "_new_producer", remember)
     monkeypatch.setattr(Scenario, "_crash_somebody", lambda _: 1 / 0)
     for seed in range(4):
         assert "ZeroDivisionError" in str(run(seed).findings)
