@@ -14,7 +14,7 @@ Rules:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from typing import Final
 from uuid import UUID
 
@@ -161,7 +161,7 @@ class ProduceRequests:
 
     # internals
 
-    def _choose_nodes(self, ready_nodes: set[int], nodes: list[int], now: float) -> float:
+    def _choose_nodes(self, ready_nodes: Set[int], nodes: list[int], now: float) -> float:
         """Add to ``nodes`` those that can take a request now; returns the seconds until another may be tried."""
         cluster = self._metadata.cluster
         delay = _NEVER
