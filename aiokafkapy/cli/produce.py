@@ -38,7 +38,6 @@ from .options import (
 )
 from .producing import started_producer
 from .progress import Progress, progress
-from .resume import resume_file
 from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CommandError, Stop, counted, run, say
 from .sources import FORMATS, InputRecord, RecordShape, RejectedLine, format_of, read_records
 
@@ -189,6 +188,8 @@ def produce(
     if resume is not None:
         if topic is not None:
             raise typer.BadParameter("the records of the file name their topics: give no TOPIC", param_hint="--resume")
+        from .resume import resume_file
+
         resume_file(resume, client_options(bootstrap_servers, config), timeout, quiet=quiet, as_json=as_json)
     if topic is None:
         raise typer.BadParameter("a topic is missing", param_hint="TOPIC")

@@ -185,6 +185,10 @@ def test_a_unit_test_lies_where_its_module_does() -> None:
     assert astray == OF_NO_MODULE
 
 
+# One class for each of Kafka's codes; the face of the producer, whose methods are a call and its promises.
+MAY_BE_LONG = ("aiokafkapy/errors/", "aiokafkapy/producer/producer.py")
+
+
 def test_modules_and_functions_stay_short() -> None:
     """Some 500 lines are the aim: a module that is one idea may breathe, and one of 600 is seldom one idea."""
     long = []
