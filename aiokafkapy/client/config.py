@@ -42,7 +42,16 @@ MAX_CLIENT_ID_BYTES: Final = 2**15 - 1
 """The protocol writes the length of a header's client_id as an int16."""
 # Environment variables with from_env's prefix that are switches of the package, not options.
 _RESERVED_VARIABLES: Final = frozenset(
-    {"interpreted", "no_extensions", "require_kafka", "require_kerberos", "require_postgres", "cache", "tap"}
+    {
+        "interpreted",
+        "no_extensions",
+        "require_kafka",
+        "require_kerberos",
+        "require_postgres",
+        "cache",
+        "tap",
+        "tap_payloads",
+    }
 )
 
 
