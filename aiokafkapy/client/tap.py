@@ -27,7 +27,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self, TypeAlias
 
-from ..observability import get_logger, is_secret_name
+from ..observability import describe_error, get_logger, is_secret_name
 from ..protocol.api import api_name
 from ..protocol.codec import decode_request, decode_response
 from .nodes.client_request import Buffer
@@ -135,7 +135,7 @@ class WireTap:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            self._end(f"{type(error).__name__}: {error}")
+            self._end(describe_error(error))
 
     def _body(self, size: int, decode: Callable[[], Any]) -> Any:
         if size > MOST_DECODED:
@@ -143,7 +143,7 @@ class WireTap:
         try:
             return described(decode(), self._payloads)
         except Exception as error:
-            return {"undecoded": f"{type(error).__name__}: {error}"}
+            return {"undecoded": describe_error(error)}
 
     def _put(self, line: dict[str, Any]) -> None:
         if callable(self._target):

@@ -18,7 +18,7 @@ Rules:
 
 from __future__ import annotations
 
-from .events import EventLogger, get_logger, is_secret_name
+from .events import EventLogger, describe_error, get_logger, is_secret_name
 from .rate_limit import RateLimitedLogger
 
-__all__ = ["EventLogger", "RateLimitedLogger", "get_logger", "is_secret_name"]
+__all__ = ["EventLogger", "RateLimitedLogger", "describe_error", "get_logger", "is_secret_name"]

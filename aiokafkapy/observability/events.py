@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-__all__ = ["EventLogger", "get_logger", "is_secret_name", "without_secrets"]
+__all__ = ["EventLogger", "describe_error", "get_logger", "is_secret_name", "without_secrets"]
 
 _ROOT: Final = "aiokafkapy"
 _SECRET_WORDS: Final = (
@@ -82,6 +82,17 @@ class EventLogger:
             # Processors and ``__str__`` may be the application's: their errors must not reach the network layer, which
             # calls this.
             self._logger.log(level, "%s (its fields could not be logged)", event, exc_info=True)
+
+
+def describe_error(error: BaseException) -> str:
+    """An error of an application's code in words, also when its own ``__str__`` fails."""
+    try:
+        text = str(error)
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:
+        text = "its text cannot be made"
+    return f"{type(error).__name__}: {text}"
 
 
 def is_secret_name(name: str) -> bool:

@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from inspect import iscoroutine
 from typing import Any, Final, NamedTuple
 
-from .events import get_logger
+from .events import describe_error, get_logger
 from .rate_limit import RateLimitedLogger
 
 __all__ = [
@@ -203,8 +203,8 @@ class Observers:
 
     def _failed(self, method: str, error: BaseException) -> None:
         self.failures += 1
-        text = f"{type(error).__name__}: {error}"
-        self._log.log(method, self._clock(), logging.ERROR, "observer.failed", method=method, error=text)
+        fields = {"method": method, "error": describe_error(error)}
+        self._log.log(method, self._clock(), logging.ERROR, "observer.failed", **fields)
 
 
 class _Telling:

@@ -26,13 +26,13 @@ from typing import Any, Final
 
 from ...common import Headers, check_topic_name
 from ...errors import InvalidTopicError, SerializationError
+from ...observability import describe_error
 from ...record.builder import plain_headers, plain_number
 
 __all__ = [
     "EarlyTime",
     "check_data",
     "chosen_partition",
-    "described",
     "headers_of",
     "materialized",
     "milliseconds_of",
@@ -145,7 +145,7 @@ def timeout_of(call: str, timeout: Any) -> float | None:
     try:
         seconds = float(timeout)
     except Exception as error:
-        raise ValueError(f"{call}(): timeout is not a number of seconds: {described(error)}") from error
+        raise ValueError(f"{call}(): timeout is not a number of seconds: {describe_error(error)}") from error
     if isnan(seconds):
         raise ValueError(f"{call}(): timeout is nan: write a number of seconds, or None")
     return seconds
@@ -168,14 +168,14 @@ def materialized(topic: Any, headers: Any) -> Headers:
     try:
         return tuple(headers.items() if isinstance(headers, Mapping) else headers)
     except Exception as error:
-        text = f"topic {topic!r}: headers cannot be read: {described(error)}"
+        text = f"topic {topic!r}: headers cannot be read: {describe_error(error)}"
         raise SerializationError(text, topic=topic) from error
 
 
 def serialization_error(part: str, topic: Any, data: object, cause: BaseException | None = None) -> SerializationError:
     """The error for a key or value (``part``) that could not become bytes."""
     if cause is not None:
-        text = f"the {part}_serializer failed for a record of topic {topic!r}: {described(cause)}"
+        text = f"the {part}_serializer failed for a record of topic {topic!r}: {describe_error(cause)}"
     else:
         text = (
             f"the {part} of a record of topic {topic!r} is a {type(data).__name__}, not bytes: "
@@ -184,15 +184,6 @@ def serialization_error(part: str, topic: Any, data: object, cause: BaseExceptio
     error = SerializationError(text, topic=topic)
     error.__cause__ = cause
     return error
-
-
-def described(error: BaseException) -> str:
-    """An error of a caller's code in words, also when its own ``__str__`` fails."""
-    try:
-        text = str(error)
-    except Exception:
-        text = "its text cannot be made"
-    return f"{type(error).__name__}: {text}"
 
 
 # internals
@@ -216,7 +207,7 @@ def _milliseconds_of(topic: Any, moment: Any) -> int:
         aware = moment.astimezone() if moment.tzinfo is None else moment
         return index((aware - _EPOCH) // _MILLISECOND)
     except Exception as error:  # pandas' NaT, or an error of the caller's own time zone
-        raise ValueError(f"topic {topic!r}: timestamp_ms is no moment in time: {described(error)}") from error
+        raise ValueError(f"topic {topic!r}: timestamp_ms is no moment in time: {describe_error(error)}") from error
 
 
 def _shown(number: int) -> str:
@@ -247,7 +238,7 @@ def _header_of(topic: Any, item: Any) -> tuple[str, bytes | None]:
         text = f"{place}: the value of header {name!r} is a {type(value).__name__}, not bytes or None"
         raise SerializationError(text, topic=topic) from None
     except Exception as error:
-        text = f"{place}: the value of header {name!r} cannot be read: {described(error)}"
+        text = f"{place}: the value of header {name!r} cannot be read: {describe_error(error)}"
         raise SerializationError(text, topic=topic) from error
 
 
@@ -262,7 +253,7 @@ def _size_of(topic: Any, part: str, data: Any) -> int:
     except TypeError:
         raise serialization_error(part, topic, data) from None
     except Exception as error:
-        text = f"the {part} of a record of topic {topic!r} cannot be read: {described(error)}"
+        text = f"the {part} of a record of topic {topic!r} cannot be read: {describe_error(error)}"
         raise SerializationError(text, topic=topic) from error
     with view:
         return view.nbytes

@@ -15,8 +15,7 @@ from time import time
 from typing import TYPE_CHECKING
 
 from ...errors import KafkaError
-from ...observability import RateLimitedLogger, get_logger
-from .arguments import described
+from ...observability import RateLimitedLogger, describe_error, get_logger
 from .intercepted_intake import InterceptedIntake
 from .interceptors import ProducerInterceptors
 from .partitioners import partitioner_for
@@ -53,4 +52,4 @@ def new_interceptors(config: ProducerConfig) -> ProducerInterceptors:
 
 
 def _log_error(log: RateLimitedLogger, hook: str, error: BaseException) -> None:
-    log.log(hook, time(), logging.ERROR, "producer.interceptor_failed", hook=hook, error=described(error))
+    log.log(hook, time(), logging.ERROR, "producer.interceptor_failed", hook=hook, error=describe_error(error))

@@ -18,9 +18,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ...errors import ConfigurationError, KafkaError
+from ...observability import describe_error
 from ...record.murmur2 import partition_for_key
 from ..accumulator.built_in_partitioner import UNKNOWN_PARTITION
-from .arguments import chosen_partition, described
+from .arguments import chosen_partition
 
 if TYPE_CHECKING:
     from ...cluster.cluster import Cluster
@@ -121,6 +122,6 @@ def choose_partition(
     except BaseException as error:
         if isinstance(error, Exception) and not isinstance(error, StopIteration):
             raise
-        text = f"the partitioner failed for a record of topic {topic!r}: {described(error)}"
+        text = f"the partitioner failed for a record of topic {topic!r}: {describe_error(error)}"
         raise KafkaError(text, topic=topic) from error
     return UNKNOWN_PARTITION if chosen is None else chosen

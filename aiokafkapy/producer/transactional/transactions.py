@@ -37,9 +37,8 @@ from ...errors import (
     ProducerFencedError,
     TransactionAbortedError,
 )
-from ...observability import get_logger
+from ...observability import describe_error, get_logger
 from ..identity.transaction import PreparedTxnState, Transaction, TransactionState
-from ..intake.arguments import described
 from ..intake.record_intake import RecordIntake
 from .group_offsets import GroupMetadata, OffsetToCommit
 from .transaction_coordinator import TransactionCoordinator
@@ -123,7 +122,7 @@ class Transactions:
                 try:
                     await self.abort()
                 except KafkaError as failure:
-                    error.add_note(f"the transaction was not aborted: {described(failure)}")
+                    error.add_note(f"the transaction was not aborted: {describe_error(failure)}")
             raise
 
     async def begin(self) -> None:

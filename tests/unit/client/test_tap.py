@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from aiokafkapy.client.config import environment_variables
 from aiokafkapy.client.nodes.client_request import ClientRequest
 from aiokafkapy.client.nodes.in_flight_requests import InFlightRequest
 from aiokafkapy.client.tap import MOST_CHARACTERS, MOST_DECODED, MOST_ITEMS, WireTap, described
@@ -122,6 +123,20 @@ def test_a_function_that_raises_ends_the_tap_and_nothing_else(caplog: pytest.Log
     assert "no more" in caplog.text
 
 
+def test_an_error_without_a_text_ends_the_tap_and_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    class WithoutText(BaseException):
+        def __str__(self) -> str:
+            raise LookupError
+
+    def fail(line: dict[str, Any]) -> None:
+        raise WithoutText
+
+    tap = WireTap(fail)
+    produce(tap)
+    assert tap.is_closed
+    assert "WithoutText: its text cannot be made" in caplog.text
+
+
 def test_a_file_that_cannot_be_written_is_an_error_at_once(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="nowhere"):
         WireTap(tmp_path / "nowhere" / "wire.jsonl")
@@ -142,6 +157,7 @@ def test_the_environment_may_ask_for_it(
     with tap:
         produce(tap)
     assert "base64:" in path.read_text()
+    assert not {"tap", "tap_payloads"} & set(environment_variables("AIOKAFKAPY_"))  # they are no options
     monkeypatch.setenv("AIOKAFKAPY_TAP", str(tmp_path / "nowhere" / "wire.jsonl"))
     assert WireTap.from_environment() is None
     assert "tap.ended" in caplog.text

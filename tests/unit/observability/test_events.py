@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import io
 import logging
 import subprocess
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 import structlog
 
-from aiokafkapy.observability import get_logger, is_secret_name
+from aiokafkapy.observability import describe_error, get_logger, is_secret_name
 
 
 @pytest.fixture(autouse=True)
@@ -224,3 +225,13 @@ assert not structlog.is_configured()
 assert logging.getLogger().handlers == logging.getLogger("aiokafkapy").handlers == []
 """
     assert errors_of(program) == ""
+
+
+@pytest.mark.parametrize("failure", [LookupError, asyncio.CancelledError])
+def test_an_error_that_cannot_be_printed_is_described_all_the_same(failure: type[BaseException]) -> None:
+    class Hostile(Exception):
+        def __str__(self) -> str:
+            raise failure
+
+    assert describe_error(Hostile()) == "Hostile: its text cannot be made"
+    assert describe_error(KeyError("a")) == "KeyError: 'a'"

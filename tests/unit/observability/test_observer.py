@@ -86,6 +86,20 @@ def test_a_function_set_on_the_object_itself_is_called_too() -> None:
     assert seen == [THROTTLED]
 
 
+class WithoutText(BaseException):
+    def __str__(self) -> str:
+        raise LookupError
+
+
+def test_an_error_without_a_text_ends_here_too(caplog: pytest.LogCaptureFixture) -> None:
+    """It came out in the middle of a connection's work, which then waited for its time-out."""
+    observers = Observers([Failing(WithoutText())], time.monotonic)
+    assert observers.throttled is not None
+    observers.throttled(THROTTLED)
+    assert observers.failures == 1
+    assert "WithoutText: its text cannot be made" in caplog.text
+
+
 @pytest.mark.parametrize("error", [ValueError("no"), asyncio.CancelledError("no")])
 def test_an_observer_that_raises_is_logged_and_counted_and_the_next_one_is_told(
     error: BaseException, caplog: pytest.LogCaptureFixture

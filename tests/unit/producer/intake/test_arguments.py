@@ -20,7 +20,6 @@ from aiokafkapy.producer.intake.arguments import (
     EarlyTime,
     check_data,
     chosen_partition,
-    described,
     headers_of,
     materialized,
     partition_of,
@@ -255,12 +254,3 @@ class TestTimeout:
     def test_what_is_no_length_of_time_is_refused(self, timeout: Any) -> None:
         with pytest.raises(ValueError, match=r"flush\(\): timeout is"):
             timeout_of("flush", timeout)
-
-
-def test_an_error_that_cannot_be_printed_is_described_all_the_same() -> None:
-    class Hostile(Exception):
-        def __str__(self) -> str:
-            raise LookupError
-
-    assert described(Hostile()) == "Hostile: its text cannot be made"
-    assert described(KeyError("a")) == "KeyError: 'a'"
