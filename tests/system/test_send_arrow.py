@@ -498,14 +498,16 @@ class TestWaiting:
             await beside
             await table
 
-    @pytest.mark.parametrize("linger_ms", [None, 0, 60_000])
-    async def test_a_linger_is_not_waited_out_for_room(self, broker: DevBroker, linger_ms: int | None) -> None:
+    @pytest.mark.parametrize(
+        "lingering", [{}, {"linger_ms": 0}, {"linger_ms": 60_000}, {"topics": {"many": {"linger_ms": 60_000}}}]
+    )
+    async def test_a_linger_is_not_waited_out_for_room(self, broker: DevBroker, lingering: dict[str, Any]) -> None:
         broker.create_topic("many", partitions=50)
         options: dict[str, Any] = {
             "buffer_memory": 50_000,
             "max_request_size": 20_000,
             "batch_size": 20_000,
-            "linger_ms": linger_ms,
+            **lingering,
         }
         async with KafkaProducer(broker.bootstrap_servers, **options) as producer:
             sending = asyncio.create_task(
@@ -514,6 +516,20 @@ class TestWaiting:
             await until(lambda: producer.statistics().accepted == 3_000)
             await producer.flush()
             assert (await sending).rows == 3_000
+
+    async def test_with_manual_flush_rows_without_room_fail_at_once(self, broker: DevBroker) -> None:
+        broker.create_topic("kept", partitions=1)
+        options: dict[str, Any] = {"buffer_memory": 50_000, "max_request_size": 20_000, "batch_size": 20_000}
+        async with KafkaProducer(broker.bootstrap_servers, manual_flush=True, **options) as producer:
+            table = pa.table({"value": numbered(1_000, 100)})
+            sending = asyncio.create_task(producer.send_arrow("kept", table, return_exceptions=True))
+            await until(lambda: producer.statistics().buffered_bytes > 40_000)
+            while not sending.done():  # it ends when all rows are accepted or refused, and those are sent
+                await producer.flush()
+                await asyncio.sleep(0)
+            result = await sending
+            assert producer.statistics().delivered == len(values(broker, "kept"))
+            assert result.rows == 1_000
 
     async def test_a_topic_that_comes_to_be_is_waited_for(self, broker: DevBroker) -> None:
         async with DevBroker(auto_create_topics_enable=False) as other:

@@ -236,7 +236,7 @@ class ArrowSend:
         if own_share > 0:
             self._is_pressed = False
         elif not self._is_pressed and self._places.outstanding:
-            await self._wait_for_progress()
+            await self._wait_for_progress(topic)
             return
         if not self._is_pressed:
             # In steps that are worth one: memory is paid for by the block, and the last has room for many rows.
@@ -267,11 +267,14 @@ class ArrowSend:
             await self._send_row(rows, rows.row_at(rows.position), topic, None if partition < 0 else partition)
             rows.position += 1
 
-    async def _wait_for_progress(self) -> None:
+    async def _wait_for_progress(self, topic: str) -> None:
         """Wait until something of this call has its outcome; after ``max_block_ms`` take the other half too."""
         runtime = self._runtime
+        if runtime.config.manual_flush:
+            self._is_pressed = True  # nothing will move by itself
+            return
         # With a linger set, the batches that are waited for wait themselves.
-        hurry = runtime.accumulator.hurry() if runtime.config.linger_ms else None
+        hurry = runtime.accumulator.hurry() if runtime.config.for_topic(topic).linger_ms else None
         try:
             self._is_pressed = not await self._places.progress(runtime.now() + runtime.max_block)
         finally:
