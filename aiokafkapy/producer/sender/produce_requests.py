@@ -100,7 +100,7 @@ class ProduceRequests:
         self._acks = config.required_acks
         self._request_timeout_ms = config.request_timeout_ms
         self._max_request_size = config.max_request_size
-        self._min_version = FIRST_PRODUCE_WITH_ZSTD if config.compression is Compression.ZSTD else None
+        self._min_version = FIRST_PRODUCE_WITH_ZSTD if _may_use_zstd(config) else None
         # Requests by node; a node without any has no entry
         self.in_flight: dict[int, int] = {}
 
@@ -287,6 +287,10 @@ class SentBatches:
                 if known is None or topic_id is None or known.int != topic_id.int:
                     return False
         return True
+
+
+def _may_use_zstd(config: ProducerConfig) -> bool:
+    return Compression.ZSTD in (config.compression, *(config.for_topic(topic).compression for topic in config.topics))
 
 
 def _by_topic(batches: list[ProducerBatch]) -> list[tuple[str, list[ProducerBatch]]]:

@@ -85,6 +85,11 @@ class TestRequests:
         harness.set_leaders({"t": [2]})
         assert harness.send().node_id == 2
 
+    def test_the_codec_of_one_topic_is_enough_for_a_version_that_has_it(self) -> None:
+        harness = SenderHarness(topics={"other": {"compression_type": "zstd"}})
+        harness.append()
+        assert harness.send().min_version == 7
+
     def test_the_request_carries_what_was_configured(self) -> None:
         harness = SenderHarness(acks=1, request_timeout_ms=1234, compression_type="zstd")
         harness.append()
