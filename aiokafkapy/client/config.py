@@ -31,7 +31,7 @@ from .proxy import parse_proxy
 from .security_options import SecurityOptions
 from .urls import options_of_url
 
-__all__ = ["MAX_INT", "MAX_LONG", "ClientConfig", "Milliseconds", "environment_variables"]
+__all__ = ["MAX_INT", "MAX_LONG", "ClientConfig", "Milliseconds", "environment_variables", "shown_value"]
 
 MAX_INT: Final = 2**31 - 1
 MAX_LONG: Final = 2**63 - 1
@@ -304,7 +304,7 @@ class ClientConfig(SecurityOptions):
         )
 
     def __repr__(self) -> str:
-        shown = [f"{name}={_shown(name, getattr(self, name))}" for name in sorted(self.model_fields_set)]
+        shown = [f"{name}={shown_value(name, getattr(self, name))}" for name in sorted(self.model_fields_set)]
         return f"{type(self).__name__}({', '.join(shown)})"
 
     __str__ = __repr__
@@ -467,7 +467,7 @@ def _explain(config: type[ClientConfig], details: Any, values: Mapping[str, Any]
     if not name:
         return str(context.get("error", details["msg"]))
     value = values.get(name)
-    given = f"{name}={_shown(name, value)}"
+    given = f"{name}={shown_value(name, value)}"
     limits = {"greater_than_equal": ("ge", "at least"), "less_than_equal": ("le", "at most")}
     if kind in limits:
         key, words = limits[kind]
@@ -490,12 +490,16 @@ def _suggested_int(name: str, value: str | float) -> str:
         return ": write digits only" + (", in milliseconds" if name.endswith("_ms") else "")
 
 
-def _shown(name: str, value: Any) -> str:
+def shown_value(name: str, value: Any) -> str:
+    """An option's value for a message: no secret, and never an error, whatever its own repr does."""
     if is_secret_name(name) and value is not None:
         return "<hidden>"
     if isinstance(value, int) and value.bit_length() > SHOWN_BITS:
         return f"<a number of {value.bit_length()} bits>"
-    return repr(value)
+    try:
+        return repr(value)
+    except Exception:  # of something inside of it
+        return f"<{type(value).__name__}>"
 
 
 ClientConfig._describe_options()

@@ -395,7 +395,7 @@ class ProducerConfig(ClientConfig):
                 raise ConfigurationError(
                     f"linger_ms={options.linger_ms} of topic {topic!r} has no effect with manual_flush=True"
                 )
-            least = options.linger_ms + self.request_timeout_ms
+            least = min(options.linger_ms + self.request_timeout_ms, MAX_INT)
             if self.delivery_timeout_ms < least:
                 raise ConfigurationError(
                     f"delivery_timeout_ms={self.delivery_timeout_ms} is less than linger_ms + request_timeout_ms = "

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from ..client.config import shown_value
 from ..common import Node
 from ..errors import KafkaError
 from ..protocol.api import ApiKey, client_versions
@@ -66,10 +67,14 @@ def _build(key: ApiKey, body: Mapping[str, Any], version: int) -> Any:
 
 
 def _checked_key(api_key: int) -> ApiKey:
+    if isinstance(api_key, bool) or not isinstance(api_key, int):
+        raise TypeError(f"request(): the API is a {type(api_key).__name__}, not one of ApiKey, or its number")
     try:
         key = ApiKey(api_key)
     except ValueError:
-        raise ValueError(f"request(): {api_key!r} is no API that is known here: write one of ApiKey") from None
+        raise ValueError(
+            f"request(): {shown_value('', api_key)} is no API that is known here: write one of ApiKey"
+        ) from None
     if key in REFUSED:
         raise ValueError(f"request(): {key.name} is the producer's own: it would lose count of what is sent")
     return key
@@ -80,13 +85,15 @@ def _checked_version(key: ApiKey, version: int | None) -> int:
     if version is None:
         return high
     if isinstance(version, bool) or not isinstance(version, int) or not low <= version <= high:
-        raise ValueError(f"request(): version {version!r} of {key.name}: write {low} to {high}, or None")
+        raise ValueError(f"request(): version {shown_value('', version)} of {key.name}: write {low} to {high}, or None")
     return version
 
 
 def _node(runtime: ProducerRuntime, node_id: int) -> Node:
+    if isinstance(node_id, bool) or not isinstance(node_id, int):
+        raise TypeError(f"request(): node_id is a {type(node_id).__name__}, not an int")
     node = runtime.metadata.cluster.node_by_id(node_id)
     if node is None:
         known = ", ".join(str(each.node_id) for each in runtime.metadata.cluster.nodes)
-        raise KafkaError(f"request(): there is no node {node_id!r}; metadata knows {known}")
+        raise KafkaError(f"request(): there is no node {shown_value('', node_id)}; metadata knows {known}")
     return node

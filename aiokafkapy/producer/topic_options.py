@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
+from ..client.config import MAX_INT, shown_value
 from ..errors import ConfigurationError
 
 __all__ = ["LEVELS", "CompressionName", "OverflowPolicy", "TopicOptions", "topics_of"]
@@ -29,7 +30,6 @@ LEVELS: Final = {
     "zstd": "compression_zstd_level",
 }
 """The producer's option for the level of each codec that has levels."""
-MAX_INT: Final = 2**31 - 1
 
 _LEVEL_RANGES: Final = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
 _OF_REQUESTS: Final = frozenset({"acks", "request_timeout_ms", "max_request_size", "retries", "transactional_id"})
@@ -79,12 +79,14 @@ class TopicOptions(BaseModel):
             return
         if codec not in _LEVEL_RANGES:
             raise ConfigurationError(
-                f"compression_level={level} needs a compression_type that has levels: write one of "
+                f"compression_level={shown_value('', level)} needs a compression_type that has levels: write one of "
                 f"{', '.join(_LEVEL_RANGES)} beside it"
             )
         low, high = _LEVEL_RANGES[codec]
         if not low <= level <= high or (codec == "gzip" and level == 0):
-            raise ConfigurationError(f"compression_level={level} of {codec} is out of range: write {low} to {high}")
+            raise ConfigurationError(
+                f"compression_level={shown_value('', level)} of {codec} is out of range: write {low} to {high}"
+            )
 
 
 def topics_of(value: Any) -> dict[str, TopicOptions]:
@@ -95,7 +97,7 @@ def topics_of(value: Any) -> dict[str, TopicOptions]:
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ValueError(f'write JSON, as {{"clicks": {{"linger_ms": 50}}}}: {error}') from None
     if not isinstance(value, Mapping):
         raise ValueError(f"a mapping from topics to TopicOptions is needed, not {type(value).__name__}")
@@ -116,6 +118,9 @@ def _options(topic: str, options: Any) -> TopicOptions:
         return options
     if not isinstance(options, Mapping):
         raise ValueError(f"{topic!r} has a {type(options).__name__}: write TopicOptions(…)")
+    for name in options:
+        if not isinstance(name, str):
+            raise ValueError(f"{topic!r}: the name of an option is a {type(name).__name__}, not a str")
     try:
         return TopicOptions(**options)
     except ConfigurationError as error:
@@ -133,4 +138,4 @@ def _check_names(options: Mapping[str, Any]) -> None:
 
 def _explain(details: Any, options: Mapping[str, Any]) -> str:
     name = str(details["loc"][0])
-    return f"{name}={options.get(name)!r:.100}: {details['msg']}"
+    return f"{name}={shown_value(name, options.get(name)):.100}: {details['msg']}"

@@ -44,6 +44,13 @@ async def test_it_goes_to_the_node_that_is_named_in_the_version_that_is_wanted()
     [
         *(((key, None, None, None), ValueError, f"{key.name} is the producer's own") for key in sorted(REFUSED)),
         ((4711, None, None, None), ValueError, "4711 is no API"),
+        ((10**5000, None, None, None), ValueError, "<a number of 16610 bits> is no API"),
+        ((True, None, None, None), TypeError, "the API is a bool"),
+        ((3.0, None, None, None), TypeError, "the API is a float"),
+        ((ApiKey.LIST_GROUPS, {}, True, None), TypeError, "node_id is a bool"),
+        ((ApiKey.LIST_GROUPS, {}, [], None), TypeError, "node_id is a list"),
+        ((ApiKey.LIST_GROUPS, {}, 10**5000, None), KafkaError, "no node <a number of 16610 bits>"),
+        ((ApiKey.LIST_GROUPS, {}, None, 10**5000), ValueError, "version <a number of 16610 bits> of LIST_GROUPS"),
         ((ApiKey.LIST_GROUPS, [1], None, None), TypeError, "is a list, not a mapping"),
         ((ApiKey.LIST_GROUPS, {"colour": 1}, None, None), TypeError, "no field 'colour'"),
         ((ApiKey.LIST_GROUPS, {}, None, 99), ValueError, "version 99 of LIST_GROUPS: write 0 to"),

@@ -45,6 +45,9 @@ def test_dicts_and_json_are_understood_in_properties_and_in_the_environment(monk
         ({"compression_level": 3}, "compression_level=3 needs a compression_type"),
         ({"compression_type": "snappy", "compression_level": 3}, "needs a compression_type that has levels"),
         ({"compression_type": "gzip", "compression_level": 12}, "compression_level=12 of gzip is out of range"),
+        ({"compression_type": "zstd", "compression_level": 10**5000}, "<a number of 16610 bits> of zstd is out of"),
+        ({"compression_level": 10**5000}, "<a number of 16610 bits> needs a compression_type"),
+        ({"batch_size": 10**5000}, "batch_size=<a number of 16610 bits>: .*less than or equal"),
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_the_reason(options: dict[str, Any], words: str) -> None:
@@ -61,6 +64,8 @@ def test_what_cannot_be_meant_is_refused_with_the_reason(options: dict[str, Any]
         ({"clicks": 5}, "'clicks' has a int"),
         ({5: {}}, "the name of a topic is a int"),
         ("{", "write JSON"),
+        ("[" * 200_000, "write JSON"),
+        ({"clicks": {5: 6}}, "'clicks': the name of an option is a int"),
     ],
 )
 def test_what_is_no_mapping_of_options_is_refused(topics: Any, words: str) -> None:
@@ -71,6 +76,8 @@ def test_what_is_no_mapping_of_options_is_refused(topics: Any, words: str) -> No
 def test_a_topic_s_linger_must_leave_time_for_an_answer() -> None:
     with pytest.raises(ConfigurationError, match=r"of topic 'clicks'.*write delivery_timeout_ms=150000 or more"):
         config(topics={"clicks": {"linger_ms": 120_000}})
+    longest = 2**31 - 1  # as for the producer's own
+    assert config(topics={"clicks": {"linger_ms": longest}}, delivery_timeout_ms=longest).for_topic("clicks").linger_ms
 
 
 def test_a_level_may_be_for_a_topic_s_codec_only() -> None:
