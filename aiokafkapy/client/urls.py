@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Final
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from ..common import parse_addresses
 from ..errors import ConfigurationError
 
 __all__ = ["options_of_url"]
@@ -30,6 +31,8 @@ def options_of_url(url: str) -> dict[str, str]:
     ``kafka://`` alone says nothing of the protocol, which the query may. Raises ConfigurationError for what is no such
     URL, and for an option that it has twice.
     """
+    if not isinstance(url, str):
+        raise ConfigurationError(f"the URL of the cluster is a {type(url).__name__}, not a str: {_FORM}")
     try:
         parts = urlsplit(url)
         query = parse_qsl(parts.query, keep_blank_values=True, strict_parsing=bool(parts.query))
@@ -42,6 +45,12 @@ def options_of_url(url: str) -> dict[str, str]:
             f"the URL of the cluster has more than servers and options; a password has %2F for /, %23 for #: {_FORM}"
         )
     credentials, _, servers = parts.netloc.rpartition("@")
+    try:
+        parse_addresses(servers)
+    except ConfigurationError:  # which shows them, and a password with a ? or without an @ is taken for them
+        raise ConfigurationError(
+            f"the servers in the URL of the cluster cannot be read; a password has %3F for ?, %40 for @: {_FORM}"
+        ) from None
     user, colon, password = credentials.partition(":")
     found = {"bootstrap_servers": servers}
     protocol = _PROTOCOLS[parts.scheme]

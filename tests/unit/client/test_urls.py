@@ -41,6 +41,9 @@ def test_a_plain_scheme_leaves_the_protocol_to_the_query() -> None:
         "kafka+ssl://u:hunter2@h/?acks",
         "kafka+sasl-ssl://u:hunter2@h/?sasl.password=hunter2",
         "kafka+ssl://u:hunter2@[h",
+        "kafka+ssl://u:hunter2?x=1@h",
+        "kafka+ssl://u:hunter2:h:9092",
+        "kafka+ssl://u:pw@",
     ],
 )
 def test_what_is_no_such_url_is_refused_without_being_shown(url: str) -> None:
@@ -48,6 +51,11 @@ def test_what_is_no_such_url_is_refused_without_being_shown(url: str) -> None:
         options_of_url(url)
     assert "hunter2" not in str(raised.value)
     assert raised.value.__suppress_context__ or raised.value.__context__ is None
+
+
+def test_what_is_no_text_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="is a int, not a str"):
+        ProducerConfig.from_url(5)  # type: ignore[arg-type]
 
 
 def test_an_option_that_there_is_not_is_named() -> None:
