@@ -100,7 +100,7 @@ class TelemetrySender:
             try:
                 async with asyncio.timeout(limit):
                     await self._push(subscription, is_last=True)
-            except (KafkaError, TimeoutError) as error:
+            except Exception as error:  # as in the task, whose end this is: a close must go on
                 _logger.debug("telemetry.failed", error=str(error))
 
     def abort(self) -> None:

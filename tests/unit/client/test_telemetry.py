@@ -257,6 +257,21 @@ async def test_metrics_that_cannot_be_collected_end_it_and_nothing_else(
     assert "a bug" in caplog.text
 
 
+async def test_metrics_that_cannot_be_collected_do_not_keep_a_producer_from_closing(
+    broker: Broker, caplog: pytest.LogCaptureFixture
+) -> None:
+    def collect() -> list[MetricPoint]:
+        raise RuntimeError("a bug")
+
+    sender = TelemetrySender(broker, collect, loop=asyncio.get_running_loop(), resource={}, sleep=broker.sleep)
+    sender.start()
+    await broker.asleep()
+    with caplog.at_level(logging.DEBUG, "aiokafkapy"):
+        await sender.close(0.5)
+    assert broker.apis == [GET]
+    assert 'telemetry.failed error="a bug"' in caplog.text
+
+
 async def test_an_interval_of_nothing_is_the_default_one(broker: Broker, sender: TelemetrySender) -> None:
     broker.subscription["push_interval"] = timedelta(0)
     sender.start()
