@@ -151,6 +151,8 @@ def _time(config: ProducerConfig) -> str:
 
 
 def _linger(config: ProducerConfig) -> str:
+    if config.manual_flush:
+        return "nothing is sent before flush() or close(), and so an await send() ends with one (manual_flush=True)"
     if config.linger_ms is None:
         return (
             "adapts: a batch goes at once while its leader has nothing in flight, else it gathers for at most "
@@ -162,10 +164,23 @@ def _linger(config: ProducerConfig) -> str:
 
 
 def _memory(config: ProducerConfig) -> str:
-    return (
-        f"records without an outcome hold at most {_bytes(config.buffer_memory)}; when it is full, send() and "
-        f"enqueue() wait, for at most {_seconds(config.max_block_ms)}, and send_nowait() raises BufferExhaustedError"
+    bound = _bytes(config.buffer_memory)
+    if config.buffer_records is not None:
+        bound += f", and are at most {config.buffer_records:,}"
+    own = any(options.overflow is not None for options in config.topics.values())
+    return f"records without an outcome hold at most {bound}; when it is full, {_without_room(config)}" + (
+        "; some topics have an overflow of their own" if own else ""
     )
+
+
+def _without_room(config: ProducerConfig) -> str:
+    if config.overflow == "wait":
+        wait = f"for at most {_seconds(config.max_block_ms)}"
+        return f"send() and enqueue() wait, {wait}, and send_nowait() raises BufferExhaustedError"
+    if config.overflow == "raise":
+        return "calls raise BufferExhaustedError at once"
+    dropped = "the new record is" if config.overflow == "drop_newest" else "the oldest records that were not sent are"
+    return f"{dropped} dropped (overflow={config.overflow!r})"
 
 
 def _security(config: ProducerConfig) -> str:

@@ -85,6 +85,26 @@ def test_memory_and_sizes_are_in_their_units() -> None:
     assert "a batch 1,000 bytes" in implied("size", batch_size=1_000)
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "send() and enqueue() wait, for at most 60 s"),
+        ({"overflow": "raise"}, "when it is full, calls raise BufferExhaustedError at once"),
+        ({"overflow": "drop_newest"}, "when it is full, the new record is dropped"),
+        ({"overflow": "drop_oldest"}, "the oldest records that were not sent are dropped (overflow='drop_oldest')"),
+        ({"buffer_records": 10_000}, "at most 32 MiB, and are at most 10,000; when"),
+        ({"topics": {"clicks": {"overflow": "raise"}}}, "some topics have an overflow of their own"),
+        ({"manual_flush": True}, "calls raise BufferExhaustedError at once"),
+    ],
+)
+def test_what_becomes_of_a_record_without_room_follows_overflow(options: dict[str, Any], words: str) -> None:
+    assert words in implied("memory", **options)
+
+
+def test_with_manual_flush_nothing_lingers() -> None:
+    assert "nothing is sent before flush()" in implied("linger", manual_flush=True)
+
+
 def test_security_says_what_is_proven_by_whom() -> None:
     assert "readable by whoever is on the way; brokers prove nothing; we have no credentials" in implied("security")
     scram: dict[str, Any] = {"sasl_mechanism": "SCRAM-SHA-256", "sasl_username": "a", "sasl_password": "b"}
