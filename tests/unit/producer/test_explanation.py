@@ -35,7 +35,8 @@ def test_an_option_is_told_with_its_value_its_kafka_name_and_where_it_came_from(
     # acks=1 alone turns it off.
     assert option(found, "enable_idempotence")[2:4] == (False, "follows from others")
     assert option(found, "partitioner").kafka_name == "partitioner.class"
-    assert option(found, "proxy_url").kafka_name is None
+    for ours in ("proxy_url", "buffer_records", "overflow", "manual_flush", "topics", "record_timing"):
+        assert option(found, ours).kafka_name is None
     assert {one.name for one in found.options} == set(ProducerConfig.model_fields)
 
 
