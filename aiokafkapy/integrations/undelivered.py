@@ -22,7 +22,7 @@ import base64
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
@@ -30,7 +30,7 @@ from inspect import isawaitable
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self, TypeAlias
 
-from aiokafkapy import ProducerConfig, ProducerRecord, RecordMetadata
+from aiokafkapy import BytesWithHeaders, ProducerConfig, ProducerRecord, RecordMetadata
 from aiokafkapy.errors import ConfigurationError, KafkaError
 
 try:
@@ -210,7 +210,7 @@ async def _serialized(serializer: Any, topic: str, data: Any) -> bytes | None:
         data = serializer(topic, data) if getattr(serializer, "wants_topic", False) else serializer(data)
         if isawaitable(data):
             data = await data
-    return None if data is None else memoryview(data).tobytes()
+    return data if isinstance(data, BytesWithHeaders) else _plain(data)
 
 
 def _encoded(
@@ -220,7 +220,8 @@ def _encoded(
     timestamp = record.timestamp_ms
     if isinstance(timestamp, datetime):
         timestamp = int(timestamp.timestamp() * 1000)
-    headers: Any = record.headers or ()
+    # Those of the serializers stand behind the caller's, as the producer sends them.
+    headers = [*_pairs(record.headers), *(pair for data in (key, value) for pair in _pairs(_own_headers(data)))]
     fields = {
         "topic": record.topic,
         "partition": record.partition,
@@ -232,6 +233,14 @@ def _encoded(
         "outcome_unknown": error is None or (isinstance(error, KafkaError) and error.outcome_unknown),
     }
     return PENDING + json.dumps(fields, ensure_ascii=False).encode()[1:] + b"\n"
+
+
+def _pairs(headers: Any) -> list[tuple[str, Any]]:
+    return list(headers.items() if isinstance(headers, Mapping) else headers or ())
+
+
+def _own_headers(data: bytes | None) -> Any:
+    return data.headers if isinstance(data, BytesWithHeaders) else ()
 
 
 def _plain(data: Any) -> bytes | None:
@@ -256,7 +265,7 @@ def _decoded(position: int, number: int, text: bytes) -> StoredRecord:
         key, value = _of_json(fields["key"]), _of_json(fields["value"])
         partition, timestamp_ms = fields["partition"], fields["timestamp_ms"]
         return StoredRecord(position, number, fields["topic"], partition, key, value, headers, timestamp_ms)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         return StoredRecord(position, number, problem=f"the line is no record: {type(error).__name__}: {error}")
 
 

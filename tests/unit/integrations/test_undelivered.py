@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy import ProducerConfig, ProducerRecord
+from aiokafkapy import BytesWithHeaders, ProducerConfig, ProducerRecord
 from aiokafkapy.errors import ConfigurationError, KafkaTimeoutError, RecordTooLargeError
-from aiokafkapy.integrations.undelivered import UndeliveredFile, UndeliveredRecords, checked_path
+from aiokafkapy.integrations.undelivered import PENDING, UndeliveredFile, UndeliveredRecords, checked_path
 
 ERROR = KafkaTimeoutError("time is up")
 
@@ -117,6 +117,15 @@ async def test_serializers_make_the_bytes_and_one_that_fails_harms_no_other(tmp_
     assert [(line["key"], line["value"]) for line in lines] == [("t:5", "<a>"), ("t:5", "<b>")]
 
 
+async def test_headers_of_serializers_stand_behind_the_records_own(tmp_path: Path) -> None:
+    def serializer(data: bytes) -> bytes:
+        return BytesWithHeaders(data, {"id": b"\x01"})  # as a schema registry's with schema_id_in="headers"
+
+    sent = ProducerRecord("t", b"v", b"k", headers={"mine": b"1"})
+    (line,) = await written(tmp_path / "file", sent, key_serializer=serializer, value_serializer=serializer)
+    assert line["headers"] == [["mine", "1"], ["id", "\x01"], ["id", "\x01"]]
+
+
 async def test_what_is_marked_is_not_pending_and_the_file_stays_json(tmp_path: Path) -> None:
     path = tmp_path / "file"
     await written(path, *(ProducerRecord("t", str(number).encode()) for number in range(3)))
@@ -136,6 +145,15 @@ def test_a_line_that_is_no_record_has_its_problem(tmp_path: Path, line: str) -> 
     with UndeliveredFile(path) as file:
         (record,) = file.pending()
     assert record.problem
+
+
+def test_a_line_that_nests_too_deep_harms_no_other(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(PENDING + b'"headers": ' + b"[" * 100_000 + b"\n" + PENDING + b'"topic": "t"}\n')
+    with UndeliveredFile(path) as file:
+        first, second = file.pending()
+    assert "RecursionError" in (first.problem or "")
+    assert second.line == 2
 
 
 def test_a_path_that_cannot_be_written_is_refused_at_once(tmp_path: Path) -> None:
