@@ -9,6 +9,7 @@ either; user and password in a URL are taken out of it at once.
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Literal, TypeAlias, TypedDict
@@ -25,6 +26,7 @@ TokenProvider: TypeAlias = Callable[[], str | Awaitable[str]]
 """Gives the bearer token of a request; called for each one, so it should remember a token as long as that is good."""
 
 _USER_INFO: Final = "basic_auth_user_info"
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 
 
 class RegistryOptions(TypedDict, total=False):
@@ -111,6 +113,24 @@ class RegistryConfig(BaseModel):
     def _check_user_info(cls, given: str | None) -> str | None:
         if given is not None and ":" not in given:
             raise ValueError("write user:password")
+        return given
+
+    @field_validator("bearer_auth_token")
+    @classmethod
+    def _check_token(cls, given: str | TokenProvider | None) -> str | TokenProvider | None:
+        if isinstance(given, str) and not (given.isascii() and given.isprintable()):
+            raise ValueError("a token is printable ASCII: take the line break off its end, if it was read from a file")
+        return given
+
+    @field_validator("http_headers")
+    @classmethod
+    def _check_headers(cls, given: dict[str, str]) -> dict[str, str]:
+        # httpx would refuse them with each request, and show the value.
+        for name, value in given.items():
+            if not _HEADER_NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is no name of an HTTP header")
+            if not (value.isascii() and value.isprintable()) or value != value.strip():
+                raise ValueError(f"the value of {name} is not printable ASCII without blanks or line breaks around it")
         return given
 
     @model_validator(mode="after")
