@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import pytest
@@ -168,18 +169,84 @@ async def test_tls_with_a_certificate_of_the_clients() -> None:
                     await client.subjects()
 
 
-async def test_an_answer_that_is_no_registrys_is_told_so() -> None:
+@asynccontextmanager
+async def answering(body: bytes, *, status: int = 200) -> AsyncIterator[SchemaRegistryClient]:
+    """A client of a server that has one answer to everything."""
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
+        writer.write(b"HTTP/1.1 %d X\r\nContent-Length: %d\r\nConnection: close\r\n\r\n" % (status, len(body)) + body)
         await writer.drain()
         writer.close()
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         async with SchemaRegistryClient(f"http://127.0.0.1:{port}") as client:
-            with pytest.raises(SchemaRegistryError, match="is it a schema registry"):
-                await client.subjects()
+            yield client
+
+
+async def test_an_answer_that_is_no_registrys_is_told_so() -> None:
+    async with answering(b"hello") as client:
+        with pytest.raises(SchemaRegistryError, match="is it a schema registry"):
+            await client.subjects()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"null",
+        b"7",
+        b'{"schema": 5}',
+        b'{"id": null, "schema": "\\"string\\"", "is_compatible": true, "messages": 5}',
+        b'{"id": "one", "schema": "\\"string\\""}',
+        b'{"id": 1e999, "schema": "\\"string\\""}',
+        b"[" * 100_000,
+    ],
+)
+async def test_whatever_comes_is_an_error_of_the_registrys(body: bytes) -> None:
+    async with answering(body) as client:
+        questions: list[Awaitable[object]] = [
+            client.register("a", SCHEMA),
+            client.schema_by_guid("0" * 32),
+            client.latest("a"),
+            client.subjects(),
+            client.versions("a"),
+            client.check_compatibility("a", SCHEMA),
+        ]
+        for outcome in await asyncio.gather(*questions, return_exceptions=True):
+            assert type(outcome) is SchemaRegistryError
+    async with answering(body, status=404) as client:
+        with pytest.raises(SchemaRegistryError, match="answered 404"):
+            await client.subjects()
+
+
+async def test_an_answer_that_comes_in_drops_is_late_too(server: SchemaRegistry) -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\n")
+        with suppress(ConnectionError):
+            while not writer.is_closing():
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.02)
+        writer.close()
+        ended.set()
+
+    ended = asyncio.Event()
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as slow:
+        url = f"http://127.0.0.1:{slow.sockets[0].getsockname()[1]}"
+        async with SchemaRegistryClient([url, server.url], request_timeout_ms=200) as client:
+            assert await client.subjects() == []
+        await ended.wait()
+
+
+async def test_closing_ends_a_question_that_nobody_shares(server: SchemaRegistry) -> None:
+    server.hold()
+    client = SchemaRegistryClient(server.url)
+    question = asyncio.ensure_future(client.subjects())
+    await requested(server)
+    await client.close()
+    with pytest.raises(IllegalStateError, match="closed"):
+        await question
 
 
 async def test_subjects_and_levels_are_read_and_set(server: SchemaRegistry, client: SchemaRegistryClient) -> None:

@@ -14,6 +14,7 @@ Rules:
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -86,10 +87,10 @@ class SchemaRegistryClient:
 
     async def close(self) -> None:
         """End the requests under way, whose callers get an IllegalStateError, and close the connections. Idempotent."""
-        flights = list(self._flights.values())
-        for flight in flights:
-            flight.cancel()
-        await asyncio.gather(*flights, return_exceptions=True)
+        while flights := list(self._flights.values()):  # more may begin meanwhile
+            for flight in flights:
+                flight.cancel()
+            await asyncio.gather(*flights, return_exceptions=True)
         await self._transport.close()
 
     # schemas
@@ -147,19 +148,19 @@ class SchemaRegistryClient:
 
     async def subjects(self) -> list[str]:
         """The names of all subjects."""
-        return [str(name) for name in await self._ask("GET", "subjects", "listing the subjects")]
+        return _strings(await self._ask_alone("GET", "subjects", "listing the subjects"))
 
     async def versions(self, subject: str) -> list[int]:
         """The numbers of a subject's versions. Raises SubjectNotFoundError."""
         doing = f"listing the versions of subject {subject!r}"
-        return [int(one) for one in await self._ask("GET", f"{_path(subject)}/versions", doing, subject=subject)]
+        return _numbers(await self._ask_alone("GET", f"{_path(subject)}/versions", doing, subject=subject))
 
     async def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
         """Delete a subject; returns its versions. ``permanent`` is for one that was deleted before."""
         doing = f"deleting subject {subject!r}"
         query = {"permanent": "true"} if permanent else None
         self._forget(subject)
-        return [int(one) for one in await self._ask("DELETE", _path(subject), doing, query=query, subject=subject)]
+        return _numbers(await self._ask_alone("DELETE", _path(subject), doing, query=query, subject=subject))
 
     # compatibility
 
@@ -168,7 +169,7 @@ class SchemaRegistryClient:
         path, about = _config_path(subject)
         query = None if subject is None else {"defaultToGlobal": "true"}
         level: CompatibilityLevel = _field(
-            await self._ask("GET", path, f"reading the compatibility of {about}", query=query, subject=subject),
+            await self._ask_alone("GET", path, f"reading the compatibility of {about}", query=query, subject=subject),
             "compatibilityLevel",
         )
         return level
@@ -177,7 +178,7 @@ class SchemaRegistryClient:
         """Set the level of a subject, or the global one."""
         path, about = _config_path(subject)
         doing = f"setting the compatibility of {about}"
-        await self._ask("PUT", path, doing, body={"compatibility": level}, subject=subject)
+        await self._ask_alone("PUT", path, doing, body={"compatibility": level}, subject=subject)
 
     async def check_compatibility(
         self, subject: str, schema: Schema, *, version: int | Literal["latest", "all"] = "all"
@@ -186,9 +187,9 @@ class SchemaRegistryClient:
         path = f"compatibility/{_path(subject)}/versions" + ("" if version == "all" else f"/{version}")
         doing = f"checking a schema's compatibility with subject {subject!r}"
         body = schema.to_json()
-        told = await self._ask("POST", path, doing, query={"verbose": "true"}, body=body, subject=subject)
-        problems = () if not isinstance(told, dict) else tuple(str(one) for one in told.get("messages") or ())
-        return Compatibility(bool(_field(told, "is_compatible")), problems)
+        told = await self._ask_alone("POST", path, doing, query={"verbose": "true"}, body=body, subject=subject)
+        problems = told.get("messages") if isinstance(told, dict) else None
+        return Compatibility(bool(_field(told, "is_compatible")), tuple(_strings(problems or ())))
 
     # internals
 
@@ -214,8 +215,7 @@ class SchemaRegistryClient:
             told = await self._ask("POST", path, doing, query=query, body=schema.to_json(), subject=subject)
         except IncompatibleSchemaError as error:
             raise await self._with_reasons(error, subject, schema) from None
-        version = told.get("version") if isinstance(told, dict) else None
-        return RegisteredSchema(int(_field(told, "id")), schema, subject, version, told.get("guid"))
+        return RegisteredSchema(_number(told, "id"), schema, subject, *_version_and_guid(told))
 
     async def _with_reasons(self, error: IncompatibleSchemaError, subject: str, schema: Schema) -> SchemaRegistryError:
         """The refusal with what the registry says of each field, where it can be asked."""
@@ -246,8 +246,9 @@ class SchemaRegistryClient:
             name = "id" if isinstance(number, int) else "GUID"
             query = {"format": format} if format else None
             told = await self._ask("GET", path, f"reading the schema of {name} {number}", query=query, schema_id=number)
-            schema_id = number if isinstance(number, int) else told.get("id") or 0
-            found = RegisteredSchema(int(schema_id), _schema_of(told), guid=told.get("guid"))
+            schema = _schema_of(told)
+            schema_id = number if isinstance(number, int) else _number({"id": 0, **told}, "id")
+            found = RegisteredSchema(schema_id, schema, guid=_version_and_guid(told)[1])
             self._by_id.put(key, found)
             return found
 
@@ -262,8 +263,7 @@ class SchemaRegistryClient:
         doing = f"reading version {version} of subject {subject!r}"
         query = {"format": format} if format else None
         told = await self._ask("GET", f"{_path(subject)}/versions/{version}", doing, query=query, subject=subject)
-        schema = _schema_of(told)
-        return RegisteredSchema(int(_field(told, "id")), schema, subject, told.get("version"), told.get("guid"))
+        return RegisteredSchema(_number(told, "id"), _schema_of(told), subject, *_version_and_guid(told))
 
     async def _ask(
         self,
@@ -277,6 +277,10 @@ class SchemaRegistryClient:
         schema_id: int | str | None = None,
     ) -> Any:
         return await self._transport.ask(Question(method, path, doing, query, body, subject, schema_id))
+
+    async def _ask_alone(self, method: str, path: str, doing: str, **about: Any) -> Any:
+        """A question whose answer nobody shares; ``close()`` ends it too."""
+        return await self._once(object(), lambda: self._ask(method, path, doing, **about))
 
     async def _once(self, key: Hashable, ask: Callable[[], Awaitable[T]]) -> T:
         """Single flight: the answer of the request that is under way for the same thing, or of a new one."""
@@ -349,6 +353,32 @@ def _field(told: Any, name: str) -> Any:
         return told[name]
     except (KeyError, TypeError, IndexError):
         raise SchemaRegistryError(f"the registry's answer has no {name!r}: is it a schema registry?") from None
+
+
+def _number(told: Any, name: str) -> int:
+    return _numbers([_field(told, name)])[0]
+
+
+def _numbers(told: Any) -> list[int]:
+    if not isinstance(told, list) or not all(type(one) is int for one in told):
+        raise SchemaRegistryError("the registry's answer has no number where one is needed: is it a schema registry?")
+    return told
+
+
+def _strings(told: Any) -> list[str]:
+    if not isinstance(told, (list, tuple)):
+        raise SchemaRegistryError("the registry's answer is no list: is it a schema registry?")
+    return [str(one) for one in told]
+
+
+def _version_and_guid(told: Any) -> tuple[int | None, str | None]:
+    """What a registry may leave out; a GUID that is none is left out too."""
+    version, guid = told.get("version"), told.get("guid")
+    try:
+        uuid.UUID(guid)
+    except (ValueError, TypeError, AttributeError):
+        guid = None
+    return version if type(version) is int else None, guid
 
 
 def _schema_of(told: Any) -> Schema:

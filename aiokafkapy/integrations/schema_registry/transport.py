@@ -146,14 +146,18 @@ class RegistryTransport:
             headers["Authorization"] = f"Bearer {await self._token()}"
         self.requests += 1
         try:
-            async with client.stream(
-                question.method,
-                f"{url}/{question.path}",
-                params=question.query,
-                content=None if question.body is None else json.dumps(question.body).encode(),
-                headers=headers,
-                timeout=seconds,
-            ) as answer:
+            # httpx's own time is for each read: an answer that comes in drops would never be late.
+            async with (
+                asyncio.timeout(seconds + _GRACE),
+                client.stream(
+                    question.method,
+                    f"{url}/{question.path}",
+                    params=question.query,
+                    content=None if question.body is None else json.dumps(question.body).encode(),
+                    headers=headers,
+                    timeout=seconds,
+                ) as answer,
+            ):
                 status, text = answer.status_code, await _bounded_text(answer)
                 retry_after = answer.headers.get("Retry-After", "")
         except (self._httpx.RequestError, OSError) as error:
@@ -205,7 +209,7 @@ async def _bounded_text(answer: httpx.Response) -> bytes:
 def _json_of(text: bytes, url: str, question: Question) -> Any:
     try:
         return json.loads(text) if text else None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SchemaRegistryError(
             f"{question.doing}: what {url} answered is no JSON: is it a schema registry?",
             subject=question.subject,
@@ -219,7 +223,7 @@ def _refusal(status: int, text: bytes, url: str, question: Question) -> SchemaRe
     try:
         told = json.loads(text)
         code, message = int(told["error_code"]), str(told["message"])
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         pass
     return error_for(
         status, code, message, doing=question.doing, url=url, subject=question.subject, schema_id=question.schema_id
