@@ -119,9 +119,12 @@ def from_cloud_event(value: bytes, headers: Iterable[tuple[str, bytes | None]]) 
     pairs = {name.lower(): one for name, one in headers if one is not None}
     content_type = pairs.get("content-type", b"").decode(errors="replace")
     if content_type.lower().startswith(_STRUCTURED):
-        event = json.loads(value)
-        if not isinstance(event, dict):
-            raise ValueError("a structured CloudEvent is a JSON object")
+        try:
+            event = json.loads(value)
+        except RecursionError:
+            raise ValueError("a structured CloudEvent nests too deep") from None
+        if not isinstance(event, dict) or not isinstance(event.get("data_base64", ""), str):
+            raise ValueError("a structured CloudEvent is a JSON object, and its data_base64 text")
         if "data_base64" in event:
             return event, base64.b64decode(event.pop("data_base64"), validate=True)
         data = event.pop("data", None)

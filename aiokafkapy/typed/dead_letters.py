@@ -67,6 +67,7 @@ _PERMANENT: Final = (
 )
 _MESSAGE_CHARACTERS: Final = 1_000
 _PREFIX: Final = "dead_letter."
+_SUFFIX: Final = ".dlq"
 
 _logger = get_logger(__name__)
 
@@ -155,7 +156,7 @@ class DeadLetters:
             if not self._is_permanent(error):
                 return False
             topic = self._topic_for(str(record.topic))
-            if record.topic in self._names or record.topic == topic:
+            if self._is_dead_letter_topic(record.topic) or record.topic == topic:
                 return False
             self._names.add(topic)
             loop = asyncio.get_running_loop()
@@ -218,8 +219,12 @@ class DeadLetters:
 
     def _topic_for(self, original: str) -> str:
         if self._topic is None:
-            return f"{original}.dlq"
+            return f"{original}{_SUFFIX}"
         return self._topic(original) if callable(self._topic) else self._topic
+
+    def _is_dead_letter_topic(self, name: str) -> bool:
+        # By its name too: after a restart nothing is known of the letters before.
+        return name in self._names or (self._topic is None and name.endswith(_SUFFIX))
 
     async def _send(self, letter: ProducerRecord, original: str, error_name: str) -> None:
         now, topic = asyncio.get_running_loop().time(), letter.topic

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, get_args, get_origin
 from uuid import UUID
 
 from pydantic import TypeAdapter
@@ -81,7 +81,7 @@ class Topic(Generic[M]):
         """The type of its values. Raises ConfigurationError when none was given."""
         if self._given_model is not None:
             return self._given_model
-        arguments = get_args(getattr(self, "__orig_class__", None))
+        arguments = get_args(getattr(self, "__orig_class__", None)) or _inherited(type(self))
         if not arguments or isinstance(arguments[0], TypeVar):
             raise ConfigurationError(
                 f"topic {self.name!r} has no type: write Topic[Order]({self.name!r}), or Topic({self.name!r}, Order)"
@@ -209,7 +209,8 @@ class Topic(Generic[M]):
 
             def as_json(value: M) -> bytes:
                 check(value)
-                return dump(value, by_alias=True)
+                # By default pydantic warns of what is of another type, and writes it.
+                return dump(value, by_alias=True, warnings="error")
 
             return as_json
         wants_topic = getattr(serializer, "wants_topic", False)
@@ -332,6 +333,16 @@ class BoundTopic(Generic[M]):
                 yield self.topic.record(value)
             except SerializationError as error:
                 yield ProducerRecord(self.topic.name, Failed(error, value))
+
+
+def _inherited(kind: type) -> tuple[Any, ...]:
+    """What a class that is derived from ``Topic[Order]`` has in the brackets."""
+    for each in kind.__mro__:
+        for base in each.__dict__.get("__orig_bases__", ()):
+            origin = get_origin(base)
+            if isinstance(origin, type) and issubclass(origin, Topic):
+                return get_args(base)
+    return ()
 
 
 def _type_check(model: Any) -> Callable[[Any], None]:

@@ -55,6 +55,12 @@ def test_other_records_are_no_events() -> None:
     assert from_cloud_event(b"{}", [("content-type", b"application/json")]) is None
 
 
+@pytest.mark.parametrize("value", [b"[]", b'{"data_base64": 5}', b'{"data_base64": "?"}', b"[" * 100_000])
+def test_a_structured_event_that_cannot_be_read_is_a_value_error(value: bytes) -> None:
+    with pytest.raises(ValueError):
+        from_cloud_event(value, [("content-type", b"application/cloudevents+json")])
+
+
 @pytest.mark.parametrize(
     "options",
     [

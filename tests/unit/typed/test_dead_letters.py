@@ -1,12 +1,13 @@
-"""aiokafkapy.typed.dead_letters: which errors are for good."""
+"""aiokafkapy.typed.dead_letters: which errors are for good, and which records are none."""
 
 from __future__ import annotations
 
 import pytest
 
-from aiokafkapy import errors
+from aiokafkapy import KafkaProducer, ProducerRecord, errors
 from aiokafkapy.integrations.schema_registry import IncompatibleSchemaError, RegistryUnavailableError
-from aiokafkapy.typed import is_permanent
+from aiokafkapy.typed import DeadLetters, is_permanent
+from aiokafkapy.typed.dead_letters import DeadLetterCounts
 
 
 def serialization_error(cause: BaseException | None) -> errors.SerializationError:
@@ -38,3 +39,9 @@ def serialization_error(cause: BaseException | None) -> errors.SerializationErro
 )
 def test_what_would_be_refused_again_is_for_good(error: Exception, is_for_good: bool) -> None:
     assert is_permanent(error) is is_for_good
+
+
+async def test_a_record_of_a_dead_letter_topic_is_none_also_after_a_restart() -> None:
+    async with DeadLetters(KafkaProducer("h:1")) as letters:
+        assert not letters.refuse(ProducerRecord("orders.dlq", b"v"), errors.RecordTooLargeError("no"))
+    assert letters.counts == DeadLetterCounts()

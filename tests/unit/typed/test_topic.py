@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from pydantic import BaseModel
@@ -92,6 +92,39 @@ def test_a_model_may_be_any_type_that_pydantic_knows() -> None:
     assert many.record([Order(id=1)]).value == b'[{"id":1}]'
     either = Topic[Order | int]("orders")
     assert either.record(3).value == b"3"
+
+
+@pytest.mark.filterwarnings("default")  # as with a user
+def test_what_pydantic_would_only_warn_of_is_refused() -> None:
+    wrong: Any = "no list"
+    with pytest.raises(SerializationError):
+        Topic[list[Order]]("orders").record(wrong)
+    changed = Order(id=1)
+    changed.__dict__["id"] = "one"
+    with pytest.raises(SerializationError):
+        Topic[Order]("orders").record(changed)
+
+
+M = TypeVar("M")
+
+
+class Orders(Topic[Order]):
+    pass
+
+
+class OtherOrders(Orders):
+    pass
+
+
+class Generically(Topic[M]):
+    pass
+
+
+def test_a_class_derived_from_a_typed_topic_has_its_type() -> None:
+    assert OtherOrders("orders").record(Order(id=1)).value == b'{"id":1}'
+    assert Generically[Order]("orders").record(Order(id=1)).value == b'{"id":1}'
+    with pytest.raises(ConfigurationError, match="has no type"):
+        _ = Generically("orders").model
 
 
 def test_the_public_names_are_looked_up_when_used() -> None:
