@@ -305,6 +305,30 @@ async def test_bytes_that_are_of_another_format_are_told_so(registry: SchemaRegi
         await JsonSchemaDeserializer(registry)(b"\x00\x00\x00\x00\x01{")
 
 
+async def test_data_that_breaks_its_writers_schema_cannot_be_read(registry: SchemaRegistryClient) -> None:
+    schema = await registry.register("a", Schema('{"type":"object","required":["city"]}', "JSON"))
+    with pytest.raises(DeserializationError, match="breaks required"):
+        await JsonSchemaDeserializer(registry)(b"\x00" + schema.id.to_bytes(4, "big") + b"{}")
+
+
+@pytest.mark.filterwarnings("default")  # as with a user
+async def test_a_model_that_was_changed_is_validated_again(registry: SchemaRegistryClient) -> None:
+    serializer = JsonSchemaSerializer(registry, Order, auto_register_schemas=True)
+    await serializer.prepare("orders")
+    with pytest.raises(SerializationError, match="another type") as caught:
+        serializer("orders", ORDER.model_copy(update={"id": "secret"}))
+    assert "secret" not in str(caught.value)
+
+
+async def test_a_decimal_alone_is_avros(registry: SchemaRegistryClient) -> None:
+    schema = {"type": "bytes", "logicalType": "decimal", "precision": 4}
+    serializer = AvroSerializer(registry, schema, auto_register_schemas=True)
+    await serializer.prepare("orders")
+    written = serializer("orders", Decimal(25))
+    assert isinstance(written, bytes)
+    assert await AvroDeserializer(registry)(written) == Decimal(25)
+
+
 # Confluent's
 
 

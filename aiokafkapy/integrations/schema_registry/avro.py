@@ -221,7 +221,9 @@ async def _load_references(
 
 
 def _is_bytes(parsed: Any) -> bool:
-    return parsed == "bytes" or (isinstance(parsed, dict) and parsed.get("type") == "bytes" and len(parsed) <= 3)
+    return parsed == "bytes" or (
+        isinstance(parsed, dict) and parsed.get("type") == "bytes" and "logicalType" not in parsed
+    )
 
 
 def _misfit(parsed: Any, data: Any, error: Exception) -> SerializationError:

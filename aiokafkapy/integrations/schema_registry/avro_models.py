@@ -26,6 +26,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import re
+import sys
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -58,6 +59,7 @@ _ARRAYS: Final = (list, set, frozenset, Sequence)
 _MAPS: Final = (dict, Mapping)
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _NO_DEFAULT: Final = object()
+_LARGEST: Final = sys.float_info.max
 
 
 def avro_schema(model: type, *, namespace: str | None = None) -> dict[str, Any]:
@@ -79,8 +81,10 @@ class AvroModel:
         self._adapter: TypeAdapter[Any] = TypeAdapter(model)
 
     def to_avro(self, instance: Any) -> Any:
-        """The instance as dicts, lists and plain values."""
-        return _plain(self._adapter.dump_python(instance, mode="python", by_alias=True))
+        """The instance as dicts, lists and plain values. One that is of another type than its field is fastavro's to
+        refuse: pydantic's warning would have the value.
+        """
+        return _plain(self._adapter.dump_python(instance, mode="python", by_alias=True, warnings=False))
 
     def from_avro(self, data: Any) -> Any:
         """An instance, validated. Raises pydantic's ValidationError."""
@@ -140,9 +144,9 @@ class _Deriver:
             return self._union(place, arguments)
         if origin is Literal and all(isinstance(one, str) for one in arguments):
             return "string"
-        if origin in _ARRAYS or (origin is tuple and len(arguments) == 2 and arguments[1] is ...):
+        if (origin in _ARRAYS and arguments) or (origin is tuple and len(arguments) == 2 and arguments[1] is ...):
             return {"type": "array", "items": self._type(f"{place}[]", arguments[0])}
-        if origin in _MAPS and arguments[0] is str:
+        if origin in _MAPS and arguments and arguments[0] is str:
             return {"type": "map", "values": self._type(f"{place}{{}}", arguments[1])}
         if isinstance(kind, type):
             if issubclass(kind, Enum):
@@ -210,7 +214,10 @@ def _fields(model: Any) -> list[tuple[str, Any, Sequence[Any], Any]]:
                 default = field.default_factory()
             found.append((field.serialization_alias or field.alias or name, field.annotation, field.metadata, default))
         return found
-    hints = get_type_hints(model, include_extras=True)
+    try:
+        hints = get_type_hints(model, include_extras=True)
+    except Exception as error:  # of a name that is not defined, say
+        raise ConfigurationError(f"the types of {model.__qualname__} cannot be read: {error}") from error
     for one in dataclasses.fields(model):
         default = one.default if one.default is not dataclasses.MISSING else _NO_DEFAULT
         if one.default_factory in (list, dict, set, frozenset, tuple):
@@ -260,8 +267,9 @@ def _default_of(branch: Any, default: Any) -> Any:
     fits = {
         "null": plain is None,
         "boolean": isinstance(plain, bool),
-        "long": isinstance(plain, int) and not isinstance(plain, bool),
-        "double": isinstance(plain, (int, float)) and not isinstance(plain, bool),
+        "long": isinstance(plain, int) and not isinstance(plain, bool) and -(2**63) <= plain < 2**63,
+        # JSON has neither infinity nor NaN
+        "double": isinstance(plain, (int, float)) and not isinstance(plain, bool) and abs(plain) <= _LARGEST,
         "string": isinstance(plain, str),
         "enum": isinstance(plain, str) and plain in (branch.get("symbols", ()) if isinstance(branch, dict) else ()),
         "array": plain == [],

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from aiokafkapy.common import ConsumedRecord
-from aiokafkapy.errors import KafkaError
+from aiokafkapy.errors import KafkaError, SerializationError
 
 from .client import SchemaRegistryClient
 from .schemas import RegisteredSchema
@@ -63,6 +63,10 @@ class RegistryDeserializer(ABC, Generic[T_co]):
                 self._decoders.popitem(last=False)
         try:
             decoded: T_co = decode(bytes(payload))
+        except SerializationError as error:  # of the check against the writer's schema: it names field and rule
+            raise DeserializationError(
+                f"a {'key' if self._is_key else 'value'} written with schema {found.name} cannot be read: {error}"
+            ) from None
         except KafkaError:
             raise
         except Exception as error:

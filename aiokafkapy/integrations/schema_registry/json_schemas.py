@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar, Unpack, overload
 
 from pydantic import TypeAdapter
+from pydantic_core import PydanticSerializationError
 
 from aiokafkapy.errors import ConfigurationError, SerializationError
 
@@ -120,7 +121,7 @@ class JsonSchemaSerializer(RegistrySerializer[T]):
             else:
                 if not isinstance(data, self._model):
                     raise SerializationError(f"it is a {type(data).__name__}, not a {self._model.__name__}")
-                written = adapter.dump_json(data, by_alias=True)
+                written = _dumped(adapter, data)
             if check is not None:
                 check(json.loads(written))
             return prefix + written
@@ -180,6 +181,16 @@ class JsonSchemaDeserializer(RegistryDeserializer[T], Generic[T]):
             return json.loads(data) if adapter is None else adapter.validate_json(data)
 
         return decode
+
+
+def _dumped(adapter: TypeAdapter[Any], data: Any) -> bytes:
+    """An instance as JSON: one that was changed after it was validated is refused, and not only warned of."""
+    try:
+        return adapter.dump_json(data, by_alias=True, warnings="error")
+    except PydanticSerializationError:  # its text has the value
+        raise SerializationError(
+            f"a field of the {type(data).__name__} is of another type than the model has"
+        ) from None
 
 
 def _schema_of(given: Schema | str | dict[str, Any]) -> Schema:

@@ -158,6 +158,8 @@ class RegistrySerializer(ABC, Generic[T_contra]):
 
     async def _registered(self, topic: str) -> RegisteredSchema:
         subject = self._subject_of(topic, self._is_key, self._record_name())
+        if not isinstance(subject, str) or not subject:
+            raise ConfigurationError(f"topic {topic!r}: subject_name_strategy gave {subject!r}, not a subject's name")
         if self._uses_latest or self._schema is None:
             return await self._registry.latest(subject)
         schema = await self._complete(self._schema)

@@ -106,6 +106,8 @@ def read_indexes(data: memoryview) -> tuple[tuple[int, ...], memoryview]:
     numbers = []
     for _ in range(count):
         number, at = _read_zigzag(data, at)
+        if number < 0:
+            raise WireFormatError(f"the path to a Protobuf message has the number {number}: they begin with 0")
         numbers.append(number)
     return tuple(numbers), data[at:]
 

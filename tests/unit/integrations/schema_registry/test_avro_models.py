@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime
 import io
+import typing
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
@@ -156,9 +158,46 @@ class Symbol(BaseModel):
     spoken: Spoken
 
 
+def test_a_default_that_avro_cannot_write_is_none() -> None:
+    class Large(BaseModel):
+        endless: float = float("inf")
+        no_number: float = float("nan")
+        huge: float = 10**400  # type: ignore[assignment]
+        long: int = 2**63
+        fits: int = 2**63 - 1
+
+    assert [one.get("default") for one in avro_schema(Large)["fields"]] == [None, None, None, None, 2**63 - 1]
+
+
+def test_a_value_of_another_type_is_left_to_avro_without_a_warning() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert AvroModel(Amount).to_avro(Amount.model_construct(cents="secret")) == {"cents": "secret"}
+
+
+class Amount(BaseModel):
+    cents: int
+
+
+class Bare(BaseModel):
+    items: typing.Sequence  # type: ignore[type-arg]  # noqa: UP006
+
+
+class BareMap(BaseModel):
+    items: typing.Mapping  # type: ignore[type-arg]  # noqa: UP006
+
+
+@dataclass
+class Undefined:
+    item: NotThere  # type: ignore[name-defined]  # noqa: F821
+
+
 @pytest.mark.parametrize(
     ("model", "wanted"),
     [
+        (Bare, "Bare.items: Avro has no type"),
+        (BareMap, "BareMap.items: Avro has no type"),
+        (Undefined, "Undefined cannot be read: name 'NotThere' is not defined"),
         (Shapeless, "Shapeless.anything: Avro has no type"),
         (Undigited, "Undigited.price: a Decimal needs its digits"),
         (Fixed, "Fixed.pair"),

@@ -63,6 +63,14 @@ def test_a_schema_that_cannot_be_read_is_told_at_once(make: Any) -> None:
         make(SchemaRegistryClient(URL))
 
 
+@pytest.mark.parametrize("given", [None, "", 7])
+async def test_a_strategy_that_gives_no_subject_is_told_so(given: Any) -> None:
+    strategy: Any = lambda topic, is_key, name: given  # noqa: E731
+    serializer = AvroSerializer(SchemaRegistryClient(URL), "string", subject_name_strategy=strategy)
+    with pytest.raises(ConfigurationError, match="topic 'orders': subject_name_strategy gave"):
+        await serializer.prepare("orders")
+
+
 def test_the_public_names_are_looked_up_when_used() -> None:
     assert dir(schema_registry) == sorted(schema_registry.__all__)
     for name in schema_registry.__all__:

@@ -70,3 +70,8 @@ def test_a_path_that_claims_too_much_is_refused() -> None:
         read_indexes(memoryview(b"\xfe\xff\xff\xff\x0f"))
     with pytest.raises(WireFormatError, match="cut off"):
         read_indexes(memoryview(b"\x04\x02"))
+
+
+def test_a_path_counts_from_the_front() -> None:
+    with pytest.raises(WireFormatError, match="has the number -1"):
+        read_indexes(memoryview(write_indexes([-1])))
