@@ -14,6 +14,7 @@ starts carry the headers too, as long as they live.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -33,6 +34,7 @@ LONGEST_ID: Final = 128
 """Characters of a request id."""
 REQUEST_ID: Final = "x-request-id"
 TRACE: Final = ("traceparent", "tracestate")
+_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 
 Carried: TypeAlias = tuple[tuple[str, bytes], ...]
 
@@ -61,6 +63,9 @@ class Selection:
     def __init__(self, names: Sequence[str] = (), request_id: str | None = REQUEST_ID) -> None:
         if isinstance(names, str):
             raise TypeError(f"headers={names!r} is one text: write a list of names")
+        for name in [*names, *([] if request_id is None else [request_id])]:
+            if not isinstance(name, str) or not _NAME.fullmatch(name):
+                raise ValueError(f"{name!r} is no name of an HTTP header: letters, digits and dashes are needed")
         self.request_id = None if request_id is None else request_id.lower()
         self._names = tuple(dict.fromkeys([*TRACE, *(name.lower() for name in names)]))
 

@@ -50,6 +50,14 @@ def test_one_text_is_no_list_of_names() -> None:
         Selection("x-tenant")
 
 
+@pytest.mark.parametrize("name", ["", "x tenant", "x-tenant:", "x-ten\u00e4nt", "x\r\n", 5])
+def test_a_name_that_no_request_can_have_is_refused_at_once(name: Any) -> None:
+    with pytest.raises(ValueError, match="no name of an HTTP header"):
+        Selection([name])
+    with pytest.raises(ValueError, match="no name of an HTTP header"):
+        Selection(request_id=name)
+
+
 @pytest.mark.parametrize("headers", [[("A", b"1")], {"A": b"1"}])
 def test_a_record_gets_what_it_does_not_have(headers: Any) -> None:
     with carrying((("a", b"other"), ("x-request-id", b"7"))):
