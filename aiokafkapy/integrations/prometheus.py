@@ -166,9 +166,11 @@ class MultiprocessMirror:
     # asyncio callbacks
 
     def _tick(self, watched: WatchedProducer, loop: asyncio.AbstractEventLoop) -> None:
-        self._update(watched)
-        if watched in self._latest:
-            loop.call_later(MIRROR_INTERVAL, self._tick, watched, loop)
+        try:
+            self._update(watched)
+        finally:  # also when the disk is full now
+            if watched in self._latest:
+                loop.call_later(MIRROR_INTERVAL, self._tick, watched, loop)
 
     # internals
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
 import os
 import re
 import subprocess
@@ -16,7 +17,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from aiokafkapy import KafkaProducer, errors
 from aiokafkapy.broker import DevBroker
-from aiokafkapy.integrations.measurements import MEASUREMENTS
+from aiokafkapy.integrations import prometheus
+from aiokafkapy.integrations.measurements import MEASUREMENTS, WatchedProducer
 from aiokafkapy.integrations.prometheus import exposition, metric_names, watch
 from aiokafkapy.protocol.api import ApiKey
 
@@ -188,3 +190,27 @@ async def test_a_scrape_of_one_process_has_the_numbers_of_all(kafka_broker: DevB
         families = {each.name: each for each in text_string_to_metric_families(text.decode())}
         assert families["kafka_producer_records_delivered"].samples[0].value == {3: 3, 5: 8}[count]
         assert families["kafka_producer_connections"].samples[0].value == 1, "of the living ones"
+
+
+async def test_a_disk_that_is_full_for_a_while_does_not_end_the_mirror(
+    kafka_producer: KafkaProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mirror, loop = prometheus.MultiprocessMirror(), asyncio.get_running_loop()
+    monkeypatch.setattr(prometheus, "MIRROR_INTERVAL", 0.0)
+    written: asyncio.Queue[None] = asyncio.Queue()
+
+    def update(watched: object) -> None:
+        written.put_nowait(None)
+        if written.qsize() == 1:
+            raise OSError("No space left on device")
+
+    monkeypatch.setattr(mirror, "_update", update)
+    loop.set_exception_handler(lambda loop, context: None)  # what a callback raises
+    watched = WatchedProducer(kafka_producer)
+    mirror._latest[watched] = None
+    loop.call_soon(mirror._tick, watched, loop)
+    async with asyncio.timeout(10):
+        await written.get()
+        await written.get()
+    mirror._latest.clear()
+    atexit.unregister(mirror.update)
