@@ -98,12 +98,16 @@ class Instruments:
 
     def _current(self) -> list[Snapshot]:
         with self._lock:
-            if monotonic() - self._read_at >= FRESH:
-                self._watched = [each for each in self._watched if not each.is_gone]
-                found = [each.read() for each in self._watched]
-                self._snapshots = merged(each for each in found if each is not None)
-                self._read_at = monotonic()
-            return self._snapshots
+            if monotonic() - self._read_at < FRESH:
+                return self._snapshots
+            self._watched = [each for each in self._watched if not each.is_gone]
+            watched = list(self._watched)
+        # Without the lock: reading may wait for an event loop, which may wait for the lock in watch().
+        snapshots = merged(snapshot for each in watched if (snapshot := each.read()) is not None)
+        with self._lock:
+            if len(self._watched) == len(watched):  # else the next callback reads again
+                self._snapshots, self._read_at = snapshots, monotonic()
+        return snapshots
 
 
 # internals

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -72,4 +74,32 @@ async def test_one_collection_reads_a_producer_once(
     monkeypatch.setattr(WatchedProducer, "read", counted)
     assert len(collected(reader)) >= len(MEASUREMENTS)
     assert len(reads) == 1
+    provider.shutdown()
+
+
+async def test_watching_waits_for_no_collection_that_waits_for_the_loop(
+    kafka_broker: DevBroker, kafka_producer: KafkaProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = InMemoryMetricReader()
+    provider = MeterProvider([reader], shutdown_on_exit=False)
+    watch(kafka_producer, provider)
+    is_reading, may_go_on = threading.Event(), threading.Event()
+
+    def held(self: WatchedProducer) -> None:
+        is_reading.set()
+        assert may_go_on.wait(60)
+
+    async with KafkaProducer(kafka_broker.bootstrap_servers, client_id="other") as other:
+        with monkeypatch.context() as patched:
+            patched.setattr(WatchedProducer, "read", held)
+            collection = asyncio.ensure_future(asyncio.to_thread(reader.get_metrics_data))
+            await asyncio.to_thread(is_reading.wait)
+            unblock = threading.Timer(30.0, may_go_on.set)
+            unblock.start()
+            watch(other, provider)
+            assert not may_go_on.is_set()
+            unblock.cancel()
+            may_go_on.set()
+            await collection
+        assert ("kafka.producer.connections", ("other",)) in collected(reader)
     provider.shutdown()

@@ -180,11 +180,11 @@ class Amount(BaseModel):
 
 
 class Bare(BaseModel):
-    items: typing.Sequence  # type: ignore[type-arg]  # noqa: UP006
+    items: typing.Sequence  # type: ignore[type-arg]
 
 
 class BareMap(BaseModel):
-    items: typing.Mapping  # type: ignore[type-arg]  # noqa: UP006
+    items: typing.Mapping  # type: ignore[type-arg]
 
 
 @dataclass
