@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import httpx
 import pytest
 
 from aiokafkapy.errors import IllegalStateError
@@ -247,6 +248,25 @@ async def test_closing_ends_a_question_that_nobody_shares(server: SchemaRegistry
     await client.close()
     with pytest.raises(IllegalStateError, match="closed"):
         await question
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("subjects/a/versions", "[" * 100_000),
+        ("subjects/a/versions", '{"schema": "x", "references": 5}'),
+        ("subjects/a/versions", '{"schema": "x", "references": [{"name": "a"}]}'),
+        ("subjects/a/versions", '{"schema": "\\"string\\"", "id": "one"}'),
+        (f"schemas/ids/{'9' * 5000}", None),
+    ],
+)
+async def test_the_registry_for_tests_refuses_whatever_it_cannot_read(
+    server: SchemaRegistry, path: str, body: str | None
+) -> None:
+    async with httpx.AsyncClient(base_url=server.url) as client:
+        answer = await client.request("GET" if body is None else "POST", path, content=body)
+    assert 400 <= answer.status_code < 500
+    assert answer.json()["error_code"]
 
 
 async def test_subjects_and_levels_are_read_and_set(server: SchemaRegistry, client: SchemaRegistryClient) -> None:

@@ -39,7 +39,7 @@ def _handler(store: SchemaStore, decide: Decide) -> Handler:
         if request.can_read_body:
             try:
                 body = json.loads(await request.read())
-            except ValueError:
+            except (ValueError, RecursionError):
                 return answer({"error_code": 400, "message": "Unable to process JSON"}, 400)
         try:
             return answer(decide(store, request, body))
@@ -92,7 +92,7 @@ def _lookup(store: SchemaStore, request: web.Request, body: Any) -> Any:
 
 def _number(request: web.Request) -> int:
     text = request.match_info["id"]
-    if not (text.isascii() and text.isdigit()):
+    if not (text.isascii() and text.isdigit() and len(text) <= 10):
         raise RegistryRefusal(404, "HTTP 404 Not Found")
     return int(text)
 

@@ -68,9 +68,14 @@ class SchemaStore:
         """The schema of a request's body."""
         if not isinstance(body, dict) or not isinstance(body.get("schema"), str):
             raise RegistryRefusal(42201, "Empty schema")
-        references = [
-            (str(one["name"]), str(one["subject"]), int(one["version"])) for one in body.get("references") or ()
-        ]
+        try:
+            references = [
+                (str(one["name"]), str(one["subject"]), int(one["version"])) for one in body.get("references") or ()
+            ]
+        except (TypeError, KeyError, ValueError, OverflowError):
+            raise RegistryRefusal(
+                422, "Unprocessable entity: a reference has a name, a subject and a version"
+            ) from None
         referred = {name: self._referred(subject, version) for name, subject, version in references}
         return parse(body.get("schemaType") or "AVRO", body["schema"], references, referred, normalize=normalize)
 
@@ -308,6 +313,8 @@ class SchemaStore:
 
     def _id_of(self, schema: ParsedSchema, wanted: int | None) -> int:
         found = self._ids.get(schema.identity)
+        if wanted is not None and type(wanted) is not int:
+            raise RegistryRefusal(422, "Unprocessable entity: an id is a number")
         if found is None:
             found = wanted if wanted is not None else max(self._schemas, default=0) + 1
             if found in self._schemas:
