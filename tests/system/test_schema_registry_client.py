@@ -230,14 +230,17 @@ async def test_an_answer_that_comes_in_drops_is_late_too(server: SchemaRegistry)
                 await writer.drain()
                 await asyncio.sleep(0.02)
         writer.close()
-        ended.set()
 
-    ended = asyncio.Event()
-    async with await asyncio.start_server(answer, "127.0.0.1", 0) as slow:
+    async def counted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        answers.append(asyncio.ensure_future(answer(reader, writer)))
+
+    answers: list[asyncio.Future[None]] = []
+    async with await asyncio.start_server(counted, "127.0.0.1", 0) as slow:
         url = f"http://127.0.0.1:{slow.sockets[0].getsockname()[1]}"
         async with SchemaRegistryClient([url, server.url], request_timeout_ms=200) as client:
             assert await client.subjects() == []
-        await ended.wait()
+        assert answers
+        await asyncio.gather(*answers)
 
 
 async def test_closing_ends_a_question_that_nobody_shares(server: SchemaRegistry) -> None:
