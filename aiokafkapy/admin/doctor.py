@@ -109,10 +109,7 @@ class Doctor:
     async def _examine(self) -> None:
         reached: dict[tuple[str, int], _Visit] = {}
         for host, port in self.config.bootstrap_addresses:
-            visit = await self._visit(host, port)
-            for finding in visit.findings:
-                self._note(finding)
-            reached[host, port] = visit
+            reached[host, port] = await self._visit(host, port, self._note)
         entry = next((place for place, visit in reached.items() if visit.failure is None), None)
         if entry is None:
             return
@@ -197,9 +194,9 @@ class Doctor:
 
     # internals: one address
 
-    async def _visit(self, host: str, port: int) -> _Visit:
-        """DNS, TCP, TLS, SASL and ApiVersions at one address, up to what fails."""
-        visit = _Visit(format_address(host, port), [])
+    async def _visit(self, host: str, port: int, tell: Callable[[Finding], object] = lambda finding: None) -> _Visit:
+        """DNS, TCP, TLS, SASL and ApiVersions at one address, up to what fails; ``tell`` has each finding at once."""
+        visit = _Visit(format_address(host, port), tell)
         self._step = f"looking at {visit.address}"
         dialer = new_dialer(self.config, asyncio.get_running_loop())
         addresses = await self._resolve(dialer, host, port, visit)
@@ -213,7 +210,7 @@ class Doctor:
         try:
             async with asyncio.timeout(self._step_timeout):
                 addresses: list[Address] = await dialer.addresses(host, port)
-        except (OSError, UnicodeError) as error:
+        except (OSError, ValueError) as error:
             words = self._words(error)
             advice = "is the name right? If it is one of a container's or a private network's, it exists only there"
             visit.failed("dns", f"{host} cannot be resolved: {words}", advice)
@@ -276,7 +273,7 @@ class Doctor:
             return False
         session: ssl.SSLObject = writer.get_extra_info("ssl_object")
         cipher = session.cipher()
-        visit.findings.append(
+        visit.add(
             certificate_finding(
                 visit.address, session.getpeercert(), f"{session.version()}", f"{cipher and cipher[0]}", self._clock()
             )
@@ -290,14 +287,13 @@ class Doctor:
             async with self._link(host, port) as link:
                 versions, visit.round_trip_ms = await self._round_trip(link)
         except KafkaError as error:
-            visit.failed(self._step_of(error), str(error), "")
+            step = self._step_of(error)
+            visit.failed(step, str(error), _NO_BROKER if step == "versions" else "")
             return
         if self.config.uses_sasl:
             mechanism = self.config.sasl_mechanism
             visit.ok("sasl", f"let in with {mechanism}", {"mechanism": mechanism})
-        visit.findings.append(version_finding(visit.address, versions, visit.round_trip_ms))
-        if visit.findings[-1].verdict is Verdict.FAILED:
-            visit.failure = visit.findings[-1]
+        visit.add(version_finding(visit.address, versions, visit.round_trip_ms))
 
     async def _round_trip(self, link: _Link) -> tuple[NodeApiVersions, float]:
         """The broker's versions, and the quickest of some round trips in milliseconds."""
@@ -360,6 +356,7 @@ class Doctor:
 
 
 _SEE_LOG: Final = "see the broker's log"
+_NO_BROKER: Final = "is it a Kafka broker that listens there, and does security_protocol say how?"
 # By Kafka's error codes.
 _TOPIC_ADVICE: Final = {
     3: "create it: aiokafkapy topics create TOPIC --partitions N; or let the broker do it (auto.create.topics.enable)",
@@ -371,19 +368,23 @@ _TOPIC_ADVICE: Final = {
 class _Visit:
     """What was found at one address."""
 
-    def __init__(self, address: str, findings: list[Finding]) -> None:
+    def __init__(self, address: str, tell: Callable[[Finding], object]) -> None:
         self.address = address
-        self.findings = findings
+        self._tell = tell
         self.is_here = False  # at an address of this machine
         self.failure: Finding | None = None
         self.round_trip_ms: float | None = None
 
     def ok(self, check: str, text: str, facts: dict[str, Any]) -> None:
-        self.findings.append(Finding(check, self.address, Verdict.OK, text, facts=facts))
+        self.add(Finding(check, self.address, Verdict.OK, text, facts=facts))
 
     def failed(self, check: str, text: str, advice: str, facts: dict[str, Any] | None = None) -> None:
-        self.failure = Finding(check, self.address, Verdict.FAILED, text, advice, facts or {})
-        self.findings.append(self.failure)
+        self.add(Finding(check, self.address, Verdict.FAILED, text, advice, facts or {}))
+
+    def add(self, finding: Finding) -> None:
+        if finding.verdict is Verdict.FAILED:
+            self.failure = finding
+        self._tell(finding)
 
 
 class _Link(NamedTuple):

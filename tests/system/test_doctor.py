@@ -17,6 +17,7 @@ from aiokafkapy.broker import DevBroker, Listener
 from aiokafkapy.broker.security.acls import AclBinding, Operation, PatternType, Permission, ResourceType
 from aiokafkapy.cli.app import app
 from aiokafkapy.client.config import ClientConfig
+from aiokafkapy.common import Node
 from aiokafkapy.testing import TestCertificates
 
 USERS = {"alice": "correct horse", "bob": "hunter2"}
@@ -106,6 +107,16 @@ async def test_a_broker_that_advertises_a_name_nobody_knows_is_told_of_by_that_n
         assert "not usable at the address that it advertises: kafka.invalid cannot be resolved" in text
         assert "set advertised.listeners on the broker" in text
         assert findings[-1].subject.endswith(f"at kafka.invalid:{port}")
+
+
+@pytest.mark.parametrize(("host", "port"), [("127.0.0.1", 70_000), ("127.0.0.1", -1), ("no\0host", 9092)])
+async def test_a_broker_that_advertises_what_is_no_address_is_told_of(host: str, port: int) -> None:
+    async with DevBroker() as broker:
+        servers = broker.bootstrap_servers
+        broker.state.advertised["PLAINTEXT"][1] = Node(1, host, port)
+        ((check, text),) = failed(await examine(servers))
+        assert check == "broker"
+        assert "set advertised.listeners on the broker" in text
 
 
 async def test_a_broker_that_is_down_is_named_and_the_others_are_well() -> None:
@@ -206,7 +217,20 @@ async def test_a_port_where_nobody_answers_ends_in_time() -> None:
         ((check, text),) = failed(await examine(servers, timeout=0.3))
         assert check == "time"
         assert f"the last step was: looking at {servers}" in text
+        assert [one.check for one in await examine(servers, timeout=0.3)] == ["dns", "tcp", "time"]
         assert time.monotonic() - begun < 10
+
+
+async def test_what_speaks_another_protocol_has_advice() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(10)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        ((check, text),) = failed(await examine(f"127.0.0.1:{server.sockets[0].getsockname()[1]}"))
+        assert check == "versions"
+        assert "is it a Kafka broker that listens there" in text
 
 
 async def test_a_dead_address_of_the_bootstrap_list_fails_and_the_next_is_used() -> None:

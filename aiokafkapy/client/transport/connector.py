@@ -109,7 +109,7 @@ class Connector:
         label = format_address(host, port)
         try:
             return await self._dialer.addresses(host, port)
-        except (OSError, UnicodeError) as error:  # UnicodeError: a label of the name is longer than DNS allows
+        except (OSError, ValueError) as error:  # ValueError: a label is longer than DNS allows, or the name has a NUL
             on_address_failure(label, error)
             raise KafkaConnectionError(f"cannot resolve {label}: {error}") from error
         except asyncio.CancelledError:

@@ -44,7 +44,7 @@ class Dialer(Protocol):
     """Opens sockets."""
 
     async def addresses(self, host: str, port: int) -> list[Address]:
-        """Where ``host`` is, the best first; raises OSError or UnicodeError when that cannot be found out."""
+        """Where ``host`` is, the best first; raises OSError or ValueError when that cannot be found out."""
 
     async def peer_name(self, host: str, address: Address) -> str:
         """The name that the broker at ``address`` has to prove, by a certificate or with Kerberos."""
@@ -73,6 +73,7 @@ class _DirectDialer:
         self._canonical = frozenset(host for host, _ in config.bootstrap_addresses) if is_canonical else frozenset()
 
     async def addresses(self, host: str, port: int) -> list[Address]:
+        _check_port(port)
         numeric = _numeric_address(host, port)
         if numeric is not None:
             return [numeric]
@@ -115,6 +116,7 @@ class _UnresolvedDialer:
     """Leaves names to whoever makes the connection."""
 
     async def addresses(self, host: str, port: int) -> list[Address]:
+        _check_port(port)
         return [(_UNRESOLVED, (host, port))]
 
     async def peer_name(self, host: str, address: Address) -> str:
@@ -213,6 +215,12 @@ class _SocketOptions:
 
 
 # internals
+
+
+def _check_port(port: int) -> None:
+    """A broker may advertise any number; the system's calls raise OverflowError for some, which is no OSError."""
+    if not 0 < port < 65_536:
+        raise OSError(f"port {port} is not between 1 and 65535")
 
 
 def _numeric_address(host: str, port: int) -> Address | None:

@@ -24,6 +24,13 @@ def dialer(**options: Any) -> Any:
     return new_dialer(ClientConfig(bootstrap_servers="h", **options), asyncio.get_running_loop())
 
 
+@pytest.mark.parametrize("options", [{}, {"proxy_url": "socks5://h:1"}])
+@pytest.mark.parametrize("port", [-1, 0, 65_536])
+async def test_a_port_that_there_is_not_is_the_systems_error(options: dict[str, Any], port: int) -> None:
+    with pytest.raises(OSError, match=f"port {port} is not between 1 and 65535"):
+        await dialer(**options).addresses("127.0.0.1", port)
+
+
 class Proxy:
     """An HTTP and a SOCKS5 proxy in one, which echoes what it is sent itself, in the place of whoever was asked for."""
 
