@@ -23,6 +23,7 @@ _PROTOCOLS: Final = {
     "kafka+sasl-ssl": "SASL_SSL",
 }
 _FORM: Final = "write kafka+sasl-ssl://user:password@host:9093,host2:9093/?sasl.mechanism=PLAIN"
+_ESCAPES: Final = "a password has %2F for /, %3F for ?, %23 for #"
 
 
 def options_of_url(url: str) -> dict[str, str]:
@@ -41,15 +42,13 @@ def options_of_url(url: str) -> dict[str, str]:
     if parts.scheme not in _PROTOCOLS:
         raise ConfigurationError(f"the URL of the cluster has none of the schemes {', '.join(_PROTOCOLS)}: {_FORM}")
     if parts.path not in ("", "/") or parts.fragment:
-        raise ConfigurationError(
-            f"the URL of the cluster has more than servers and options; a password has %2F for /, %23 for #: {_FORM}"
-        )
+        raise ConfigurationError(f"the URL of the cluster has more than servers and options; {_ESCAPES}: {_FORM}")
     credentials, _, servers = parts.netloc.rpartition("@")
     try:
         parse_addresses(servers)
     except ConfigurationError:  # which shows them, and a password with a ? or without an @ is taken for them
         raise ConfigurationError(
-            f"the servers in the URL of the cluster cannot be read; a password has %3F for ?, %40 for @: {_FORM}"
+            f"the servers in the URL of the cluster cannot be read; {_ESCAPES}: {_FORM}"
         ) from None
     user, colon, password = credentials.partition(":")
     found = {"bootstrap_servers": servers}

@@ -44,6 +44,9 @@ def test_a_plain_scheme_leaves_the_protocol_to_the_query() -> None:
         "kafka+ssl://u:hunter2?x=1@h",
         "kafka+ssl://u:hunter2:h:9092",
         "kafka+ssl://u:pw@",
+        "kafka+ssl://u:hunter2,h:9093",
+        "kafka+sasl-ssl://u:hunter2?a=b@h/",
+        "kafka+sasl-ssl://u:70000?hunter2=b@h/",
     ],
 )
 def test_what_is_no_such_url_is_refused_without_being_shown(url: str) -> None:
