@@ -6,6 +6,7 @@ is 1 when there is something to change. No file is written.
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Annotated
@@ -28,10 +29,13 @@ def migrate(
     """List what changes when a program moves over from aiokafka, confluent-kafka, kafka-python or Spark's connector."""
 
     async def command(stop: Stop) -> int:
-        from ..migration import changes_in_folder
+        from ..migration import Change, changes_by_file
 
+        changes: list[Change] = []
         with stop.ends_at_once():
-            changes = list(changes_in_folder(paths))
+            for found in changes_by_file(paths):
+                changes += found
+                await asyncio.sleep(0)  # a signal is seen between two files
         if as_json:
             typer.echo(json.dumps([change._asdict() for change in changes], indent=2))
         else:

@@ -8,7 +8,7 @@ Rules:
 
 - A producer is known by the name that it was assigned to, as a variable or an attribute, anywhere in the file, or by an
   annotation. What is handed on under another name is not followed: a change that is not listed may be one all the same.
-- A file that is no Python is a finding of its own.
+- A file that is no Python, or cannot be read, is a finding of its own: the others are still looked at.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ..spark.sink.sink_options import REFUSED as REFUSED_TO_WRITE
 from ..spark.source.source_options import REFUSED as REFUSED_TO_READ
 from .libraries import LIBRARIES, Library, option_advice
 
-__all__ = ["Change", "changes_in", "changes_in_folder"]
+__all__ = ["Change", "changes_by_file", "changes_in", "changes_in_folder"]
 
 _PASSED_OVER: Final = frozenset({"__pycache__", "node_modules", "site-packages", "build", "dist"})
 _CONNECTOR: Final = re.compile(r"spark-(sql|streaming)-kafka-0-10")
@@ -48,11 +48,22 @@ class Change(NamedTuple):
 
 def changes_in_folder(paths: Iterable[Path]) -> Iterator[Change]:
     """What changes in these files, and in the ``.py`` files below these folders, in order. Environments, caches and
-    hidden folders are passed over. Raises OSError for a path that cannot be read.
+    hidden folders are passed over, and so is what is no file, such as a link to nothing.
     """
+    for found in changes_by_file(paths):
+        yield from found
+
+
+def changes_by_file(paths: Iterable[Path]) -> Iterator[list[Change]]:
+    """``changes_in_folder``, file by file, also of those without a change."""
     for path in paths:
         for file in _files(path):
-            yield from changes_in(file.read_bytes(), str(file))
+            try:
+                source = file.read_bytes()
+            except OSError as error:
+                yield [Change(str(file), 1, "it cannot be read", f"look at it by hand ({error.strerror})")]
+            else:
+                yield changes_in(source, str(file))
 
 
 def changes_in(source: str | bytes, path: str = "<source>") -> list[Change]:
@@ -60,11 +71,16 @@ def changes_in(source: str | bytes, path: str = "<source>") -> list[Change]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the program's own escapes
-            tree = ast.parse(source)
-    except (SyntaxError, ValueError) as error:
+            found = set(_Program(ast.parse(source)).changes())
+    except (
+        SyntaxError,
+        ValueError,
+        RecursionError,
+        MemoryError,
+    ) as error:  # the last two: expressions that are too deep
         line = getattr(error, "lineno", None) or 1
-        return [Change(path, line, "no Python that this version reads", f"look at it by hand ({error})")]
-    found = {(line, what, advice) for line, what, advice in _Program(tree).changes()}
+        why = str(error) or "its expressions are too deep"
+        return [Change(path, line, "no Python that this version reads", f"look at it by hand ({why})")]
     return [Change(path, *one) for one in sorted(found)]
 
 
@@ -84,7 +100,8 @@ def _files(path: Path) -> Iterator[Path]:
             for name in folders
             if name not in _PASSED_OVER and not name.startswith(".") and not (Path(folder, name, "pyvenv.cfg")).exists()
         )
-        yield from (Path(folder, name) for name in sorted(files) if name.endswith(".py"))
+        found = (Path(folder, name) for name in sorted(files) if name.endswith(".py"))
+        yield from (file for file in found if file.is_file())  # not a pipe, which reading would wait for
 
 
 class _Program:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
 from typer.testing import CliRunner
 
+from aiokafkapy import migration
 from aiokafkapy.cli.app import app
+from aiokafkapy.migration import Change
 
 
 def test_the_exit_code_says_whether_there_is_something_to_change(tmp_path: Path) -> None:
@@ -23,6 +28,19 @@ def test_the_exit_code_says_whether_there_is_something_to_change(tmp_path: Path)
     program.write_text("from aiokafkapy import KafkaProducer\n")
     done = CliRunner().invoke(app, ["migrate", str(program)])
     assert (done.exit_code, done.output.strip()) == (0, "nothing to change")
+
+
+def test_a_signal_ends_it_between_two_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.py").touch()
+
+    def found_for_ever(paths: list[Path]) -> Iterator[list[Change]]:
+        signal.raise_signal(signal.SIGINT)
+        while True:
+            yield []
+
+    monkeypatch.setattr(migration, "changes_by_file", found_for_ever)
+    done = CliRunner().invoke(app, ["migrate", str(tmp_path)])
+    assert done.exit_code == 130
 
 
 def test_a_path_that_is_not_there_is_a_wrong_command_line(tmp_path: Path) -> None:

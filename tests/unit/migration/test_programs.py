@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import textwrap
 from pathlib import Path
+
+import pytest
 
 from aiokafkapy.migration import changes_in, changes_in_folder
 
@@ -128,6 +131,25 @@ def test_what_is_no_python_is_said_to_be_none() -> None:
     ((line, what),) = lines("x = 1\nprint 'two'\n")
     assert (line, what) == (2, "no Python that this version reads")
     assert lines("a\0b")[0][1] == "no Python that this version reads"
+
+
+@pytest.mark.parametrize("source", ["-" * 100_000 + "1", "a" + ".b" * 5_000 + "()"])
+def test_expressions_that_are_too_deep_are_a_finding(source: str) -> None:
+    ((line, what),) = lines(source)
+    assert (line, what) == (1, "no Python that this version reads")
+
+
+def test_what_cannot_be_read_keeps_no_other_file_from_being_looked_at(tmp_path: Path) -> None:
+    (tmp_path / "b.py").write_text("from kafka import KafkaProducer\n")
+    (tmp_path / ".#a.py").symlink_to("nowhere")
+    (tmp_path / "loop").symlink_to(".")
+    os.mkfifo(tmp_path / "pipe.py")
+    assert [Path(change.path).name for change in changes_in_folder([tmp_path])] == ["b.py"]
+    gone = tmp_path / "gone.py"
+    assert [change.found for change in changes_in_folder([gone, tmp_path / "b.py"])] == [
+        "it cannot be read",
+        "from kafka import KafkaProducer",
+    ]
 
 
 def test_folders_are_walked_but_for_environments_and_caches(tmp_path: Path) -> None:

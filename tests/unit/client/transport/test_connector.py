@@ -179,6 +179,7 @@ async def test_a_name_that_is_not_known(attempts: Attempts) -> None:
     assert attempts.failures[0][0] == "nowhere:1"
 
 
-async def test_a_name_that_cannot_be_a_name(attempts: Attempts) -> None:
+@pytest.mark.parametrize("host", ["x" * 70 + ".example", "no\0host"])
+async def test_a_name_that_cannot_be_a_name(attempts: Attempts, host: str) -> None:
     with pytest.raises(KafkaConnectionError, match="cannot resolve"):
-        await attempts.connect(NodeConnectionState("x" * 70 + ".example", 1))
+        await attempts.connect(NodeConnectionState(host, 1))
