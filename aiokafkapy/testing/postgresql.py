@@ -141,19 +141,7 @@ class PostgreSQL:
 
     def _make(self) -> None:
         done = subprocess.run(
-            [
-                str(_path_of("initdb")),
-                "-D",
-                str(self._data),
-                "-U",
-                USER,
-                "-A",
-                "trust",
-                "-E",
-                "UTF8",
-                "--locale=C",
-                "-N",
-            ],
+            [str(_path_of("initdb")), "-D", str(self._data), "-U", USER, *_INITDB],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -14,14 +14,15 @@ import sqlalchemy as sa
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
-from aiokafkapy import ProducerRecord, errors, json_serializer
+from aiokafkapy import KafkaProducer, ProducerRecord, errors, json_serializer
 from aiokafkapy.admin import TopicAdmin
 from aiokafkapy.broker import DevBroker
-from aiokafkapy.integrations.outbox import Outbox, OutboxRelay, database
+from aiokafkapy.integrations.outbox import Outbox, OutboxRelay, database, transactional_publisher
 from aiokafkapy.integrations.outbox.database import RelayDatabase
 from aiokafkapy.integrations.outbox.marker_topic import MarkerTopic
 from aiokafkapy.integrations.outbox.transactional_publisher import TransactionalPublisher
 from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.protocol.api import ApiKey
 from tests.outboxes import QUICK, TestOutbox, eventually
 from tests.reading import committed_values
@@ -397,6 +398,29 @@ class TestOutages:
         assert await committed_values(broker.bootstrap_servers, "t") == [b"row"]
 
 
+async def test_a_take_over_that_is_cancelled_closes_the_producers_that_it_had(
+    kafka_broker: DevBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: asyncio.Queue[KafkaProducer[Any, Any]] = asyncio.Queue()
+
+    class HalfOfThem(KafkaProducer[Any, Any]):
+        async def start(self) -> None:
+            if self.config.transactional_id != "service-0":
+                await asyncio.Event().wait()
+            await super().start()
+            started.put_nowait(self)
+
+    monkeypatch.setattr(transactional_publisher, "KafkaProducer", HalfOfThem)
+    config = ProducerConfig(bootstrap_servers=kafka_broker.bootstrap_servers, **QUICK)
+    publisher = TransactionalPublisher(config, "service", "markers", "stop")
+    taking_over = asyncio.ensure_future(publisher.take_over([0, 1]))
+    producer = await started.get()
+    taking_over.cancel()
+    await asyncio.wait([taking_over])
+    assert taking_over.cancelled()
+    assert producer.state is ProducerState.CLOSED
+
+
 @pytest.mark.kafka_broker(nodes=3)
 async def test_the_topic_of_markers_is_compacted_and_has_three_copies_on_three_nodes(kafka_broker: DevBroker) -> None:
     config = ProducerConfig(bootstrap_servers=kafka_broker.bootstrap_servers)
@@ -483,6 +507,8 @@ class TestLife:
             ({"on_error": "explode"}, "on_error='explode': write 'stop' or 'skip'"),
             ({"batch_rows": 0}, "batch_rows=0: write 1 to 10000"),
             ({"keep_published": -1}, "keep_published=-1: write seconds"),
+            ({"keep_published": float("nan")}, "keep_published=nan: write seconds"),
+            ({"keep_published": float("inf")}, "keep_published=inf: write seconds, 0 to 1000000000"),
             ({"poll_interval": 0}, "poll_interval=0: write more than 0 seconds"),
             ({"acks": 1}, "enable_gapless_guarantee=True needs enable_idempotence=True"),
             ({"lingerms": 5}, "linger_ms"),

@@ -53,6 +53,8 @@ __all__ = ["OutboxRelay"]
 
 MAX_BATCH_ROWS: Final = 10_000
 """A marker names each row of a batch, and must fit into a request."""
+MAX_KEEP_SECONDS: Final = 1_000_000_000
+"""Some 31 years: databases have no dates before their beginning of time."""
 IMPATIENT: Final[dict[str, Any]] = {
     "max_block_ms": 10_000,
     "request_timeout_ms": 10_000,
@@ -374,8 +376,10 @@ def _check(
         raise ConfigurationError(f"on_error={on_error!r}: write 'stop' or 'skip'")
     if not 1 <= batch_rows <= MAX_BATCH_ROWS:
         raise ConfigurationError(f"batch_rows={batch_rows}: write 1 to {MAX_BATCH_ROWS}")
-    if keep_published is not None and keep_published < 0:
-        raise ConfigurationError(f"keep_published={keep_published}: write seconds, or None to delete what is published")
+    if keep_published is not None and not 0 <= keep_published <= MAX_KEEP_SECONDS:
+        raise ConfigurationError(
+            f"keep_published={keep_published}: write seconds, 0 to {MAX_KEEP_SECONDS}, or None to keep nothing"
+        )
     for name, value in (("poll_interval", poll_interval), ("database_timeout", database_timeout)):
         if not value > 0:
             raise ConfigurationError(f"{name}={value}: write more than 0 seconds")

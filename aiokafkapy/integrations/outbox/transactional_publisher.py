@@ -55,11 +55,9 @@ class TransactionalPublisher:
         taken: dict[int, Producer] = {}
         outcome = Outcome()
         try:
-            for shard, result in zip(new, await asyncio.gather(*map(self._taken, new)), strict=True):
-                if isinstance(result, KafkaError):
-                    outcome.held[Held("shard", shard)] = result
-                else:
-                    taken[shard] = result
+            for shard, error in zip(new, await asyncio.gather(*(self._take(one, taken) for one in new)), strict=True):
+                if error is not None:
+                    outcome.held[Held("shard", shard)] = error
             found = await self._markers.find({marker_key(self._id_of(shard)) for shard in taken}) if taken else {}
         except KafkaError as error:
             outcome.held |= {Held("shard", shard): error for shard in taken}
@@ -91,15 +89,16 @@ class TransactionalPublisher:
     def _id_of(self, shard: int) -> str:
         return f"{self._id}-{shard}"
 
-    async def _taken(self, shard: int) -> Producer | KafkaError:
-        """The shard with its id taken, which fences the relay that had it."""
+    async def _take(self, shard: int, taken: dict[int, Producer]) -> KafkaError | None:
+        """Take the shard's id, which fences the relay that had it; put it into ``taken`` at once, to be closed."""
         config = with_options(self._config, transactional_id=self._id_of(shard))
         producer: Producer = KafkaProducer(config=config)
         try:
             await producer.start()
         except KafkaError as error:
             return error
-        return producer
+        taken[shard] = producer
+        return None
 
     async def _publish(self, shard: int, rows: Sequence[OutboxRow]) -> Outcome:
         producer = self._shards[shard]
