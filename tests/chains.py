@@ -30,6 +30,7 @@ CHAINS = {
     "project": re.compile(r"tests/unit/test_project\.py"),
     "sessions": re.compile(r"tests/system/test_security_sessions\.py"),
     "postgresql": re.compile(r"tests/system/test_outbox"),
+    "site": re.compile(r"tests/documents/test_site\.py"),
 }
 """What is shared, and the ids of those who do; the first that fits counts."""
 

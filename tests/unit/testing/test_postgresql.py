@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
+from pathlib import Path
 
 import pytest
 
@@ -32,6 +34,12 @@ def test_what_is_missing_is_named_with_its_package(monkeypatch: pytest.MonkeyPat
     assert PostgreSQL.unavailable_reason() == "initdb not found (Debian: postgresql)"
     with pytest.raises(PostgreSQLError, match="there is no PostgreSQL here: initdb not found"):
         PostgreSQL().__enter__()
+
+
+def test_ci_installs_the_package_that_is_named() -> None:
+    """Without a version: each release of Debian or Ubuntu has another one, and what is not found is skipped."""
+    installing = (Path(__file__).parents[3] / ".ci" / "run").read_text()
+    assert re.search(r"apt-get install .*\bpostgresql(?![-\w])", installing)
 
 
 def test_one_that_does_not_start_says_why_and_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
