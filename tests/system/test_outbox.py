@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import sqlite3
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -500,6 +502,24 @@ class TestLife:
         assert "outbox.crashed" in caplog.text
         with pytest.raises(errors.IllegalStateError, match="started before: make a new one"):
             await relay.start()
+
+    async def test_a_relay_that_is_cancelled_while_it_connects_leaves_the_file_to_the_service(
+        self, tmp_path: Path
+    ) -> None:
+        outbox = TestOutbox(f"sqlite+aiosqlite:///{tmp_path}/service.db", "outbox")
+        relay = outbox.relay("localhost:1")
+        await relay.start()
+        assert relay._task is not None
+
+        @sa.event.listens_for(outbox.engine.sync_engine, "before_cursor_execute")
+        def cancel(*_: object) -> None:
+            assert relay._task is not None
+            relay._task.cancel()
+
+        await asyncio.wait([relay._task])
+        with contextlib.closing(sqlite3.connect(tmp_path / "service.db", timeout=1)) as service:
+            service.execute("CREATE TABLE written (number)")
+        await outbox.engine.dispose()
 
     @pytest.mark.parametrize(
         ("options", "text"),

@@ -9,8 +9,9 @@ shards belong to the one relay; another stands by.
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import sqlalchemy as sa
@@ -52,9 +53,17 @@ class SqliteDatabase(RelayDatabase):
     # internals
 
     async def _prepare(self) -> None:
-        await self._execute(sa.text("PRAGMA journal_mode = WAL"))
+        await asyncio.to_thread(_use_write_ahead_log, str(self._engine.url.database))
         # What is marked as published must not be forgotten when the power fails: it would be published again.
         await self._execute(sa.text("PRAGMA synchronous = FULL"))
+
+
+def _use_write_ahead_log(path: str) -> None:
+    """On a connection of its own, to its end: the statement gives a row, and one that is cancelled before that is read
+    keeps the file locked until its cursor is collected.
+    """
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL").fetchall()
 
 
 def _locked(path: str) -> sqlite3.Connection | None:
