@@ -147,7 +147,7 @@ class Doctor:
             "controller_id": getattr(body, "controller_id", None),
             "brokers": {str(node_id): place for node_id, place in brokers.items()},
         }
-        text = f"cluster {facts['cluster_id']} has {len(brokers)} brokers: " + ", ".join(
+        text = f"cluster {facts['cluster_id']} has {len(brokers)} broker{'s'[: len(brokers) != 1]}: " + ", ".join(
             f"{node_id} at {place}" for node_id, place in sorted(brokers.items())
         )
         if facts["controller_id"] in brokers:

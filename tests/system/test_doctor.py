@@ -256,6 +256,7 @@ async def test_the_command_prints_lines_or_json_and_exits_by_what_it_found() -> 
         code, said = await run(broker.bootstrap_servers, "--topic", "orders", "-X", "linger.ms=5")
         assert code == 0, said
         assert "all is well" in said
+        assert "has 1 broker: 1 at " in said
         assert "reached where it advertises" in said
         code, said = await run(broker.bootstrap_servers, "--topic", "nope", "--json")
         assert code == 1, said
