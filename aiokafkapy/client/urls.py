@@ -47,9 +47,7 @@ def options_of_url(url: str) -> dict[str, str]:
     try:
         parse_addresses(servers)
     except ConfigurationError:  # which shows them, and a password with a ? or without an @ is taken for them
-        raise ConfigurationError(
-            f"the servers in the URL of the cluster cannot be read; {_ESCAPES}: {_FORM}"
-        ) from None
+        raise ConfigurationError(f"the servers in the URL of the cluster cannot be read; {_ESCAPES}: {_FORM}") from None
     user, colon, password = credentials.partition(":")
     found = {"bootstrap_servers": servers}
     protocol = _PROTOCOLS[parts.scheme]
