@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -81,6 +82,16 @@ def pytest_collection_finish() -> None:
     # Freeze the collected tests: five thousand of them would cost each garbage collection a quarter of a second.
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    """A web framework may set up the root logger, as Litestar does; other tests look at what is logged by default."""
+    root = logging.getLogger()
+    level, handlers = root.level, list(root.handlers)
+    yield
+    root.setLevel(level)
+    root.handlers[:] = handlers
 
 
 @pytest.fixture(scope="session")
