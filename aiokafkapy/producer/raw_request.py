@@ -92,7 +92,8 @@ def _checked_version(key: ApiKey, version: int | None) -> int:
 def _node(runtime: ProducerRuntime, node_id: int) -> Node:
     if isinstance(node_id, bool) or not isinstance(node_id, int):
         raise TypeError(f"request(): node_id is a {type(node_id).__name__}, not an int")
-    node = runtime.metadata.cluster.node_by_id(node_id)
+    # Not by looking it up, which compiled takes no number beyond C's.
+    node = next((each for each in runtime.metadata.cluster.nodes if each.node_id == node_id), None)
     if node is None:
         known = ", ".join(str(each.node_id) for each in runtime.metadata.cluster.nodes)
         raise KafkaError(f"request(): there is no node {shown_value('', node_id)}; metadata knows {known}")
