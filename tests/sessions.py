@@ -79,7 +79,9 @@ def _write(writer: asyncio.StreamWriter, data: bytes) -> None:
         writer.write(data)
 
 
-async def send_over_sessions(make_producer: Callable[..., KafkaProducer], topic: str, seconds: float) -> list[bytes]:
+async def send_over_sessions(
+    make_producer: Callable[..., KafkaProducer], topic: str, seconds: float, session_ms: int = SESSION_MS
+) -> list[bytes]:
     """Send for so long, a batch every 12 ms to the topic's one partition; returns the values in their order.
 
     ``make_producer`` takes options. Checked here: no record failed, offsets are in the order of sending, five requests
@@ -98,7 +100,7 @@ async def send_over_sessions(make_producer: Callable[..., KafkaProducer], topic:
             most_in_flight = max(most_in_flight, producer.statistics().in_flight_batches)
             await asyncio.sleep(0.012)
         results = await asyncio.gather(*deliveries)
-        sessions = seconds * 1000 / SESSION_MS
+        sessions = seconds * 1000 / session_ms
         assert network.connections <= FIRST_CONNECTIONS + sessions / 2
     assert [result.offset for result in results] == list(range(len(values)))
     assert most_in_flight == IN_FLIGHT
