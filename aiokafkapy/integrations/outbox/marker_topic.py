@@ -4,21 +4,21 @@ Owns its readers for the time of one look. What a marker says is ``markers``'.
 
 Rules: ``find`` returns what was committed before it was called. It reads what is committed, up to the end of the log,
 and so waits for transactions that are just being committed there, of other shards too; not longer than
-``MOST_SECONDS``. A topic that forgets records after a time is refused: its relay would publish twice. It is made as
-safe as Kafka's own topic of transactions where the cluster has three nodes.
+``MOST_SECONDS``. A topic that forgets records after a time is refused: its relay would publish twice.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from uuid import UUID
 
+from ...admin.marker_topics import create_marker_topic, unfit_policy
 from ...admin.topics import TopicAdmin, TopicDescription
 from ...client.config import ClientConfig
 from ...common import TopicPartition
-from ...errors import ConfigurationError, KafkaTimeoutError, TopicAlreadyExistsError, TopicAuthorizationFailedError
+from ...errors import ConfigurationError, KafkaTimeoutError, TopicAuthorizationFailedError
 from ...producer.config import ProducerConfig
 from ...reader.config import ReaderConfig
 from ...reader.partition_reader import PartitionReader
@@ -28,11 +28,6 @@ __all__ = ["MarkerTopic"]
 
 C = TypeVar("C", bound=ClientConfig)
 
-CONFIGS: Final[Mapping[str, str]] = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
-"""Small segments, because the one that is written to is not compacted."""
-REPLICAS: Final = 3
-ON_THREE_NODES: Final[Mapping[str, str]] = {"min.insync.replicas": "2"}
-"""With one copy, a broker's default for a new topic, nothing could be published while its node is away."""
 MOST_SECONDS: Final = 120.0
 """Twice the time after which a broker aborts a transaction whose owner is gone, by default."""
 
@@ -80,13 +75,7 @@ class MarkerTopic:
         async with TopicAdmin(config=self._client) as admin:
             topic = (await admin.describe_existing([self.topic])).get(self.topic)
             if topic is None:
-                replication: dict[str, Any] = {"configs": CONFIGS}
-                if len(admin.metadata.cluster.nodes) >= REPLICAS:
-                    replication = {"configs": {**CONFIGS, **ON_THREE_NODES}, "replication_factor": REPLICAS}
-                try:
-                    topic = await admin.create(self.topic, partitions=1, **replication)
-                except TopicAlreadyExistsError:  # another relay was quicker
-                    topic = await admin.describe(self.topic)
+                topic = await create_marker_topic(admin, self.topic)
             if not self._is_checked:
                 await self._check_policy(admin)
                 self._is_checked = True
@@ -94,13 +83,13 @@ class MarkerTopic:
 
     async def _check_policy(self, admin: TopicAdmin) -> None:
         try:
-            policy = (await admin.configs(self.topic)).get("cleanup.policy")
+            policy = await unfit_policy(admin, self.topic)
         except TopicAuthorizationFailedError:  # no right to see it: it is the operator's to know
             return
-        if policy != "compact":
+        if policy is not None:
             raise ConfigurationError(
                 f"topic {self.topic!r}, which is to remember what is published, has "
-                f"cleanup.policy={policy or 'delete'}: expected compact, or another topic as marker_topic"
+                f"cleanup.policy={policy}: expected compact, or another topic as marker_topic"
             )
 
 

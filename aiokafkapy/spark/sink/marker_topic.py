@@ -8,7 +8,6 @@ Rules:
 - ``find`` returns what was committed before it was called: it reads up to the end of the log, not up to the last stable
   offset, and so waits for transactions that are just being committed there.
 - It reads only what is new since its last call; the whole topic only once in a process.
-- The topic is as safe as Kafka's own topic of transactions where the cluster has three nodes.
 - A topic that is missing is made for a query's first micro-batch only. Later on its markers are missing with it.
 """
 
@@ -16,26 +15,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import Any, Final
 
+from ...admin.marker_topics import create_marker_topic, unfit_policy
 from ...admin.topics import TopicAdmin, TopicDescription
 from ...client.config import ClientConfig
 from ...common import TopicPartition
-from ...errors import TopicAlreadyExistsError, TopicAuthorizationFailedError
+from ...errors import TopicAuthorizationFailedError
 from ...observability import get_logger
 from ...reader.config import ReaderConfig
 from ...reader.partition_reader import PartitionReader
 from .batch_marker import BatchMarker, ExactlyOnceError, TaskPlace
 
 __all__ = ["MarkerTopic"]
-
-CONFIGS: Final[Mapping[str, str]] = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
-"""Small segments, because the one that is written to is not compacted."""
-REPLICAS: Final = 3
-ON_THREE_NODES: Final[Mapping[str, str]] = {"min.insync.replicas": "2"}
-"""Kafka's own choice for the topic of its transactions, transaction.state.log.*: with one copy, which is a broker's
-default for a new topic, no row could be written while one node is away.
-"""
 
 _logger = get_logger(__name__)
 
@@ -98,25 +89,19 @@ class MarkerTopic:
                 "whether it was written before cannot be told. If the topic was deleted, start a new query; if this "
                 "query never had exactlyOnce before, create it with one partition and cleanup.policy=compact"
             )
-        replication: dict[str, Any] = {"configs": CONFIGS}
-        if len(admin.metadata.cluster.nodes) >= REPLICAS:
-            replication = {"configs": {**CONFIGS, **ON_THREE_NODES}, "replication_factor": REPLICAS}
-        try:
-            return await admin.create(self.topic, partitions=1, **replication)
-        except TopicAlreadyExistsError:  # another task was quicker
-            return await admin.describe(self.topic)
+        return await create_marker_topic(admin, self.topic)
 
     async def _check_policy(self, admin: TopicAdmin) -> None:
         """Refuse a topic that forgets its records after a time, as one made by the broker on its own does."""
         try:
-            policy = (await admin.configs(self.topic)).get("cleanup.policy")
+            policy = await unfit_policy(admin, self.topic)
         except TopicAuthorizationFailedError as error:
             _logger.warning("spark.marker_topic_not_checked", topic=self.topic, error=str(error))
             return
-        if policy != "compact":
+        if policy is not None:
             raise ExactlyOnceError(
                 f"topic {self.topic!r}, which is to remember what is committed, has "
-                f"cleanup.policy={policy or 'delete'}: expected compact, or another topic in option 'exactlyOnceTopic'"
+                f"cleanup.policy={policy}: expected compact, or another topic in option 'exactlyOnceTopic'"
             )
 
     async def _read_to_the_end(self) -> None:

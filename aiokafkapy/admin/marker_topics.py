@@ -1,0 +1,44 @@
+"""Topics that remember what is committed, one record for each key: made where they are missing, and looked at.
+
+Owns how such a topic is made. What its records say, and what a missing or unfit one means, is the caller's: Spark's
+sink and the outbox. Kafka's counterpart is ``__transaction_state``.
+
+Rules: compacted, with small segments, because the one that is written to is not compacted; as safe as Kafka's own topic
+of transactions where the cluster has three nodes. With one copy, which is a broker's default for a new topic, nothing
+could be committed while its node is away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ..errors import TopicAlreadyExistsError
+from .topics import TopicAdmin, TopicDescription
+
+__all__ = ["create_marker_topic", "unfit_policy"]
+
+CONFIGS: Final[Mapping[str, str]] = {"cleanup.policy": "compact", "segment.bytes": str(16 * 1024 * 1024)}
+REPLICAS: Final = 3
+ON_THREE_NODES: Final[Mapping[str, str]] = {"min.insync.replicas": "2"}
+
+
+async def create_marker_topic(admin: TopicAdmin, name: str) -> TopicDescription:
+    """Make the topic, of one partition; returns it also where somebody else was quicker. Call it when ``admin`` has
+    found that it is missing, and so knows the cluster's nodes. Raises as ``TopicAdmin.create``.
+    """
+    replication: dict[str, Any] = {"configs": CONFIGS}
+    if len(admin.metadata.cluster.nodes) >= REPLICAS:
+        replication = {"configs": {**CONFIGS, **ON_THREE_NODES}, "replication_factor": REPLICAS}
+    try:
+        return await admin.create(name, partitions=1, **replication)
+    except TopicAlreadyExistsError:
+        return await admin.describe(name)
+
+
+async def unfit_policy(admin: TopicAdmin, name: str) -> str | None:
+    """The cleanup.policy of a topic that forgets records after a time, as one that a broker made on its own does; None
+    for one that is compacted. Raises TopicAuthorizationFailedError where that may not be seen.
+    """
+    policy = (await admin.configs(name)).get("cleanup.policy")
+    return None if policy == "compact" else policy or "delete"
