@@ -85,6 +85,7 @@ def _virtual_world(loop: SimulatedLoop, network: SimulatedNetwork, seed: int) ->
             ("os.urandom", entropy.randbytes),
             ("random.Random", SeededRandom),
             ("aiokafkapy.broker.network.socket_server._listening_socket", network.listener),
+            ("aiokafkapy.broker.network.held_ports.HeldPorts.hold", lambda *_: None),  # no port is the machine's
             ("aiokafkapy.client.transport.connector.speaks_tls", network.speaks_tls),
             ("aiokafkapy.client.transport.connector.sasl_mechanisms", network.sasl_mechanisms),
         ):

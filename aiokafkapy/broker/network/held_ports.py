@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterable
 
-__all__ = ["HeldPorts"]
+__all__ = ["HeldPorts", "bound_socket"]
 
 
 class HeldPorts:
@@ -21,7 +21,7 @@ class HeldPorts:
 
     def hold(self, node_id: int, addresses: Iterable[tuple[str, int]]) -> None:
         """Take the ports at which a node has just stopped listening; one that is gone already cannot be held."""
-        self._sockets[node_id] = [held for held in map(_bound, addresses) if held is not None]
+        self._sockets[node_id] = [held for held in map(_held, addresses) if held is not None]
 
     def release(self, node_id: int) -> None:
         """Let the node have its ports."""
@@ -34,17 +34,23 @@ class HeldPorts:
             self.release(node_id)
 
 
-def _bound(address: tuple[str, int]) -> socket.socket | None:
-    host, port = address
-    family, kind, protocol, _, where = socket.getaddrinfo(
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A socket that has the port, also while connections of an earlier one are about to close. Raises OSError."""
+    family, kind, protocol, _, address = socket.getaddrinfo(
         host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
     )[0]
-    holder = socket.socket(family, kind, protocol)
+    bound = socket.socket(family, kind, protocol)
     try:
-        # The connections that the node had may still be about to close.
-        holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        holder.bind(where)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except BaseException:
+        bound.close()
+        raise
+    return bound
+
+
+def _held(address: tuple[str, int]) -> socket.socket | None:
+    try:
+        return bound_socket(*address)
     except OSError:
-        holder.close()
         return None
-    return holder

@@ -38,6 +38,7 @@ from ..principals import distinguished_name
 from ..security.sasl_session import SaslSession
 from .client_connection import ClientConnection
 from .connection_quotas import ConnectionQuotas, TooManyConnectionsError
+from .held_ports import bound_socket
 from .request_channel import Request, RequestChannel, Response, ResponseAction
 from .tls_transport import TlsTransport
 
@@ -514,17 +515,12 @@ class Processor:
 
 
 def _listening_socket(host: str, port: int, config: BrokerConfig) -> socket.socket:
-    family, kind, protocol, _, address = socket.getaddrinfo(
-        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-    )[0]
-    listener = socket.socket(family, kind, protocol)
+    listener = bound_socket(host, port)
     try:
         listener.setblocking(False)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if config.socket_receive_buffer_bytes != -1:
             # Before listen: accepted sockets inherit it, and the window scale is agreed on in the handshake.
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, config.socket_receive_buffer_bytes)
-        listener.bind(address)
         listener.listen(config.socket_listen_backlog_size)
     except BaseException:
         listener.close()
