@@ -19,12 +19,11 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from time import perf_counter
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ..client.network_client import NetworkClient
 from ..client.network_client_utils import await_ready
 from ..client.tap import WireTap
-from ..client.telemetry import TelemetrySender
 from ..common import PartitionInfo, TopicPartition
 from ..errors import (
     CloseTimeoutError,
@@ -41,7 +40,6 @@ from ..errors import (
 from ..observability import RateLimitedLogger, get_logger
 from ..protocol.api import ApiKey
 from ..protocol.messages import build_request
-from ..protocol.otlp import MetricPoint
 from .accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from .accumulator.incomplete_batches import Flush
 from .accumulator.producer_batch import ProducerBatch
@@ -64,6 +62,10 @@ from .producer_metadata import ProducerMetadata
 from .sender.sender import Sender
 from .transactional.transaction_coordinator import TransactionCoordinator
 from .transactional.transactions import Transactions
+
+if TYPE_CHECKING:
+    from ..client.telemetry import TelemetrySender
+    from ..protocol.otlp import MetricPoint
 
 __all__ = ["ProducerRuntime"]
 
@@ -426,6 +428,8 @@ class ProducerRuntime:
         nodes = (*self.metadata.bootstrap_nodes, *self.metadata.cluster.nodes)
         versions = [self.client.nodes.node_api_versions(node.node_id) for node in nodes]
         if any(each is not None and each.supports(ApiKey.PUSH_TELEMETRY) for each in versions):
+            from ..client.telemetry import TelemetrySender  # few brokers take it, and it costs each start milliseconds
+
             name = self.config.transactional_id
             resource = {} if name is None else {"transactional_id": name}
             self.telemetry = TelemetrySender(self.client, partial(collect, self), loop=self.loop, resource=resource)

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING
 
 from ..client.nodes.connection_states import format_address
 from ..common import Node
-from ..protocol.otlp import MetricPoint
-from .observation.telemetry_metrics import telemetry_points
 from .state import ProducerState
 
 if TYPE_CHECKING:
+    from ..protocol.otlp import MetricPoint
     from .runtime import ProducerRuntime
 
 __all__ = [
@@ -184,6 +183,8 @@ def topic_metrics_of(runtime: ProducerRuntime | None) -> dict[str, dict[str, flo
 
 def telemetry_of(runtime: ProducerRuntime) -> list[MetricPoint]:
     """All the metrics there are, as they are pushed to brokers."""
+    from .observation.telemetry_metrics import telemetry_points
+
     return telemetry_points(metrics_of(runtime), node_metrics_of(runtime), topic_metrics_of(runtime))
 
 
