@@ -28,6 +28,7 @@ __all__ = [
     "PartitionInfo",
     "TopicPartition",
     "check_topic_name",
+    "counted",
     "parse_address",
     "parse_addresses",
 ]
@@ -187,3 +188,8 @@ def parse_address(text: str) -> tuple[str, int]:
     if not 0 < port < 65536:
         raise ConfigurationError(f"bootstrap_servers: port {port} of {text!r} is not between 1 and 65535")
     return host, port
+
+
+def counted(count: int, noun: str) -> str:
+    """A number with its noun, in the plural unless it is 1."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -20,7 +20,7 @@ from enum import StrEnum
 from typing import Any, Final
 
 from ..client.nodes.api_versions import NodeApiVersions
-from ..common import NO_LEADER, PartitionInfo
+from ..common import NO_LEADER, PartitionInfo, counted
 from ..protocol.api import ApiKey
 
 __all__ = [
@@ -237,8 +237,8 @@ def topic_finding(topic: str, partitions: Sequence[PartitionInfo], node_ids: Col
         "without_leader": leaderless,
         "under_replicated": unreplicated,
     }
-    text = f"{_counted(len(partitions), 'partition')}, {_counted(replicas, 'replica')} each, led by {len(leaders)} "
-    text += f"of {_counted(len(node_ids), 'broker')}"
+    text = f"{counted(len(partitions), 'partition')}, {counted(replicas, 'replica')} each, led by {len(leaders)} "
+    text += f"of {counted(len(node_ids), 'broker')}"
     if leaderless:
         advice = "a broker that has it must come back: see which of its replicas are down"
         text = f"{_named(leaderless)} of {len(partitions)} without a leader"
@@ -264,7 +264,3 @@ def rights_finding(topic: str, operations: int | None) -> Finding:
 def _named(partitions: Sequence[int]) -> str:
     shown = ", ".join(map(str, partitions[:_SHOWN])) + (", …" if len(partitions) > _SHOWN else "")
     return f"partition{'' if len(partitions) == 1 else 's'} {shown}"
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from ..common import counted
 from ..security.protocols import has_sasl, has_tls
 from .options import parse_config, parse_pairs
-from .running import EXIT_OK, EXIT_USAGE, CommandError, Stop, counted, run, say
+from .running import EXIT_OK, EXIT_USAGE, CommandError, Stop, run, say
 
 if TYPE_CHECKING:
     from ..broker import DevBroker, Listener

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
+from ..common import counted
 from .options import DEFAULT_SERVERS, ConfigEntries, client_options
-from .running import EXIT_FAILED, EXIT_OK, Stop, counted, run
+from .running import EXIT_FAILED, EXIT_OK, Stop, run
 
 if TYPE_CHECKING:
     from ..admin import Finding

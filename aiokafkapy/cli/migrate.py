@@ -13,7 +13,8 @@ from typing import Annotated
 
 import typer
 
-from .running import EXIT_FAILED, EXIT_OK, Stop, counted, run
+from ..common import counted
+from .running import EXIT_FAILED, EXIT_OK, Stop, run
 
 __all__ = ["migrate"]
 

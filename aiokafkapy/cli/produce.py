@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TextIO, TypeAlias
 
 import typer
 
+from ..common import counted
 from ..errors import KafkaError
 from .feeding import feed, is_regular_file
 from .options import (
@@ -38,7 +39,7 @@ from .options import (
 )
 from .producing import started_producer
 from .progress import Progress, progress
-from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CommandError, Stop, counted, run, say
+from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CommandError, Stop, run, say
 from .sources import FORMATS, InputRecord, RecordShape, RejectedLine, format_of, read_records
 
 if TYPE_CHECKING:

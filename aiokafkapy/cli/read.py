@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import typer
 
-from ..common import ConsumedRecord, TopicPartition
+from ..common import ConsumedRecord, TopicPartition, counted
 from ..errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 from .options import (
     DEFAULT_SERVERS,
@@ -34,7 +34,7 @@ from .options import (
     client_options,
     parse_position,
 )
-from .running import EXIT_INTERRUPTED, EXIT_OK, CommandError, Stop, counted, run, say
+from .running import EXIT_INTERRUPTED, EXIT_OK, CommandError, Stop, run, say
 
 if TYPE_CHECKING:
     from ..reader import PartitionReader

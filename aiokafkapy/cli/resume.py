@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
 
+from ..common import counted
 from ..errors import KafkaError
 from ..integrations.undelivered import StoredRecord, UndeliveredFile
 from .producing import started_producer
 from .progress import progress
-from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CommandError, Stop, counted, run, say
+from .running import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, CommandError, Stop, run, say
 
 if TYPE_CHECKING:
     from ..producer.deliveries.delivery import Delivery

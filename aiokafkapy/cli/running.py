@@ -25,7 +25,7 @@ import typer
 
 from ..errors import ConfigurationError, KafkaConnectionError, KafkaError
 
-__all__ = ["EXIT_FAILED", "EXIT_INTERRUPTED", "EXIT_OK", "EXIT_USAGE", "CommandError", "Stop", "counted", "run", "say"]
+__all__ = ["EXIT_FAILED", "EXIT_INTERRUPTED", "EXIT_OK", "EXIT_USAGE", "CommandError", "Stop", "run", "say"]
 
 NOTICE_AFTER: Final = 1.0
 """Seconds that a command may take to stop before the user is told how to end it."""
@@ -90,11 +90,6 @@ def run(command: Callable[[Stop], Awaitable[int]]) -> NoReturn:
 def say(text: str) -> None:
     """Print a line for the user to stderr; stdout is for results."""
     typer.echo(text, err=True)
-
-
-def counted(count: int, noun: str) -> str:
-    """A number with its noun, in the plural unless it is 1."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 # internals

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..common import NO_LEADER, TopicPartition
+from ..common import NO_LEADER, TopicPartition, counted
 from ..errors import InvalidPartitionsError, TopicAlreadyExistsError, UnknownTopicOrPartitionError
 from .options import (
     DEFAULT_SERVERS,
@@ -22,7 +22,7 @@ from .options import (
     client_options,
     parse_pairs,
 )
-from .running import EXIT_OK, CommandError, Stop, counted, run
+from .running import EXIT_OK, CommandError, Stop, run
 
 if TYPE_CHECKING:
     from ..admin import TopicAdmin, TopicDescription

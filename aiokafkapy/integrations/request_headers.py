@@ -14,7 +14,6 @@ starts carry the headers too, as long as they live.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -23,6 +22,8 @@ from typing import Any, Final, TypeAlias
 from uuid import uuid4
 
 from aiokafkapy import ProducerRecord
+
+from .http_headers import HEADER_NAME
 
 __all__ = ["LONGEST_ID", "LONGEST_VALUE", "MOST_BYTES", "Carried", "RequestHeaders", "Selection", "carried", "carrying"]
 
@@ -34,7 +35,6 @@ LONGEST_ID: Final = 128
 """Characters of a request id."""
 REQUEST_ID: Final = "x-request-id"
 TRACE: Final = ("traceparent", "tracestate")
-_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 
 Carried: TypeAlias = tuple[tuple[str, bytes], ...]
 
@@ -64,7 +64,7 @@ class Selection:
         if isinstance(names, str):
             raise TypeError(f"headers={names!r} is one text: write a list of names")
         for name in [*names, *([] if request_id is None else [request_id])]:
-            if not isinstance(name, str) or not _NAME.fullmatch(name):
+            if not isinstance(name, str) or not HEADER_NAME.fullmatch(name):
                 raise ValueError(f"{name!r} is no name of an HTTP header: letters, digits and dashes are needed")
         self.request_id = None if request_id is None else request_id.lower()
         self._names = tuple(dict.fromkeys([*TRACE, *(name.lower() for name in names)]))

@@ -14,6 +14,7 @@ Rules:
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import fields
 from functools import cached_property
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, get_args, get_origin
@@ -250,15 +251,7 @@ class BoundTopic(Generic[M]):
     ) -> RecordMetadata:
         """Send a value and wait until it is delivered."""
         record = self._record(value, partition, timestamp_ms, headers)
-        return await self._producer.send(
-            record.topic,
-            record.value,
-            key=record.key,
-            partition=record.partition,
-            timestamp_ms=record.timestamp_ms,
-            headers=record.headers,
-            delivery_timeout_ms=delivery_timeout_ms,
-        )
+        return await self._producer.send(**_arguments(record), delivery_timeout_ms=delivery_timeout_ms)
 
     async def enqueue(
         self,
@@ -271,15 +264,7 @@ class BoundTopic(Generic[M]):
     ) -> Delivery:
         """Wait until the record is accepted; await the delivery for its outcome."""
         record = self._record(value, partition, timestamp_ms, headers)
-        return await self._producer.enqueue(
-            record.topic,
-            record.value,
-            key=record.key,
-            partition=record.partition,
-            timestamp_ms=record.timestamp_ms,
-            headers=record.headers,
-            delivery_timeout_ms=delivery_timeout_ms,
-        )
+        return await self._producer.enqueue(**_arguments(record), delivery_timeout_ms=delivery_timeout_ms)
 
     def send_nowait(
         self,
@@ -292,15 +277,7 @@ class BoundTopic(Generic[M]):
     ) -> Delivery:
         """Never wait. Raises IllegalStateError while the serializer has to ask a registry."""
         record = self._record(value, partition, timestamp_ms, headers)
-        return self._producer.send_nowait(
-            record.topic,
-            record.value,
-            key=record.key,
-            partition=record.partition,
-            timestamp_ms=record.timestamp_ms,
-            headers=record.headers,
-            delivery_timeout_ms=delivery_timeout_ms,
-        )
+        return self._producer.send_nowait(**_arguments(record), delivery_timeout_ms=delivery_timeout_ms)
 
     async def send_many(
         self, values: Iterable[M], *, return_exceptions: bool = False
@@ -372,3 +349,8 @@ def _pairs(headers: HeadersLike | None) -> list[tuple[str, bytes | None]]:
     if headers is None:
         return []
     return list(headers.items() if hasattr(headers, "items") else headers)
+
+
+def _arguments(record: ProducerRecord) -> dict[str, Any]:
+    """A record as the arguments of a call that sends it."""
+    return {field.name: getattr(record, field.name) for field in fields(record)}

@@ -9,7 +9,6 @@ either; user and password in a URL are taken out of it at once.
 
 from __future__ import annotations
 
-import re
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, Literal, TypeAlias, TypedDict
@@ -20,13 +19,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from aiokafkapy.errors import ConfigurationError
 from aiokafkapy.security.tls import check_settings
 
+from ..http_headers import HEADER_NAME
+
 __all__ = ["RegistryConfig", "RegistryOptions", "TokenProvider", "make_config"]
 
 TokenProvider: TypeAlias = Callable[[], str | Awaitable[str]]
 """Gives the bearer token of a request; called for each one, so it should remember a token as long as that is good."""
 
 _USER_INFO: Final = "basic_auth_user_info"
-_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 
 
 class RegistryOptions(TypedDict, total=False):
@@ -127,7 +127,7 @@ class RegistryConfig(BaseModel):
     def _check_headers(cls, given: dict[str, str]) -> dict[str, str]:
         # httpx would refuse them with each request, and show the value.
         for name, value in given.items():
-            if not _HEADER_NAME.fullmatch(name):
+            if not HEADER_NAME.fullmatch(name):
                 raise ValueError(f"{name!r} is no name of an HTTP header")
             if not (value.isascii() and value.isprintable()) or value != value.strip():
                 raise ValueError(f"the value of {name} is not printable ASCII without blanks or line breaks around it")
