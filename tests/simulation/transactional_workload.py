@@ -353,8 +353,11 @@ class TransactionalWorkload(Workload):
         return tried
 
     def _tell(self, sent: Sent, outcome: RecordMetadata | BaseException) -> None:
-        error = self._transaction().error if self.producer.state is ProducerState.RUNNING else None
-        if isinstance(outcome, TransactionAbortedError) or (error is not None and type(outcome) is type(error)):
+        # It may come when another producer has taken the place of the one that the record was sent with.
+        errors = list(self.fatal_errors)
+        if self.producer.state is ProducerState.RUNNING:
+            errors.append(self._transaction().error)
+        if isinstance(outcome, TransactionAbortedError) or type(outcome) in map(type, errors):
             sent.refused = None  # it failed as every record of the transaction
         super()._tell(sent, outcome)
 

@@ -169,6 +169,26 @@ class TestCallsThatOutliveTheirTransaction:
         assert "the transaction that this call began in has ended" in str(failed[0])
         assert await committed(broker) == []
 
+    async def test_an_error_of_the_next_transaction_is_not_theirs(
+        self, broker: DevBroker, producer: KafkaProducer
+    ) -> None:
+        broker.controls.delay(ApiKey.METADATA, 0.2)
+        await producer.begin_transaction()
+        table = pyarrow.table({"value": VALUES})
+        call = asyncio.ensure_future(producer.send_arrow("t", table, return_exceptions=True))
+        await asyncio.sleep(0)
+        await producer.commit_transaction()
+        await producer.begin_transaction()
+        with pytest.raises(errors.RecordTooLargeError):
+            await producer.send("t", bytes(2 << 20))
+        failed = (await call).failed
+        assert len(failed) == len(VALUES)
+        assert "the transaction that this call began in has ended" in str(failed[0])
+        with pytest.raises(errors.RecordTooLargeError):
+            await producer.commit_transaction()
+        await producer.abort_transaction()
+        await has_a_new_transaction(broker, producer)
+
     async def test_a_list_that_had_waited_for_metadata(self, broker: DevBroker, producer: KafkaProducer) -> None:
         await producer.begin_transaction()
         call = asyncio.create_task(producer.send_many("t", VALUES, return_exceptions=True))

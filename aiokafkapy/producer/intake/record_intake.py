@@ -129,10 +129,12 @@ class RecordIntake:
         """As ``usable_runtime``, when it takes records, those of a call that began at this ``opening``; else raises why
         not.
         """
+        if opening is not None and opening != self.opening:
+            # Before the gate is looked at: what shut it since is the matter of another transaction.
+            self.usable_runtime()
+            raise IllegalStateError("the transaction that this call began in has ended without this record")
         if running_loop() is not self._loop:
             raise self._why_unusable()
-        if opening is not None and opening != self.opening:
-            raise IllegalStateError("the transaction that this call began in has ended without this record")
         return self.usable_runtime()
 
     def takes_records(self, opening: int) -> bool:
