@@ -11,6 +11,8 @@ import contextlib
 import gc
 import random
 import warnings
+import weakref
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -28,6 +30,9 @@ __all__ = ["run"]
 EPOCH = 1_700_000_000.0
 """The wall-clock time at loop time zero."""
 SHARE_WITH_TRANSACTIONS = 0.4
+
+_before: deque[tuple[int, weakref.ref[SimulatedLoop]]] = deque(maxlen=2)
+"""The last seeds, and their loops."""
 
 
 def run(seed: int, *, keep_trace: bool = False, has_transactions: bool | None = None) -> Report:
@@ -49,9 +54,23 @@ def run(seed: int, *, keep_trace: bool = False, has_transactions: bool | None = 
     report = scenario.report
     report.findings += [f"a warning: {warning.message}" for warning in caught]
     report.findings += [f"asyncio complained: {complaint}" for complaint in loop.complaints]
+    report.findings += _left_in_memory()
+    _before.append((seed, weakref.ref(loop)))
     report.virtual_seconds = loop.time()
     report.fingerprint = scenario.digest.hexdigest()[:16]
     return report
+
+
+def _left_in_memory() -> list[str]:
+    """A finding about the seed before the last one: what the interpreter keeps of that is replaced by this one's."""
+    if len(_before) < 2:
+        return []
+    seed, loop = _before[0]
+    for _ in range(3):  # what has a finalizer, as a coroutine has, may be freed a collection later
+        if loop() is None:
+            return []
+        gc.collect()
+    return [f"seed {seed}, run before, is still in memory"]
 
 
 def _has_played(scenario: Scenario) -> bool:

@@ -12,7 +12,8 @@ Rules:
 - ``order`` is the place of its first record among all records of the partition, so that batches which come back, whole
   or in pieces, find their place in the queue again.
 - Compiled, batches are invisible to the cyclic collector, which would visit thousands. The one reference cycle goes
-  through the account of batches without an outcome; ``abandon()`` breaks it when the producer is thrown away.
+  through the account of batches without an outcome: the outcome breaks it, or ``abandon()`` when the producer is thrown
+  away.
 - ``compress()`` may run in another thread; everything else belongs to the event loop's.
 """
 
@@ -378,10 +379,11 @@ class ProducerBatch:
         """The broker has the batch. False when it had an outcome already, which stays."""
         if not self._finish(_SUCCEEDED):
             return False
-        teller = None
-        if self._incomplete is not None:
-            self._incomplete.settled(self, self.record_count, 0)
-            teller = self._incomplete.teller
+        account, teller = self._incomplete, None
+        if account is not None:
+            self._incomplete = None
+            account.settled(self, self.record_count, 0)
+            teller = account.teller
         self.produce_result.succeed(base_offset, log_append_time_ms, teller)
         return True
 
@@ -482,10 +484,11 @@ class ProducerBatch:
     def _fail(self, outcome: BatchState, error: BaseException | Callable[[int], BaseException]) -> bool:
         if not self._finish(outcome):
             return False
-        teller = None
-        if self._incomplete is not None:
-            self._incomplete.settled(self, 0, self.record_count)
-            teller = self._incomplete.teller
+        account, teller = self._incomplete, None
+        if account is not None:
+            self._incomplete = None
+            account.settled(self, 0, self.record_count)
+            teller = account.teller
         self.produce_result.fail(error, teller)
         return True
 
@@ -519,8 +522,9 @@ class ProducerBatch:
                 batch.set_producer_state(self.producer_id, self.producer_epoch, sequence, self.is_transactional)
                 sequence = (sequence + batch.record_count) & 0x7FFFFFFF
         self._finish(BatchState.SPLIT)
-        if self._incomplete is not None:
-            self._incomplete.replace(self, batches, failed)
+        account, self._incomplete = self._incomplete, None
+        if account is not None:
+            account.replace(self, batches, failed)
         self.produce_result.move(moves)
 
 

@@ -12,13 +12,12 @@ Rules:
   along.
 - Compiled, results and deliveries are invisible to the cyclic collector. A lasting cycle could form only through what
   waits here: a waiter holds its task, which may hold the delivery. So all are let go of with the outcome, or by
-  ``abandon()`` when the producer is thrown away without one. Nothing else refers back: errors are raised as copies, so
-  no traceback, whose frames may hold deliveries, comes to hang on what is kept here.
+  ``abandon()`` when the producer is thrown away without one. Nothing else refers back: errors are kept and raised as
+  copies, causes too, so no traceback, whose frames may hold deliveries, comes to hang on what is kept here.
 """
 
 from __future__ import annotations
 
-import copy
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -30,8 +29,9 @@ except ImportError:  # interpreted, where there is no Cython
     from ... import _form as cython
 
 from ...common import TopicPartition
-from ...errors import IllegalStateError, KafkaError
+from ...errors import IllegalStateError
 from ..records import INVALID_OFFSET, RecordMetadata
+from .kept_errors import fresh_error, kept_error
 from .record_metadata import record_metadata
 from .record_timing import BatchTiming
 from .status import FAILED, MOVED, PENDING, SUCCEEDED
@@ -121,7 +121,7 @@ class ProduceRequestResult:
 
     def fail(self, errors: BaseException | RecordErrors, teller: Teller | None = None) -> None:
         """The batch failed: one error for all, or a function from a record's index to its error. As ``succeed``."""
-        self._errors = errors
+        self._errors = kept_error(errors) if isinstance(errors, BaseException) else errors
         self._settle(FAILED, teller)
 
     def move(self, moves: Sequence[tuple[int, ProduceRequestResult, int]]) -> None:
@@ -186,7 +186,7 @@ class ProduceRequestResult:
 
     def error(self, index: int) -> BaseException:
         """A copy of record ``index``'s error, for one reader."""
-        return _fresh(self._error_of(index))
+        return fresh_error(self._error_of(index))
 
     def follow(self, index: int) -> tuple[ProduceRequestResult, int]:
         """Where record ``index`` is now: the result that has not moved, and the record's index there."""
@@ -333,11 +333,3 @@ def call_soon(loop: Any, fn: Any, delivery: object, context: Any) -> None:
 
 def _wake(waiter: Any) -> None:
     waiting().wake(waiter)
-
-
-def _fresh(error: BaseException) -> BaseException:
-    if isinstance(error, KafkaError):
-        return error.fresh()
-    twin = copy.copy(error)
-    twin.__cause__ = error.__cause__
-    return twin.with_traceback(None)

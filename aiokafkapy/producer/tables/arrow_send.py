@@ -37,6 +37,7 @@ from ...record.arrow_rows import PLANNED_ROWS, SLICE_BYTES, ArrowRows
 from ...record.builder import RecordBatchBuilder
 from ...record.columns import NULL_TOPIC, Route
 from ..deliveries.delivery import Delivery, place_of
+from ..deliveries.kept_errors import kept_error
 from ..deliveries.row_places import RowPlaces
 from ..deliveries.shortcuts import now_ms
 from ..intake.arguments import EarlyTime, topic_name
@@ -332,7 +333,7 @@ class ArrowSend:
                 await self._find(topic)
                 state = runtime.admission.refresh(topic, runtime.now())
         except KafkaError as error:
-            self._topic_errors[topic] = error
+            self._topic_errors[topic] = kept_error(error)
             return NO_ROUTE
         route = self._routes.get(topic)
         if route is None or route.partition_count != state.partition_count:

@@ -1,0 +1,63 @@
+"""Errors that are kept until somebody asks for them, and the copies that are given out.
+
+A traceback holds the frames that an error came through, and these whatever was being worked on: deliveries, tables,
+tasks. What keeps such an error keeps all that; and where it is kept by what the cyclic collector does not see (see
+``produce_request_result``), for good. Java has no counterpart.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Final, TypeVar
+
+from ...errors import KafkaError
+
+__all__ = ["fresh_error", "kept_error"]
+
+E = TypeVar("E", bound=BaseException)
+
+MOST_CAUSES: Final = 8
+"""An error may be its own cause."""
+
+
+def kept_error(error: E) -> E:
+    """A copy to be kept: it has no traceback, and neither have its causes.
+
+    Of others' errors a note says where they were raised. An error that does not let itself be copied is kept as it is.
+    """
+    return _kept(error, MOST_CAUSES)
+
+
+def fresh_error(error: E) -> E:
+    """A copy without a traceback and with the same cause, for one reader."""
+    if isinstance(error, KafkaError):
+        return error.fresh()
+    twin = copy.copy(error)
+    twin.__cause__ = error.__cause__
+    return twin.with_traceback(None)
+
+
+def _kept(error: E, causes: int) -> E:
+    try:
+        twin = fresh_error(error)
+        if not isinstance(twin, type(error)):
+            return error
+        place = None if isinstance(error, KafkaError) else _place_of(error)
+        if place is not None:
+            twin.add_note(place)
+        cause = error.__cause__
+        twin.__cause__ = None if cause is None or not causes else _kept(cause, causes - 1)
+    except Exception:  # a class of somebody else's, which may do anything
+        return error
+    return twin
+
+
+def _place_of(error: BaseException) -> str | None:
+    """Where it was raised."""
+    traceback = error.__traceback__
+    if traceback is None:
+        return None
+    while traceback.tb_next is not None:
+        traceback = traceback.tb_next
+    code = traceback.tb_frame.f_code
+    return f"raised in {code.co_filename}, line {traceback.tb_lineno}, in {code.co_name}"
