@@ -11,6 +11,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -36,6 +37,7 @@ class Event:
     sources: list[str] = field(default_factory=list)
 
 
+@cache
 def events_in_code() -> dict[str, Event]:
     """Every event of the package."""
     found: dict[str, Event] = {}

@@ -101,7 +101,7 @@ def fence_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 # Where to look first: some four seeds of a thousand have a table that waits for metadata while a transaction ends.
-FIRST_SEEDS: dict[Callable[..., None], int] = {wait_for_no_metadata: 300}
+FIRST_SEEDS: dict[Callable[..., None], int] = {wait_for_no_metadata: 305}
 
 
 @pytest.mark.parametrize(

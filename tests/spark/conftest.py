@@ -50,8 +50,11 @@ SESSION = {
 
 
 # Half of the time of a short Spark program goes into compiling: Java's second compiler pays off later than these tests
-# end, and so do classes generated for each query.
-JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"
+# end, and so do classes generated for each query. A sixth goes into verifying Spark's own classes.
+JAVA_OPTIONS = (
+    "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData "
+    "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
+)
 DEFAULTS = {
     "spark.driver.extraJavaOptions": JAVA_OPTIONS,
     "spark.executor.extraJavaOptions": JAVA_OPTIONS,
