@@ -15,11 +15,12 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 
-from .run import run
+from .run import left_in_memory, run
 from .scenario import Report
 
 PROGRESS_SECONDS = 10.0
 MOST_SHOWN = 10
+SEEDS_BETWEEN_COLLECTIONS = 50
 
 
 def main() -> int:
@@ -73,13 +74,24 @@ def _run_many(seeds: Iterator[int], stop_after: int) -> int:
             _show(report)
             if bad >= stop_after:
                 break
+        if done % SEEDS_BETWEEN_COLLECTIONS == 0:
+            bad += _show_what_is_left()
         if time.perf_counter() - last_shown > PROGRESS_SECONDS:
             last_shown = time.perf_counter()
             print(f"{done} seeds, up to {seed}, {counts['records']:,} records, {bad} with findings", flush=True)
+    bad += _show_what_is_left()
     elapsed = time.perf_counter() - started
     print(f"{done} seeds in {elapsed:.1f} s, {virtual_seconds / 3600:.1f} hours of virtual time: {bad} with findings")
     print(", ".join(f"{count:,} {name}" for name, count in counts.most_common()))
     return 1 if bad else 0
+
+
+def _show_what_is_left() -> int:
+    """How many findings that are of no single seed."""
+    findings = left_in_memory()
+    for finding in findings:
+        print(f"  FOUND {finding}", flush=True)
+    return len(findings)
 
 
 def _replay(seed: int) -> int:

@@ -12,7 +12,6 @@ import gc
 import random
 import warnings
 import weakref
-from collections import deque
 from collections.abc import Iterator
 from typing import Any
 from unittest import mock
@@ -25,14 +24,14 @@ from .simulated_loop import Deadlock, SimulatedLoop
 from .simulated_network import SimulatedNetwork
 from .transactional_scenario import TransactionalScenario
 
-__all__ = ["run"]
+__all__ = ["left_in_memory", "run"]
 
 EPOCH = 1_700_000_000.0
 """The wall-clock time at loop time zero."""
 SHARE_WITH_TRANSACTIONS = 0.4
 
-_before: deque[tuple[int, weakref.ref[SimulatedLoop]]] = deque(maxlen=2)
-"""The last seeds, and their loops."""
+_loops: list[tuple[int, weakref.ref[SimulatedLoop]]] = []
+"""Of the seeds that ``left_in_memory`` was not asked about yet."""
 
 
 def run(seed: int, *, keep_trace: bool = False, has_transactions: bool | None = None) -> Report:
@@ -54,23 +53,24 @@ def run(seed: int, *, keep_trace: bool = False, has_transactions: bool | None = 
     report = scenario.report
     report.findings += [f"a warning: {warning.message}" for warning in caught]
     report.findings += [f"asyncio complained: {complaint}" for complaint in loop.complaints]
-    report.findings += _left_in_memory()
-    _before.append((seed, weakref.ref(loop)))
+    _loops.append((seed, weakref.ref(loop)))
     report.virtual_seconds = loop.time()
     report.fingerprint = scenario.digest.hexdigest()[:16]
     return report
 
 
-def _left_in_memory() -> list[str]:
-    """A finding about the seed before the last one: what the interpreter keeps of that is replaced by this one's."""
-    if len(_before) < 2:
-        return []
-    seed, loop = _before[0]
-    for _ in range(3):  # what has a finalizer, as a coroutine has, may be freed a collection later
-        if loop() is None:
-            return []
-        gc.collect()
-    return [f"seed {seed}, run before, is still in memory"]
+def left_in_memory() -> list[str]:
+    """A finding for each seed that something still refers to, and for each warning that came late.
+
+    The last seed does not count: the interpreter keeps its loop until there is another one.
+    """
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(3):  # what has a finalizer, as a coroutine has, may be freed a collection later
+            gc.collect()
+    findings = [f"seed {seed} is still in memory" for seed, loop in _loops[:-1] if loop() is not None]
+    del _loops[:-1]
+    return findings + [f"a late warning: {warning.message}" for warning in caught]
 
 
 def _has_played(scenario: Scenario) -> bool:
