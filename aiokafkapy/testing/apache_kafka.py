@@ -95,6 +95,8 @@ class ApacheKafka:
 
     ``config`` is added to every node's server.properties. ``version`` is any release from 3.9 on in Maven Central.
     ``security`` adds listeners, whose addresses ``bootstrap_servers_of`` returns; PLAINTEXT stays available to tests.
+    ``plugins`` are jars and directories of classes behind Kafka's own jars, for what ``config`` names, such as
+    ``metric.reporters``.
     """
 
     def __init__(
@@ -104,6 +106,7 @@ class ApacheKafka:
         config: Mapping[str, object] | None = None,
         *,
         security: KafkaSecurity | None = None,
+        plugins: Sequence[str | os.PathLike[str]] = (),
         jvm_options: Sequence[str] = NODE_JVM,
     ) -> None:
         if nodes < 1:
@@ -113,6 +116,7 @@ class ApacheKafka:
         self.admin = Admin(self._running_addresses)
         self._initial_nodes = nodes
         self._config = dict(config or {})
+        self._plugins = [os.fspath(path) for path in plugins]
         self._jvm_options = (*jvm_options, *(security.jvm_options() if security else ()))
         self._nodes: dict[int, _Node] = {}
         self._cluster_id = _new_cluster_id()
@@ -405,7 +409,9 @@ class ApacheKafka:
     def _launch(self, node: _Node) -> None:
         level = "-Dorg.slf4j.simpleLogger.defaultLogLevel=info"
         options = [*self._jvm_options, *self.tools.archive, level]
-        command = ["java", *options, "-cp", self.tools.classpath, "kafka.Kafka", str(node.properties)]
+        # Behind Kafka's jars, so that the archive of their classes still fits.
+        class_path = os.pathsep.join([self.tools.classpath, *self._plugins])
+        command = ["java", *options, "-cp", class_path, "kafka.Kafka", str(node.properties)]
         with node.console.open("ab") as console:
             # A session of its own: Ctrl-C must reach only the test, which then ends the nodes.
             node.process = subprocess.Popen(
