@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from .transactional.consumed_batches import ConsumedBatches
     from .transactional.transactions import Transactions
 
-__all__ = ["KafkaProducer"]
+__all__ = ["KafkaProducer", "why_unusable"]
 
 _logger = get_logger(__name__)
 
@@ -87,7 +87,7 @@ class KafkaProducer(RecordSender[K, V]):
         given = {**options, "key_serializer": key_serializer, "value_serializer": value_serializer}
         self._config = make_config(bootstrap_servers, config, given)
         self._interceptors = new_interceptors(self._config)
-        super().__init__(new_intake(self._config, self._interceptors, partial(_why_unusable, self._life)))
+        super().__init__(new_intake(self._config, self._interceptors, partial(why_unusable, self._life)))
 
     # life
 
@@ -103,13 +103,9 @@ class KafkaProducer(RecordSender[K, V]):
             return
         if life.state is not ProducerState.NEW:
             raise life.why_unusable()
-        from .runtime import ProducerRuntime
-        from .statistics import telemetry_of
-
         _say_form()
         life.become(ProducerState.STARTING)
-        runtime = ProducerRuntime(self._config, self._intake.partitioner, asyncio.get_running_loop(), telemetry_of)
-        life.runtime = runtime
+        runtime = life.runtime = self._new_runtime(asyncio.get_running_loop())
         forks.watch(self)
         try:
             await runtime.wait_until_connected()
@@ -573,6 +569,13 @@ class KafkaProducer(RecordSender[K, V]):
 
     # internals
 
+    def _new_runtime(self, loop: asyncio.AbstractEventLoop) -> ProducerRuntime:
+        """The parts of one life; a ``MockProducer`` has others."""
+        from .runtime import ProducerRuntime
+        from .statistics import telemetry_of
+
+        return ProducerRuntime(self._config, self._intake.partitioner, loop, telemetry_of)
+
     def _transactions(self) -> Transactions:
         """The transactions of a started producer. Raises why there are none."""
         transactions = self._intake.usable_runtime().transactions
@@ -616,7 +619,7 @@ def _say_form() -> None:
         _logger.debug("core.interpreted", hint="with a C compiler at hand, install aiokafkapy anew")
 
 
-def _why_unusable(life: Lifecycle[Any]) -> KafkaError:
+def why_unusable(life: Lifecycle[Any]) -> KafkaError:
     """Why a call cannot be served here and now: the producer's state, or that no transaction is open."""
     runtime = life.runtime
     if life.state is ProducerState.RUNNING and runtime is not None and runtime.is_usable_here and runtime.transaction:

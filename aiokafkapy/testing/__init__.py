@@ -1,8 +1,9 @@
 """Test tools for applications, which our own tests use too.
 
-A real Apache Kafka of one or several nodes, a schema registry, throw-away certificates, a proxy that breaks connections
-and requests on command, a virtual clock, and the pytest plugin (``aiokafkapy.testing.pytest_plugin``), installed
-through its entry point. ``DevBroker`` itself is in ``aiokafkapy.broker``.
+A producer that sends nothing, ``assert_produced``, a real Apache Kafka of one or several nodes, a schema registry,
+throw-away certificates, a proxy that breaks connections and requests on command, a virtual clock, and the pytest plugin
+(``aiokafkapy.testing.pytest_plugin``), installed through its entry point. ``DevBroker`` itself is in
+``aiokafkapy.broker``.
 
 Rule: importing this package imports none of its modules, since pytest loads the plugin in every run of every user;
 names are imported on first access.
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from aiokafkapy.testing.apache_kafka import ApacheKafka
+    from aiokafkapy.testing.assertions import assert_produced
     from aiokafkapy.testing.certificates import TestCertificates
     from aiokafkapy.testing.clock import VirtualClock
     from aiokafkapy.testing.fault_proxy import FaultProxy
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from aiokafkapy.testing.kafka_jars import KafkaUnavailableError
     from aiokafkapy.testing.kafka_security import KafkaSecurity, KerberosSettings, Listener
     from aiokafkapy.testing.kafka_tools import KafkaToolError, KafkaTools
+    from aiokafkapy.testing.mock_producer import MockProducer
     from aiokafkapy.testing.schema_registry import SchemaRegistry
 
 __all__ = [
@@ -34,9 +37,11 @@ __all__ = [
     "KafkaUnavailableError",
     "KerberosSettings",
     "Listener",
+    "MockProducer",
     "SchemaRegistry",
     "TestCertificates",
     "VirtualClock",
+    "assert_produced",
 ]
 
 _HOMES = {
@@ -49,9 +54,11 @@ _HOMES = {
     "KafkaUnavailableError": "kafka_jars",
     "KerberosSettings": "kafka_security",
     "Listener": "kafka_security",
+    "MockProducer": "mock_producer",
     "SchemaRegistry": "schema_registry",
     "TestCertificates": "certificates",
     "VirtualClock": "clock",
+    "assert_produced": "assertions",
 }
 
 

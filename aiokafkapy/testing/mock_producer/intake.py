@@ -1,0 +1,118 @@
+"""``MockIntake``: the way into a ``MockProducer``; checks, serializers and partitioner are the producer's.
+
+Owns the order of these, which is ``RecordIntake.accept``'s without its short cuts. It knows no outcomes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from inspect import isawaitable
+from typing import TYPE_CHECKING, Any, cast
+
+from ...errors import KafkaError
+from ...producer.deliveries.delivery import Delivery
+from ...producer.deliveries.shortcuts import now_ms
+from ...producer.intake.arguments import (
+    check_data,
+    headers_of,
+    materialized,
+    partition_of,
+    plain_data,
+    time_of,
+    topic_name,
+)
+from ...producer.intake.interceptors import ProducerInterceptors
+from ...producer.intake.partitioners import partitioner_for
+from ...producer.intake.pending_record import PendingRecord
+from ...producer.intake.record_intake import RecordIntake
+from ...producer.intake.serializers import discard, prepare, serialize, with_own_headers
+from ...producer.records import ProducerRecord
+
+if TYPE_CHECKING:
+    from ...producer.config import ProducerConfig
+    from .runtime import MockRuntime
+
+__all__ = ["MockIntake"]
+
+
+class MockIntake(RecordIntake):
+    """Gives records to a ``MockRuntime``, one by one, also those of ``send_many`` and of tables."""
+
+    def __init__(
+        self, config: ProducerConfig, interceptors: ProducerInterceptors, why_unusable: Callable[[], KafkaError]
+    ) -> None:
+        # Under names of their own: those of a compiled base are not seen from here.
+        self.serializers = {"key": prepare(config.key_serializer), "value": prepare(config.value_serializer)}
+        self.interceptors = interceptors
+        chosen = config.partitioner
+        if isinstance(chosen, str):
+            from ...producer.hash_partitioners import named_partitioner
+
+            chosen = named_partitioner(chosen)
+        partitioner = partitioner_for(chosen, config.partitioner_ignore_keys)
+        RecordIntake.__init__(self, self.serializers["key"], self.serializers["value"], partitioner, why_unusable)
+
+    @property
+    def shows_each_record(self) -> bool:
+        """True: none goes by the slice."""
+        return True
+
+    def accept(
+        self, topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any
+    ) -> Delivery | PendingRecord:
+        """As ``RecordIntake.accept``, interceptors included."""
+        self.accepting_runtime()
+        interceptors = self.interceptors
+        if not interceptors:
+            if isinstance(headers, Iterator):
+                headers = materialized(topic, headers)  # it is read here, where its error is one of the record's
+            return self._accept(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
+        if headers is not None:
+            headers = materialized(topic, headers)
+        record, told = interceptors.begin(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
+        headers = record.headers
+        try:
+            if headers is not None:
+                headers = materialized(record.topic, headers)
+            accepted = self._accept(record)
+        except Exception as error:
+            interceptors.on_acknowledgement(None, error, headers, told)
+            raise
+        interceptors.watch(accepted, headers, told)
+        return accepted
+
+    # internals
+
+    def _accept(self, record: ProducerRecord) -> Delivery | PendingRecord:
+        runtime = cast("MockRuntime", self.accepting_runtime())
+        runtime.failures.raise_for("send")
+        topic = topic_name(record.topic)
+        timestamp = now_ms() if record.timestamp_ms is None else time_of(topic, record.timestamp_ms)
+        partition = None if record.partition is None else partition_of(topic, record.partition)
+        headers = None if record.headers is None else headers_of(topic, record.headers)
+        key, value = self._serialized(topic, record)
+        is_serialized = not (isawaitable(key) or isawaitable(value))
+        if is_serialized:
+            check_data(topic, key, value)
+            headers = with_own_headers(topic, headers, key, value)
+            key, value = plain_data(key), plain_data(value)
+        pending = PendingRecord(
+            cast(Any, runtime.admission), topic, key, value, partition, timestamp, headers, loop=runtime.loop
+        )
+        pending.original = record.key, record.value
+        pending.is_serialized = is_serialized
+        runtime.admission.given[pending] = record
+        delivery = runtime.admission.append_now(pending)
+        return pending if delivery is None else delivery
+
+    def _serialized(self, topic: str, record: ProducerRecord) -> tuple[Any, Any]:
+        key, value = record.key, record.value
+        if key is not None and self.serializers["key"] is not None:
+            key = serialize("key", self.serializers["key"], topic, key)
+        if value is not None and self.serializers["value"] is not None:
+            try:
+                value = serialize("value", self.serializers["value"], topic, value)
+            except BaseException:
+                discard(key)  # an async serializer's, that will not be awaited
+                raise
+        return key, value

@@ -1,0 +1,344 @@
+"""``MockRuntime``: what a started ``MockProducer`` has in the place of ``ProducerRuntime``.
+
+Owns the parts that the producer's calls use, without a Sender, batches or a network. Transactions are the producer's
+own, ``Transactions`` with ``Transaction``'s states; their coordinator is ``MockCoordinator``, which answers at once.
+
+Rule: what a call does to the state of a transaction, and what it raises, is decided where it is for a real producer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import partial
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, cast
+
+from ...common import PartitionInfo, TopicPartition
+from ...errors import (
+    CloseTimeoutError,
+    DeliveryTimeoutError,
+    FlushTimeoutError,
+    KafkaError,
+    MetadataTimeoutError,
+    ProducerClosedError,
+    PurgedError,
+    RecordTooLargeError,
+)
+from ...producer.deliveries.delivery import Delivery, new_delivery, place_of
+from ...producer.deliveries.produce_request_result import ProduceRequestResult
+from ...producer.identity.transaction import PreparedTxnState, Transaction
+from ...producer.intake.partitioners import Partitioner
+from ...producer.intake.pending_record import PendingRecord
+from ...producer.intake.record_deadlines import RecordDeadlines
+from ...producer.intake.record_intake import RecordIntake
+from ...producer.records import ProducerRecord
+from ...producer.transactional.group_offsets import GroupMetadata, OffsetToCommit
+from ...producer.transactional.transactions import Transactions
+from ...record.builder import record_size_upper_bound
+from .line import MockLine, MockTopics
+from .log import MockLog, SentRecord
+
+if TYPE_CHECKING:
+    from ...producer.config import ProducerConfig
+
+__all__ = ["MockFailures", "MockRuntime"]
+
+
+@dataclass(slots=True)
+class MockFailures:
+    """What the calls of a ``MockProducer`` raise while it is set: Java's ``sendException`` and its sisters.
+
+    Those of transactions are the coordinator's answers: ``TransactionAbortableError`` leaves an abort,
+    ``ProducerFencedError`` a producer that can only be closed, and ``KafkaTimeoutError`` a commit that is in doubt.
+    """
+
+    send: BaseException | None = None
+    flush: BaseException | None = None
+    partitions_for: BaseException | None = None
+    init_transactions: BaseException | None = None
+    begin_transaction: BaseException | None = None
+    send_offsets_to_transaction: BaseException | None = None
+    commit_transaction: BaseException | None = None
+    abort_transaction: BaseException | None = None
+
+    def raise_for(self, call: str) -> None:
+        """Raise what is set for a call."""
+        error = getattr(self, call)
+        if error is not None:
+            raise error.fresh() if isinstance(error, KafkaError) else error
+
+    def clear(self) -> None:
+        """Nothing is raised any more."""
+        for field in fields(self):
+            setattr(self, field.name, None)
+
+
+class MockTransaction(Transaction):
+    """One that the coordinator has to end in any case, so that an empty one counts too."""
+
+    def __init__(self, transactional_id: str, failures: MockFailures) -> None:
+        super().__init__(transactional_id, lambda: None)
+        self._failures = failures
+        self.version = 2
+
+    @property
+    def is_known_to_the_broker(self) -> bool:
+        """True."""
+        return True
+
+    def begin(self) -> None:
+        """As ``Transaction.begin``, unless it is to fail."""
+        self._failures.raise_for("begin_transaction")
+        super().begin()
+
+
+class MockCoordinator:
+    """``TransactionCoordinator`` without a broker."""
+
+    def __init__(self, log: MockLog, failures: MockFailures) -> None:
+        self._log = log
+        self._failures = failures
+        self.commits = 0
+        self.was_aborted = False
+        self.identity = PreparedTxnState(1, 0)
+
+    async def init_producer_id(self, timeout: float, *, keeps_prepared: bool = False) -> None:
+        """The id is ours."""
+        self._failures.raise_for("init_transactions")
+
+    async def end(self, is_commit: bool, timeout: float) -> None:
+        """Commit or abort."""
+        await asyncio.sleep(0)  # as an answer does, it comes later
+        self._failures.raise_for("commit_transaction" if is_commit else "abort_transaction")
+        self.was_aborted = not is_commit
+        if is_commit:
+            self.commits += 1
+            self._log.commit()
+        else:
+            self._log.abort()
+
+    async def markers_written(self) -> None:
+        """They are."""
+
+    async def add_offsets(self, group_id: str, timeout: float) -> None:
+        """The group is part of the transaction."""
+
+    async def commit_offsets(
+        self, group: GroupMetadata, offsets: Mapping[TopicPartition, OffsetToCommit], timeout: float
+    ) -> None:
+        """Keep a group's offsets."""
+        self._failures.raise_for("send_offsets_to_transaction")
+        self._log.add_offsets(group.group_id, offsets)
+
+
+class MockRuntime:
+    """The parts of a started ``MockProducer``."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        partitioner: Partitioner,
+        loop: asyncio.AbstractEventLoop,
+        topics: MockTopics,
+        failures: MockFailures,
+        auto_complete: bool,
+        log: MockLog,
+    ) -> None:
+        self.config = config
+        self.loop = loop
+        self.now = loop.time
+        self.is_bound = True
+        self.crash = None
+        self.max_block = config.max_block_ms / 1000
+        self.failures = failures
+        self.log = log
+        self._topics = topics
+        self._auto_complete = auto_complete
+        self._is_closed = False
+        # In the places of the producer's own; there are no batches, so the short cuts find nothing.
+        self.topics: dict[str, Any] = {}
+        self.accumulator = SimpleNamespace(appender=None, cut=dict, abort_undrained=log.fail_next)
+        self.admission = MockLine(topics, partitioner, self.max_block, self._append)
+        self.sender = SimpleNamespace(wakeup=self._begin_next)
+        self.deadlines = RecordDeadlines(loop, self._on_overdue)
+        self.coordinator = MockCoordinator(log, failures)
+        name = config.transactional_id
+        self.transaction = None if name is None else MockTransaction(name, failures)
+        self.transactions: Transactions | None = None
+        if self.transaction is not None:
+            self.admission.on_refusal = self.transaction.fail_accepting
+
+    @property
+    def metadata(self) -> Any:
+        """The cluster, where a producer looks for it."""
+        return SimpleNamespace(cluster=self._topics.cluster)
+
+    @property
+    def is_usable_here(self) -> bool:
+        """True on its loop, until this life is over."""
+        return self.is_bound and self.loop is asyncio._get_running_loop()
+
+    def open_transactions(self, intake: RecordIntake) -> Transactions | None:
+        """The producer's own, with another coordinator."""
+        if self.transaction is not None:
+            self.transactions = Transactions(cast(Any, self), intake, self.transaction, cast(Any, self.coordinator))
+        return self.transactions
+
+    # what needs no broker here
+
+    async def wait_until_connected(self) -> None:
+        """It is."""
+
+    async def metadata_refreshed(self) -> None:
+        """It is."""
+
+    async def ping(self, timeout: float | None) -> float:
+        """Nothing is as near."""
+        return 0.0
+
+    def update_credentials(self, config: ProducerConfig) -> None:
+        """Nobody is told."""
+
+    def resume(self, topic_partition: TopicPartition) -> None:
+        """No partition refuses records."""
+
+    async def partitions_for(self, topic: str) -> list[PartitionInfo]:
+        """The topic's partitions; raises MetadataTimeoutError when there is no such topic."""
+        self.failures.raise_for("partitions_for")
+        found = self._topics.look(topic)
+        if not found:
+            raise MetadataTimeoutError(
+                f"topic {topic!r}: the cluster of the MockProducer has no such topic", topic=topic
+            )
+        return list(found)
+
+    async def warm_up(self, topics: Sequence[str]) -> None:
+        """Ask for the topics."""
+        for topic in topics:
+            await self.partitions_for(topic)
+
+    # flush, purge and close
+
+    async def flush(self, deadline: float) -> None:
+        """Deliver every record, when all are accepted; raises FlushTimeoutError at ``deadline``."""
+        self.failures.raise_for("flush")
+        waiting = self.admission.snapshot()
+        await self.admitted(waiting, deadline)
+        self.log.complete_all()
+        if any(not record.done() for record in waiting):
+            count = self.admission.waiting
+            raise FlushTimeoutError(f"flush() reached its timeout with {count} records waiting to be accepted")
+
+    async def admitted(self, waiting: Sequence[PendingRecord], deadline: float = math.inf) -> None:
+        """Return when these records are accepted or refused, or at ``deadline``."""
+        timeout = None if deadline == math.inf else max(0.0, deadline - self.loop.time())
+        if waiting:
+            await asyncio.wait(waiting, timeout=timeout)
+
+    def begin_flush(self) -> tuple[Any, asyncio.Future[None]]:
+        """Deliver every record that is accepted by now."""
+        self.log.complete_all()
+        return SimpleNamespace(is_settled=True, end=lambda: None), self.loop.create_future()
+
+    def purge(self, topic: str | None, partition: int | None, *, in_flight: bool) -> int:
+        """Give up records without an outcome; none was sent."""
+
+        def is_meant(topic_partition: TopicPartition) -> bool:
+            return topic in (None, topic_partition[0]) and partition in (None, topic_partition[1])
+
+        waiting = [
+            record
+            for record in self.admission.snapshot()
+            if topic in (None, record.topic) and partition in (None, record.partition)
+        ]
+        for record in waiting:
+            self.admission.refuse(record, PurgedError(f"a record of topic {record.topic!r} was purged"))
+        return len(waiting) + self.log.fail_if(is_meant, _purged)
+
+    async def close(self, deadline: float) -> None:
+        """Deliver what is accepted, unless ``deadline`` is over; abort an open transaction."""
+        try:
+            if deadline > self.loop.time():
+                if self.transactions is not None:
+                    await self.transactions.close(deadline)
+                await self.admitted(self.admission.snapshot(), deadline)
+                self.log.complete_all()
+        finally:
+            self.abort()
+        if self.transactions is not None:
+            await self.transactions.settled()
+
+    def abort(self) -> None:
+        """End at once; what has no outcome fails."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        self.is_bound = False
+        self.deadlines.close()
+        for record in self.admission.snapshot():
+            text = f"the producer was closed while a record of topic {record.topic!r} waited to be accepted"
+            self.admission.refuse(record, ProducerClosedError(text, topic=record.topic))
+        self.log.fail_if(lambda _: True, _closed)
+        if self.transactions is not None:
+            self.transactions.abandon()
+
+    # internals
+
+    def _append(self, record: PendingRecord, given: ProducerRecord, topic_partition: TopicPartition) -> Delivery:
+        """Accept a record for good. Raises RecordTooLargeError."""
+        key, value, headers = record.key, record.value, tuple(record.headers or ())
+        self._check_size(record_size_upper_bound(key, value, headers), topic_partition)
+        result = ProduceRequestResult(topic_partition)
+        result.record_count = 1
+        sent = SentRecord(given, topic_partition, record.timestamp_ms, key, value, headers, result)
+        transaction = self.transaction
+        is_of_next = transaction is not None and transaction.is_of_next(topic_partition, 0)
+        self.log.add(sent, in_transaction=transaction is not None, is_of_next=is_of_next)
+        if self._auto_complete and not is_of_next:
+            self.log.complete_all()
+        return new_delivery(result, 0, record.timestamp_ms, _size_of(key), _size_of(value))
+
+    def _check_size(self, size: int, topic_partition: TopicPartition) -> None:
+        limit = min(self.config.max_request_size, self.config.buffer_memory)
+        if size <= limit:
+            return
+        option = "max_request_size" if limit < self.config.buffer_memory else "buffer_memory"
+        topic, partition = topic_partition
+        text = f"a record for topic {topic!r} has {size} bytes when serialized, more than {option}, {limit}"
+        error = RecordTooLargeError(text, size=size, limit=limit, topic=topic, partition=partition)
+        if self.transaction is not None:
+            self.transaction.fail_accepting(error)
+        raise error
+
+    def _begin_next(self) -> None:
+        """The next transaction has begun: ``commit_and_begin_transaction`` wakes the Sender then."""
+        self.log.begin_next()
+        if self._auto_complete:
+            self.log.complete_all()
+
+    def _on_overdue(self, records: list[PendingRecord | Delivery]) -> None:
+        results: set[ProduceRequestResult] = set()
+        for record in records:
+            if isinstance(record, PendingRecord):
+                if not record.done():
+                    self.admission.expire(record)
+                    continue
+                record = record.result()
+            results.add(place_of(record)[0])
+        self.log.fail(results, DeliveryTimeoutError("the record's delivery_timeout_ms is over", outcome_unknown=True))
+
+
+def _size_of(data: bytes | None) -> int:
+    return -1 if data is None else len(data)
+
+
+def _error(kind: type[KafkaError], what: str, sent: SentRecord) -> KafkaError:
+    topic, partition = sent.topic_partition
+    return kind(f"{sent.topic_partition}: {what}", topic=topic, partition=partition)
+
+
+_purged: Callable[[SentRecord], Exception] = partial(_error, PurgedError, "1 record purged, not written")
+_closed: Callable[[SentRecord], Exception] = partial(_error, CloseTimeoutError, "close() ended without its outcome")
