@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .observability.observer import Observer
     from .producer.config import ProducerConfig
     from .producer.deliveries.delivery import Delivery
+    from .producer.deliveries.raise_all import raise_all
     from .producer.identity.transaction import PreparedTxnState
     from .producer.intake.interceptors import ProducerInterceptor
     from .producer.intake.partitioners import DefaultPartitioner, Partitioner, RoundRobinPartitioner
@@ -62,6 +63,7 @@ __all__ = [
     "TopicOptions",
     "compiled",
     "json_serializer",
+    "raise_all",
     "string_serializer",
 ]
 
@@ -94,6 +96,7 @@ _HOMES = {
     "TopicOptions": "producer.topic_options",
     "TopicPartition": "common",
     "json_serializer": "producer.intake.serializers",
+    "raise_all": "producer.deliveries.raise_all",
     "string_serializer": "producer.intake.serializers",
 }
 

@@ -15,17 +15,34 @@ __all__ = [
 ]
 
 
+class Remedy:
+    """``KafkaError.remedy``, of a class and of an instance alike."""
+
+    __slots__ = ()
+
+    def __get__(self, error: object, kind: type[BaseException]) -> str:
+        from .remedies import remedy_of
+
+        return remedy_of(kind)
+
+
 class KafkaError(Exception):
     """Root of all errors raised by aiokafkapy.
 
-    ``retriable``: the same call may work later. ``invalid_metadata``: the client's view of the cluster was stale.
-    ``topic``, ``partition``: where it happened, when known. ``outcome_unknown``: the record may or may not be on the
-    broker (it was sent, and no answer said which).
+    ``retriable``: the same call may work later. ``abortable``: another transaction may work, after this one is aborted.
+    ``fatal``: the producer can only be closed. ``outcome_unknown``: the record may or may not be on the broker (it was
+    sent, and no answer said which). ``remedy``: what to do about it, in a line.
+
+    ``invalid_metadata``: the client's view of the cluster was stale. ``topic``, ``partition``: where it happened, when
+    known.
     """
 
     code: ClassVar[int | None] = None
     retriable: ClassVar[bool] = False
+    abortable: ClassVar[bool] = False
+    fatal: ClassVar[bool] = False
     invalid_metadata: ClassVar[bool] = False
+    remedy: ClassVar[Remedy] = Remedy()
 
     def __init__(
         self,
@@ -48,6 +65,9 @@ class KafkaError(Exception):
     def fresh(self) -> Self:
         """A copy without a traceback, with the same cause, so that many waiters can each raise their own."""
         twin = copy.copy(self)
+        notes = getattr(self, "__notes__", None)
+        if notes is not None:
+            twin.__notes__ = [*notes]  # or a note to one would be one to all
         twin.__cause__ = self.__cause__
         twin.__suppress_context__ = self.__suppress_context__
         return twin.with_traceback(None)

@@ -339,6 +339,7 @@ class ClusterAuthorizationFailedError(BrokerError):
     """Cluster authorization failed."""
 
     code = 31
+    fatal = True
 
 
 class InvalidTimestampError(BrokerError):
@@ -363,6 +364,7 @@ class UnsupportedVersionError(BrokerError):
     """The version of API is not supported."""
 
     code = 35
+    fatal = True
 
 
 class TopicAlreadyExistsError(BrokerError):
@@ -411,6 +413,7 @@ class UnsupportedForMessageFormatError(BrokerError):
     """The message format version on the broker does not support the request."""
 
     code = 43
+    fatal = True
 
 
 class PolicyViolationError(BrokerError):
@@ -423,6 +426,7 @@ class OutOfOrderSequenceNumberError(BrokerError):
     """The broker received an out of order sequence number."""
 
     code = 45
+    abortable = True
 
 
 class DuplicateSequenceNumberError(BrokerError):
@@ -435,24 +439,28 @@ class InvalidProducerEpochError(BrokerError):
     """Producer attempted to produce with an old epoch."""
 
     code = 47
+    abortable = True
 
 
 class InvalidTxnStateError(BrokerError):
     """The producer attempted a transactional operation in an invalid state."""
 
     code = 48
+    fatal = True
 
 
 class InvalidProducerIdMappingError(BrokerError):
     """The producer attempted to use a producer id which is not currently assigned to its transactional id."""
 
     code = 49
+    fatal = True
 
 
 class InvalidTransactionTimeoutError(BrokerError):
     """The transaction timeout is larger than the maximum value allowed by the broker (as configured by…"""
 
     code = 50
+    fatal = True
 
 
 class ConcurrentTransactionsError(RetriableBrokerError):
@@ -465,12 +473,14 @@ class TransactionCoordinatorFencedError(BrokerError):
     """Indicates that the transaction coordinator sending a WriteTxnMarker is no longer the current coordinator…"""
 
     code = 52
+    fatal = True
 
 
 class TransactionalIdAuthorizationFailedError(BrokerError):
     """Transactional Id authorization failed."""
 
     code = 53
+    fatal = True
 
 
 class SecurityDisabledError(BrokerError):
@@ -507,6 +517,7 @@ class UnknownProducerIdError(BrokerError):
     """This exception is raised by the broker if it could not locate the producer metadata associated with the…"""
 
     code = 59
+    abortable = True
 
 
 class ReassignmentInProgressError(BrokerError):
@@ -693,6 +704,7 @@ class ProducerFencedError(BrokerError):
     """There is a newer producer with the same transactionalId which fences the current one."""
 
     code = 90
+    fatal = True
 
 
 class ResourceNotFoundError(BrokerError):
@@ -873,6 +885,7 @@ class TransactionAbortableError(BrokerError):
     """The server encountered an error with the transaction."""
 
     code = 120
+    abortable = True
 
 
 class InvalidRecordStateError(BrokerError):

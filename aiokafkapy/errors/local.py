@@ -94,9 +94,13 @@ class ProducerNotStartedError(IllegalStateError):
 class ProducerClosedError(IllegalStateError):
     """The producer is closed."""
 
+    fatal = True
+
 
 class ForkedProducerError(IllegalStateError):
     """The producer was started in another process, before a fork: make one in each process."""
+
+    fatal = True
 
 
 class WrongEventLoopError(IllegalStateError):
@@ -142,6 +146,8 @@ class RecordDroppedError(KafkaError):
 
 class SenderCrashedError(KafkaError):
     """The producer's Sender task ended unexpectedly; everything pending failed with the cause given here."""
+
+    fatal = True
 
 
 class SerializationError(KafkaError, ValueError):

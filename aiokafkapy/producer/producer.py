@@ -114,7 +114,9 @@ class KafkaProducer(RecordSender[K, V]):
                 await transactions.initialize()
             if not life.may_become(ProducerState.RUNNING):
                 raise ProducerClosedError("the producer was closed while it started")
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, KafkaError):
+                error.add_note(f"what to do: {error.remedy}")
             try:
                 await runtime.close(-math.inf)
             finally:
@@ -237,8 +239,10 @@ class KafkaProducer(RecordSender[K, V]):
         if error is not None:
             error.add_note(
                 f"{outcomes.failed} of {len(outcomes)} records of send_many() failed; "
-                "with return_exceptions=True every record tells its own outcome"
+                "with return_exceptions=True every record tells its own outcome, and raise_all() raises all errors"
             )
+            if isinstance(error, KafkaError):
+                error.add_note(f"what to do: {error.remedy}")
             raise error
         return outcomes
 

@@ -16,12 +16,14 @@ from typing import Any, Final
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from aiokafkapy import errors
 from aiokafkapy.broker.config import BrokerConfig
 from aiokafkapy.broker.coordination.group import GROUP_STATES
 from aiokafkapy.broker.network.client_connection import MUTE_STATES
 from aiokafkapy.client.foreign_options import SECURITY_NAMES
 from aiokafkapy.client.network_client_state import NETWORK_CLIENT_STATES
 from aiokafkapy.client.nodes.connection_states import CONNECTION_STATES
+from aiokafkapy.errors.remedies import REMEDIES
 from aiokafkapy.migration.libraries import LIBRARIES, Library, option_advice
 from aiokafkapy.producer.accumulator.producer_batch import BATCH_STATES
 from aiokafkapy.producer.config import ProducerConfig
@@ -85,6 +87,7 @@ def generated() -> dict[tuple[Path, str], str]:
         (DOCS / "architecture.md", "state machines"): _state_machines(),
         (DOCS / "configuration.md", "producer options"): option_table(ProducerConfig),
         (DOCS / "configuration.md", "broker options"): option_table(BrokerConfig),
+        (DOCS / "troubleshooting.md", "errors"): _errors(),
         **{(DOCS / MOVING, f"calls of {one.name}"): _calls(one) for one in LIBRARIES},
         **{(DOCS / MOVING, f"options of {one.name}"): _changed_options(one) for one in LIBRARIES},
         (DOCS / MOVING, "options of Spark"): _refused_options(),
@@ -118,6 +121,18 @@ def _blocks(page: Path) -> Iterator[Snippet]:
 
 def _state_machines() -> str:
     return "\n\n".join(f"### {table.name}\n\n```mermaid\n{table.diagram()}\n```" for table in STATE_MACHINES)
+
+
+def _errors() -> str:
+    """Every error with what it means and its remedy: those of this side, then those of brokers, by code."""
+    found: dict[str, type[errors.KafkaError]] = {name: getattr(errors, name) for name in REMEDIES}
+    ordered = sorted(found.items(), key=lambda pair: (pair[1].code is not None, pair[1].code or 0, pair[0]))
+    lines = ["| error | code | | what to do |", "|---|---|---|---|"]
+    for name, kind in ordered:
+        means = ", ".join(word for word in ("retriable", "abortable", "fatal") if getattr(kind, word))
+        code = "" if kind.code is None else str(kind.code)
+        lines.append(f"| `{name}` | {code} | {means} | {kind.remedy} |")
+    return "\n".join(lines)
 
 
 def _calls(library: Library) -> str:

@@ -312,7 +312,11 @@ class TestWhatIsWrong:
         assert_told_as_it_is(broker, metadata, table["value"].to_pylist())
         assert "row 1" in str(caught.value)
         assert caught.value.__notes__ == [
-            "6 of 8 rows of send_arrow() failed, row 1 first; with return_exceptions=True the result tells of each"
+            (
+                "6 of 8 rows of send_arrow() failed, row 1 first; "
+                "with return_exceptions=True the result tells of each, and raise_all() raises all errors"
+            ),
+            f"what to do: {type(caught.value).remedy}",
         ]
 
     async def test_a_partition_that_has_come_meanwhile_is_found(self, broker: DevBroker) -> None:

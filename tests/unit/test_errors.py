@@ -6,6 +6,9 @@ import pytest
 from kio.schema.errors import ErrorCode
 
 from aiokafkapy import errors
+from aiokafkapy.errors.remedies import REMEDIES, remedy_of
+from aiokafkapy.producer.identity import transaction
+from aiokafkapy.producer.transactional import attempts
 
 RETRIABLE = {
     2,
@@ -96,3 +99,44 @@ def test_errors_are_also_what_python_would_raise() -> None:
     assert issubclass(errors.DisconnectedError, ConnectionError)
     assert issubclass(errors.ConfigurationError, ValueError)
     assert issubclass(errors.RecordTooLargeError, errors.MessageTooLargeError)
+
+
+def test_a_note_to_a_fresh_copy_is_its_own() -> None:
+    original = errors.KafkaError("x")
+    original.add_note("of all")
+    twin = original.fresh()
+    twin.add_note("of one")
+    assert original.__notes__ == ["of all"]
+    assert twin.__notes__ == ["of all", "of one"]
+
+
+def public_errors() -> list[type[errors.KafkaError]]:
+    found = [found for name in dir(errors) if isinstance(found := getattr(errors, name), type)]
+    return [each for each in found if issubclass(each, errors.KafkaError)]
+
+
+def test_every_error_has_a_remedy_of_its_own() -> None:
+    names = {error.__name__ for error in public_errors()}
+    assert len(names) > 150
+    assert set(REMEDIES) == names
+    for error in public_errors():
+        assert error.remedy == error().remedy == REMEDIES[error.__name__]
+        assert 10 < len(error.remedy) < 120, error
+        assert "\n" not in error.remedy
+        assert not error.remedy.endswith("."), error
+
+
+def test_a_user_s_own_error_has_the_remedy_of_its_base() -> None:
+    class OurError(errors.RecordTooLargeError):
+        pass
+
+    assert OurError().remedy == errors.RecordTooLargeError.remedy
+    assert remedy_of(ValueError) == ""
+
+
+def test_an_error_says_what_it_means_for_a_transaction_as_transactions_take_it() -> None:
+    local = {"ProducerClosedError", "ForkedProducerError", "SenderCrashedError"}
+    fatal = {error for error in public_errors() if error.fatal and error.__name__ not in local}
+    assert fatal == set(transaction._FATAL)
+    assert {error for error in public_errors() if error.abortable} == set(attempts._MENDED_BY_ANOTHER_ATTEMPT)
+    assert not any(error.fatal and (error.retriable or error.abortable) for error in public_errors())

@@ -81,6 +81,7 @@ PUBLIC_NAMES = {
     "compiled",
     "errors",
     "json_serializer",
+    "raise_all",
     "string_serializer",
 }
 

@@ -20,7 +20,7 @@ NAMES = {
     "ProducerHealth",
     "ProducerInterceptor", "ProducerRecord", "ProducerStatistics", "RecordMetadata", "RoundRobinPartitioner",
     "Serializer", "TableMetadata", "TopicOptions", "TopicPartition", "compiled", "errors", "json_serializer",
-    "string_serializer",
+    "raise_all", "string_serializer",
 }  # fmt: skip
 
 

@@ -122,8 +122,10 @@ class ArrowSend:
             error = failed[row]
             error.add_note(
                 f"{len(failed)} of {metadata.rows} rows of send_arrow() failed, row {row} first; "
-                "with return_exceptions=True the result tells of each"
+                "with return_exceptions=True the result tells of each, and raise_all() raises all errors"
             )
+            if isinstance(error, KafkaError):
+                error.add_note(f"what to do: {error.remedy}")
             raise error
         return metadata
 

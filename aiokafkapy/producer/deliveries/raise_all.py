@@ -1,0 +1,80 @@
+"""``raise_all``: the errors of many records as one ExceptionGroup, so that ``except*`` deals with each kind (PEP 654).
+
+Owns which outcomes are errors, and what the group says of them. It knows no producer. Java has no counterpart: there
+each record's future, or callback, tells.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Protocol, TypeAlias
+
+from ...errors import KafkaError
+from ..records import RecordMetadata
+from .delivery import Delivery
+
+__all__ = ["raise_all"]
+
+MOST_NAMED: Final = 5
+"""Kinds of errors that the group's message names."""
+
+
+class TableOutcome(Protocol):
+    """The part of ``TableMetadata`` that is needed here."""
+
+    rows: int
+
+    @property
+    def failed(self) -> Mapping[int, BaseException]:
+        """Row number → error."""
+
+
+Outcomes: TypeAlias = "Iterable[Delivery | RecordMetadata | BaseException | Any] | TableOutcome"
+
+
+def raise_all(outcomes: Outcomes) -> None:
+    """Raise an ExceptionGroup of all errors among ``outcomes``; return when there is none.
+
+    They are what ``send_many`` and ``send_arrow`` return with ``return_exceptions=True``, what ``asyncio.gather`` does,
+    or deliveries that are done. Each error has a note with its place among them, counted from 0, whether it is
+    retriable, abortable or fatal, or its outcome unknown, and its remedy.
+
+    Raises ``asyncio.InvalidStateError`` for a delivery without an outcome, and a BaseExceptionGroup where an error is
+    a CancelledError, for example.
+    """
+    failed = getattr(outcomes, "failed", None)
+    if isinstance(failed, Mapping):
+        count, what, errors = outcomes.rows, "rows", list(failed.items())  # type: ignore[union-attr]
+    else:
+        found = list(_errors(outcomes))  # type: ignore[arg-type]
+        count, what, errors = len(found), "records", [(place, error) for place, error in enumerate(found) if error]
+    if not errors:
+        return
+    for place, error in errors:
+        note = f"{what[:-1]} {place}{_verdict(error)}"
+        if note not in getattr(error, "__notes__", ()):  # looked at twice, it says so once
+            error.add_note(note)
+    kinds = Counter(type(error).__name__ for _, error in errors).most_common()
+    named = ", ".join(f"{number} {name}" for name, number in kinds[:MOST_NAMED])
+    more = "" if len(kinds) <= MOST_NAMED else ", …"
+    raise BaseExceptionGroup(f"{len(errors)} of {count} {what} failed: {named}{more}", [error for _, error in errors])
+
+
+def _errors(outcomes: Iterable[Any]) -> Iterator[BaseException | None]:
+    for outcome in outcomes:
+        error = outcome.exception() if isinstance(outcome, Delivery) else outcome
+        yield error if isinstance(error, BaseException) else None
+
+
+def _verdict(error: BaseException) -> str:
+    if not isinstance(error, KafkaError):
+        return ""
+    found = {
+        "outcome unknown": error.outcome_unknown,
+        "retriable": error.retriable,
+        "abortable": error.abortable,
+        "fatal": error.fatal,
+    }
+    verdict = ", ".join(name for name, is_so in found.items() if is_so) or "not retriable"
+    return f" ({verdict}): {error.remedy}"
