@@ -1,4 +1,5 @@
-"""A recording of what goes over the wire: every request and answer of a client, decoded, as lines of JSON.
+"""A recording of what goes over the wire: every request and answer of a client, decoded, as lines of JSON, as objects
+for ``async for``, or as it is in a packet capture for Wireshark.
 
 Owns the lines, their bounds, and what in them is hidden. Knows no connection and decides nothing: the client's watch
 hands it frames. kafka-python's wire debugging and Kafka's ``kafka.request.logger`` are the models.
@@ -6,8 +7,9 @@ hands it frames. kafka-python's wire debugging and Kafka's ``kafka.request.logge
 Rules:
 
 - No record, key, header or other run of bytes is shown unless ``payloads`` is set, only its length; nothing that proves
-  who somebody is (SASL's bytes, tokens, passwords) is ever shown.
-- A line, a list and a text are bounded, and so is a file: at ``max_bytes`` the tap says so and ends.
+  who somebody is (SASL's bytes, tokens, passwords) is ever shown. In a capture zeros stand for both.
+- A line, a list and a text are bounded, and so is a file: at ``max_bytes`` the tap says so and ends. Frames that wait
+  for ``async for`` are bounded too: of those beyond ``MOST_WAITING`` only the number is kept.
 - Nothing raises. A frame that cannot be decoded is told as such; a target that fails is logged once, and the tap ends.
 
 Events: ``tap.ended`` (warning; target, reason).
@@ -15,56 +17,88 @@ Events: ``tap.ended`` (warning; target, reason).
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import dataclasses
 import datetime
 import enum
 import json
 import os
+import struct
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any, Final, Self, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, Self, TypeAlias
 
 from ..observability import describe_error, get_logger, is_secret_name
-from ..protocol.api import api_name
+from ..protocol.api import PROOF_FIELDS, api_name
 from ..protocol.codec import decode_request, decode_response
 from .nodes.client_request import Buffer
 from .nodes.in_flight_requests import InFlightRequest
 
-__all__ = ["DEFAULT_MAX_BYTES", "TapTarget", "WireTap", "described"]
+if TYPE_CHECKING:
+    from .pcapng import PacketWriter
+
+__all__ = ["DEFAULT_MAX_BYTES", "TapFormat", "TapTarget", "WireTap", "described"]
 
 TapTarget: TypeAlias = "str | os.PathLike[str] | Callable[[dict[str, Any]], object]"
 """A file's path, to which lines are appended, or a function that is called with each line's object."""
+TapFormat: TypeAlias = Literal["json", "pcapng"]
+"""Of a file: lines of JSON, or a packet capture."""
 
 DEFAULT_MAX_BYTES: Final = 100 * 1024 * 1024
 MOST_DECODED: Final = 2 * 1024 * 1024
 """Bytes; decoding a larger frame would hold the loop for too long."""
+MOST_WAITING: Final = 10_000
 MOST_ITEMS: Final = 50
 MOST_CHARACTERS: Final = 500
 PATH_VARIABLE: Final = "AIOKAFKAPY_TAP"
 PAYLOADS_VARIABLE: Final = "AIOKAFKAPY_TAP_PAYLOADS"
-_PROOFS: Final = frozenset({"auth_bytes", "hmac", "salt", "salted_password"})
+_CAPTURES: Final = (".pcapng", ".pcap")
 
 _logger = get_logger(__name__)
 
 
 class WireTap:
-    """Records until it is closed; ``with producer.tap("wire.jsonl"): …`` closes it."""
+    """Records until it is closed; ``with producer.tap("wire.jsonl"): …`` closes it.
 
-    def __init__(self, target: TapTarget, *, payloads: bool = False, max_bytes: int = DEFAULT_MAX_BYTES) -> None:
+    Without a ``target`` it is an asynchronous iterator of the lines' objects, for one task: ``async for frame in tap``,
+    until the tap or its client is closed. ``missed`` counts the frames for which there was no room.
+    """
+
+    def __init__(
+        self,
+        target: TapTarget | None = None,
+        *,
+        payloads: bool = False,
+        max_bytes: int = DEFAULT_MAX_BYTES,
+        format: TapFormat | None = None,  # noqa: A002
+    ) -> None:
+        """``format`` None: a path that ends with ``.pcapng`` or ``.pcap`` is a capture's."""
         if max_bytes < 1:
             raise ValueError(f"max_bytes={max_bytes}: write 1 or more")
+        is_capture = _is_capture(target, format)
         self._payloads = payloads
         self._room = max_bytes
         self._target = target
         self._on_close: list[Callable[[], object]] = []
         self._file: IO[str] | None = None
         self.is_closed = False
-        if not callable(target):
-            # Line by line, so that what led to a crash is there; and for the owner's eyes.
-            descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        self._capture: CaptureFile | None = None
+        # Of an iterator
+        self._waiting: deque[dict[str, Any]] = deque()
+        self._has_changed = asyncio.Event()
+        self.missed = 0
+        if target is None or callable(target):
+            return
+        # For the owner's eyes.
+        descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        if is_capture:
+            self._capture = CaptureFile(descriptor)
+        else:
+            # Line by line, so that what led to a crash is there.
             self._file = os.fdopen(descriptor, "w", buffering=1, encoding="utf-8")
 
     @classmethod
@@ -83,28 +117,49 @@ class WireTap:
         """Call ``on_close`` when the tap ends: those who feed it then leave it alone."""
         self._on_close.append(on_close)
 
-    def request(self, entry: InFlightRequest, buffers: Sequence[Buffer]) -> None:
-        """Record a request's whole frame, as it is written."""
+    def request(self, entry: InFlightRequest, buffers: Sequence[Buffer], client: int = 0) -> None:
+        """Record a request's whole frame, as it is written. ``client`` tells the connections of one process apart."""
+        if self._capture is not None:
+            self._put_packets(self._capture.request, entry, b"".join(buffers), client)
+            return
         size = sum(map(len, buffers))
         self._record(entry, "request", size, lambda: decode_request(b"".join(buffers)[4:])[1])
 
-    def response(self, entry: InFlightRequest, frame: bytes) -> None:
+    def response(self, entry: InFlightRequest, frame: bytes, client: int = 0) -> None:
         """Record an answer's frame, without its size."""
+        if self._capture is not None:
+            self._put_packets(self._capture.response, entry, frame, client)
+            return
         api_key = entry.request.api_key
         self._record(entry, "response", len(frame) + 4, lambda: decode_response(api_key, entry.version, frame)[1])
 
     def close(self) -> None:
         """Record nothing any more. May be called again."""
         self.is_closed = True
+        self._has_changed.set()
         callbacks, self._on_close = self._on_close, []
         for on_close in callbacks:
             on_close()
-        file, self._file = self._file, None
-        if file is not None:
+        files, self._file, self._capture = (self._file, self._capture), None, None
+        for file in files:
             try:
-                file.close()
+                if file is not None:
+                    file.close()
             except OSError:
                 pass  # a full disk has been told of when it was written to
+
+    def __aiter__(self) -> Self:
+        if self._target is not None:
+            raise TypeError("this tap has a target: the frames are there. Write tap() to iterate over them")
+        return self
+
+    async def __anext__(self) -> dict[str, Any]:
+        while not self._waiting:
+            if self.is_closed:
+                raise StopAsyncIteration
+            self._has_changed.clear()
+            await self._has_changed.wait()
+        return self._waiting.popleft()
 
     def __enter__(self) -> Self:
         return self
@@ -137,6 +192,21 @@ class WireTap:
         except BaseException as error:
             self._end(describe_error(error))
 
+    def _put_packets(self, packets_of: Callable[..., bytes], entry: InFlightRequest, frame: bytes, client: int) -> None:
+        if self.is_closed or self._capture is None:
+            return
+        try:
+            packets = packets_of(entry, frame, client, self._payloads)
+            self._room -= len(packets)
+            if self._room < 0:
+                self._end("max_bytes is reached")
+            else:
+                self._capture.write(packets)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            self._end(describe_error(error))
+
     def _body(self, size: int, decode: Callable[[], Any]) -> Any:
         if size > MOST_DECODED:
             return {"undecoded": f"{size} bytes"}
@@ -146,7 +216,13 @@ class WireTap:
             return {"undecoded": describe_error(error)}
 
     def _put(self, line: dict[str, Any]) -> None:
-        if callable(self._target):
+        if self._target is None:
+            if len(self._waiting) < MOST_WAITING:
+                self._waiting.append(line)
+                self._has_changed.set()
+            else:
+                self.missed += 1
+        elif callable(self._target):
             self._target(line)
         elif self._file is not None:
             text = json.dumps(line, ensure_ascii=False) + "\n"
@@ -163,9 +239,55 @@ class WireTap:
         self.close()
 
 
+class CaptureFile:
+    """A packet capture that is appended to. Several may write to one file: each frame is one write."""
+
+    def __init__(self, descriptor: int) -> None:
+        from .pcapng import PacketWriter
+
+        self._file = os.fdopen(descriptor, "ab", buffering=0)
+        self._packets: PacketWriter = PacketWriter(os.getpid())
+        self.write(self._packets.header())
+
+    def request(self, entry: InFlightRequest, frame: bytes, client: int, payloads: bool) -> bytes:
+        """The packets of a request's whole frame."""
+        from .redaction import redacted_request
+
+        data = redacted_request(frame, payloads, MOST_DECODED)
+        return self._packets.frame(entry.request.node_id, client, True, data, time.time_ns())
+
+    def response(self, entry: InFlightRequest, frame: bytes, client: int, payloads: bool) -> bytes:
+        """The packets of an answer's frame, which has no size yet."""
+        from .redaction import redacted_response
+
+        whole = struct.pack(">i", len(frame)) + frame
+        data = redacted_response(entry.request.api_key, entry.version, whole, payloads, MOST_DECODED)
+        return self._packets.frame(entry.request.node_id, client, False, data, time.time_ns())
+
+    def write(self, packets: bytes) -> None:
+        """Append. Raises OSError, also for a file that takes only a part: what follows could not be read."""
+        if self._file.write(packets) != len(packets):
+            raise OSError("the file takes no more")
+
+    def close(self) -> None:
+        """Write no more."""
+        self._file.close()
+
+
+def _is_capture(target: TapTarget | None, wanted: str | None) -> bool:
+    """Whether a target is a packet capture. Raises ValueError for a format that there is not, or has no file."""
+    if wanted not in (None, "json", "pcapng"):
+        raise ValueError(f"format={wanted!r}: write 'json' or 'pcapng'")
+    if target is None or callable(target):
+        if wanted == "pcapng":
+            raise ValueError("format='pcapng': a capture is a file: give its path")
+        return False
+    return wanted == "pcapng" if wanted is not None else os.fsdecode(target).endswith(_CAPTURES)
+
+
 def described(value: Any, payloads: bool = False, name: str = "") -> Any:
     """A message, or a part of one, as JSON has it: bounded, and without what is to be hidden."""
-    if value is not None and (name in _PROOFS or is_secret_name(name)):
+    if value is not None and (name in PROOF_FIELDS or is_secret_name(name)):
         return "<hidden>"
     if dataclasses.is_dataclass(value):
         return _described_message(value, payloads)

@@ -10,6 +10,7 @@ done, once.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -33,15 +34,19 @@ if TYPE_CHECKING:
 
 __all__ = ["ClientWatch"]
 
+_numbers = itertools.count()
+"""Of the clients of this process: each has connections of its own."""
+
 
 class ClientWatch:
     """Tells of one client. Its taps get the frames; they come and go at any time."""
 
-    __slots__ = ("_answered_at", "_observers", "_opened_at", "_sent", "_taps")
+    __slots__ = ("_answered_at", "_number", "_observers", "_opened_at", "_sent", "_taps")
 
     def __init__(self, observers: Observers, tap: WireTap | None = None) -> None:
         self._observers = observers
         self._taps: tuple[WireTap, ...] = ()
+        self._number = next(_numbers)
         if tap is not None:
             self.add_tap(tap)
         self._sent: dict[int, _Sent] = {}  # by correlation id
@@ -103,13 +108,13 @@ class ClientWatch:
         if self._observers.request_done is not None:
             self._sent[entry.correlation_id] = _Sent(name, size)
         for tap in self._taps:
-            tap.request(entry, buffers)
+            tap.request(entry, buffers, self._number)
 
     def answered(self, entry: InFlightRequest, frame: bytes, now: float) -> None:
         """The answer has arrived, as this frame without its size; empty for a request that expects no answer."""
         for tap in self._taps:
             if frame:
-                tap.response(entry, frame)
+                tap.response(entry, frame, self._number)
         self._done(entry, len(frame) + 4 if frame else 0, None, now)
         self._answered_at[entry.request.node_id] = now
 

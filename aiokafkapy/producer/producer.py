@@ -41,7 +41,7 @@ from .state import Lifecycle, ProducerState
 if TYPE_CHECKING:
     import concurrent.futures
 
-    from ..client.tap import TapTarget, WireTap
+    from ..client.tap import TapFormat, TapTarget, WireTap
     from .config import ProducerConfig
     from .identity.transaction import PreparedTxnState
     from .options import ProducerOptions, SaslKeywords
@@ -539,12 +539,22 @@ class KafkaProducer(RecordSender[K, V]):
 
         return topic_metrics_of(self._life.runtime)
 
-    def tap(self, target: TapTarget, *, payloads: bool = False) -> WireTap:
-        """Append requests and answers to a file, as JSON lines, or call a function with each, until the tap or the
-        producer is closed; records with ``payloads`` only. Raises OSError for a file that cannot be written."""
+    def tap(
+        self,
+        target: TapTarget | None = None,
+        *,
+        payloads: bool = False,
+        format: TapFormat | None = None,  # noqa: A002
+    ) -> WireTap:
+        """Record requests and answers until the tap or the producer is closed; records with ``payloads`` only.
+
+        They are appended to the file ``target`` as JSON lines, or, with ``format="pcapng"`` or a name that ends so, as
+        packets that Wireshark reads; or a function is called with each; or, without a target, they are what
+        ``async for frame in tap`` gives. Raises OSError for a file that cannot be written.
+        """
         from ..client.tap import WireTap
 
-        return self._intake.usable_runtime().tap(WireTap(target, payloads=payloads))
+        return self._intake.usable_runtime().tap(WireTap(target, payloads=payloads, format=format))
 
     @property
     def state(self) -> ProducerState:

@@ -16,6 +16,7 @@ from kio.schema.index import api_key_map, schema_name_map
 
 __all__ = [
     "INIT_PRODUCER_ID_BEFORE_TWO_PHASE_COMMIT",
+    "PROOF_FIELDS",
     "ApiKey",
     "api_name",
     "client_versions",
@@ -24,6 +25,10 @@ __all__ = [
     "response_class",
     "schema_versions",
 ]
+
+
+PROOF_FIELDS: Final = frozenset({"auth_bytes", "hmac", "salt", "salted_password"})
+"""Fields of requests and responses that prove who somebody is, which no recording may show."""
 
 
 class ApiKey(IntEnum):

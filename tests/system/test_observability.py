@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import struct
 import time
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -24,6 +25,8 @@ from aiokafkapy.observability.observer import (
     Throttled,
 )
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.codec import decode_request
+from tests.unit.client.captures import streams
 
 
 @pytest.fixture
@@ -236,6 +239,36 @@ class TestTap:
         records = produce["body"]["topic_data"][0]["partition_data"][0]["records"]
         assert b"a payload" in base64.b64decode(records.removeprefix("base64:"))
 
+    async def test_frames_are_iterated_over_until_the_producer_is_closed(self, broker: DevBroker) -> None:
+        producer = KafkaProducer(broker.bootstrap_servers)
+        await producer.start()
+        tap = producer.tap()
+        await producer.send("t", b"a secret")
+        await producer.close()
+        frames = [frame async for frame in tap]
+        assert {"PRODUCE"} <= {frame["api"] for frame in frames}
+        assert (tap.is_closed, tap.missed, "secret" in str(frames)) == (True, 0, False)
+
+    async def test_a_capture_has_every_byte_that_the_broker_read(self, broker: DevBroker, tmp_path: Path) -> None:
+        """But for the first connection's, which was there before."""
+        path = tmp_path / "wire.pcapng"
+        async with KafkaProducer(broker.bootstrap_servers, transactional_id="x", linger_ms=0) as producer:
+            with producer.tap(path, payloads=True):
+                async with producer.transaction():
+                    await producer.send_many("t", [b"%06d" % number * 10_000 for number in range(20)])
+            await producer.close()
+        requests = [data for (_, target), data in streams(path.read_bytes()).items() if target[1] == 9092]
+        found: list[ApiKey] = []
+        for data in requests:
+            position = 0
+            while position < len(data):
+                (size,) = struct.unpack_from(">i", data, position)
+                found.append(ApiKey(decode_request(data[position + 4 : position + 4 + size])[0].api_key))
+                position += 4 + size
+            assert position == len(data)
+        assert {ApiKey.PRODUCE, ApiKey.END_TXN} <= set(found)
+        assert all(any(b"%06d" % number * 10_000 in data for data in requests) for number in range(20))
+
     async def test_before_the_start_there_is_nothing_to_record(self) -> None:
         with pytest.raises(errors.KafkaError, match="start"):
             KafkaProducer("localhost:1").tap(print)
@@ -253,6 +286,19 @@ class TestTap:
         lines = [json.loads(line) for line in path.read_text().splitlines()]
         assert {"API_VERSIONS", "METADATA", "PRODUCE"} <= {line["api"] for line in lines}
         assert "secret" not in path.read_text()
+
+    async def test_the_environment_has_them_in_one_capture(
+        self, broker: DevBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = tmp_path / "wire.pcapng"
+        monkeypatch.setenv("AIOKAFKAPY_TAP", str(path))
+        for _ in range(2):
+            async with KafkaProducer(broker.bootstrap_servers, client_id="me") as producer:
+                await producer.send("t", b"a secret")
+        sent = streams(path.read_bytes())
+        assert len({source for source, target in sent if target[1] == 9092}) == 2, "each its own connections"
+        assert all(b"me" in data for (_, target), data in sent.items() if target[1] == 9092)
+        assert not any(b"secret" in data for data in sent.values())
 
 
 SENT = "org.apache.kafka.producer.record.send.total"

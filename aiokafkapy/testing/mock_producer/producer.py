@@ -31,7 +31,7 @@ from .log import GroupOffsets, MockLog, SentRecord
 from .runtime import MockFailures, MockRuntime
 
 if TYPE_CHECKING:
-    from ...client.tap import TapTarget, WireTap
+    from ...client.tap import TapFormat, TapTarget, WireTap
     from ...cluster.cluster import Cluster
     from ...producer.config import ProducerConfig
     from ...producer.options import ProducerOptions
@@ -246,12 +246,18 @@ class MockProducer(KafkaProducer[K, V]):
         self._intake.usable_runtime()
         raise IllegalStateError("request(): a MockProducer has no broker to ask: test this with DevBroker")
 
-    def tap(self, target: TapTarget, *, payloads: bool = False) -> WireTap:
+    def tap(
+        self,
+        target: TapTarget | None = None,
+        *,
+        payloads: bool = False,
+        format: TapFormat | None = None,  # noqa: A002
+    ) -> WireTap:
         """A tap that records nothing: nothing goes over a wire."""
         from ...client.tap import WireTap
 
         self._intake.usable_runtime()
-        return WireTap(target, payloads=payloads)
+        return WireTap(target, payloads=payloads, format=format)
 
     # internals
 

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import shutil
 import stat
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,10 @@ from aiokafkapy.observability.observer import Observers
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.codec import encode_request, encode_response
 from aiokafkapy.protocol.messages import build_request, build_response
+from aiokafkapy.record.compression import Compression
+from tests.unit.client.captures import packets, streams
 from tests.unit.client.fakes import ClientUnderTest, FakeCluster
+from tests.unit.client.test_redaction import batch
 
 Lines = list[dict[str, Any]]
 
@@ -161,6 +167,134 @@ def test_the_environment_may_ask_for_it(
     monkeypatch.setenv("AIOKAFKAPY_TAP", str(tmp_path / "nowhere" / "wire.jsonl"))
     assert WireTap.from_environment() is None
     assert "tap.ended" in caplog.text
+
+
+def test_a_capture_is_a_file_whose_name_says_so_or_by_the_format(tmp_path: Path) -> None:
+    for name, format_ in (("wire.pcapng", None), ("wire.pcap", None), ("wire", "pcapng")):
+        path = tmp_path / name
+        with WireTap(path, format=format_) as tap:  # type: ignore[arg-type]
+            entry = request(tap, ApiKey.METADATA, 12, topics=[{"name": "orders"}])
+            answer = encode_response(build_response(ApiKey.METADATA, 12, cluster_id="ours", controller_id=3), 7)
+            tap.response(entry, answer[4:])
+            produce(tap)
+        asked, answered = streams(path.read_bytes()).values()
+        assert b"orders" in asked
+        assert b"payload" not in asked
+        assert answered == answer
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    lines = tmp_path / "lines.pcapng"
+    with WireTap(lines, format="json") as tap:
+        produce(tap)
+    assert json.loads(lines.read_text())["api"] == "PRODUCE"
+    for wrong in ({"format": "pcap"}, {"format": "pcapng"}):
+        with pytest.raises(ValueError, match="format="):
+            WireTap(print, **wrong)  # type: ignore[arg-type]
+
+
+def test_a_capture_may_have_payloads(tmp_path: Path) -> None:
+    path = tmp_path / "wire.pcapng"
+    with WireTap(path, payloads=True) as tap:
+        produce(tap)
+        request(tap, ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"\0user\0hunter2")
+    (frames, _) = streams(path.read_bytes()).values()
+    assert b"secret payload" in frames
+    assert b"hunter2" not in frames
+
+
+def test_clients_that_write_to_one_capture_have_connections_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "wire.pcapng"
+    taps = [WireTap(path) for _ in range(2)]
+    entry = InFlightRequest(ClientRequest(1, ApiKey.METADATA), 12, 7, None, 0.0, 30.0)
+    frame = encode_request(build_request(ApiKey.METADATA, 12, topics=None), 7, "me")
+    for number in range(4):
+        taps[number % 2].request(entry, [frame], number % 2)
+    for tap in taps:
+        tap.close()
+    sent = [data for data in streams(path.read_bytes()).values() if data]
+    assert sent == [frame + frame] * 2
+
+
+def test_a_full_capture_ends_with_a_whole_frame(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "wire.pcapng"
+    tap = WireTap(path, max_bytes=1_000)
+    for _ in range(50):
+        produce(tap)
+    assert tap.is_closed
+    assert 500 < path.stat().st_size < 1_200
+    assert len(packets(path.read_bytes())) > 4
+    assert caplog.text.count("max_bytes is reached") == 1
+
+
+async def test_without_a_target_frames_are_iterated_over_until_it_is_closed() -> None:
+    tap = WireTap()
+    produce(tap)
+    seen: list[str] = []
+
+    async def watch() -> None:
+        async for frame in tap:
+            seen.append(frame["api"])  # noqa: PERF401 - it is looked at meanwhile
+
+    watching = asyncio.create_task(watch())
+    await asyncio.sleep(0)
+    assert seen == ["PRODUCE"]
+    request(tap, ApiKey.METADATA, 12, topics=None)
+    produce(tap)
+    tap.close()
+    produce(tap)
+    await watching
+    assert seen == ["PRODUCE", "METADATA", "PRODUCE"]
+    with pytest.raises(TypeError, match="has a target"):
+        aiter(WireTap(print))
+
+
+async def test_frames_that_nobody_takes_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiokafkapy.client.tap.MOST_WAITING", 3)
+    tap = WireTap()
+    for _ in range(5):
+        produce(tap)
+    assert tap.missed == 2
+    waiting = asyncio.create_task(anext(tap))
+    assert (await waiting)["api"] == "PRODUCE"
+    produce(tap)
+    assert tap.missed == 2
+    tap.close()
+    assert len([frame async for frame in tap]) == 3
+
+
+async def test_who_waits_for_a_frame_may_be_cancelled() -> None:
+    tap = WireTap()
+    waiting = asyncio.create_task(anext(tap))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    produce(tap)
+    assert (await anext(tap))["api"] == "PRODUCE"
+
+
+TSHARK = shutil.which("tshark")
+
+
+@pytest.mark.skipif(TSHARK is None, reason="NO TSHARK: Debian's tshark")
+def test_wireshark_reads_a_capture(tmp_path: Path) -> None:
+    """In versions that Wireshark 4.0 knows; of SASL_AUTHENTICATE it reads none, hidden or not."""
+    assert TSHARK is not None
+    path = tmp_path / "wire.pcapng"
+    with WireTap(path) as tap:
+        entry = request(tap, ApiKey.METADATA, 8, topics=[{"name": "orders"}])
+        tap.response(entry, encode_response(build_response(ApiKey.METADATA, 8, cluster_id="ours"), 7)[4:])
+        for records in (batch(), batch(Compression.GZIP), batch(value=bytes(200_000))):
+            data = [{"name": "orders", "partition_data": [{"index": 0, "records": records}]}]
+            request(tap, ApiKey.PRODUCE, 8, acks=-1, timeout=1_000, topic_data=data)
+    names = ["_ws.malformed", "tcp.analysis.flags", "kafka.api_key", "kafka.topic_name", "kafka.batch_size"]
+    columns = [part for name in names for part in ("-e", name)]
+    command = [TSHARK, "-r", str(path), "-Y", "kafka", "-T", "fields", *columns]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert [line.split("\t") for line in done.stdout.splitlines()] == [
+        ["", "", "3", "orders", ""],
+        ["", "", "3", "", ""],
+        *[["", "", "0", "orders", "2"]] * 3,
+    ]
 
 
 async def test_a_client_s_taps_come_and_go_and_end_with_it(

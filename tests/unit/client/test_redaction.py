@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import pytest
+
+from aiokafkapy.client.redaction import redacted_request, redacted_response
+from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.codec import decode_request, decode_response, encode_request, encode_response
+from aiokafkapy.protocol.messages import build_request, build_response
+from aiokafkapy.record.batch import iter_batches
+from aiokafkapy.record.builder import RecordBatchBuilder
+from aiokafkapy.record.compression import Compression, compress
+
+MOST = 1_000_000
+SECRET = b"a secret payload"
+
+
+def batch(codec: Compression = Compression.NONE, value: bytes = SECRET) -> bytes:
+    builder = RecordBatchBuilder(1 << 20)
+    builder.try_append(1_700_000_000_000, b"a key", value, [("a header", b"its value"), ("none", None)])
+    builder.try_append(1_700_000_000_005, None, None, None)
+    builder.seal(codec, compress(codec, builder.records_view()) if codec else None)
+    builder.stamp(5, 1, 10)
+    return b"".join(builder.buffers())
+
+
+def produce(records: bytes, version: int = 9) -> bytes:
+    data = [{"name": "orders", "partition_data": [{"index": 2, "records": records}]}]
+    return encode_request(build_request(ApiKey.PRODUCE, version, acks=-1, timeout=1_000, topic_data=data), 7, "me")
+
+
+@pytest.mark.parametrize("version", [3, 8, 9])
+def test_of_records_the_offsets_and_sizes_are_left(version: int) -> None:
+    frame = produce(batch() + batch(), version)
+    hidden = redacted_request(frame, False, MOST)
+    assert len(hidden) == len(frame)
+    assert not any(part in hidden for part in (SECRET, b"a key", b"a header", b"its value"))
+    header, body = decode_request(hidden[4:])
+    assert (header.correlation_id, header.client_id, body.topic_data[0].name) == (7, "me", "orders")
+    for each in iter_batches(body.topic_data[0].partition_data[0].records):  # whose checksums are looked at
+        first, second = each.records()
+        assert (first.key, first.value, first.timestamp_ms) == (bytes(5), bytes(len(SECRET)), 1_700_000_000_000)
+        assert first.headers == (("\0" * 8, bytes(9)), ("\0" * 4, None))
+        assert (second.offset - first.offset, second.key, second.value) == (1, None, None)
+
+
+def test_what_is_compressed_is_zeros_behind_the_header_of_its_batch() -> None:
+    hidden = redacted_request(produce(batch(Compression.GZIP)), False, MOST)
+    records = decode_request(hidden[4:])[1].topic_data[0].partition_data[0].records
+    (each,) = iter_batches(records)
+    assert each.record_count == 2
+    assert bytes(records)[61:].strip(b"\0") == b""
+
+
+@pytest.mark.parametrize(
+    "records", [SECRET, batch()[:-3], batch() + SECRET, b"\0" * 16 + b"\1" + SECRET * 5, batch()[:61] + SECRET * 9]
+)
+def test_what_is_no_whole_batch_is_zeros(records: bytes) -> None:
+    frame = produce(records)
+    hidden = redacted_request(frame, False, MOST)
+    assert len(hidden) == len(frame)
+    assert SECRET not in hidden
+    assert b"orders" in hidden
+
+
+def test_with_payloads_records_are_there() -> None:
+    frame = produce(batch())
+    assert redacted_request(frame, True, MOST) is frame
+
+
+@pytest.mark.parametrize("payloads", [False, True])
+def test_what_proves_who_somebody_is_never_is(payloads: bool) -> None:
+    proof = encode_request(build_request(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"\0user\0hunter2"), 1, "me")
+    hidden = redacted_request(proof, payloads, MOST)
+    assert decode_request(hidden[4:])[1].auth_bytes == bytes(13)
+    answer = encode_response(build_response(ApiKey.SASL_AUTHENTICATE, 2, auth_bytes=b"v=hunter2"), 1)
+    hidden = redacted_response(ApiKey.SASL_AUTHENTICATE, 2, answer, payloads, MOST)
+    assert decode_response(ApiKey.SASL_AUTHENTICATE, 2, hidden[4:])[1].auth_bytes == bytes(9)
+    entries = [{"name": "ssl.keystore.password", "value": "hünter2"}, {"name": "retention.ms", "value": "77"}]
+    topics = [{"name": "t", "num_partitions": 1, "replication_factor": 1, "configs": entries}]
+    frame = encode_request(build_request(ApiKey.CREATE_TOPICS, 5, topics=topics, timeout=1_000), 1, "me")
+    hidden = redacted_request(frame, payloads, MOST)
+    (secret, plain) = decode_request(hidden[4:])[1].topics[0].configs
+    assert (secret.value, plain.value) == ("*" * 8, "77")
+
+
+def test_a_frame_with_nothing_to_hide_is_left_as_it_came() -> None:
+    frame = encode_request(build_request(ApiKey.METADATA, 12, topics=[{"name": "orders"}]), 7, "me")
+    assert redacted_request(frame, False, MOST) is frame
+    # A newer broker's tagged field would be lost, were it put together again.
+    answer = encode_response(build_response(ApiKey.API_VERSIONS, 3), 7)
+    longer = answer[:-1] + b"\x01\x63\x03new"
+    longer = struct.pack(">i", len(longer) - 4) + longer[4:]
+    assert redacted_response(ApiKey.API_VERSIONS, 3, longer, False, MOST) is longer
+
+
+@pytest.mark.parametrize("payloads", [False, True])
+def test_what_cannot_be_taken_apart_has_its_header_and_zeros(payloads: bool) -> None:
+    frame = produce(batch())
+    cut = struct.pack(">i", 30) + frame[4:30] + b"hunt"
+    hidden = redacted_request(cut, payloads, MOST)
+    assert (len(hidden), hidden[:16]) == (len(cut), cut[:16])
+    assert b"hunt" not in hidden
+    unknown = struct.pack(">ihhih", 22, 999, 0, 5, -1) + b"hunter2hunter2"
+    assert redacted_request(unknown, payloads, MOST) == unknown[:14] + bytes(len(unknown) - 14)
+    answer = struct.pack(">ii", 11, 5) + b"hunter2"
+    assert redacted_response(ApiKey.METADATA, 12, answer, payloads, MOST)[:8] == answer[:8]
+    assert b"hunter" not in redacted_response(ApiKey.METADATA, 12, answer, payloads, MOST)
+    assert redacted_request(b"\0\0\0\1x", payloads, MOST) == b"\0\0\0\1x"
+
+
+def test_a_large_frame_is_not_taken_apart() -> None:
+    frame = produce(batch(value=bytes(1_000) + SECRET))
+    hidden = redacted_request(frame, False, 500)
+    assert (len(hidden), SECRET in hidden, b"me" in hidden, b"orders" in hidden) == (len(frame), False, True, False)
+    assert redacted_request(frame, True, 500) is frame, "it has payloads, and nothing else to hide"
+    fields: dict[str, Any] = {"auth_bytes": SECRET * 50}
+    proof = encode_request(build_request(ApiKey.SASL_AUTHENTICATE, 2, **fields), 1, "me")
+    assert SECRET not in redacted_request(proof, True, 500)
+    answer = encode_response(build_response(ApiKey.SASL_AUTHENTICATE, 2, **fields), 1)
+    assert SECRET not in redacted_response(ApiKey.SASL_AUTHENTICATE, 2, answer, True, 500)
