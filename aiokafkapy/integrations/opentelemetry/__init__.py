@@ -1,4 +1,5 @@
-"""Producers in OpenTelemetry: spans for what is sent and processed (``KafkaTracing``), and metrics (``watch``).
+"""Producers in OpenTelemetry: spans for what is sent and processed (``KafkaTracing``), and metrics (``watch``, and
+``KafkaDurations`` for a histogram).
 
 It needs the API alone, the extra ``opentelemetry``; an SDK is the application's choice, and without one nothing is
 recorded. Names and attributes are those of the semantic conventions for messaging, in the form in which
@@ -12,7 +13,8 @@ try:
 except ImportError as error:
     raise ImportError("opentelemetry is missing: pip install 'aiokafkapy[opentelemetry]'") from error
 
+from .durations import KafkaDurations
 from .metrics import watch
 from .tracing import KafkaTracing
 
-__all__ = ["KafkaTracing", "watch"]
+__all__ = ["KafkaDurations", "KafkaTracing", "watch"]
