@@ -26,6 +26,7 @@ cdef class NetworkClient:
     cdef double _max_idle
     cdef object _state
     cdef object _sockets
+    cdef readonly object connection_counts
     cdef DeadlineTimer _timer
     cdef double _metadata_at
     cdef double _notify_at

@@ -109,6 +109,7 @@ class NetworkClient:
             self._on_connect_failed,
             metadata.note_address_failure,
         )
+        self.connection_counts = self._sockets.counts
         # The timer, and the two deadlines that are not computed from other state.
         self._timer = DeadlineTimer(loop, self._on_timer)
         self._metadata_at = self._notify_at = math.inf

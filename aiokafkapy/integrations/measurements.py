@@ -98,6 +98,8 @@ MEASUREMENTS: Final[tuple[Measurement, ...]] = (
     _counter("epoch-bump-total", "epoch_bump", "Times the producer's epoch was raised to go on after an error."),
     _counter("observer-error-total", "observer_error", "Times that an observer of the application's raised."),
     _counter("log-truncation-total", "log_truncation", "Times a partition's log was found shorter than acknowledged."),
+    _counter("connection-creation-total", "connection_creation", "Connections to brokers that were made."),
+    _counter("connection-close-total", "connection_close", "Connections to brokers that have ended."),
     *_window("request-latency", "request_latency", "time from a Produce request to its answer", "seconds", _MS),
     *_window("record-queue-time", "record_queue_time", "time that a batch waited in the buffer", "seconds", _MS),
     *_window("produce-throttle-time", "produce_throttle_time", "time that a broker throttled for", "seconds", _MS),
@@ -142,7 +144,9 @@ TOPIC_MEASUREMENTS: Final[tuple[Measurement, ...]] = (
 
 ERROR_MEASUREMENT: Final = _counter("error-total", "errors", "Errors of records and of retries, by class.")
 
-LEFT_OUT: Final = frozenset({"record-send-rate", "record-retry-rate", "record-error-rate"})
+LEFT_OUT: Final = frozenset(
+    {"record-send-rate", "record-retry-rate", "record-error-rate", "connection-creation-rate", "connection-close-rate"}
+)
 """Of ``metrics()``: a monitoring system makes its own rates."""
 
 _ERROR: Final = "error-total."

@@ -151,6 +151,8 @@ def metrics_of(runtime: ProducerRuntime | None) -> dict[str, float]:
     now = runtime.now()
     found = runtime.metrics.snapshot(now)
     nodes = runtime.metadata.cluster.nodes
+    clients = [runtime.client] if runtime.coordinator is None else [runtime.client, runtime.coordinator.client]
+    counts = [client.connection_counts for client in clients]
     found.update(
         {
             "record-error-total": accumulator.failed,
@@ -162,6 +164,10 @@ def metrics_of(runtime: ProducerRuntime | None) -> dict[str, float]:
             "waiting-threads": runtime.admission.waiting,
             "requests-in-flight": runtime.client.nodes.in_flight_count(),
             "connection-count": sum(runtime.client.nodes.is_connection_ready(node.node_id, now) for node in nodes),
+            "connection-creation-total": sum(each.created.total for each in counts),
+            "connection-creation-rate": sum(each.created.rate(now) for each in counts),
+            "connection-close-total": sum(each.closed.total for each in counts),
+            "connection-close-rate": sum(each.closed.rate(now) for each in counts),
             "observer-error-total": runtime.observation.observers.failures,
             "metadata-age": max(0.0, now - runtime.metadata.last_successful_refresh),
         }

@@ -209,6 +209,27 @@ class TestTiming:
             assert (await producer.send("t", b"value")).timing is None
 
 
+class TestConnections:
+    async def test_those_that_were_made_and_have_ended_are_counted_those_of_transactions_too(
+        self, broker: DevBroker
+    ) -> None:
+        async with KafkaProducer(broker.bootstrap_servers, transactional_id="x") as producer:
+            async with producer.transaction():
+                await producer.send("t", b"value")
+            before = producer.metrics()
+            assert before["connection-creation-total"] >= 3, "bootstrap, the leader, the coordinator"
+            assert 0 < before["connection-creation-rate"] <= before["connection-creation-total"] / 30
+            broker.controls.drop_connections()
+            open_ones = before["connection-creation-total"] - before["connection-close-total"]
+            ended = before["connection-close-total"] + open_ones
+            await until(lambda: producer.metrics()["connection-close-total"] >= ended)
+            async with producer.transaction():
+                await producer.send("t", b"value")
+            assert producer.metrics()["connection-creation-total"] > before["connection-creation-total"]
+        after = producer.metrics()
+        assert after["connection-creation-total"] == after["connection-close-total"], "none is left"
+
+
 class TestTap:
     async def test_a_file_has_what_goes_over_the_wire_without_the_records(
         self, broker: DevBroker, tmp_path: Path

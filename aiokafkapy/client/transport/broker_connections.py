@@ -22,13 +22,16 @@ from ...errors import KafkaConnectionError, KafkaError
 from ..nodes.connection_states import NodeConnectionState
 from .change_signal import ChangeSignal
 from .connection import BrokerConnection, ConnectionOwner
+from .connection_counts import ConnectionCounts
 from .connector import AddressFailure, ConnectorProtocol
 
 __all__ = ["BrokerConnections"]
 
 
 class BrokerConnections:
-    """Connections by node id (``current``), attempts, and all sockets and tasks that have not ended yet."""
+    """Connections by node id (``current``), attempts, and all sockets and tasks that have not ended yet. ``counts`` has
+    how many there were.
+    """
 
     def __init__(
         self,
@@ -50,6 +53,7 @@ class BrokerConnections:
         self._open: set[BrokerConnection] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed_one = ChangeSignal(loop)
+        self.counts = ConnectionCounts(loop.time())
 
     def node_ids(self) -> set[int]:
         """Ids of the nodes with a connection or an attempt."""
@@ -75,6 +79,7 @@ class BrokerConnections:
             connection.abort()
             return False
         self._open.add(connection)
+        self.counts.created.record(self._loop.time())
         del self._attempts[connection.node_id]
         self.current[connection.node_id] = connection
         return True
@@ -107,7 +112,9 @@ class BrokerConnections:
 
     def lost(self, connection: BrokerConnection) -> None:
         """Note that the connection's socket is closed."""
-        self._open.discard(connection)
+        if connection in self._open:
+            self._open.discard(connection)
+            self.counts.closed.record(self._loop.time())
         self._closed_one.notify()
 
     async def wait_closed(self) -> None:

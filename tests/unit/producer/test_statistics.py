@@ -46,6 +46,10 @@ async def test_numbers_are_read_off_the_parts(runtime: ProducerRuntime) -> None:
     assert metrics["records-accepted-total"] == 1
     assert metrics["buffer-available-bytes"] == metrics["buffer-total-bytes"] - found.buffered_bytes
     assert metrics["connection-count"] == 0
+    runtime.client.connection_counts.created.record(runtime.now())
+    metrics = metrics_of(runtime)
+    assert (metrics["connection-creation-total"], metrics["connection-close-total"]) == (1, 0)
+    assert metrics["connection-creation-rate"] == pytest.approx(1 / 30, rel=0.1)
 
 
 async def test_a_quiet_producer_is_healthy_without_a_connection(runtime: ProducerRuntime) -> None:

@@ -80,6 +80,20 @@ async def test_an_attempt_that_succeeds_is_its_nodes_connection(setting: Setting
     await setting.sockets.wait_closed()
 
 
+async def test_connections_are_counted_when_they_are_made_and_when_their_socket_is_closed(setting: Setting) -> None:
+    counts = setting.sockets.counts
+    for number in range(3):
+        await setting.begin()
+        assert (counts.created.total, counts.closed.total) == (number + 1, number)
+        setting.sockets.drop(1)
+        await setting.sockets.wait_closed()
+        setting.sockets.lost(setting.made[-1])  # told twice
+    assert (counts.created.total, counts.closed.total) == (3, 3)
+    setting.outcome = ConnectionRefusedError("no")
+    await setting.begin()
+    assert counts.created.total == 3, "an attempt is none"
+
+
 async def test_a_network_failure_is_told_and_not_raised(setting: Setting) -> None:
     setting.outcome = ConnectionRefusedError("no")
     await setting.begin()
