@@ -229,7 +229,8 @@ class TestOutcomes:
     async def test_send_waits_until_then(self) -> None:
         async with MockProducer(auto_complete=False) as producer:
             sending = asyncio.create_task(producer.send("t", b"value"))
-            await asyncio.sleep(0.01)
+            for _ in range(5):
+                await asyncio.sleep(0)
             assert not sending.done()
             producer.error_next(RuntimeError("of the test's own"))
             with pytest.raises(RuntimeError, match="the test's own"):
@@ -308,6 +309,7 @@ class TestItsLife:
             assert producer.metrics()["records-delivered-total"] == 1
             assert (producer.node_metrics(), producer.topic_metrics()) == ({}, {})
             assert await producer.ping() == 0
+            assert await producer.client_instance_id() == await producer.client_instance_id()
             await producer.warm_up(["t"])
             producer.resume("t", 0)
             producer.tap(seen.append).close()
