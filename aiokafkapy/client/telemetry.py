@@ -7,7 +7,8 @@ Rules:
 
 - A broker is asked only where it offers the two APIs, so that a cluster without a receiver costs nothing.
 - The first push comes after 0.5 to 1.5 intervals, so that clients that were started together do not push together.
-- ``close`` makes a last push, which says that it is the last, and takes ``LAST_PUSH`` seconds at most.
+- ``close`` makes a last push, which says that it is the last, and takes ``LAST_PUSH`` seconds at most. It waits for one
+  that is under way, so that no difference is told twice.
 - Whatever fails here is told in the log and harms no record.
 
 Events: ``telemetry.stopped`` (warning; error), ``telemetry.failed`` (debug; error).
@@ -19,12 +20,15 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final, Protocol
 from uuid import UUID
 
 from ..errors import (
     KafkaError,
+    KafkaTimeoutError,
+    ProducerClosedError,
     TelemetryTooLargeError,
     ThrottlingQuotaExceededError,
     UnknownSubscriptionIdError,
@@ -81,6 +85,9 @@ class TelemetrySender:
         self.client_instance_id: UUID | None = None
         """The id that the cluster gave this client; None before."""
         self._subscription: _Subscription | None = None
+        self._is_idle = asyncio.Event()  # no push is under way
+        self._is_idle.set()
+        self._is_told = asyncio.Event()  # the id is there, or will not come
         # Sums at the last push that was taken, by name and attributes
         self._pushed: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
         self._pushed_at = self._started_at = time.time_ns()
@@ -89,16 +96,34 @@ class TelemetrySender:
         """Begin; needs the running loop."""
         self._task = self._loop.create_task(self._run(), name="aiokafkapy telemetry")
 
+    async def instance_id(self, timeout: float) -> UUID:
+        """``client_instance_id`` as soon as it is there; raises KafkaTimeoutError after ``timeout`` seconds, and
+        ProducerClosedError when it will not come any more.
+        """
+        try:
+            async with asyncio.timeout(timeout):
+                await self._is_told.wait()
+        except TimeoutError:
+            text = f"no broker has given this client an instance id within {timeout:g} s"
+            raise KafkaTimeoutError(text) from None
+        if self.client_instance_id is None:
+            raise ProducerClosedError("the pushing of metrics has ended, and no broker has given an instance id before")
+        return self.client_instance_id
+
     async def close(self, timeout: float | None) -> None:
         """Push once more, within ``timeout`` seconds and ``LAST_PUSH``, and end."""
         was_running = self._task is not None and not self._task.done()
+        deadline = self._loop.time() + (LAST_PUSH if timeout is None else min(timeout, LAST_PUSH))
+        if was_running:
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(deadline):
+                    await self._is_idle.wait()  # or what it pushes would be pushed again
         self.abort()
         await self.settled()
         subscription = self._subscription
         if was_running and subscription is not None and subscription.metrics:
-            limit = LAST_PUSH if timeout is None else min(timeout, LAST_PUSH)
             try:
-                async with asyncio.timeout(limit):
+                async with asyncio.timeout_at(deadline):
                     await self._push(subscription, is_last=True)
             except Exception as error:  # as in the task, whose end this is: a close must go on
                 _logger.debug("telemetry.failed", error=str(error))
@@ -131,12 +156,15 @@ class TelemetrySender:
             # The root of the task: metrics are not worth a record.
             self._subscription = None
             _logger.warning("telemetry.stopped", error=f"{type(error).__name__}: {error}")
+        finally:
+            self._is_told.set()
 
     async def _subscribe(self) -> _Subscription:
         known = self.client_instance_id
         answer = await self._ask(ApiKey.GET_TELEMETRY_SUBSCRIPTIONS, client_instance_id=known)
         if known is None:
             self.client_instance_id = answer.client_instance_id
+            self._is_told.set()
         interval = milliseconds(answer.push_interval) / 1000
         return _Subscription(
             answer.subscription_id,
@@ -174,14 +202,18 @@ class TelemetrySender:
             data = compress(subscription.codec, data)
         if len(data) > subscription.max_bytes > 0:
             raise TelemetryTooLargeError(f"{len(data)} bytes of metrics; the broker takes {subscription.max_bytes}")
-        await self._ask(
-            ApiKey.PUSH_TELEMETRY,
-            client_instance_id=self.client_instance_id,
-            subscription_id=subscription.subscription_id,
-            terminating=is_last,
-            compression_type=int(subscription.codec),
-            metrics=data,
-        )
+        self._is_idle.clear()
+        try:
+            await self._ask(
+                ApiKey.PUSH_TELEMETRY,
+                client_instance_id=self.client_instance_id,
+                subscription_id=subscription.subscription_id,
+                terminating=is_last,
+                compression_type=int(subscription.codec),
+                metrics=data,
+            )
+        finally:
+            self._is_idle.set()
         self._pushed.update(sums)
         self._pushed_at = now
 

@@ -16,7 +16,7 @@ import asyncio
 import math
 import warnings
 from asyncio import _get_running_loop
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import cache, partial
 from importlib import import_module
@@ -40,10 +40,12 @@ from .state import Lifecycle, ProducerState
 
 if TYPE_CHECKING:
     import concurrent.futures
+    from uuid import UUID
 
     from ..client.tap import TapFormat, TapTarget, WireTap
     from .config import ProducerConfig
     from .identity.transaction import PreparedTxnState
+    from .observation.application_metrics import Registered
     from .options import ProducerOptions, SaslKeywords
     from .runtime import ProducerRuntime
     from .statistics import ProducerHealth, ProducerStatistics
@@ -66,7 +68,7 @@ class KafkaProducer(RecordSender[K, V]):
     checked here. Use it in ``async with``, or call ``start()`` and ``close()``.
     """
 
-    __slots__ = ("__weakref__", "_config", "_interceptors", "_life", "_thread_sender")
+    __slots__ = ("__weakref__", "_config", "_interceptors", "_life", "_registered", "_thread_sender")
 
     def __init__(
         self,
@@ -84,6 +86,7 @@ class KafkaProducer(RecordSender[K, V]):
         import_module(".runtime", __package__)
         self._life: Lifecycle[ProducerRuntime] = Lifecycle()
         self._thread_sender: ThreadSender | None = None
+        self._registered: Registered = {}  # the application's own metrics
         given = {**options, "key_serializer": key_serializer, "value_serializer": value_serializer}
         self._config = make_config(bootstrap_servers, config, given)
         self._interceptors = new_interceptors(self._config)
@@ -539,6 +542,40 @@ class KafkaProducer(RecordSender[K, V]):
 
         return topic_metrics_of(self._life.runtime)
 
+    async def client_instance_id(self, timeout: float | None = None) -> UUID:
+        """The id that the cluster has given this producer, by which its operators find the metrics that it pushes
+        (KIP-714). It stays the same until ``close``.
+
+        Raises IllegalStateError with ``enable_metrics_push=False``, UnsupportedVersionError where no broker takes
+        metrics, and KafkaTimeoutError after ``timeout`` seconds (default ``max_block_ms``).
+        """
+        return await self._intake.usable_runtime().client_instance_id(timeout_of("client_instance_id", timeout))
+
+    def register_metric_for_subscription(
+        self,
+        name: str,
+        value: Callable[[], float],
+        *,
+        is_total: bool = False,
+        attributes: Mapping[str, str] | None = None,
+    ) -> None:
+        """Push a metric of the application's own with the producer's, where brokers subscribe to its name (KIP-1076).
+
+        ``value()`` is asked for at each push, on the event loop, and must be quick; what it raises is logged as
+        ``telemetry.metric_failed``. ``is_total``: it only grows. With other ``attributes`` it is another metric; the
+        same again takes the place of the first. Call it at any time, also before ``start()``. Raises TypeError, and
+        ConfigurationError for a name that is empty or one of the producer's own.
+        """
+        from .observation.application_metrics import register_metric
+
+        register_metric(self._registered, name, value, is_total, attributes)
+
+    def unregister_metric_from_subscription(self, name: str, *, attributes: Mapping[str, str] | None = None) -> bool:
+        """Push such a metric no more; False when there was none."""
+        from .observation.application_metrics import unregister_metric
+
+        return unregister_metric(self._registered, name, attributes)
+
     def tap(
         self,
         target: TapTarget | None = None,
@@ -588,7 +625,8 @@ class KafkaProducer(RecordSender[K, V]):
         from .runtime import ProducerRuntime
         from .statistics import telemetry_of
 
-        return ProducerRuntime(self._config, self._intake.partitioner, loop, telemetry_of)
+        collect = partial(telemetry_of, self._registered)
+        return ProducerRuntime(self._config, self._intake.partitioner, loop, collect)
 
     def _transactions(self) -> Transactions:
         """The transactions of a started producer. Raises why there are none."""

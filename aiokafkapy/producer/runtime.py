@@ -28,6 +28,7 @@ from ..common import PartitionInfo, TopicPartition
 from ..errors import (
     CloseTimeoutError,
     FlushTimeoutError,
+    IllegalStateError,
     InvalidTopicError,
     KafkaError,
     KafkaTimeoutError,
@@ -36,6 +37,7 @@ from ..errors import (
     PurgedError,
     SenderCrashedError,
     TopicAuthorizationFailedError,
+    UnsupportedVersionError,
 )
 from ..observability import RateLimitedLogger, get_logger
 from ..protocol.api import ApiKey
@@ -64,6 +66,8 @@ from .transactional.transaction_coordinator import TransactionCoordinator
 from .transactional.transactions import Transactions
 
 if TYPE_CHECKING:
+    from uuid import UUID
+
     from ..client.telemetry import TelemetrySender
     from ..protocol.otlp import MetricPoint
 
@@ -345,6 +349,14 @@ class ProducerRuntime:
         # No topics: version 0 would mean all of them.
         await self.client.send_and_wait(ApiKey.METADATA, _build_ping, timeout=timeout, min_version=1)
         return perf_counter() - started
+
+    async def client_instance_id(self, timeout: float | None) -> UUID:
+        """The id under which the producer's metrics are pushed; see ``KafkaProducer.client_instance_id``."""
+        if not self.config.enable_metrics_push:
+            raise IllegalStateError("client_instance_id(): this producer has enable_metrics_push=False")
+        if self.telemetry is None:
+            raise UnsupportedVersionError("no broker that we are connected to takes clients' metrics (KIP-714)")
+        return await self.telemetry.instance_id(self.max_block if timeout is None else timeout)
 
     def describe_pending(self) -> str:
         """How many records are pending, and of which partitions: for messages."""

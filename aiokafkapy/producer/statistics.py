@@ -18,6 +18,7 @@ from .state import ProducerState
 
 if TYPE_CHECKING:
     from ..protocol.otlp import MetricPoint
+    from .observation.application_metrics import Registered
     from .runtime import ProducerRuntime
 
 __all__ = [
@@ -187,11 +188,16 @@ def topic_metrics_of(runtime: ProducerRuntime | None) -> dict[str, dict[str, flo
     return {} if metrics is None or runtime is None else metrics.snapshot(runtime.now())
 
 
-def telemetry_of(runtime: ProducerRuntime) -> list[MetricPoint]:
-    """All the metrics there are, as they are pushed to brokers."""
+def telemetry_of(registered: Registered, runtime: ProducerRuntime) -> list[MetricPoint]:
+    """All the metrics there are, as they are pushed to brokers, those that an application has ``registered`` too."""
     from .observation.telemetry_metrics import telemetry_points
 
-    return telemetry_points(metrics_of(runtime), node_metrics_of(runtime), topic_metrics_of(runtime))
+    points = telemetry_points(metrics_of(runtime), node_metrics_of(runtime), topic_metrics_of(runtime))
+    if registered:
+        from .observation.application_metrics import application_points
+
+        points.extend(application_points(registered))
+    return points
 
 
 def health_of(state: ProducerState, runtime: ProducerRuntime | None) -> ProducerHealth:

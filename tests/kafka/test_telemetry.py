@@ -127,6 +127,23 @@ async def test_what_is_subscribed_to_arrives_and_opentelemetry_reads_it(receiver
     assert {body["error_code"] for body in answered} == {"none"}
 
 
+async def test_an_application_s_metrics_and_the_id_are_those_of_the_producer(receiver: Receiver, topic: str) -> None:
+    """The subscription's prefix is the producer's: an application's own name under it is subscribed to as well."""
+    async with KafkaProducer(receiver.kafka.bootstrap_servers, client_id=topic) as producer:
+        producer.register_metric_for_subscription("shop.orders", lambda: 3, is_total=True)
+        tool, servers = receiver.kafka.tool, receiver.kafka.bootstrap_servers
+        options = ("--name", "shop", "--metrics", "shop.", "--interval", INTERVAL_MS, "--match", f"client_id={topic}")
+        await tool(CLIENT_METRICS, "--bootstrap-server", servers, "--alter", *options)
+        await eventually(
+            lambda: any(metric.name == "shop.orders" for push in receiver.pushes(topic) for metric in push.metrics)
+        )
+        instance_id = await producer.client_instance_id()
+    pushes = receiver.pushes(topic)
+    with_ours = [push for push in pushes if any(metric.name == "shop.orders" for metric in push.metrics)]
+    assert sum(push.total("shop.orders") for push in with_ours) == 3
+    assert {push.client_instance_id for push in pushes} == {str(instance_id)}
+
+
 async def test_a_transactional_id_is_told(receiver: Receiver, topic: str) -> None:
     await receiver.kafka.create_topic(topic)
     producer = KafkaProducer(receiver.kafka.bootstrap_servers, client_id=topic, transactional_id=f"{topic}-x")

@@ -356,6 +356,39 @@ class TestTelemetry:
             broker.telemetry.subscribe([SENT], push_interval_ms=30)
             await until(lambda: list(broker.telemetry.pushes[-1].values()) == [SENT])
 
+    async def test_an_application_s_metrics_are_pushed_where_they_are_subscribed_to(self, broker: DevBroker) -> None:
+        broker.telemetry.subscribe([SENT, "shop."], push_interval_ms=30)
+        orders = 3.0
+        producer = KafkaProducer(broker.bootstrap_servers)
+        producer.register_metric_for_subscription("shop.orders", lambda: orders, is_total=True, attributes={"at": "x"})
+        async with producer:
+            producer.register_metric_for_subscription("shop.open", lambda: 7)
+            producer.register_metric_for_subscription("shop.broken", lambda: 1 / 0)
+            producer.register_metric_for_subscription("elsewhere.open", lambda: 8)
+            await until(lambda: broker.telemetry.pushes)
+            orders = 5.0
+            assert producer.unregister_metric_from_subscription("shop.open")
+        first, last = broker.telemetry.pushes[0], broker.telemetry.pushes[-1]
+        assert first.values() == {SENT: 0, "shop.orders": 3, "shop.open": 7}
+        assert last.values().keys() == {SENT, "shop.orders"}
+        assert sum(push.values()["shop.orders"] for push in broker.telemetry.pushes) == 5, "differences"
+        assert {dict(point.attributes)["at"] for point in last.points if point.name == "shop.orders"} == {"x"}
+
+    async def test_the_id_that_operators_see_can_be_asked_for(self, broker: DevBroker) -> None:
+        async with KafkaProducer(broker.bootstrap_servers) as producer:
+            with pytest.raises(errors.UnsupportedVersionError, match="no broker"):
+                await producer.client_instance_id()
+        broker.telemetry.subscribe(push_interval_ms=30)
+        async with KafkaProducer(broker.bootstrap_servers, enable_metrics_push=False) as producer:
+            with pytest.raises(errors.IllegalStateError, match="enable_metrics_push"):
+                await producer.client_instance_id()
+        async with KafkaProducer(broker.bootstrap_servers) as producer:
+            found = await producer.client_instance_id(timeout=5)
+            assert found == await producer.client_instance_id()
+        assert {push.client_instance_id for push in broker.telemetry.pushes} == {found}
+        with pytest.raises(errors.ProducerClosedError):
+            await producer.client_instance_id()
+
     async def test_a_broker_without_a_receiver_and_an_option_say_no(self, broker: DevBroker) -> None:
         async with KafkaProducer(broker.bootstrap_servers) as producer:
             await producer.send("t", b"value")

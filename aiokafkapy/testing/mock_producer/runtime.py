@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
+from uuid import UUID, uuid4
 
 from ...common import PartitionInfo, TopicPartition
 from ...errors import (
@@ -158,6 +159,7 @@ class MockRuntime:
         self._topics = topics
         self._auto_complete = auto_complete
         self._is_closed = False
+        self._instance_id = uuid4()
         # In the places of the producer's own; there are no batches, so the short cuts find nothing.
         self.topics: dict[str, Any] = {}
         self.accumulator = SimpleNamespace(appender=None, cut=dict, abort_undrained=log.fail_next)
@@ -198,6 +200,10 @@ class MockRuntime:
     async def ping(self, timeout: float | None) -> float:
         """Nothing is as near."""
         return 0.0
+
+    async def client_instance_id(self, timeout: float | None) -> UUID:
+        """One of its own."""
+        return self._instance_id
 
     def update_credentials(self, config: ProducerConfig) -> None:
         """Nobody is told."""

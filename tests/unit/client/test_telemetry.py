@@ -16,6 +16,8 @@ from aiokafkapy.errors import (
     DisconnectedError,
     InvalidRecordError,
     KafkaError,
+    KafkaTimeoutError,
+    ProducerClosedError,
     TelemetryTooLargeError,
     UnknownSubscriptionIdError,
     UnsupportedCompressionTypeError,
@@ -44,6 +46,9 @@ class Broker:
             "accepted_compression_types": [],
         }
         self.delays: list[float] = []
+        self.held: asyncio.Event | None = None
+        """Until it is set no push is answered."""
+        self.is_held = asyncio.Event()
         self._sleeping: asyncio.Future[None] | None = None
         self._asleep = asyncio.Event()
 
@@ -51,6 +56,9 @@ class Broker:
         self, api_key: int, build: Callable[[int], Any], node: None = None, timeout: float | None = None
     ) -> Any:
         self.requests.append((ApiKey(api_key), build(0)))
+        if self.held is not None and api_key == ApiKey.PUSH_TELEMETRY:
+            self.is_held.set()
+            await self.held.wait()
         error = self.errors.pop(0) if self.errors else None
         if isinstance(error, KafkaError):
             raise error
@@ -124,6 +132,23 @@ async def test_it_asks_for_a_subscription_and_pushes_at_its_interval(broker: Bro
     assert (body.client_instance_id, body.subscription_id, body.terminating) == (ID, 3, False)
     assert decode_metrics(body.metrics)[0] == {"transactional_id": "x"}
     assert {point.name: point.value for point in broker.pushed()} == {"a.total": 15, "a.avg": 1.5, "b.max": 2}
+
+
+async def test_the_id_is_waited_for(broker: Broker, sender: TelemetrySender) -> None:
+    waiting = asyncio.create_task(sender.instance_id(5))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    sender.start()
+    assert await waiting == await sender.instance_id(0) == ID
+
+
+async def test_the_id_may_come_late_or_never(broker: Broker, sender: TelemetrySender) -> None:
+    with pytest.raises(KafkaTimeoutError, match=r"within 0\.01 s"):
+        await sender.instance_id(0.01)
+    broker.errors = [InvalidRecordError]
+    sender.start()
+    with pytest.raises(ProducerClosedError, match="has ended"):
+        await sender.instance_id(5)
 
 
 async def test_only_what_was_asked_for_is_pushed(broker: Broker, sender: TelemetrySender) -> None:
@@ -232,6 +257,38 @@ async def test_the_last_push_says_so(broker: Broker, sender: TelemetrySender) ->
     assert broker.requests[-1][1].terminating
     await sender.close(None)
     assert broker.apis == [GET, PUSH], "once"
+
+
+async def test_a_push_that_is_under_way_is_waited_for_and_its_differences_are_told_once(
+    broker: Broker, sender: TelemetrySender
+) -> None:
+    broker.subscription["delta_temporality"] = True
+    broker.held = asyncio.Event()
+    sender.start()
+    await broker.asleep()
+    assert broker._sleeping is not None
+    broker._sleeping.set_result(None)
+    await broker.is_held.wait()
+    closing = asyncio.create_task(sender.close(None))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert broker.apis == [GET, PUSH]
+    first = next(point for point in broker.pushed() if point.is_sum)
+    broker.held.set()
+    await closing
+    assert broker.apis == [GET, PUSH, PUSH]
+    last = next(point for point in broker.pushed() if point.is_sum)
+    assert (first.value, last.value) == (10, 5)
+
+
+async def test_a_push_without_an_answer_holds_up_no_end(broker: Broker, sender: TelemetrySender) -> None:
+    broker.held = asyncio.Event()
+    sender.start()
+    await broker.asleep()
+    assert broker._sleeping is not None
+    broker._sleeping.set_result(None)
+    await broker.is_held.wait()
+    await asyncio.wait_for(sender.close(0.01), 5)
 
 
 async def test_a_last_push_that_fails_is_nobody_s_problem(broker: Broker, sender: TelemetrySender) -> None:
