@@ -28,22 +28,22 @@ from ...errors import (
     PurgedError,
     RecordTooLargeError,
 )
-from ...producer.deliveries.delivery import Delivery, new_delivery, place_of
-from ...producer.deliveries.produce_request_result import ProduceRequestResult
-from ...producer.identity.transaction import PreparedTxnState, Transaction
-from ...producer.intake.partitioners import Partitioner
-from ...producer.intake.pending_record import PendingRecord
-from ...producer.intake.record_deadlines import RecordDeadlines
-from ...producer.intake.record_intake import RecordIntake
-from ...producer.records import ProducerRecord
-from ...producer.transactional.group_offsets import GroupMetadata, OffsetToCommit
-from ...producer.transactional.transactions import Transactions
 from ...record.builder import record_size_upper_bound
+from ..deliveries.delivery import Delivery, new_delivery, place_of
+from ..deliveries.produce_request_result import ProduceRequestResult
+from ..identity.transaction import PreparedTxnState, Transaction
+from ..intake.partitioners import Partitioner
+from ..intake.pending_record import PendingRecord
+from ..intake.record_deadlines import RecordDeadlines
+from ..intake.record_intake import RecordIntake
+from ..records import ProducerRecord
+from ..transactional.group_offsets import GroupMetadata, OffsetToCommit
+from ..transactional.transactions import Transactions
 from .line import MockLine, MockTopics
 from .log import MockLog, SentRecord
 
 if TYPE_CHECKING:
-    from ...producer.config import ProducerConfig
+    from ..config import ProducerConfig
 
 __all__ = ["MockFailures", "MockRuntime"]
 

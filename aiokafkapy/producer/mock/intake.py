@@ -10,9 +10,9 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, cast
 
 from ...errors import KafkaError
-from ...producer.deliveries.delivery import Delivery
-from ...producer.deliveries.shortcuts import now_ms
-from ...producer.intake.arguments import (
+from ..deliveries.delivery import Delivery
+from ..deliveries.shortcuts import now_ms
+from ..intake.arguments import (
     check_data,
     headers_of,
     materialized,
@@ -21,15 +21,15 @@ from ...producer.intake.arguments import (
     time_of,
     topic_name,
 )
-from ...producer.intake.interceptors import ProducerInterceptors
-from ...producer.intake.partitioners import partitioner_for
-from ...producer.intake.pending_record import PendingRecord
-from ...producer.intake.record_intake import RecordIntake
-from ...producer.intake.serializers import discard, prepare, serialize, with_own_headers
-from ...producer.records import ProducerRecord
+from ..intake.interceptors import ProducerInterceptors
+from ..intake.partitioners import partitioner_for
+from ..intake.pending_record import PendingRecord
+from ..intake.record_intake import RecordIntake
+from ..intake.serializers import discard, prepare, serialize, with_own_headers
+from ..records import ProducerRecord
 
 if TYPE_CHECKING:
-    from ...producer.config import ProducerConfig
+    from ..config import ProducerConfig
     from .runtime import MockRuntime
 
 __all__ = ["MockIntake"]
@@ -46,7 +46,7 @@ class MockIntake(RecordIntake):
         self.interceptors = interceptors
         chosen = config.partitioner
         if isinstance(chosen, str):
-            from ...producer.hash_partitioners import named_partitioner
+            from ..hash_partitioners import named_partitioner
 
             chosen = named_partitioner(chosen)
         partitioner = partitioner_for(chosen, config.partitioner_ignore_keys)

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from ...common import ConsumedRecord
 from ...errors import IllegalStateError, KafkaError, ProducerFencedError
-from ...producer.identity.transaction import TransactionState
-from ...producer.intake.record_sender import K, V
-from ...producer.intake.serializers import Serializer
-from ...producer.producer import KafkaProducer, why_unusable
-from ...producer.records import ProducerRecord
-from ...producer.state import ProducerState
-from ...producer.statistics import ProducerHealth, ProducerStatistics
+from ..identity.transaction import TransactionState
+from ..intake.record_sender import K, V
+from ..intake.serializers import Serializer
+from ..producer import KafkaProducer, why_unusable
+from ..records import ProducerRecord
+from ..state import ProducerState
+from ..statistics import ProducerHealth, ProducerStatistics
 from .intake import MockIntake
 from .line import MockTopics
 from .log import GroupOffsets, MockLog, SentRecord
@@ -33,9 +33,9 @@ from .runtime import MockFailures, MockRuntime
 if TYPE_CHECKING:
     from ...client.tap import TapFormat, TapTarget, WireTap
     from ...cluster.cluster import Cluster
-    from ...producer.config import ProducerConfig
-    from ...producer.options import ProducerOptions
-    from ...producer.runtime import ProducerRuntime
+    from ..config import ProducerConfig
+    from ..options import ProducerOptions
+    from ..runtime import ProducerRuntime
 
 __all__ = ["MockFailures", "MockProducer"]
 

@@ -21,10 +21,10 @@ from ...errors import (
     MetadataNotReadyError,
     MetadataTimeoutError,
 )
-from ...producer.deliveries.delivery import Delivery
-from ...producer.intake.partitioners import Partitioner, choose_partition
-from ...producer.intake.pending_record import PendingRecord
-from ...producer.records import ProducerRecord
+from ..deliveries.delivery import Delivery
+from ..intake.partitioners import Partitioner, choose_partition
+from ..intake.pending_record import PendingRecord
+from ..records import ProducerRecord
 
 __all__ = ["MockLine", "MockTopics"]
 

@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from ...common import ConsumedRecord, Headers, TopicPartition
-from ...producer.deliveries.produce_request_result import ProduceRequestResult
-from ...producer.records import INVALID_OFFSET, ProducerRecord
-from ...producer.transactional.group_offsets import OffsetToCommit
+from ..deliveries.produce_request_result import ProduceRequestResult
+from ..records import INVALID_OFFSET, ProducerRecord
+from ..transactional.group_offsets import OffsetToCommit
 
 __all__ = ["GroupOffsets", "MockLog", "SentRecord"]
 
