@@ -143,6 +143,8 @@ def _blank_batches(data: bytearray) -> None:
         else:
             for _ in range(count):
                 position = _blank_record(data, position, end)
+            if position != end:  # more than it says
+                raise IndexError
         struct.pack_into(">I", data, start + _CRC_AT, crc32c(bytes(data[start + _ATTRIBUTES_AT : end])))
         start = end
     data[start:] = bytes(len(data) - start)
@@ -168,9 +170,9 @@ def _blank_record(data: bytearray, position: int, end: int) -> int:
 
 def _blank_part(data: bytearray, position: int, stop: int) -> int:
     size, position = _varint(data, position)
-    if size <= 0:
+    if size == -1:  # null
         return position
-    if position + size > stop:
+    if size < 0 or position + size > stop:
         raise IndexError
     data[position : position + size] = bytes(size)
     return position + size

@@ -4,6 +4,8 @@ import struct
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from aiokafkapy.client.redaction import redacted_request, redacted_response
 from aiokafkapy.protocol.api import ApiKey
@@ -63,6 +65,28 @@ def test_what_is_no_whole_batch_is_zeros(records: bytes) -> None:
     assert len(hidden) == len(frame)
     assert SECRET not in hidden
     assert b"orders" in hidden
+
+
+@pytest.mark.parametrize("count", [-1, 0, 1, 3, 2**31 - 1])
+def test_a_batch_that_counts_otherwise_than_it_has_is_zeros(count: int) -> None:
+    """A broker's answer may say what it likes."""
+    records = bytearray(batch())
+    struct.pack_into(">i", records, 57, count)
+    hidden = redacted_request(produce(bytes(records)), False, MOST)
+    assert not any(part in hidden for part in (SECRET, b"a key", b"a header", b"its value"))
+    assert decode_request(hidden[4:])[1].topic_data[0].partition_data[0].records == bytes(len(records))
+
+
+@given(st.data())
+def test_whatever_the_bytes_of_records_are_none_of_the_payload_is_left(data: st.DataObject) -> None:
+    records = bytearray(batch() + batch())
+    for _ in range(data.draw(st.integers(1, 3))):
+        records[data.draw(st.integers(0, len(records) - 1))] = data.draw(st.integers(0, 255))
+    frame = produce(bytes(records[: data.draw(st.integers(0, len(records)))]))
+    hidden = redacted_request(frame, False, MOST)
+    assert len(hidden) == len(frame)
+    # A length that was damaged may take a byte or two of what is beside it for a number, and no more.
+    assert not any(part in hidden for part in (SECRET[:8], SECRET[-8:], b"a header", b"its value"))
 
 
 def test_with_payloads_records_are_there() -> None:
