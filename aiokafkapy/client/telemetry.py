@@ -149,15 +149,22 @@ class TelemetrySender:
                 except KafkaError as error:
                     if not error.retriable and not isinstance(error, UnsupportedVersionError):
                         raise
-                    # A node that does not offer it may be one of a cluster that is being upgraded.
                     _logger.debug("telemetry.failed", error=str(error))
-                    await self._sleep(DEFAULT_PUSH_INTERVAL)
+                    await self._sleep(self._delay_after(error))
         except Exception as error:
             # The root of the task: metrics are not worth a record.
             self._subscription = None
             _logger.warning("telemetry.stopped", error=f"{type(error).__name__}: {error}")
         finally:
             self._is_told.set()
+
+    def _delay_after(self, error: KafkaError) -> float:
+        """Seconds until the broker is asked again: an interval, as in Java, once one is known."""
+        # Kafka 3.9 says that the subscription is unknown, and refuses for an interval to tell the new one. A node that
+        # does not offer the API may be one of a cluster that is being upgraded.
+        if self._subscription is None or isinstance(error, UnsupportedVersionError):
+            return DEFAULT_PUSH_INTERVAL
+        return self._subscription.interval
 
     async def _subscribe(self) -> _Subscription:
         known = self.client_instance_id

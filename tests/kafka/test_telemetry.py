@@ -20,7 +20,7 @@ from aiokafkapy import KafkaProducer
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.record.compression import Compression
 from aiokafkapy.testing import ApacheKafka, KafkaTools
-from aiokafkapy.testing.kafka_jars import KafkaUnavailableError, fetch_jars
+from aiokafkapy.testing.kafka_jars import DEFAULT_VERSION, KafkaUnavailableError, fetch_jars
 from tests.clusters import started
 from tests.java_sources import compiled_into
 from tests.outboxes import eventually
@@ -76,19 +76,22 @@ def _push(line: dict[str, Any]) -> Push:
     return Push(line["client_instance_id"], line["terminating"], line["content_type"], list(scope.metrics), resource)
 
 
-@pytest.fixture(scope="module")
-def receiver(tmp_path_factory: pytest.TempPathFactory, tools: KafkaTools) -> Iterator[Receiver]:
+@pytest.fixture(scope="module", params=[DEFAULT_VERSION, "3.9.1"])
+def receiver(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, tools: KafkaTools
+) -> Iterator[Receiver]:
     """One node whose clients are asked for the metrics of records."""
+    version = request.param
     directory = tmp_path_factory.mktemp("telemetry")
     try:
-        classes = compiled_into(directory / "classes", PLUG_IN, fetch_jars())
+        classes = compiled_into(directory / "classes", PLUG_IN, fetch_jars(version))
     except KafkaUnavailableError as error:
         if os.environ.get("AIOKAFKAPY_REQUIRE_KAFKA") == "1":
             pytest.fail(f"a Java compiler is required here: {error}", pytrace=False)
         pytest.skip(f"NO JAVA COMPILER: {error}")
     path = directory / "pushes.jsonl"
     config = {"metric.reporters": "FileTelemetry", "file.telemetry.path": path}
-    with started(ApacheKafka(config=config, plugins=[classes])) as kafka:
+    with started(ApacheKafka(version=version, config=config, plugins=[classes])) as kafka:
         options = ("--name", "records", "--metrics", SUBSCRIBED, "--interval", INTERVAL_MS)
         asyncio.run(kafka.tool(CLIENT_METRICS, "--bootstrap-server", kafka.bootstrap_servers, "--alter", *options))
         yield Receiver(kafka, path)

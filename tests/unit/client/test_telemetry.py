@@ -19,8 +19,10 @@ from aiokafkapy.errors import (
     KafkaTimeoutError,
     ProducerClosedError,
     TelemetryTooLargeError,
+    ThrottlingQuotaExceededError,
     UnknownSubscriptionIdError,
     UnsupportedCompressionTypeError,
+    UnsupportedVersionError,
 )
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.messages import build_response
@@ -210,6 +212,26 @@ async def test_a_subscription_that_has_changed_is_asked_for_at_once(
     await broker.next()
     assert broker.apis == [GET, PUSH, GET]
     await broker.next()
+    assert broker.requests[-1][1].subscription_id == 4
+
+
+@pytest.mark.parametrize(
+    ("error", "delay"), [(ThrottlingQuotaExceededError, 10), (UnsupportedVersionError, DEFAULT_PUSH_INTERVAL)]
+)
+async def test_a_subscription_that_is_not_told_at_once_is_asked_for_after_an_interval(
+    broker: Broker, sender: TelemetrySender, error: type[KafkaError], delay: float
+) -> None:
+    """Kafka 3.9 says that the subscription is unknown, and that it was asked for the new one too early."""
+    sender.start()
+    await broker.asleep()
+    broker.errors = [UnknownSubscriptionIdError, error]
+    broker.subscription["subscription_id"] = 4
+    await broker.next()
+    assert broker.apis == [GET, PUSH, GET]
+    assert broker.delays[-1] == delay
+    await broker.next()
+    await broker.next()
+    assert broker.apis == [GET, PUSH, GET, GET, PUSH]
     assert broker.requests[-1][1].subscription_id == 4
 
 
