@@ -17,8 +17,10 @@ from aiokafkapy.errors import (
     CloseTimeoutError,
     ConfigurationError,
     DeliveryTimeoutError,
+    FlushTimeoutError,
     IllegalStateError,
     InvalidTopicError,
+    KafkaTimeoutError,
     MetadataNotReadyError,
     MetadataTimeoutError,
     NotEnoughReplicasError,
@@ -163,6 +165,80 @@ class TestSending:
             await asyncio.gather(*sending, return_exceptions=True)
         assert values(producer.history()) == [b"changed"] * 2
         assert [each if isinstance(each, str) else each.offset for each in seen] == [0, "NotEnoughReplicasError"]
+
+
+class TestWaiting:
+    """For async serializers, which is all that a record waits for."""
+
+    @staticmethod
+    def producer(gate: asyncio.Event, **options: Any) -> MockProducer[bytes, str]:
+        """Values that begin with ``slow`` are serialized when the gate is open."""
+
+        async def serialize(value: str) -> bytes:
+            if value.startswith("slow"):
+                await gate.wait()
+            if value.endswith("bad"):
+                raise LookupError("no such value")
+            return value.encode()
+
+        return MockProducer(value_serializer=serialize, **options)
+
+    async def test_records_of_a_topic_keep_their_order_and_others_go_on(self) -> None:
+        gate = asyncio.Event()
+        async with self.producer(gate) as producer:
+            sending = [
+                asyncio.create_task(producer.send("t", value)) for value in ("slow", "quick", "slow bad", "last")
+            ]
+            await asyncio.sleep(0)
+            assert (await producer.send("other", "quick")).offset == 0
+            assert producer.statistics().waiters == 4
+            gate.set()
+            outcomes = await asyncio.gather(*sending, return_exceptions=True)
+            assert isinstance(outcomes[2], SerializationError)
+            assert values(producer.records("t")) == [b"slow", b"quick", b"last"]
+
+    async def test_one_that_is_taken_back_holds_up_no_other(self) -> None:
+        gate = asyncio.Event()
+        async with self.producer(gate) as producer:
+            first, second = [asyncio.create_task(producer.send("t", value)) for value in ("slow", "quick")]
+            while producer.statistics().waiters < 2:  # noqa: ASYNC110 - two tasks take their first step
+                await asyncio.sleep(0)
+            first.cancel()
+            assert (await second).offset == 0
+            assert first.cancelled()
+        assert values(producer.history()) == ["quick"]
+
+    @pytest.mark.parametrize(
+        ("arguments", "options", "error"),
+        [
+            ({}, {"max_block_ms": 5}, KafkaTimeoutError),
+            ({"delivery_timeout_ms": 5}, {}, DeliveryTimeoutError),
+        ],
+    )
+    async def test_its_time_is_bounded(
+        self, arguments: dict[str, Any], options: dict[str, Any], error: type[Exception]
+    ) -> None:
+        async with self.producer(asyncio.Event(), **options) as producer:
+            with pytest.raises(error):
+                await producer.send("t", "slow", **arguments)
+            assert producer.statistics().waiters == 0
+
+    async def test_flush_waits_for_them_and_purge_and_close_give_them_up(self) -> None:
+        gate = asyncio.Event()
+        async with self.producer(gate) as producer:
+            first = asyncio.create_task(producer.send("t", "slow"))
+            await asyncio.sleep(0)
+            with pytest.raises(FlushTimeoutError, match="1 records waiting"):
+                await producer.flush(timeout=0.001)
+            assert producer.purge("t") == 1
+            second = asyncio.create_task(producer.send("t", "slow"))
+            await asyncio.sleep(0)
+            await producer.close(0)
+        gate.set()  # a caller learns of it when its serializer is done
+        purged, closed = await asyncio.gather(first, second, return_exceptions=True)
+        assert isinstance(purged, PurgedError)
+        assert isinstance(closed, ProducerClosedError)
+        assert producer.history() == []
 
 
 class TestPartitions:
