@@ -19,7 +19,7 @@
      ├─ IllegalStateError (RuntimeError)    ProducerNotStarted-, ProducerClosed-, ForkedProducer-, WrongEventLoopError
      ├─ ProtocolError                       MalformedFrameError, CorrelationIdMismatchError
      ├─ MetadataNotReadyError
-     ├─ TransactionAbortedError, GaplessGuaranteeError, PurgedError, RecordDroppedError
+     ├─ TransactionAbortedError, GaplessGuaranteeError, PurgedError, RecordDroppedError, SpoolError
      └─ SenderCrashedError
 
 Codes and flags are those of Kafka's ``Errors``; ``for_code(n)`` finds a class and ``make(n, …)`` an instance.

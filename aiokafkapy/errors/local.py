@@ -29,6 +29,7 @@ __all__ = [
     "RecordTooLargeError",
     "SenderCrashedError",
     "SerializationError",
+    "SpoolError",
     "SslAuthenticationFailedError",
     "TransactionAbortedError",
     "WrongEventLoopError",
@@ -142,6 +143,12 @@ class RecordDroppedError(KafkaError):
     ) -> None:
         super().__init__(message, topic=topic, partition=partition, outcome_unknown=outcome_unknown)
         self.policy = policy
+
+
+class SpoolError(KafkaError):
+    """``spool_dir`` cannot be used, or a record could not be written there, which is then not on its way either, unless
+    ``outcome_unknown``. The cause is the OSError, where there is one.
+    """
 
 
 class SenderCrashedError(KafkaError):

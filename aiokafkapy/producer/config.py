@@ -11,6 +11,7 @@ lengthens ``delivery_timeout_ms``); two that were given and contradict each othe
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
@@ -58,6 +59,10 @@ def _partitioner_or_none(value: Any) -> Any:
     raise ValueError(f"{type(value).__name__} is neither a function nor an object with partition()")
 
 
+def _folder_or_none(value: Any) -> Any:
+    return os.fspath(value) if isinstance(value, os.PathLike) else value
+
+
 def _block_time(value: int) -> int:
     if value == 0:
         raise ValueError("start() would not wait for any answer: write at least 1; send_nowait() never waits")
@@ -78,6 +83,9 @@ class ProducerConfig(ClientConfig):
         "interceptors": "interceptor.classes",
         "buffer_records": None,
         "overflow": None,
+        "spool_dir": None,
+        "spool_max_bytes": None,
+        "spool_fsync": None,
         "manual_flush": None,
         "topics": None,
         "metrics_per_node": None,
@@ -148,9 +156,29 @@ class ProducerConfig(ClientConfig):
         OverflowPolicy,
         Field(
             description="What becomes of a record for which there is no room: wait up to max_block_ms, raise at once, "
-            "drop_newest drops it, drop_oldest drops what was never sent. See docs/overflow.md."
+            "drop_newest drops it, drop_oldest drops what was never sent, spool keeps it on disk (the default with "
+            "spool_dir). See docs/overflow.md."
         ),
     ] = "wait"
+    spool_dir: Annotated[
+        str | None,
+        BeforeValidator(_folder_or_none),
+        Field(
+            min_length=1,
+            description="Folder, this producer's own, for records without room while brokers are slow or away: they "
+            "are sent from there, in order, also after a restart. None: no spool. See docs/spool.md.",
+        ),
+    ] = None
+    spool_max_bytes: Annotated[
+        int, Field(ge=1, le=MAX_LONG, description="Bytes of the spool, at most; then calls wait up to max_block_ms.")
+    ] = 1_073_741_824
+    spool_fsync: Annotated[
+        Literal["always", "interval", "never"],
+        Field(
+            description="When a spooled record is safe: always waits for the disk, interval has at most a second lost "
+            "with the machine, never leaves it to the system. The death of the process loses nothing with any."
+        ),
+    ] = "always"
     manual_flush: Annotated[
         bool,
         Field(description="Nothing is sent before flush() or close(), and without room calls raise at once."),
@@ -313,6 +341,8 @@ class ProducerConfig(ClientConfig):
             values["enable_idempotence"] = False
         if str(values.get("manual_flush")).strip().lower() in _TRUE:
             values.setdefault("overflow", "raise")
+        if values.get("spool_dir") is not None:
+            values.setdefault("overflow", "spool")
         _lengthen_delivery_timeout(cls, values)
         return values
 
@@ -369,6 +399,7 @@ class ProducerConfig(ClientConfig):
                     "transactions have no time-out: leave it out"
                 )
         self._check_overflow()
+        self._check_spool()
         self._check_topics()
         return self
 
@@ -389,6 +420,37 @@ class ProducerConfig(ClientConfig):
         if self.manual_flush and self.linger_ms is not None:
             raise ConfigurationError(
                 f"linger_ms={self.linger_ms} has no effect with manual_flush=True: leave one of the two out"
+            )
+
+    def _check_spool(self) -> None:
+        policies = self._overflow_policies()
+        if self.spool_dir is None:
+            if "spool" in policies:
+                raise ConfigurationError("overflow='spool' needs a folder: write spool_dir='/var/spool/this-service'")
+            for name in ("spool_max_bytes", "spool_fsync"):
+                if name in self.model_fields_set:
+                    raise ConfigurationError(f"{name}={getattr(self, name)!r} has no effect without spool_dir")
+            return
+        for name, is_against, why in (
+            ("transactional_id", self.transactional_id is not None, "a transaction ends long before its records do"),
+            ("enable_gapless_guarantee", self.enable_gapless_guarantee, "what is refused out of the spool is a gap"),
+            ("manual_flush", self.manual_flush, "nothing would be sent out of the spool"),
+            ("acks", self.acks == 0, "no broker would say what may be removed from the spool"),
+        ):
+            if is_against:
+                raise ConfigurationError(
+                    f"spool_dir={self.spool_dir!r} contradicts {name}={getattr(self, name)!r}: {why}; leave one of "
+                    "the two out"
+                )
+        if "spool" not in policies:
+            raise ConfigurationError(
+                f"spool_dir={self.spool_dir!r} has no effect with overflow={self.overflow!r}: leave overflow out, or "
+                "write overflow='spool' for some of the topics"
+            )
+        if self.spool_max_bytes < self.max_request_size:
+            raise ConfigurationError(
+                f"spool_max_bytes={self.spool_max_bytes} is less than max_request_size={self.max_request_size}: such a "
+                f"record would never find room; write spool_max_bytes={self.max_request_size} or more"
             )
 
     def _check_topics(self) -> None:

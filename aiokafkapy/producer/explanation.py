@@ -177,6 +177,8 @@ def _without_room(config: ProducerConfig) -> str:
     if config.overflow == "wait":
         wait = f"for at most {_seconds(config.max_block_ms)}"
         return f"send() and enqueue() wait, {wait}, and send_nowait() raises BufferExhaustedError"
+    if config.overflow == "spool":
+        return f"records go to {config.spool_dir}, at most {_bytes(config.spool_max_bytes)}, and are sent from there"
     if config.overflow == "raise":
         return "calls raise BufferExhaustedError at once"
     dropped = "the new record is" if config.overflow == "drop_newest" else "the oldest records that were not sent are"

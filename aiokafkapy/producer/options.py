@@ -115,6 +115,9 @@ class ProducerOptions(SaslKeywords, total=False):
     buffer_records: int | None
     max_request_size: int
     overflow: OverflowPolicy
+    spool_dir: str | None
+    spool_max_bytes: int
+    spool_fsync: Literal["always", "interval", "never"]
     manual_flush: bool
     topics: Mapping[str, TopicOptions]
     compression_type: CompressionName

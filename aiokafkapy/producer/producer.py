@@ -98,7 +98,8 @@ class KafkaProducer(RecordSender[K, V]):
         """Connect and learn the cluster; returns when a broker has answered.
 
         Raises within ``max_block_ms`` when none does, with the last error of each address, and leaves nothing behind:
-        it may be called again. Calling it on a started producer does nothing.
+        it may be called again. Calling it on a started producer does nothing. With ``spool_dir`` it returns then, for
+        records can go to the spool, and raises SpoolError when the folder cannot be used.
         """
         life = self._life
         if life.state is ProducerState.RUNNING:
@@ -180,7 +181,8 @@ class KafkaProducer(RecordSender[K, V]):
         headers: HeadersLike | None = None,
         delivery_timeout_ms: int | None = None,
     ) -> RecordMetadata:
-        """Send one record and wait until it is delivered; returns where it is, raises what went wrong.
+        """Send one record and wait until it is delivered; returns where it is, raises what went wrong. A record that
+        goes to the spool (``spool_dir``) is waited for until it is on disk: ``metadata.is_spooled`` says so.
 
         ``value`` None is a tombstone. ``timestamp_ms`` is milliseconds or a datetime, None is now; ``headers`` are
         pairs or a mapping. A wrong argument raises here and harms no other record. Cancelling before the record is
@@ -661,6 +663,8 @@ class KafkaProducer(RecordSender[K, V]):
         if self._life.may_become(ProducerState.FORKED):
             self._life.become(ProducerState.FORKED)
             self._intake.unbind()
+            if self._life.runtime is not None and self._life.runtime.spooling is not None:
+                self._life.runtime.spooling.release_lock()
         return self._life.runtime
 
 

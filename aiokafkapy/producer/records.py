@@ -5,7 +5,7 @@ Both are plain values: they know nothing of batches, clocks or brokers. Kafka's 
 
 Rules: ``value=None`` is a tombstone and ``key=None`` is no key, and both reach the broker as such; header keys may
 repeat, a header's value may be None, and their order is kept (KIP-82); an offset of -1 means that no broker told it
-(``acks=0``, or a duplicate that the broker had already).
+(``acks=0``, a duplicate that the broker had already, or a record in the spool).
 """
 
 from __future__ import annotations
@@ -116,3 +116,10 @@ class RecordMetadata(NamedTuple):
     def has_offset(self) -> bool:
         """False when no broker told the offset (``acks=0``, or a duplicate that it no longer remembered)."""
         return self.offset != INVALID_OFFSET
+
+    @property
+    def is_spooled(self) -> bool:
+        """True when no broker has the record yet: it is in the spool, from which it is sent later (``spool_dir``). The
+        offset is -1 then, and so is a partition that was not chosen.
+        """
+        return False

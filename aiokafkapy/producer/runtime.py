@@ -9,7 +9,8 @@ holds, whatever the brokers do; being cancelled while closing means closing at o
 
 Events: ``producer.closed`` (info; delivered, failed), ``producer.crashed`` (error; records, waiting, error),
 ``producer.close_timed_out`` (warning; pending, seconds), ``producer.purged`` (info; topic, partition, records,
-in_flight), ``producer.cluster_changed`` (warning; before, now).
+in_flight), ``producer.cluster_changed`` (warning; before, now),
+``producer.started_on_spool`` (warning; error, folder).
 """
 
 from __future__ import annotations
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
 
     from ..client.telemetry import TelemetrySender
     from ..protocol.otlp import MetricPoint
+    from .spool.spooling import Spooling
 
 __all__ = ["ProducerRuntime"]
 
@@ -135,9 +137,9 @@ class ProducerRuntime:
         if self.transaction is not None and self.transaction_manager is not None:
             self.coordinator = self._new_coordinator(self.transaction, self.transaction_manager)
         self.overflow = Overflow(config, self.accumulator, self.metrics)
-        self.admission = Admission(
-            loop, self.metadata, self.accumulator, partitioner, self.teller, self.overflow, max_block=self.max_block
-        )
+        self.partitioner = partitioner
+        self.spooling: Spooling | None = None
+        self.admission = self._new_admission()
         self.deadlines = RecordDeadlines(loop, self._on_overdue)
         self.accumulator.on_room = self.admission.on_room
         if self.transaction is not None:
@@ -166,13 +168,20 @@ class ProducerRuntime:
     # waiting for metadata
 
     async def wait_until_connected(self) -> None:
-        """Return when the cluster is known; raises after ``max_block_ms`` with the cause, address by address."""
+        """Return when the cluster is known; raises after ``max_block_ms`` with the cause, address by address. With a
+        spool it returns all the same, for records have a place to go.
+        """
+        if self.spooling is not None:
+            await self.spooling.open()
         deadline = self.loop.time() + self.max_block
         while self.metadata.cluster.is_bootstrap:
             if self.metadata.fatal_error is not None:
                 raise self.metadata.fatal_error.fresh()
             if not await self._metadata_change(deadline):
                 cause = self.metadata.describe_failure()
+                if self.spooling is not None:
+                    _logger.warning("producer.started_on_spool", error=cause, folder=self.config.spool_dir)
+                    return
                 raise MetadataTimeoutError(f"no broker answered within {self._limit}: {cause}")
         self._maybe_start_telemetry()
 
@@ -270,7 +279,8 @@ class ProducerRuntime:
         try:
             if not flush.is_settled:
                 await asyncio.wait([settled], timeout=self._remaining(deadline))
-            if flush.is_settled and not any(not record.done() for record in waiting):
+            is_settled = flush.is_settled and not any(not record.done() for record in waiting)
+            if is_settled and (self.spooling is None or await self.spooling.written(self._remaining(deadline))):
                 return
         finally:
             flush.end()
@@ -295,6 +305,8 @@ class ProducerRuntime:
         When it is cancelled it fails the rest and closes at once.
         """
         started = self.loop.time()
+        if self.spooling is not None:
+            self.spooling.stop_sending()
         try:
             if self.transactions is not None and self.crash is None:
                 await self.transactions.close(deadline)
@@ -308,6 +320,8 @@ class ProducerRuntime:
             await asyncio.sleep(0)  # ending the wait of thousands takes time, and so does failing them
         finally:
             self.abort(partial(self._close_error, self.loop.time() - started))
+        if self.spooling is not None:
+            await self.spooling.close(self._remaining(deadline))
         await self.client.close()
         if self.transactions is not None:
             await self.transactions.settled()
@@ -337,6 +351,8 @@ class ProducerRuntime:
         if self.coordinator is not None:
             self.coordinator.abort()
         self.accumulator.close()
+        if self.spooling is not None:
+            self.spooling.abort()
         waiters, self._metadata_waiters = self._metadata_waiters, []
         for waiter in waiters:
             if not waiter.done():
@@ -431,6 +447,22 @@ class ProducerRuntime:
             self._on_sender_crash(asyncio.CancelledError())
 
     # internals
+
+    def _new_admission(self) -> Admission:
+        if self.config.spool_dir is not None:
+            from .spool.spooling import Spooling  # with its files and its thread
+
+            self.spooling = Spooling(self)
+            return self.spooling.admission
+        return Admission(
+            self.loop,
+            self.metadata,
+            self.accumulator,
+            self.partitioner,
+            self.teller,
+            self.overflow,
+            max_block=self.max_block,
+        )
 
     def _maybe_start_telemetry(self) -> None:
         """Push metrics if a broker that we are connected to takes them, and the options have nothing against it."""

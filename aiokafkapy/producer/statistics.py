@@ -71,6 +71,20 @@ class ProducerStatistics:
     """How often the Sender ran."""
     producer_id: int = -1
     producer_epoch: int = -1
+    spooled: int = 0
+    """Records that went to the spool, since the start. They are accepted, by the count above, when they leave it."""
+    spool_records: int = 0
+    """Records that are in the spool now, those of an earlier process too; they stay there over ``close()``."""
+    spool_bytes: int = 0
+    """Bytes of the spool, of ``spool_max_bytes``; what was sent gives its room back by the file."""
+    spool_replayed: int = 0
+    """Records that brokers have out of the spool."""
+    spool_repeated: int = 0
+    """Records that were sent out of the spool again though a broker may have had them: after a crash, or when an
+    attempt's outcome was unknown.
+    """
+    spool_refused: int = 0
+    """Records that brokers refused, out of the spool, and that are in ``refused.jsonl`` there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +122,8 @@ class ProducerHealth:
     """How full ``buffer_memory``, or ``buffer_records``, is, 0 to 1."""
     last_error: str | None = None
     """The last error of metadata, the producer id, or a batch, when it has not been followed by a success."""
+    is_spooling: bool = False
+    """Records are in the spool, and newer ones of their topics go there too."""
     brokers: tuple[BrokerHealth, ...] = ()
     """The brokers that metadata names, by id."""
 
@@ -141,6 +157,7 @@ def statistics_of(runtime: ProducerRuntime | None) -> ProducerStatistics:
         wake_ups=runtime.metrics.wake_ups,
         producer_id=manager.producer_id_and_epoch.producer_id if manager is not None else -1,
         producer_epoch=manager.producer_id_and_epoch.epoch if manager is not None else -1,
+        **({} if runtime.spooling is None else runtime.spooling.statistics()._asdict()),
     )
 
 
@@ -173,6 +190,17 @@ def metrics_of(runtime: ProducerRuntime | None) -> dict[str, float]:
             "metadata-age": max(0.0, now - runtime.metadata.last_successful_refresh),
         }
     )
+    if runtime.spooling is not None:
+        spool = runtime.spooling.statistics()
+        found.update(
+            {
+                "spool-records": spool.spool_records,
+                "spool-bytes": spool.spool_bytes,
+                "record-spool-total": spool.spooled,
+                "record-spool-replay-total": spool.spool_replayed,
+                "record-spool-refuse-total": spool.spool_refused,
+            }
+        )
     return found
 
 
@@ -221,6 +249,7 @@ def health_of(state: ProducerState, runtime: ProducerRuntime | None) -> Producer
         oldest_record_age=oldest,
         buffered_fraction=_buffered_fraction(runtime),
         last_error=_last_error(runtime),
+        is_spooling=runtime.spooling is not None and runtime.spooling.statistics().spool_records > 0,
         brokers=_brokers(runtime, now),
     )
 

@@ -22,7 +22,7 @@ from ..errors import ConfigurationError
 __all__ = ["LEVELS", "CompressionName", "OverflowPolicy", "TopicOptions", "topics_of"]
 
 CompressionName = Literal["none", "gzip", "snappy", "lz4", "zstd"]
-OverflowPolicy = Literal["wait", "raise", "drop_newest", "drop_oldest"]
+OverflowPolicy = Literal["wait", "raise", "drop_newest", "drop_oldest", "spool"]
 
 LEVELS: Final = {
     "gzip": "compression_gzip_level",

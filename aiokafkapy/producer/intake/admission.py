@@ -363,12 +363,9 @@ class Admission:
     def _append(self, record: PendingRecord, now: float) -> None:
         """Append, or put the record into the line for room."""
         cluster = self._metadata.cluster
-        if record.partition is None:
-            record.partition = choose_partition(
-                self._partitioner, record.topic, record.key, record.value, *record.original, cluster
-            )
-            if record.done():
-                return  # taken back meanwhile
+        self._choose_partition(record)
+        if record.done():
+            return  # taken back meanwhile
         delivery: Delivery | None
         if self._overflow is None or self._overflow.waits(record.topic):
             delivery = self._appender.append_or_wait(record, now, cluster)
@@ -376,6 +373,13 @@ class Admission:
             delivery = self._overflow.append(record, now, cluster)
         if delivery is not None:
             record.accept(delivery)
+
+    def _choose_partition(self, record: PendingRecord) -> None:
+        """Once for each record; it is asked of the user's partitioner, which may do anything."""
+        if record.partition is None:
+            record.partition = choose_partition(
+                self._partitioner, record.topic, record.key, record.value, *record.original, self._metadata.cluster
+            )
 
     def _move_aside(self, state: TopicState, record: PendingRecord, now: float) -> bool:
         """A record that waited for its topic turns out to be for a partition that is not there."""

@@ -9,6 +9,7 @@ Rules:
 - ``drop_oldest`` gives up whole batches, the oldest of all topics with that policy; their batches are small for that
   (``DROPPED_AT_ONCE``). The room goes first to the records of other topics that wait for it, and then to the new one.
   When nothing is left that could be dropped, the new record is.
+- What ``spool`` does is ``SpoolingAdmission``'s; here it is only a name.
 - Each dropped record has an outcome, RecordDroppedError; it is counted, and told in the log now and then.
 
 Events: ``producer.records_dropped`` (warning; topic, policy, records, total, reason).
@@ -39,6 +40,7 @@ __all__ = ["Overflow", "OverflowQueue"]
 
 WAIT: Final = "wait"
 RAISE: Final = "raise"
+DROP_NEWEST: Final = "drop_newest"
 DROP_OLDEST: Final = "drop_oldest"
 
 _logger = get_logger(__name__)
@@ -80,13 +82,13 @@ class Overflow:
 
     def drops(self, topic: str) -> bool:
         """True when records of the topic are dropped, so that no call need wait or fail."""
-        return self.policy(topic) not in (WAIT, RAISE)
+        return self.policy(topic) in (DROP_NEWEST, DROP_OLDEST)
 
     def append(self, record: WaitingRecord, now: float, cluster: Cluster) -> Delivery:
         """Accept a record of a topic that does not wait. Without room: raises BufferExhaustedError, or drops an older
         record, or this one, whose delivery has failed then. Raises as ``RecordAppender.append`` does.
         """
-        delivery = self._append(record, now, cluster)
+        delivery = self.append_if_room(record, now, cluster)
         if delivery is not None:
             return delivery
         appender, policy = self._accumulator.appender, self.policy(record.topic)
@@ -94,18 +96,19 @@ class Overflow:
         if policy == RAISE:
             raise appender.buffer_exhausted_error(record.topic, _partition_of(record))
         while policy == DROP_OLDEST and self._drop_oldest(now):
-            delivery = self._append(record, now, cluster)
+            delivery = self.append_if_room(record, now, cluster)
             if delivery is not None:
                 return delivery
         return self._drop(record, policy, now)
 
-    # internals
-
-    def _append(self, record: WaitingRecord, now: float, cluster: Cluster) -> Delivery | None:
+    def append_if_room(self, record: WaitingRecord, now: float, cluster: Cluster) -> Delivery | None:
+        """Accept the record as it is; None without room. Raises as ``RecordAppender.append`` does."""
         return self._accumulator.appender.append(
             record.topic, _partition_of(record), record.timestamp_ms, record.key, record.value, record.headers, now,
             cluster,
         )  # fmt: skip
+
+    # internals
 
     def _drop_oldest(self, now: float) -> int:
         reason = self._accumulator.appender.describe_fullness()

@@ -1,0 +1,403 @@
+"""``SpoolFiles``: the folder of a spool. Everything here blocks, and runs on the spool's own thread.
+
+Owns the files: segments ``<first sequence>.spool``, the mark ``sent.json``, ``refused.jsonl`` with what brokers
+refused, and ``.lock``. It knows no event loop and no producer. Kafka's counterparts are ``LogSegment`` and
+``FileLock``.
+
+Rules:
+
+- One process has a folder. The lock belongs to the open file: it ends with the process, whatever kills it.
+- A write is in the file as a whole, or it is cut off again and raises. After that the file is as it was.
+- Recovery believes what has its checksum. Bytes that do not have it are copied into a file beside the segment before
+  anything else is done, whether a write was cut short, which is only ever at the end of the last segment, or the disk
+  has damaged them. Nothing is overwritten.
+- A segment is removed when all in it is dealt with, and the mark says so.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from ...errors import SpoolError
+from .format import HEADER_SIZE, Damage, Mark, SpooledRecord, decode_mark, encode_mark, header, salt_of, scan
+
+try:
+    import fcntl
+except ImportError:  # Windows, where nothing keeps two processes apart
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["SYNC_INTERVAL", "FsyncPolicy", "Recovered", "SetAside", "SpoolFiles", "TornWriteError"]
+
+FsyncPolicy = Literal["always", "interval", "never"]
+
+SYNC_INTERVAL: Final = 1.0
+"""Seconds between two fsyncs with ``interval``."""
+LARGEST_SEGMENT: Final = 16 * 1024 * 1024
+"""Bytes: a segment is read as a whole."""
+SMALLEST_SEGMENT: Final = 64 * 1024
+SEGMENTS: Final = 8
+"""A full spool has at least about so many, so that room comes back long before all of it is sent."""
+
+
+class TornWriteError(OSError):
+    """A write failed, and so did cutting it off again: nobody knows what of it is found at the next start."""
+
+
+class SetAside(NamedTuple):
+    """Bytes that are no record, and the file that has them."""
+
+    file: Path
+    position: int
+    size: int
+    kept_in: Path
+
+
+class Recovered(NamedTuple):
+    """What was in the folder."""
+
+    mark: Mark
+    next_sequence: int
+    records: int
+    size: int
+    topics: Counter[str]
+    maybe_sent: int
+    """Records that an earlier process may have sent."""
+    set_aside: list[SetAside]
+
+
+class _Segment:
+    __slots__ = ("damaged", "first", "last", "path", "size")
+
+    def __init__(self, path: Path, first: int) -> None:
+        self.path = path
+        self.first = first
+        self.last = first - 1
+        self.size = 0
+        self.damaged: set[int] = set()
+
+
+class SpoolFiles:
+    """One folder, for one process."""
+
+    def __init__(
+        self, folder: Path, max_bytes: int, fsync: FsyncPolicy, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.folder = folder
+        self.salt = os.urandom(4)
+        self._segment_size = min(LARGEST_SEGMENT, max(SMALLEST_SEGMENT, max_bytes // SEGMENTS))
+        self._fsync = fsync
+        self._clock = clock
+        self._lock = -1
+        self._segments: list[_Segment] = []
+        self._mark = Mark()
+        self._delivered: frozenset[int] = frozenset()
+        # The segment that is written to
+        self._descriptor = -1
+        self._synced_at = 0.0
+        self._is_dirty = False
+        # The segment that is read, and its records that were not taken yet
+        self._reading: _Segment | None = None
+        self._read_from = self._read_to = 0
+        self._read_last = -1
+        self._frames: Iterator[SpooledRecord | Damage] = iter(())
+
+    # life
+
+    def open(self) -> Recovered:
+        """Lock the folder, which is made if it is missing, and find out what is in it.
+
+        Raises SpoolError when another process has it, when it cannot be used, or has a file of another format.
+        """
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._acquire()
+            return self._recover()
+        except OSError as error:
+            self.close()
+            raise SpoolError(f"spool_dir={str(self.folder)!r} cannot be used: {error}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """Let go of the folder; idempotent. What was written is on disk when this returns, unless fsync is never."""
+        try:
+            with suppress(OSError):
+                self.sync()
+        finally:
+            self._close_segment()
+            self.release()
+
+    def __del__(self) -> None:
+        """For a loop that ended without its producer's close()."""
+        self._close_segment()
+        self.release()
+
+    def release(self) -> None:
+        """Close the lock's file: the lock ends, unless this is the child of a fork, which only shares it."""
+        descriptor, self._lock = self._lock, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments, without their headers."""
+        return sum(segment.size - HEADER_SIZE for segment in self._segments)
+
+    # writing
+
+    def append(self, frames: Sequence[bytes], first: int, last: int) -> None:
+        """Add frames, which have these sequences. They are there when this returns, and on disk too, with ``always``.
+
+        Raises OSError; then none of them is there.
+        """
+        data = b"".join(frames)
+        segment = self._segments[-1] if self._descriptor >= 0 else None
+        if segment is None or (segment.size > HEADER_SIZE and segment.size + len(data) > self._segment_size):
+            segment = self._new_segment(first)
+        try:
+            _write_all(self._descriptor, data, segment.size)
+            self._is_dirty = True
+            if self._fsync == "always" or (
+                self._fsync == "interval" and self._clock() - self._synced_at >= SYNC_INTERVAL
+            ):
+                self.sync()
+        except OSError as error:
+            # The file is not written to again: what an fsync that failed has lost, a later one does not tell.
+            try:
+                os.ftruncate(self._descriptor, segment.size)
+            except OSError:
+                raise TornWriteError(*error.args) from error
+            finally:
+                self._close_segment()
+            raise
+        segment.size += len(data)
+        segment.last = last
+
+    def sync(self) -> None:
+        """What was written is on disk when this returns, unless the policy is never."""
+        if self._is_dirty and self._descriptor >= 0 and self._fsync != "never":
+            os.fsync(self._descriptor)
+            self._synced_at = self._clock()
+        self._is_dirty = False
+
+    # reading
+
+    def read(self, max_bytes: int, max_records: int) -> tuple[list[SpooledRecord], list[SetAside]]:
+        """The next records that are not dealt with, in order, at least one if there is any, and what is damaged."""
+        found: list[SpooledRecord] = []
+        set_aside: list[SetAside] = []
+        size = 0
+        while len(found) < max_records and size < max_bytes:
+            item = next(self._frames, None)
+            if item is None:
+                if not self._load_more():
+                    break
+            elif isinstance(item, Damage):
+                set_aside += self._damage_read(item)
+            else:
+                self._read_last = item.sequence
+                if item.sequence >= self._mark.next and item.sequence not in self._delivered:
+                    found.append(item)
+                    size += item.size
+        return found, set_aside
+
+    # what was sent
+
+    def mark(self, mark: Mark) -> tuple[int, OSError | None]:
+        """Remember how far the spool was sent, and remove what is dealt with; returns the bytes that came free, and
+        what kept the mark from being written: a disk that is full has room when the segments are gone.
+        """
+        freed = 0
+        while self._segments and self._segments[0].last < mark.next:
+            segment = self._segments.pop(0)
+            if not self._segments:
+                self._close_segment()
+            if segment is self._reading:
+                self._reading, self._frames = None, iter(())
+            segment.path.unlink(missing_ok=True)
+            freed += segment.size - HEADER_SIZE
+        self._mark, self._delivered = mark, frozenset(mark.delivered)
+        try:
+            self._write_mark(mark)
+        except OSError as error:
+            return freed, error
+        return freed, None
+
+    def refuse(self, lines: Sequence[bytes]) -> Path:
+        """Add to what brokers refused; it is on disk when this returns. Raises OSError."""
+        path = self.folder / "refused.jsonl"
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            data = memoryview(b"".join(lines))
+            while data:
+                data = data[os.write(descriptor, data) :]
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        return path
+
+    # internals
+
+    def _acquire(self) -> None:
+        self._lock = os.open(self.folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        if self._lock < 0 or fcntl is None:
+            return
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise SpoolError(
+                f"spool_dir={str(self.folder)!r} is in use by another producer: each one, and each worker process, "
+                "needs a folder of its own"
+            ) from None
+
+    def _recover(self) -> Recovered:
+        set_aside: list[SetAside] = []
+        mark = self._mark = self._read_mark(set_aside)
+        topics: Counter[str] = Counter()
+        delivered = self._delivered = frozenset(mark.delivered)
+        last, maybe_sent = -1, 0
+        for path in sorted(self.folder.glob("*.spool")):
+            data = path.read_bytes()
+            try:
+                salt = salt_of(data)
+            except ValueError as error:
+                raise SpoolError(
+                    f"{path} is no file of a spool that this version reads: {error}; move it away"
+                ) from None
+            segment = _Segment(path, last + 1)
+            for item in scan(data, salt, after=last) if salt is not None else ():
+                if isinstance(item, Damage):
+                    segment.damaged.add(item.position)
+                    set_aside += _set_aside(path, data, item)
+                    continue
+                last = segment.last = item.sequence
+                if last >= mark.next and last not in delivered:
+                    topics[item.topic] += 1
+                    maybe_sent += last < mark.sent_to
+            if segment.last < max(segment.first, mark.next):
+                path.unlink()  # nothing in it is left to be sent
+                continue
+            segment.size = len(data)
+            self._segments.append(segment)
+        next_sequence = max(last + 1, mark.next, mark.sent_to)
+        return Recovered(mark, next_sequence, topics.total(), self.size, topics, maybe_sent, set_aside)
+
+    def _read_mark(self, set_aside: list[SetAside]) -> Mark:
+        path = self.folder / "sent.json"
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            return Mark()
+        try:
+            return decode_mark(data)
+        except (ValueError, KeyError, TypeError):
+            set_aside += _set_aside(path, data, Damage(0, len(data)))
+            return Mark()  # all is sent again
+
+    def _write_mark(self, mark: Mark) -> None:
+        path = self.folder / "sent.json"
+        temporary = path.with_suffix(".tmp")
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            _write_all(descriptor, encode_mark(mark), 0)
+            if self._fsync == "always":
+                os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        temporary.replace(path)
+
+    def _damage_read(self, damage: Damage) -> list[SetAside]:
+        """Of a segment that is read: what recovery has seen is set aside already."""
+        segment = self._reading
+        assert segment is not None
+        damage = Damage(damage.position + self._read_from, damage.end + self._read_from)
+        if damage.position in segment.damaged:
+            return []
+        segment.damaged.add(damage.position)
+        return _set_aside(segment.path, segment.path.read_bytes(), damage)
+
+    def _new_segment(self, first: int) -> _Segment:
+        self.sync()
+        self._close_segment()
+        path = self.folder / f"{first:020}.spool"
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        try:
+            _write_all(descriptor, header(self.salt), 0)
+            if self._fsync != "never":
+                _sync_folder(self.folder)
+        except OSError:
+            os.close(descriptor)
+            path.unlink(missing_ok=True)
+            raise
+        self._descriptor = descriptor
+        segment = _Segment(path, first)
+        segment.size = HEADER_SIZE
+        self._segments.append(segment)
+        return segment
+
+    def _close_segment(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def _load_more(self) -> bool:
+        """Go on reading where there is more; False at the end."""
+        segment = self._reading
+        if segment is None or (self._read_to >= segment.size and segment is not self._segments[-1]):
+            place = 0 if segment is None else self._segments.index(segment) + 1
+            if place >= len(self._segments):
+                return False
+            segment = self._reading = self._segments[place]
+            self._read_to = 0
+        if self._read_to >= segment.size:
+            return False
+        with segment.path.open("rb") as file:
+            salt = salt_of(file.read(HEADER_SIZE)) or b""
+            self._read_from = max(self._read_to, HEADER_SIZE)
+            file.seek(self._read_from)
+            data = file.read(segment.size - self._read_from)
+        self._frames = scan(data, salt, 0, self._read_last)
+        self._read_to = segment.size
+        return True
+
+
+def _set_aside(path: Path, data: bytes, damage: Damage) -> list[SetAside]:
+    """Copy what is no record into a file of its own, unless an earlier start did."""
+    torn = data[damage.position : damage.end]
+    kept_in = path.with_name(f"{path.name}.damaged-{damage.position}")
+    number = 1
+    while kept_in.exists():
+        if kept_in.read_bytes() == torn:
+            return []
+        number += 1
+        kept_in = path.with_name(f"{path.name}.damaged-{damage.position}-{number}")
+    descriptor = os.open(kept_in, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        _write_all(descriptor, torn, 0)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    return [SetAside(path, damage.position, len(torn), kept_in)]
+
+
+def _write_all(descriptor: int, data: bytes, position: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(descriptor, view, position)
+        view, position = view[written:], position + written
+
+
+def _sync_folder(folder: Path) -> None:
+    if hasattr(os, "O_DIRECTORY"):
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -1,0 +1,313 @@
+"""``SpoolReplay``: sends what is in the spool, in order, when brokers are there.
+
+Owns the windows of records that are on their way, and what becomes of each outcome. It knows neither files nor how a
+record comes in. Kafka has no counterpart.
+
+Rules:
+
+- A window is a run of the spool's records that are appended in one step of the loop, no more of a topic than a batch
+  takes, when nothing older of these topics is without an outcome: so the records of a partition are in one batch, and
+  are written together or not at all, and nothing overtakes.
+- What fails is sent again, without end, before what is behind it; but for records that brokers refuse for good, and
+  those whose topic stays unknown while brokers answer. These go to ``refused.jsonl``, and the next one's turn has come.
+- Before a window is sent the mark says so; a process that comes after a crash knows from it what may be there twice.
+- An error of the disk ends nothing: it is told, and tried again.
+
+Events: ``producer.spool_replaying`` (info; records, bytes, maybe_sent), ``producer.spool_drained`` (info; records),
+``producer.spool_refused`` (error; topic, records, error, kept_in), ``producer.spool_retries`` (warning; records,
+error).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from ...errors import (
+    InvalidTopicError,
+    KafkaError,
+    MetadataTimeoutError,
+    ProducerClosedError,
+    TopicAuthorizationFailedError,
+    UnknownTopicOrPartitionError,
+)
+from ...observability import RateLimitedLogger, get_logger
+from ...record.builder import record_size_upper_bound
+from ...record.encoding import BATCH_HEADER_SIZE
+from ..deliveries.delivery import Delivery, place_of
+from ..deliveries.produce_request_result import SettlementCounter
+from ..intake.partitioners import choose_partition
+from ..intake.pending_record import PendingRecord
+from .format import Mark, SpooledRecord
+from .refused import is_for_good, refused_line
+from .spool import Spool
+
+if TYPE_CHECKING:
+    from ..runtime import ProducerRuntime
+
+__all__ = ["SpoolReplay"]
+
+READ_BYTES: Final = 1024 * 1024
+READ_RECORDS: Final = 5_000
+"""Read at a time; a window is a part of it."""
+
+_logger = get_logger(__name__)
+
+
+class _Sending(NamedTuple):
+    record: SpooledRecord
+    outcome: Delivery | Exception
+
+
+class SpoolReplay:
+    """Of one producer; ``run`` is its task."""
+
+    def __init__(self, runtime: ProducerRuntime, spool: Spool) -> None:
+        self._runtime = runtime
+        self._spool = spool
+        self._loop = runtime.loop
+        self._log = RateLimitedLogger(_logger)
+        self._backoff = runtime.config.retry_backoff
+        self._failures = 0
+        # Read and not dealt with, in order; and what was delivered out of turn, behind the first of them
+        self._pending: deque[SpooledRecord] = deque()
+        self._delivered: set[int] = set()
+        self._sent_to = self._dealt_to = 0
+        self._replayed = 0
+        self.is_ending = False
+        self.is_sending = False  # records are in batches, and what became of them is not written down
+
+    def begin_at(self, mark: Mark) -> None:
+        """Go on where an earlier process has ended."""
+        self._delivered = set(mark.delivered)
+        self._sent_to, self._dealt_to = mark.sent_to, mark.next
+
+    async def run(self) -> None:
+        """Send until cancelled, or until ``is_ending``."""
+        while not self.is_ending:
+            try:
+                if not self._pending:
+                    await self._spool.readable()
+                    self._pending.extend(await self._spool.read(READ_BYTES, READ_RECORDS))
+                elif not await self._send_window():
+                    await self._back_off()
+            except ProducerClosedError:
+                return
+            except Exception as error:  # of the disk, for example: nothing that is in the spool is given up for it
+                self._retry_later(len(self._pending), error)
+                await self._back_off()
+
+    # internals
+
+    async def _send_window(self) -> bool:
+        """Send the next window and see to its outcomes. False when something is to be tried again, but later."""
+        topic = self._pending[0].topic
+        problem = await self._problem_of(topic)
+        if problem is not None:
+            return await self._without_topic(topic, problem)
+        window = self._next_window()
+        flush, _ = self._runtime.begin_flush()
+        try:
+            await self._settled([batch.produce_result for batch in self._batches_of({one.topic for one in window})])
+            if self.is_ending:
+                return True
+            await self._mark(window[-1].sequence + 1)
+            sending = self._append(window) or [await self._append_when_there_is_room(window[0])]
+            self.is_sending = True
+            self._spool.note_sending(one.record for one in sending)
+            await self._settled([place_of(one.outcome)[0] for one in sending if isinstance(one.outcome, Delivery)])
+        finally:
+            flush.end()
+        try:
+            return await self._conclude(sending)
+        finally:
+            self.is_sending = False
+
+    async def _problem_of(self, topic: str) -> Exception | None:
+        """Why a topic's partitions are not known; None when they are."""
+        runtime = self._runtime
+        runtime.admission.refresh(topic, runtime.now())
+        if runtime.metadata.cluster.partition_count(topic):
+            return None
+        try:
+            await runtime.partitions_for(topic)
+        except KafkaError as error:
+            return error
+        return None
+
+    async def _without_topic(self, topic: str, error: Exception) -> bool:
+        metadata = self._runtime.metadata
+        is_gone = isinstance(error, InvalidTopicError | TopicAuthorizationFailedError)
+        if isinstance(error, MetadataTimeoutError):
+            is_gone = metadata.last_failure is None and not metadata.cluster.is_bootstrap
+        if not is_gone:
+            self._retry_later(len(self._pending), error)
+            return False
+        count = next((n for n, one in enumerate(self._pending) if one.topic != topic), len(self._pending))
+        return await self._conclude([_Sending(self._pending[number], error) for number in range(count)])
+
+    def _next_window(self) -> list[SpooledRecord]:
+        """The records from the front, of topics that are known, as far as one batch of each topic takes them."""
+        runtime = self._runtime
+        cluster, sizes = runtime.metadata.cluster, dict[str, int]()
+        window: list[SpooledRecord] = []
+        total = 0
+        for record in self._pending:
+            size = record_size_upper_bound(record.key, record.value, record.headers)
+            left = sizes.get(record.topic)
+            if left is None:
+                left = runtime.config.for_topic(record.topic).batch_size - BATCH_HEADER_SIZE
+            total += size
+            is_too_much = left < size or total > runtime.config.buffer_memory // 2
+            if window and (is_too_much or not cluster.partition_count(record.topic)):
+                break
+            sizes[record.topic] = left - size
+            window.append(record)
+        return window
+
+    def _append(self, window: Sequence[SpooledRecord]) -> list[_Sending]:
+        """Append from the front for as long as there is room, without a step of the loop between."""
+        sending = []
+        for record in window:
+            try:
+                delivery = self._appended(record, self._partition_of(record))
+            except ProducerClosedError:
+                raise
+            except Exception as error:  # of this record, or of the user's partitioner for it
+                sending.append(_Sending(record, error))
+                continue
+            if delivery is None:
+                break
+            sending.append(_Sending(record, delivery))
+        return sending
+
+    def _appended(self, record: SpooledRecord, partition: int) -> Delivery | None:
+        runtime = self._runtime
+        return runtime.accumulator.appender.append(
+            record.topic, partition, record.timestamp_ms, record.key, record.value, record.headers, runtime.now(),
+            runtime.metadata.cluster,
+        )  # fmt: skip
+
+    async def _append_when_there_is_room(self, record: SpooledRecord) -> _Sending:
+        """Alone, in the line for room, first in, first out with the records of others."""
+        runtime = self._runtime
+        try:
+            waiting = PendingRecord(
+                runtime.admission, record.topic, record.key, record.value, self._partition_of(record),
+                record.timestamp_ms, record.headers, loop=self._loop,
+            )  # fmt: skip
+            delivery = runtime.accumulator.appender.append_or_wait(waiting, runtime.now(), runtime.metadata.cluster)
+            return _Sending(record, delivery if delivery is not None else await waiting)
+        except ProducerClosedError:
+            raise
+        except Exception as error:  # as above
+            return _Sending(record, error)
+
+    def _partition_of(self, record: SpooledRecord) -> int:
+        runtime = self._runtime
+        cluster = runtime.metadata.cluster
+        partition = record.partition
+        if partition is None:
+            return choose_partition(
+                runtime.partitioner, record.topic, record.key, record.value, record.key, record.value, cluster
+            )
+        count = cluster.partition_count(record.topic)
+        if partition >= count:
+            raise UnknownTopicOrPartitionError(
+                f"the topic has {count} partitions", topic=record.topic, partition=partition
+            )
+        return partition
+
+    async def _conclude(self, sending: Sequence[_Sending]) -> bool:
+        """See to the outcomes; False when some are to be sent again."""
+        done: list[SpooledRecord] = []
+        refused: list[tuple[SpooledRecord, Exception]] = []
+        again: list[Exception] = []
+        for record, outcome in sending:
+            error = outcome.exception() if isinstance(outcome, Delivery) else outcome
+            if error is None:
+                done.append(record)
+            elif isinstance(error, Exception) and self._is_refused(error, is_sent=isinstance(outcome, Delivery)):
+                refused.append((record, error))
+            else:
+                again.append(error if isinstance(error, Exception) else RuntimeError(str(error)))
+                self._spool.repeated += bool(getattr(error, "outcome_unknown", False))
+        self._replayed += len(done)
+        self._spool.replayed += len(done)
+        self._forget(done)
+        if refused:
+            await self._set_aside(refused)
+            self._forget([record for record, _ in refused])
+        if again:
+            self._retry_later(len(again), again[0])
+        else:
+            self._failures = 0
+        if again or not self._pending:
+            await self._mark()
+        if not self._spool.records:
+            _logger.info("producer.spool_drained", records=self._replayed)
+            self._replayed = 0
+        return not again
+
+    def _forget(self, dealt_with: Sequence[SpooledRecord]) -> None:
+        if not dealt_with:
+            return
+        self._delivered |= {record.sequence for record in dealt_with}
+        self._dealt_to = max(self._dealt_to, dealt_with[-1].sequence + 1)
+        self._pending = deque(record for record in self._pending if record.sequence not in self._delivered)
+        self._spool.settle(dealt_with)
+
+    def _is_refused(self, error: Exception, *, is_sent: bool) -> bool:
+        # Before it was sent only its own fault keeps a record out, or that of the user's partitioner.
+        if isinstance(error, MetadataTimeoutError | UnknownTopicOrPartitionError):
+            return not is_sent
+        return is_for_good(error) or not (is_sent or isinstance(error, KafkaError))
+
+    async def _set_aside(self, refused: Sequence[tuple[SpooledRecord, Exception]]) -> None:
+        kept_in = await self._spool.refuse([refused_line(record, error) for record, error in refused])
+        self._spool.refused += len(refused)
+        record, error = refused[0]
+        fields = {"topic": record.topic, "records": len(refused), "error": str(error), "kept_in": str(kept_in)}
+        self._log.log(record.topic, self._runtime.now(), logging.ERROR, "producer.spool_refused", **fields)
+
+    async def _mark(self, sent_to: int = 0) -> None:
+        """Write the mark. A disk that refuses it must not keep the records back: they may be what fills it."""
+        self._sent_to = max(self._sent_to, sent_to)
+        first = self._pending[0].sequence if self._pending else self._dealt_to
+        self._delivered = {number for number in self._delivered if number > first}
+        try:
+            await self._spool.mark(Mark(first, max(first, self._sent_to), tuple(sorted(self._delivered))))
+        except OSError as error:
+            self._retry_later(0, error)
+
+    def _batches_of(self, topics: set[str]) -> list[Any]:
+        return [batch for batch in self._runtime.accumulator.incomplete if batch.topic_partition.topic in topics]
+
+    async def _settled(self, results: Sequence[Any]) -> None:
+        """Return when all these have an outcome."""
+        counter = SettlementCounter()
+        for result in {id(result): result for result in results}.values():
+            counter.watch(result)
+        if not counter.is_settled:
+            settled: asyncio.Future[None] = self._loop.create_future()
+            counter.on_settled = _resolver(settled)
+            await settled
+
+    def _retry_later(self, records: int, error: Exception) -> None:
+        fields = {"records": records, "error": str(error)}
+        self._log.log("retry", self._runtime.now(), logging.WARNING, "producer.spool_retries", **fields)
+
+    async def _back_off(self) -> None:
+        self._failures += 1
+        await asyncio.sleep(self._backoff.delay(self._failures))
+
+
+def _resolver(future: asyncio.Future[None]) -> Callable[[], None]:
+    def resolve() -> None:
+        if not future.done():
+            future.set_result(None)
+
+    return resolve

@@ -1,0 +1,115 @@
+"""``Spooling``: the spool of one life of a producer, from ``start()`` to ``close()``.
+
+Owns the order in which its parts begin and end. It knows neither their insides nor the producer's calls. Kafka has no
+counterpart.
+
+Events: those of ``spool`` and ``spool_replay``, and ``producer.spool_kept`` (warning; records, bytes, folder).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ...observability import get_logger
+from .spool import Spool
+from .spool_replay import SpoolReplay
+from .spooling_admission import SpoolingAdmission
+
+if TYPE_CHECKING:
+    from ..runtime import ProducerRuntime
+
+__all__ = ["SpoolStatistics", "Spooling"]
+
+MARKED_WITHIN: Final = 1.0
+"""Seconds that the end waits for the mark of what was sent last."""
+WRITTEN_WITHIN: Final = 1.0
+"""Seconds that the disk has for what it was given, however short the time of the close is."""
+
+_logger = get_logger(__name__)
+
+
+class SpoolStatistics(NamedTuple):
+    """The spool at one moment; see ``ProducerStatistics``."""
+
+    spooled: int
+    spool_records: int
+    spool_bytes: int
+    spool_replayed: int
+    spool_repeated: int
+    spool_refused: int
+
+
+class Spooling:
+    """Made with the runtime whose ``admission`` it makes."""
+
+    def __init__(self, runtime: ProducerRuntime) -> None:
+        self._runtime = runtime
+        self._spool = Spool(runtime.config, runtime.loop, runtime.teller)
+        self._replay = SpoolReplay(runtime, self._spool)
+        self._task: asyncio.Task[None] | None = None
+        self.admission = SpoolingAdmission(
+            runtime.loop,
+            runtime.metadata,
+            runtime.accumulator,
+            runtime.partitioner,
+            runtime.teller,
+            runtime.overflow,
+            self._spool,
+            max_block=runtime.max_block,
+        )
+
+    async def open(self) -> None:
+        """Take the folder; what is in it is sent from now on. Raises SpoolError."""
+        found = await self._spool.open()
+        if found.records:
+            fields = {"records": found.records, "bytes": found.size, "maybe_sent": found.maybe_sent}
+            _logger.info("producer.spool_replaying", **fields)
+        self._replay.begin_at(found.mark)
+        self._task = self._runtime.loop.create_task(self._replay.run(), name="aiokafkapy-spool")
+
+    def statistics(self) -> SpoolStatistics:
+        """The counts at this moment."""
+        spool = self._spool
+        return SpoolStatistics(spool.spooled, spool.records, spool.size, spool.replayed, spool.repeated, spool.refused)
+
+    async def written(self, timeout: float | None) -> bool:
+        """Return when what was spooled by now is on disk; False when ``timeout`` came first."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._spool.written()
+        except TimeoutError:
+            return False
+        return True
+
+    def stop_sending(self) -> None:
+        """Begin no further window: what is in the spool stays there."""
+        self._replay.is_ending = True
+        self._spool.wake_readers()
+
+    async def close(self, timeout: float | None) -> None:
+        """Let go of the folder, when what is on its way there is on disk, or after ``timeout`` seconds."""
+        self.abort()
+        if self._task is not None:
+            # What it sent has its outcome by now; it is given the time to write that down.
+            await asyncio.wait([self._task], timeout=MARKED_WITHIN)
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        await self._spool.close(None if timeout is None else max(timeout, WRITTEN_WITHIN))
+        if self._spool.records:
+            fields = {"records": self._spool.records, "bytes": self._spool.size, "folder": str(self._spool.folder)}
+            _logger.warning("producer.spool_kept", **fields)
+
+    def abort(self) -> None:
+        """End without waiting."""
+        self.stop_sending()
+        if self._task is None or self._task.done():
+            self._spool.end()
+            return
+        self._task.add_done_callback(lambda _: self._spool.end())
+        if not self._replay.is_sending:
+            self._task.cancel()
+
+    def release_lock(self) -> None:
+        """This is the child of a fork."""
+        self._spool.release_lock()

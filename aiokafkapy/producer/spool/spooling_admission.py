@@ -1,0 +1,209 @@
+"""``SpoolingAdmission``: an ``Admission`` that has a spool for what it cannot let in.
+
+Owns which way a record goes, to the accumulator or to the spool. It knows no files, and not when spooled records are
+sent. Kafka has no counterpart.
+
+Rules:
+
+- A topic whose policy is ``spool`` goes to the spool when there is no room for a record, or while its metadata is
+  missing and brokers cannot be reached. From then on all its records do, in the order of their calls, until the spool
+  has none of it left: a topic's queue is never None meanwhile, so that no fast path passes it by.
+- A full spool, or one that cannot be written, waits as ``wait`` does: for room in the spool where the topic has records
+  there, and in the accumulator's line where it has none.
+- What is sent out of the spool does not come by here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING
+
+from ...errors import BufferExhaustedError, KafkaError
+from ..deliveries.delivery import Delivery
+from ..deliveries.outcome_teller import OutcomeTeller
+from ..intake.admission import Admission
+from ..intake.overflow import Overflow
+from ..intake.partitioners import Partitioner
+from ..intake.pending_record import PendingRecord
+from ..intake.topic_state import TopicState
+from .spool import Spool
+
+if TYPE_CHECKING:
+    from ..accumulator.record_accumulator import RecordAccumulator
+    from ..producer_metadata import ProducerMetadata
+
+__all__ = ["SpoolingAdmission"]
+
+SPOOL = "spool"
+
+
+class SpoolingAdmission(Admission):
+    """Described above."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        metadata: ProducerMetadata,
+        accumulator: RecordAccumulator,
+        partitioner: Partitioner,
+        teller: OutcomeTeller,
+        overflow: Overflow,
+        spool: Spool,
+        *,
+        max_block: float,
+    ) -> None:
+        super().__init__(loop, metadata, accumulator, partitioner, teller, overflow, max_block=max_block)
+        self._policies = overflow
+        self._spool = spool
+        spool.on_room = self._on_spool_room
+        spool.on_free = self._on_topic_free
+
+    def refresh(self, topic: str, now: float) -> TopicState:
+        """As ``Admission.refresh``; a topic of the spool lets no record pass."""
+        state = super().refresh(topic, now)
+        self._hold(state)
+        return state
+
+    def append_at_once(self, record: PendingRecord) -> Delivery | None:
+        """As ``Admission.append_at_once``; where the topic has a spool, a record goes there rather than nowhere."""
+        if not self._is_spooling(record.topic):
+            return super().append_at_once(record)
+        state = self.topics.get(record.topic)
+        if state is None or not record.is_serialized or state.waiting:
+            return None  # older records wait
+        if record.partition is not None and 0 < state.partition_count <= record.partition:
+            return None
+        if not self._spool.has(record.topic):
+            if not state.partition_count and not self._is_unreachable:
+                return None
+            delivery = self._appended(record, self._loop.time()) if state.partition_count else None
+            if delivery is not None:
+                return delivery
+            self._appender.check_record(record)
+        delivery = self._spooled(record)
+        self._hold(state)
+        return delivery
+
+    def why_not_at_once(self, record: PendingRecord) -> KafkaError:
+        """As ``Admission.why_not_at_once``, also of a spool that is full."""
+        state = self.topics.get(record.topic)
+        if self._spool.has(record.topic) and state is not None:
+            return self._full_error(record, "older records of it wait" if state.waiting else self._spool.why_full())
+        return super().why_not_at_once(record)
+
+    def expire(self, record: PendingRecord) -> None:
+        """As ``Admission.expire``; the metadata that did not come may yet come to what is in the spool."""
+        if record.deadline != record.own_deadline and not record.done() and self._waits_for_brokers(record):
+            delivery = self._spooled(record)
+            if delivery is not None:
+                record.accept(delivery)
+                self._drop(record)
+                return
+        super().expire(record)
+
+    # told by the spool
+
+    def _on_spool_room(self) -> None:
+        if self._queues:
+            self._on_pump_again()
+
+    def _on_topic_free(self, topic: str) -> None:
+        state = self.topics.get(topic)
+        if state is None:
+            return
+        if state.waiting:
+            self._pump(state, self._loop.time())
+        else:
+            state.waiting = None
+
+    # internals
+
+    def _join(self, state: TopicState, record: PendingRecord) -> None:
+        if not state.waiting:
+            state.waiting = None  # it may be there and be no queue
+        super()._join(state, record)
+
+    def _pump(self, state: TopicState, now: float) -> None:
+        super()._pump(state, now)
+        self._hold(state)
+
+    def _let_in(self, state: TopicState, record: PendingRecord, now: float) -> bool:
+        topic = record.topic
+        # A partition that is not there is waited for, and refused to its caller.
+        is_astray = record.partition is not None and 0 < state.partition_count <= record.partition
+        if self._is_spooling(topic) and not is_astray:
+            delivery = None
+            if self._spool.has(topic):
+                delivery = self._spooled(record)
+                if delivery is None:
+                    return False
+            elif not state.partition_count and self._is_unreachable and self._metadata_error(state) is None:
+                delivery = self._spooled(record)
+            if delivery is not None:
+                record.accept(delivery)
+                return True
+        return super()._let_in(state, record, now)
+
+    def _append(self, record: PendingRecord, now: float) -> None:
+        if not self._is_spooling(record.topic):
+            super()._append(record, now)
+            return
+        delivery = self._appended(record, now)
+        if record.done():
+            return  # taken back by the user's partitioner
+        if delivery is None:
+            self._appender.check_record(record)  # what can never be accepted is not kept either
+            delivery = self._spooled(record)
+        if delivery is None:
+            delivery = self._appender.append_or_wait(record, now, self._metadata.cluster)
+        if delivery is not None:
+            record.accept(delivery)
+
+    def _appended(self, record: PendingRecord, now: float) -> Delivery | None:
+        """Into a batch; None without room."""
+        self._choose_partition(record)
+        if record.done():
+            return None
+        return self._policies.append_if_room(record, now, self._metadata.cluster)
+
+    def _spooled(self, record: PendingRecord) -> Delivery | None:
+        """Into the spool; None when it is full."""
+        if self._spool.has(record.topic):
+            reason = "older records of the topic are in the spool"
+        elif self._is_unreachable:
+            reason = self._metadata.describe_failure(record.topic)
+        else:
+            reason = self._appender.describe_fullness()
+        return self._spool.offer(record, reason)
+
+    def _timeout_error(self, record: PendingRecord, limit: str = "") -> KafkaError:
+        if record.is_serialized and self._spool.has(record.topic) and not self._appender.is_waiting(record):
+            limit = limit or f"max_block_ms={round(self._max_block * 1000)}"
+            return self._full_error(record, f"within {limit}: {self._spool.why_full()}")
+        return super()._timeout_error(record, limit)
+
+    def _full_error(self, record: PendingRecord, why: str) -> KafkaError:
+        return BufferExhaustedError(f"no room for a record of topic {record.topic!r}: {why}", topic=record.topic)
+
+    def _waits_for_brokers(self, record: PendingRecord) -> bool:
+        """True when no broker has answered since the record came, which is the first of its topic's queue."""
+        state = self.topics.get(record.topic)
+        if state is None or not self._is_spooling(record.topic) or not record.is_serialized or state.partition_count:
+            return False
+        has_no_answer = self._metadata.last_successful_refresh <= record.deadline - self._max_block
+        waiting = state.waiting
+        is_first = waiting is not None and len(waiting) > 0 and waiting[0] is record
+        return is_first and (has_no_answer or self._is_unreachable) and self._metadata_error(state) is None
+
+    @property
+    def _is_unreachable(self) -> bool:
+        """No broker tells us of topics: the last that we asked did not answer."""
+        return self._metadata.last_failure is not None and self._metadata.fatal_error is None
+
+    def _is_spooling(self, topic: str) -> bool:
+        return self._policies.policy(topic) == SPOOL or self._spool.has(topic)
+
+    def _hold(self, state: TopicState) -> None:
+        if state.waiting is None and self._spool.has(state.topic):
+            state.waiting = deque()
