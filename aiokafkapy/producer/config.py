@@ -60,6 +60,8 @@ def _partitioner_or_none(value: Any) -> Any:
 
 
 def _folder_or_none(value: Any) -> Any:
+    if value == "":
+        raise ValueError("write the path of a folder, or leave it out")
     return os.fspath(value) if isinstance(value, os.PathLike) else value
 
 
@@ -164,7 +166,6 @@ class ProducerConfig(ClientConfig):
         str | None,
         BeforeValidator(_folder_or_none),
         Field(
-            min_length=1,
             description="Folder, this producer's own, for records without room while brokers are slow or away: they "
             "are sent from there, in order, also after a restart. None: no spool. See docs/spool.md.",
         ),

@@ -1,0 +1,280 @@
+"""The folder of a spool: one owner, whole writes, recovery, and what is removed."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiokafkapy.errors import SpoolError
+from aiokafkapy.producer.spool import spool_files
+from aiokafkapy.producer.spool.format import Mark, encode_record
+from aiokafkapy.producer.spool.spool_files import SMALLEST_SEGMENT, SpoolFiles, TornWriteError
+
+LARGE = 2**40
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Callable[..., SpoolFiles]]:
+    """Opens the folder; closes what is open at the end."""
+    files: list[SpoolFiles] = []
+
+    def new(max_bytes: int = LARGE, fsync: Any = "never", **given: Any) -> SpoolFiles:
+        files.append(SpoolFiles(tmp_path / "spool", max_bytes, fsync, **given))
+        return files[-1]
+
+    yield new
+    for one in files:
+        one.close()
+
+
+def append(files: SpoolFiles, *sequences: int, value: bytes = b"x", topic: str = "t") -> None:
+    frames = [encode_record(files.salt, number, topic, None, 1, None, value, None) for number in sequences]
+    files.append(frames, sequences[0], sequences[-1])
+
+
+def read(files: SpoolFiles, max_bytes: int = LARGE, max_records: int = 10_000) -> list[int]:
+    return [record.sequence for record in files.read(max_bytes, max_records)[0]]
+
+
+def segments(files: SpoolFiles) -> list[str]:
+    return sorted(path.name for path in files.folder.glob("*.spool"))
+
+
+def test_what_is_written_is_read_in_order_also_by_the_next_process(opened: Callable[..., SpoolFiles]) -> None:
+    files = opened()
+    assert files.open().records == 0
+    append(files, 0, 1, 2)
+    assert read(files, max_records=2) == [0, 1]
+    append(files, 3)
+    assert read(files) == [2, 3]
+    assert read(files) == []
+    append(files, 4, topic="other")
+    assert read(files) == [4]
+    files.close()
+    again = opened()
+    found = again.open()
+    assert (found.records, found.next_sequence, dict(found.topics)) == (5, 5, {"t": 4, "other": 1})
+    assert found.size == files.size == again.size
+    append(again, 5)
+    assert read(again) == [0, 1, 2, 3, 4, 5]
+
+
+def test_what_is_dealt_with_is_not_read_again_and_its_files_are_removed(opened: Callable[..., SpoolFiles]) -> None:
+    files = opened(max_bytes=8 * SMALLEST_SEGMENT)
+    files.open()
+    for number in range(6):
+        append(files, number, value=bytes(SMALLEST_SEGMENT // 2 - 200))
+    assert len(segments(files)) == 3
+    assert read(files) == [0, 1, 2, 3, 4, 5]
+    before = files.size
+    freed, error = files.mark(Mark(3, 5, (4,)))
+    assert (freed, error) == (before - files.size, None)
+    assert len(segments(files)) == 2
+    files.close()
+    again = opened()
+    found = again.open()
+    assert (found.records, found.maybe_sent, found.next_sequence) == (2, 1, 6)
+    assert read(again) == [3, 5]
+    again.mark(Mark(6, 6))
+    assert segments(again) == []
+    append(again, 6)
+    assert read(again) == [6]
+
+
+def test_an_empty_spool_goes_on_counting(opened: Callable[..., SpoolFiles]) -> None:
+    files = opened()
+    files.open()
+    append(files, 0, 1)
+    files.mark(Mark(2, 2))
+    files.close()
+    assert opened().open().next_sequence == 2
+
+
+def test_a_folder_has_one_owner(opened: Callable[..., SpoolFiles]) -> None:
+    first, second = opened(), opened()
+    first.open()
+    with pytest.raises(SpoolError, match="in use by another producer"):
+        second.open()
+    first.close()
+    second.open()
+
+
+def test_a_write_that_fails_leaves_nothing(opened: Callable[..., SpoolFiles], monkeypatch: pytest.MonkeyPatch) -> None:
+    files = opened()
+    files.open()
+    append(files, 0)
+
+    def fills_up(descriptor: int, data: Any, position: int) -> int:
+        monkeypatch.undo()
+        os.pwrite(descriptor, bytes(data)[:20], position)
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(spool_files.os, "pwrite", fills_up)
+    with pytest.raises(OSError, match="No space left"):
+        append(files, 1)
+    append(files, 2)
+    assert read(files) == [0, 2]
+    files.close()
+    found = opened().open()
+    assert (found.records, found.set_aside) == (2, [])
+
+
+def test_a_write_that_cannot_be_cut_off_is_in_doubt(
+    opened: Callable[..., SpoolFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = opened(fsync="always")
+    files.open()
+    append(files, 0)
+
+    def breaks(*_: Any) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(spool_files.os, "fsync", breaks)
+    monkeypatch.setattr(spool_files.os, "ftruncate", breaks)
+    with pytest.raises(TornWriteError):
+        append(files, 1)
+
+
+def test_fsync_comes_as_the_policy_says(opened: Callable[..., SpoolFiles], monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, synced = [100.0], []
+    real = os.fsync
+
+    def counting(descriptor: int) -> None:
+        synced.append(clock[0])
+        real(descriptor)
+
+    monkeypatch.setattr(spool_files.os, "fsync", counting)
+    counts = {}
+    for policy in ("always", "interval", "never"):
+        files = opened(fsync=policy, clock=lambda: clock[0])
+        files.open()
+        append(files, *range(10))
+        synced.clear()
+        for number in range(10, 20):
+            clock[0] += 0.3
+            append(files, number)
+        counts[policy] = len(synced)
+        files.mark(Mark(20, 20))
+        (files.folder / "sent.json").unlink()
+        files.close()
+    assert counts == {"always": 10, "interval": 2, "never": 0}
+
+
+def test_a_torn_end_is_cut_off_and_kept_beside(opened: Callable[..., SpoolFiles]) -> None:
+    files = opened()
+    files.open()
+    append(files, 0, 1)
+    files.close()
+    path = files.folder / segments(files)[0]
+    path.write_bytes(path.read_bytes() + b"\xa5\x5aSP half a frame")
+    again = opened()
+    found = again.open()
+    assert found.records == 2
+    (torn,) = found.set_aside
+    assert (torn.file, torn.size, torn.kept_in.read_bytes()) == (path, 17, b"\xa5\x5aSP half a frame")
+    append(again, found.next_sequence)
+    assert read(again) == [0, 1, 2]
+    assert again.read(LARGE, 1) == ([], [])
+    again.close()
+    assert opened().open().set_aside == [], "told once"
+
+
+def test_damage_in_the_middle_is_named_and_kept_and_the_rest_is_read(opened: Callable[..., SpoolFiles]) -> None:
+    files = opened()
+    files.open()
+    append(files, 0, 1, 2, value=b"a value")
+    files.close()
+    path = files.folder / segments(files)[0]
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    again = opened()
+    found = again.open()
+    assert found.records == 2
+    assert len(found.set_aside) == 1
+    assert read(again) == [0, 2]
+    assert path.read_bytes() == data, "nothing is overwritten"
+
+
+def test_damage_that_comes_while_it_is_open_is_told_when_it_is_read(opened: Callable[..., SpoolFiles]) -> None:
+    files = opened()
+    files.open()
+    append(files, 0)
+    assert read(files) == [0]
+    append(files, 1, 2)
+    path = files.folder / segments(files)[0]
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    records, set_aside = files.read(LARGE, 10)
+    assert [record.sequence for record in records] == [1]
+    assert len(set_aside) == 1
+
+
+def test_a_damaged_mark_sends_all_again(opened: Callable[..., SpoolFiles]) -> None:
+    files = opened()
+    files.open()
+    append(files, 0, 1)
+    files.mark(Mark(1, 2))
+    files.close()
+    path = files.folder / "sent.json"
+    path.write_bytes(path.read_bytes()[:-5])
+    found = opened().open()
+    assert (found.records, found.mark) == (2, Mark())
+    assert [one.file for one in found.set_aside] == [path]
+
+
+def test_files_that_are_not_ours_are_refused_by_name(opened: Callable[..., SpoolFiles]) -> None:
+    files = opened()
+    files.folder.mkdir()
+    (files.folder / "0.spool").write_bytes(b"something else entirely")
+    with pytest.raises(SpoolError, match=r"0\.spool is no file of a spool"):
+        files.open()
+    (files.folder / "0.spool").unlink()
+    files.open()
+
+
+def test_a_file_that_was_cut_in_its_head_is_removed(opened: Callable[..., SpoolFiles]) -> None:
+    files = opened()
+    files.folder.mkdir()
+    (files.folder / f"{7:020}.spool").write_bytes(b"AKSPOOL")
+    assert files.open().records == 0
+    assert segments(files) == []
+
+
+def test_a_folder_that_cannot_be_used_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    with pytest.raises(SpoolError, match=r"spool_dir='.*file/spool' cannot be used"):
+        SpoolFiles(tmp_path / "file" / "spool", LARGE, "never").open()
+
+
+def test_a_full_disk_does_not_keep_what_is_sent(
+    opened: Callable[..., SpoolFiles], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = opened()
+    files.open()
+    append(files, 0)
+
+    def full(*_: Any) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(spool_files.os, "pwrite", full)
+    freed, error = files.mark(Mark(1, 1))
+    assert freed > 0
+    assert error is not None
+    assert segments(files) == []
+
+
+def test_all_is_readable_by_its_owner_alone(opened: Callable[..., SpoolFiles]) -> None:
+    files = opened()
+    files.open()
+    append(files, 0)
+    files.mark(Mark(0, 1))
+    files.refuse([b"{}\n"])
+    assert files.folder.stat().st_mode & 0o777 == 0o700
+    assert {path.stat().st_mode & 0o777 for path in files.folder.iterdir()} == {0o600}
