@@ -335,6 +335,11 @@ class Metadata:
         for known in [known for known in self._address_errors if known == address or known.startswith(f"{address} (")]:
             del self._address_errors[known]
 
+    @property
+    def has_unreachable_addresses(self) -> bool:
+        """True when the last connection to some address failed."""
+        return bool(self._address_errors)
+
     def describe_failure(self, topic: str | None = None) -> str:
         """Why there is no metadata (of ``topic``), in one line with the last error of each address."""
         causes = []

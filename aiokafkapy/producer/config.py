@@ -174,10 +174,10 @@ class ProducerConfig(ClientConfig):
         int, Field(ge=1, le=MAX_LONG, description="Bytes of the spool, at most; then calls wait up to max_block_ms.")
     ] = 1_073_741_824
     spool_fsync: Annotated[
-        Literal["always", "interval", "never"],
+        Literal["always", "every_second", "never"],
         Field(
-            description="When a spooled record is safe: always waits for the disk, interval has at most a second lost "
-            "with the machine, never leaves it to the system. The death of the process loses nothing with any."
+            description="When a spooled record is safe: always waits for the disk, every_second loses at most "
+            "a second with the machine, never leaves it to the system. With all, the death of the process loses nothing."
         ),
     ] = "always"
     manual_flush: Annotated[

@@ -117,7 +117,7 @@ class ProducerOptions(SaslKeywords, total=False):
     overflow: OverflowPolicy
     spool_dir: str | None
     spool_max_bytes: int
-    spool_fsync: Literal["always", "interval", "never"]
+    spool_fsync: Literal["always", "every_second", "never"]
     manual_flush: bool
     topics: Mapping[str, TopicOptions]
     compression_type: CompressionName

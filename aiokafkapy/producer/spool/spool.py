@@ -96,7 +96,7 @@ class Spool:
         self.on_free: Callable[[str], object] = lambda _: None
         self._loop = loop
         self._teller = teller
-        self._has_interval = config.spool_fsync == "interval"
+        self._syncs_later = config.spool_fsync == "every_second"
         self._files = SpoolFiles(self.folder, config.spool_max_bytes, config.spool_fsync)
         self._thread = ThreadPoolExecutor(1, "aiokafkapy-spool")
         self._log = RateLimitedLogger(_logger)
@@ -296,7 +296,7 @@ class Spool:
             for one in group:
                 one.result.succeed(-1, -1, self._teller)
             self.wake_readers()
-            if self._has_interval and self._sync_timer is None and self._is_open:
+            if self._syncs_later and self._sync_timer is None and self._is_open:
                 self._sync_timer = self._loop.call_later(SYNC_INTERVAL, self._on_sync_timer)
             self.on_room()
         if not self._has_ended:

@@ -34,10 +34,10 @@ except ImportError:  # Windows, where nothing keeps two processes apart
 
 __all__ = ["SYNC_INTERVAL", "FsyncPolicy", "Recovered", "SetAside", "SpoolFiles", "TornWriteError"]
 
-FsyncPolicy = Literal["always", "interval", "never"]
+FsyncPolicy = Literal["always", "every_second", "never"]
 
 SYNC_INTERVAL: Final = 1.0
-"""Seconds between two fsyncs with ``interval``."""
+"""Seconds between two fsyncs with ``every_second``."""
 LARGEST_SEGMENT: Final = 16 * 1024 * 1024
 """Bytes: a segment is read as a whole."""
 SMALLEST_SEGMENT: Final = 64 * 1024
@@ -165,7 +165,7 @@ class SpoolFiles:
             _write_all(self._descriptor, data, segment.size)
             self._is_dirty = True
             if self._fsync == "always" or (
-                self._fsync == "interval" and self._clock() - self._synced_at >= SYNC_INTERVAL
+                self._fsync == "every_second" and self._clock() - self._synced_at >= SYNC_INTERVAL
             ):
                 self.sync()
         except OSError as error:
@@ -387,10 +387,16 @@ def _set_aside(path: Path, data: bytes, damage: Damage) -> list[SetAside]:
     return [SetAside(path, damage.position, len(torn), kept_in)]
 
 
+def write_at(descriptor: int, data: bytes | memoryview, position: int) -> int:
+    """Write some of the bytes; returns how many. ``pwrite``, which Windows has not."""
+    os.lseek(descriptor, position, os.SEEK_SET)
+    return os.write(descriptor, data)
+
+
 def _write_all(descriptor: int, data: bytes, position: int) -> None:
     view = memoryview(data)
     while view:
-        written = os.pwrite(descriptor, view, position)
+        written = write_at(descriptor, view, position)
         view, position = view[written:], position + written
 
 

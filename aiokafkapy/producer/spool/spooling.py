@@ -56,6 +56,7 @@ class Spooling:
             runtime.teller,
             runtime.overflow,
             self._spool,
+            self._is_connected,
             max_block=runtime.max_block,
         )
 
@@ -109,6 +110,11 @@ class Spooling:
         self._task.add_done_callback(lambda _: self._spool.end())
         if not self._replay.is_sending:
             self._task.cancel()
+
+    def _is_connected(self) -> bool:
+        runtime = self._runtime
+        nodes, now = runtime.client.nodes, runtime.now()
+        return any(nodes.is_connection_ready(node.node_id, now) for node in runtime.metadata.cluster.nodes)
 
     def release_lock(self) -> None:
         """This is the child of a fork."""

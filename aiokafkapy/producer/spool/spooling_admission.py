@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 from ...errors import BufferExhaustedError, KafkaError
 from ..deliveries.delivery import Delivery
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 
 __all__ = ["SpoolingAdmission"]
 
-SPOOL = "spool"
+SPOOL: Final = "spool"
+RECHECK_AFTER: Final = 0.2
+"""Seconds after which a record that waits for metadata is looked at again."""
 
 
 class SpoolingAdmission(Admission):
@@ -50,12 +53,16 @@ class SpoolingAdmission(Admission):
         teller: OutcomeTeller,
         overflow: Overflow,
         spool: Spool,
+        is_connected: Callable[[], bool],
         *,
         max_block: float,
     ) -> None:
+        """``is_connected`` tells whether there is a connection to any broker."""
         super().__init__(loop, metadata, accumulator, partitioner, teller, overflow, max_block=max_block)
         self._policies = overflow
         self._spool = spool
+        self._is_connected = is_connected
+        self._recheck_timer: asyncio.TimerHandle | None = None
         spool.on_room = self._on_spool_room
         spool.on_free = self._on_topic_free
 
@@ -64,6 +71,13 @@ class SpoolingAdmission(Admission):
         state = super().refresh(topic, now)
         self._hold(state)
         return state
+
+    def enter(self, record: PendingRecord, now: float) -> None:
+        """As ``Admission.enter``."""
+        super().enter(record, now)
+        state = self.topics.get(record.topic)
+        if state is not None and state.waiting and self._waits_in_an_outage(state):
+            self._pump(state, now)  # brokers may have gone since the first of its queue came
 
     def append_at_once(self, record: PendingRecord) -> Delivery | None:
         """As ``Admission.append_at_once``; where the topic has a spool, a record goes there rather than nowhere."""
@@ -75,7 +89,7 @@ class SpoolingAdmission(Admission):
         if record.partition is not None and 0 < state.partition_count <= record.partition:
             return None
         if not self._spool.has(record.topic):
-            if not state.partition_count and not self._is_unreachable:
+            if not state.partition_count and not self._waits_in_an_outage(state):
                 return None
             delivery = self._appended(record, self._loop.time()) if state.partition_count else None
             if delivery is not None:
@@ -101,6 +115,18 @@ class SpoolingAdmission(Admission):
                 self._drop(record)
                 return
         super().expire(record)
+
+    def close(self, make_error: Callable[[str], BaseException]) -> int:
+        """As ``Admission.close``."""
+        if self._recheck_timer is not None:
+            self._recheck_timer.cancel()
+        return super().close(make_error)
+
+    # asyncio callbacks
+
+    def _on_recheck_timer(self) -> None:
+        self._recheck_timer = None
+        self._on_pump_again()
 
     # told by the spool
 
@@ -138,8 +164,11 @@ class SpoolingAdmission(Admission):
                 delivery = self._spooled(record)
                 if delivery is None:
                     return False
-            elif not state.partition_count and self._is_unreachable and self._metadata_error(state) is None:
+            elif self._waits_in_an_outage(state):
                 delivery = self._spooled(record)
+            elif not state.partition_count and self._recheck_timer is None:
+                # Nobody tells us when brokers are gone.
+                self._recheck_timer = self._loop.call_later(RECHECK_AFTER, self._on_recheck_timer)
             if delivery is not None:
                 record.accept(delivery)
                 return True
@@ -171,7 +200,7 @@ class SpoolingAdmission(Admission):
         """Into the spool; None when it is full."""
         if self._spool.has(record.topic):
             reason = "older records of the topic are in the spool"
-        elif self._is_unreachable:
+        elif not self._metadata.cluster.partition_count(record.topic):
             reason = self._metadata.describe_failure(record.topic)
         else:
             reason = self._appender.describe_fullness()
@@ -196,10 +225,17 @@ class SpoolingAdmission(Admission):
         is_first = waiting is not None and len(waiting) > 0 and waiting[0] is record
         return is_first and (has_no_answer or self._is_unreachable) and self._metadata_error(state) is None
 
+    def _waits_in_an_outage(self, state: TopicState) -> bool:
+        """True when the topic's metadata is missing, and no broker can be asked for it."""
+        return not state.partition_count and self._is_unreachable and self._metadata_error(state) is None
+
     @property
     def _is_unreachable(self) -> bool:
-        """No broker tells us of topics: the last that we asked did not answer."""
-        return self._metadata.last_failure is not None and self._metadata.fatal_error is None
+        """No broker tells us of topics: the last that we asked did not answer, or none can be connected to."""
+        metadata = self._metadata
+        if metadata.fatal_error is not None:
+            return False
+        return metadata.last_failure is not None or (metadata.has_unreachable_addresses and not self._is_connected())
 
     def _is_spooling(self, topic: str) -> bool:
         return self._policies.policy(topic) == SPOOL or self._spool.has(topic)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -60,7 +61,7 @@ def test_what_is_written_is_read_back(records: list[Any]) -> None:
     found = list(scan(data, SALT))
     assert plain(found) == records
     assert [one.size for one in found if isinstance(one, SpooledRecord)] == [
-        end - start for start, end in zip(places, places[1:], strict=False)
+        end - start for start, end in pairwise(places)
     ]
     assert [one.sequence for one in found if isinstance(one, SpooledRecord)] == [3 * n for n in range(len(records))]
 

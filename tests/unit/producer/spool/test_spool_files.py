@@ -111,10 +111,10 @@ def test_a_write_that_fails_leaves_nothing(opened: Callable[..., SpoolFiles], mo
 
     def fills_up(descriptor: int, data: Any, position: int) -> int:
         monkeypatch.undo()
-        os.pwrite(descriptor, bytes(data)[:20], position)
+        spool_files.write_at(descriptor, bytes(data)[:20], position)
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(spool_files.os, "pwrite", fills_up)
+    monkeypatch.setattr(spool_files, "write_at", fills_up)
     with pytest.raises(OSError, match="No space left"):
         append(files, 1)
     append(files, 2)
@@ -134,8 +134,8 @@ def test_a_write_that_cannot_be_cut_off_is_in_doubt(
     def breaks(*_: Any) -> None:
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    monkeypatch.setattr(spool_files.os, "fsync", breaks)
-    monkeypatch.setattr(spool_files.os, "ftruncate", breaks)
+    monkeypatch.setattr(os, "fsync", breaks)
+    monkeypatch.setattr(os, "ftruncate", breaks)
     with pytest.raises(TornWriteError):
         append(files, 1)
 
@@ -148,9 +148,9 @@ def test_fsync_comes_as_the_policy_says(opened: Callable[..., SpoolFiles], monke
         synced.append(clock[0])
         real(descriptor)
 
-    monkeypatch.setattr(spool_files.os, "fsync", counting)
+    monkeypatch.setattr(os, "fsync", counting)
     counts = {}
-    for policy in ("always", "interval", "never"):
+    for policy in ("always", "every_second", "never"):
         files = opened(fsync=policy, clock=lambda: clock[0])
         files.open()
         append(files, *range(10))
@@ -162,7 +162,7 @@ def test_fsync_comes_as_the_policy_says(opened: Callable[..., SpoolFiles], monke
         files.mark(Mark(20, 20))
         (files.folder / "sent.json").unlink()
         files.close()
-    assert counts == {"always": 10, "interval": 2, "never": 0}
+    assert counts == {"always": 10, "every_second": 2, "never": 0}
 
 
 def test_a_torn_end_is_cut_off_and_kept_beside(opened: Callable[..., SpoolFiles]) -> None:
@@ -263,7 +263,7 @@ def test_a_full_disk_does_not_keep_what_is_sent(
     def full(*_: Any) -> int:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    monkeypatch.setattr(spool_files.os, "pwrite", full)
+    monkeypatch.setattr(spool_files, "write_at", full)
     freed, error = files.mark(Mark(1, 1))
     assert freed > 0
     assert error is not None
