@@ -176,8 +176,8 @@ class ProducerConfig(ClientConfig):
     spool_fsync: Annotated[
         Literal["always", "every_second", "never"],
         Field(
-            description="When a spooled record is safe: always waits for the disk, every_second loses at most "
-            "a second with the machine, never leaves it to the system. With all, the death of the process loses nothing."
+            description="When a spooled record is safe: always waits for the disk, every_second loses at most a second "
+            "with the machine, never leaves it to the system. The death of the process alone loses nothing with any."
         ),
     ] = "always"
     manual_flush: Annotated[

@@ -190,17 +190,16 @@ def metrics_of(runtime: ProducerRuntime | None) -> dict[str, float]:
             "metadata-age": max(0.0, now - runtime.metadata.last_successful_refresh),
         }
     )
-    if runtime.spooling is not None:
-        spool = runtime.spooling.statistics()
-        found.update(
-            {
-                "spool-records": spool.spool_records,
-                "spool-bytes": spool.spool_bytes,
-                "record-spool-total": spool.spooled,
-                "record-spool-replay-total": spool.spool_replayed,
-                "record-spool-refuse-total": spool.spool_refused,
-            }
-        )
+    spool = ProducerStatistics() if runtime.spooling is None else runtime.spooling.statistics()
+    found.update(
+        {
+            "record-spool-total": spool.spooled,
+            "record-spool-replay-total": spool.spool_replayed,
+            "record-spool-refuse-total": spool.spool_refused,
+            "spool-records": spool.spool_records,
+            "spool-bytes": spool.spool_bytes,
+        }
+    )
     return found
 
 
