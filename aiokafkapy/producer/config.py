@@ -86,6 +86,7 @@ class ProducerConfig(ClientConfig):
         "buffer_records": None,
         "overflow": None,
         "spool_dir": None,
+        "spool_after_ms": None,
         "spool_max_bytes": None,
         "spool_fsync": None,
         "manual_flush": None,
@@ -170,6 +171,13 @@ class ProducerConfig(ClientConfig):
             "are sent from there, in order, also after a restart. None: no spool. See docs/spool.md.",
         ),
     ] = None
+    spool_after_ms: Annotated[
+        Milliseconds | None,
+        Field(
+            description="Milliseconds, besides linger, after which records that were never sent go to the spool though "
+            "there is room. None: only for want of room."
+        ),
+    ] = 5_000
     spool_max_bytes: Annotated[
         int, Field(ge=1, le=MAX_LONG, description="Bytes of the spool, at most; then calls wait up to max_block_ms.")
     ] = 1_073_741_824
@@ -428,7 +436,7 @@ class ProducerConfig(ClientConfig):
         if self.spool_dir is None:
             if "spool" in policies:
                 raise ConfigurationError("overflow='spool' needs a folder: write spool_dir='/var/spool/this-service'")
-            for name in ("spool_max_bytes", "spool_fsync"):
+            for name in ("spool_after_ms", "spool_max_bytes", "spool_fsync"):
                 if name in self.model_fields_set:
                     raise ConfigurationError(f"{name}={getattr(self, name)!r} has no effect without spool_dir")
             return

@@ -116,6 +116,7 @@ class ProducerOptions(SaslKeywords, total=False):
     max_request_size: int
     overflow: OverflowPolicy
     spool_dir: str | None
+    spool_after_ms: int | None
     spool_max_bytes: int
     spool_fsync: Literal["always", "every_second", "never"]
     manual_flush: bool

@@ -452,8 +452,9 @@ class ProducerRuntime:
         if self.config.spool_dir is not None:
             from .spool.spooling import Spooling  # with its files and its thread
 
-            self.spooling = Spooling(self)
-            return self.spooling.admission
+            self.spooling = spooling = Spooling(self)
+            self.accumulator.wakeup = spooling.watch(self.sender.wakeup)
+            return spooling.admission
         return Admission(
             self.loop,
             self.metadata,

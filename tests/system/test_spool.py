@@ -69,6 +69,13 @@ async def drained(producer: KafkaProducer[Any, Any]) -> None:
             await asyncio.sleep(0.005)
 
 
+async def disconnected(producer: KafkaProducer[Any, Any]) -> None:
+    """Until the producer has seen that the broker is gone: what is sent before may be on its way, and in doubt."""
+    async with asyncio.timeout(10):
+        while producer.statistics().connected_nodes:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
 async def sent_in_an_outage(
     producer: KafkaProducer[Any, Any], broker: DevBroker, *span: int, topic: str = "orders"
 ) -> list[asyncio.Task[Any]]:
@@ -108,6 +115,96 @@ async def test_all_is_there_in_order_and_once_when_the_broker_is_back(
     assert segments(folder) == []
     assert "producer.spooling" in caplog.text
     assert "buffer_records is full" in caplog.text
+
+
+async def test_in_an_outage_what_is_in_memory_is_spooled_too_though_there_is_room(
+    broker: DevBroker, folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    options = {"buffer_records": None, "spool_after_ms": 100, "linger_ms": 0, "compression_type": "gzip"}
+    async with producer_of(broker, folder, **options) as producer:
+        await producer.send("orders", b"before")
+        await producer.send("clicks", b"before", partition=0)
+        broker.controls.stop_node(1)
+        await disconnected(producer)
+        sends = [asyncio.create_task(producer.send("orders", value, key=b"k")) for value in numbers(100)]
+        many = asyncio.create_task(producer.send_many("orders", numbers(100, 150)))
+        await asyncio.sleep(0.01)
+        table = asyncio.create_task(producer.send_arrow("orders", pyarrow.table({"value": numbers(150, 200)})))
+        click = await producer.enqueue("clicks", b"click", partition=0, delivery_timeout_ms=60_000)
+        await producer.flush()
+        for metadata in [*await asyncio.gather(*sends), await click, *await many]:
+            assert not isinstance(metadata, BaseException)
+            assert metadata.is_spooled
+            assert metadata.partition == 0, "it was chosen"
+        assert len(await table) == 50
+        now = producer.statistics()
+        assert (now.spooled, now.buffered_bytes, now.pending) == (201, 0, 0)
+        assert now.accepted == now.delivered == 2, "what is in the spool is not accepted yet"
+        assert "not sent for 0.1 s" in caplog.text
+        assert (await producer.send("orders", b"200")).is_spooled
+        broker.controls.start_node(1)
+        await drained(producer)
+        now = producer.statistics()
+        assert now.accepted == now.delivered == 204
+        assert not (await producer.send("orders", b"201")).is_spooled
+    assert values(broker) == [b"before", *numbers(202)]
+    assert values(broker, "clicks") == [b"before", b"click"]
+
+
+async def test_in_an_outage_neither_flush_nor_close_waits_for_brokers(broker: DevBroker, folder: Path) -> None:
+    async with producer_of(broker, folder, spool_after_ms=50) as producer:
+        await producer.send("orders", b"before")
+        broker.controls.stop_node(1)
+        await disconnected(producer)
+        assert (await producer.send("orders", b"0")).is_spooled
+        async with asyncio.timeout(5):
+            await producer.flush()
+            # A window that is in memory when brokers go is given back.
+            broker.controls.start_node(1)
+            broker.controls.set_leader("orders", 0, None)
+            while not producer.statistics().pending:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            await producer.close()
+        now = producer.statistics()
+        assert (now.spool_records, now.accepted, now.delivered, now.failed) == (1, 1, 1, 0)
+    broker.controls.set_leader("orders", 0, 1)
+    async with producer_of(broker, folder) as producer:
+        await drained(producer)
+    assert values(broker) == [b"before", b"0"]
+
+
+async def test_what_a_broker_may_have_is_not_spooled(broker: DevBroker, folder: Path) -> None:
+    options = {"spool_after_ms": 50, "request_timeout_ms": 300, "delivery_timeout_ms": 600, "linger_ms": 0}
+    async with producer_of(broker, folder, **options) as producer:
+        await producer.send("orders", b"before")
+        broker.controls.stall_connections(True)
+        sent = await producer.enqueue("orders", b"sent")
+        while not producer.statistics().in_flight_batches:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+        with pytest.raises(DeliveryTimeoutError) as caught:
+            await sent
+        assert caught.value.outcome_unknown
+        assert producer.statistics().spooled == 0
+        broker.controls.clear()
+
+
+async def test_lingering_is_no_outage(broker: DevBroker, folder: Path) -> None:
+    async with producer_of(broker, folder, linger_ms=300, spool_after_ms=50) as producer:
+        assert (await producer.send("orders", b"x")).offset == 0
+        assert producer.statistics().spooled == 0
+
+
+async def test_a_full_buffer_goes_along_when_brokers_are_gone(broker: DevBroker, folder: Path) -> None:
+    async with producer_of(broker, folder, spool_after_ms=None) as producer:
+        await producer.send("orders", b"before")
+        broker.controls.stop_node(1)
+        await disconnected(producer)
+        found = await asyncio.gather(*(producer.send("orders", value) for value in numbers(2 * FEW)))
+        assert all(metadata.is_spooled for metadata in found)
+        broker.controls.start_node(1)
+        await drained(producer)
+    assert values(broker) == [b"before", *numbers(2 * FEW)]
 
 
 async def test_newer_records_go_behind_those_of_the_spool_whatever_the_call(broker: DevBroker, folder: Path) -> None:

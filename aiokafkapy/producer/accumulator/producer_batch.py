@@ -448,6 +448,10 @@ class ProducerBatch:
             failed.fail(failed_errors.__getitem__)
         return rest
 
+    def move_out(self, result: ProduceRequestResult) -> None:
+        """The records live on elsewhere, as those of ``result``; this batch is done. Deliveries follow."""
+        self._move(deque(), [(0, result, 0)])
+
     def tell_early(self, errors: Mapping[int, BaseException]) -> None:
         """Tell some records' outcomes now, by index, which are not the batch's: it stays on its way with all of them.
 

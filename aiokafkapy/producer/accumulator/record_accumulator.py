@@ -316,6 +316,20 @@ class RecordAccumulator:
         )
         return 0 if batch is None else self._abort([batch], make_error(batch))
 
+    def move_out(
+        self, is_meant: Callable[[TopicPartition], bool], adopt: Callable[[ProducerBatch], ProduceRequestResult]
+    ) -> int:
+        """Give the batches of these partitions that were never sent to ``adopt``, partition by partition in order, and
+        forget them: their records live on as those of the results that it returns. Returns how many records.
+        """
+        count = 0
+        for batch in self.take_queued(is_meant):
+            batch.move_out(adopt(batch))
+            count += batch.record_count
+            self.appender.take_back(batch.record_count)
+            self._replace(batch, [])
+        return count
+
     # the gapless guarantee
 
     def leave_gap(self, batch: ProducerBatch, cause: BaseException) -> list[ProducerBatch]:

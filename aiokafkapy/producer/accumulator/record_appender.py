@@ -185,6 +185,10 @@ class RecordAppender:
         self._check_open()
         self._check_size(record_size_upper_bound(record.key, record.value, record.headers), record)
 
+    def take_back(self, count: int) -> None:
+        """So many records that were accepted go another way: they count as if they had not come."""
+        self._granted -= count
+
     # many records
 
     def append_many(

@@ -76,12 +76,14 @@ _IN_THE_SPOOL: Final[Any] = _InTheSpool()
 
 
 class _Unwritten(NamedTuple):
-    """A record on its way to the disk."""
+    """Records on their way to the disk that have one result."""
 
-    sequence: int
-    frame: bytes
+    first: int
+    last: int
+    frames: bytes
     result: ProduceRequestResult
     topic: str
+    records: int
 
 
 class Spool:
@@ -157,13 +159,7 @@ class Spool:
         result = ProduceRequestResult(TopicPartition(topic, -1 if partition is None else partition))
         result.record_count = 1
         result.timing = _IN_THE_SPOOL
-        self._unwritten.append(_Unwritten(sequence, frame, result, topic))
-        self._unwritten_bytes += len(frame)
-        self.size += len(frame)
-        if topic not in self.topics:
-            self._log.log(topic, self._loop.time(), logging.WARNING, "producer.spooling", topic=topic, reason=reason)
-        self.topics[topic] += 1
-        self._write_soon()
+        self._take(_Unwritten(sequence, sequence, frame, result, topic, 1), reason)
         return new_delivery(
             result,
             0,
@@ -171,6 +167,29 @@ class Spool:
             -1 if key is None else len(key),
             -1 if value is None else len(value),
         )
+
+    def has_room_for(self, size: int, count: int) -> bool:
+        """True when so many records of so many bytes may be adopted."""
+        is_open = self._is_open and self._error is None
+        return is_open and self.size + size + count * FRAME_OVERHEAD * 2 <= self.max_bytes
+
+    def adopt(self, topic_partition: TopicPartition, records: Iterable[Any], reason: str) -> ProduceRequestResult:
+        """Take the records of a batch, (timestamp_ms, key, value, headers) each, for which there must be room. The
+        result is theirs, in this order.
+        """
+        topic, partition = topic_partition
+        first, salt = self._next_sequence, self._files.salt
+        frames = [
+            encode_record(salt, number, topic, partition, timestamp_ms, key, value, headers)
+            for number, (timestamp_ms, key, value, headers) in enumerate(records, first)
+        ]
+        self._next_sequence += len(frames)
+        result = ProduceRequestResult(topic_partition)
+        result.record_count = len(frames)
+        result.timing = _IN_THE_SPOOL
+        last = self._next_sequence - 1
+        self._take(_Unwritten(first, last, b"".join(frames), result, topic, len(frames)), reason)
+        return result
 
     def why_full(self) -> str:
         """Why a record is not taken, with the value and its limit: for messages."""
@@ -197,7 +216,7 @@ class Spool:
 
     async def readable(self) -> None:
         """Return when there is a record on disk, or may be."""
-        if self.records > len(self._unwritten) + sum(map(len, self._groups.values())):
+        if self.records > _count(self._on_their_way()).total():
             return
         waiter: asyncio.Future[None] = self._loop.create_future()
         self._readers.append(waiter)
@@ -217,8 +236,7 @@ class Spool:
         self._tell_damage(set_aside)
         if not records and is_quiet:
             # What was counted is damaged since.
-            on_their_way = Counter(one.topic for group in (self._unwritten, *self._groups.values()) for one in group)
-            self._forget(self.topics - on_their_way)
+            self._forget(self.topics - _count(self._on_their_way()))
         return records
 
     async def mark(self, mark: Mark) -> None:
@@ -292,7 +310,7 @@ class Spool:
         if error is not None:
             self._fail(group, error if isinstance(error, OSError) else OSError(f"{type(error).__name__}: {error}"))
         else:
-            self.spooled += len(group)
+            self.spooled += sum(one.records for one in group)
             for one in group:
                 one.result.succeed(-1, -1, self._teller)
             self.wake_readers()
@@ -319,8 +337,8 @@ class Spool:
         self._unwritten_bytes = 0
         if not group:
             return
-        frames = [one.frame for one in group]
-        job = partial(self._files.append, frames, group[0].sequence, group[-1].sequence)
+        frames = [one.frames for one in group]
+        job = partial(self._files.append, frames, group[0].first, group[-1].last)
         try:
             writing = self._loop.run_in_executor(self._thread, job)
         except RuntimeError as error:  # the interpreter ends, and no thread is started
@@ -328,6 +346,9 @@ class Spool:
             return
         self._groups[writing] = group
         writing.add_done_callback(self._on_written)
+
+    def _on_their_way(self) -> list[_Unwritten]:
+        return [one for group in (*self._groups.values(), self._unwritten) for one in group]
 
     async def _run(self, job: Callable[[], T]) -> T:
         """Do something on the spool's thread. A job that has begun goes on when its caller is cancelled."""
@@ -339,6 +360,16 @@ class Spool:
         size = FRAME_OVERHEAD + len(record.topic) + len(record.key or b"") + len(record.value or b"")
         size += sum(8 + 4 * len(name) + len(data or b"") for name, data in record.headers or ())
         return self.size + size <= self.max_bytes
+
+    def _take(self, taken: _Unwritten, reason: str) -> None:
+        self._unwritten.append(taken)
+        self._unwritten_bytes += len(taken.frames)
+        self.size += len(taken.frames)
+        topic = taken.topic
+        if topic not in self.topics:
+            self._log.log(topic, self._loop.time(), logging.WARNING, "producer.spooling", topic=topic, reason=reason)
+        self.topics[topic] += taken.records
+        self._write_soon()
 
     def _write_soon(self) -> None:
         if not self._groups and self._write_handle is None:
@@ -354,14 +385,19 @@ class Spool:
             )
             error.__cause__ = cause
             one.result.fail(error, self._teller)
-        self.size -= sum(len(one.frame) for one in group)
+        self.size -= sum(len(one.frames) for one in group)
         if self._is_open:
             self._error = cause
             if self._retry_timer is None:
                 self._retry_timer = self._loop.call_later(RETRY_AFTER, self._on_retry_timer)
-            fields = {"folder": str(self.folder), "records": len(group), "error": str(cause), "retry_in": RETRY_AFTER}
+            fields = {
+                "folder": str(self.folder),
+                "records": sum(one.records for one in group),
+                "error": str(cause),
+                "retry_in": RETRY_AFTER,
+            }
             self._log.log("write", self._loop.time(), logging.ERROR, "producer.spool_failed", **fields)
-        self._forget(Counter(one.topic for one in group))
+        self._forget(_count(group))
 
     def _forget(self, counts: Counter[str]) -> None:
         for topic, number in counts.items():
@@ -381,6 +417,13 @@ class Spool:
                 bytes=one.size,
                 kept_in=str(one.kept_in),
             )
+
+
+def _count(unwritten: Iterable[_Unwritten]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for one in unwritten:
+        counts[one.topic] += one.records
+    return counts
 
 
 def _seen(future: asyncio.Future[None]) -> None:

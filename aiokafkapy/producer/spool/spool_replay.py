@@ -38,7 +38,7 @@ from ...observability import RateLimitedLogger, get_logger
 from ...record.builder import record_size_upper_bound
 from ...record.encoding import BATCH_HEADER_SIZE
 from ..deliveries.delivery import Delivery, place_of
-from ..deliveries.produce_request_result import SettlementCounter
+from ..deliveries.produce_request_result import ProduceRequestResult, SettlementCounter
 from ..intake.partitioners import choose_partition
 from ..intake.pending_record import PendingRecord
 from .format import Mark, SpooledRecord
@@ -46,6 +46,7 @@ from .refused import is_for_good, refused_line
 from .spool import Spool
 
 if TYPE_CHECKING:
+    from ..accumulator.producer_batch import ProducerBatch
     from ..runtime import ProducerRuntime
 
 __all__ = ["SpoolReplay"]
@@ -65,9 +66,11 @@ class _Sending(NamedTuple):
 class SpoolReplay:
     """Of one producer; ``run`` is its task."""
 
-    def __init__(self, runtime: ProducerRuntime, spool: Spool) -> None:
+    def __init__(self, runtime: ProducerRuntime, spool: Spool, is_unreachable: Callable[[], bool]) -> None:
+        """``is_unreachable`` tells whether no broker can be asked for anything."""
         self._runtime = runtime
         self._spool = spool
+        self._is_unreachable = is_unreachable
         self._loop = runtime.loop
         self._log = RateLimitedLogger(_logger)
         self._backoff = runtime.config.retry_backoff
@@ -92,6 +95,10 @@ class SpoolReplay:
                 if not self._pending:
                     await self._spool.readable()
                     self._pending.extend(await self._spool.read(READ_BYTES, READ_RECORDS))
+                elif self._is_unreachable():
+                    # In memory the records would keep flush() waiting, and the room from others.
+                    self._runtime.metadata.request_update()
+                    await self._back_off()
                 elif not await self._send_window():
                     await self._back_off()
             except ProducerClosedError:
@@ -99,6 +106,14 @@ class SpoolReplay:
             except Exception as error:  # of the disk, for example: nothing that is in the spool is given up for it
                 self._retry_later(len(self._pending), error)
                 await self._back_off()
+
+    def give_back(self) -> None:
+        """Take out of memory what was not sent of the window: it is in the spool."""
+        if not self.is_sending:
+            return
+        topics = {record.topic for record in self._pending if self._spool.has(record.topic)}
+        # Nothing else of these topics is there, see above.
+        self._runtime.accumulator.move_out(lambda topic_partition: topic_partition.topic in topics, _given_back)
 
     # internals
 
@@ -303,6 +318,13 @@ class SpoolReplay:
     async def _back_off(self) -> None:
         self._failures += 1
         await asyncio.sleep(self._backoff.delay(self._failures))
+
+
+def _given_back(batch: ProducerBatch) -> ProduceRequestResult:
+    result = ProduceRequestResult(batch.topic_partition)
+    result.record_count = batch.record_count
+    result.fail(ProducerClosedError("the record stays in the spool, for the producer was closed"))
+    return result
 
 
 def _resolver(future: asyncio.Future[None]) -> Callable[[], None]:

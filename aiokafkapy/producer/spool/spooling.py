@@ -9,6 +9,8 @@ Events: those of ``spool`` and ``spool_replay``, and ``producer.spool_kept`` (wa
 from __future__ import annotations
 
 import asyncio
+import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ...observability import get_logger
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["SpoolStatistics", "Spooling"]
 
+_LOOK_AGAIN: Final = 0.05
+"""Seconds between two looks at what is not sent, at least."""
 MARKED_WITHIN: Final = 1.0
 """Seconds that the end waits for the mark of what was sent last."""
 WRITTEN_WITHIN: Final = 1.0
@@ -46,8 +50,10 @@ class Spooling:
     def __init__(self, runtime: ProducerRuntime) -> None:
         self._runtime = runtime
         self._spool = Spool(runtime.config, runtime.loop, runtime.teller)
-        self._replay = SpoolReplay(runtime, self._spool)
         self._task: asyncio.Task[None] | None = None
+        after = runtime.config.spool_after_ms
+        self._after = None if after is None else after / 1000
+        self._timer: asyncio.TimerHandle | None = None
         self.admission = SpoolingAdmission(
             runtime.loop,
             runtime.metadata,
@@ -59,6 +65,7 @@ class Spooling:
             self._is_connected,
             max_block=runtime.max_block,
         )
+        self._replay = SpoolReplay(runtime, self._spool, lambda: self.admission.is_unreachable)
 
     async def open(self) -> None:
         """Take the folder; what is in it is sent from now on. Raises SpoolError."""
@@ -68,6 +75,18 @@ class Spooling:
             _logger.info("producer.spool_replaying", **fields)
         self._replay.begin_at(found.mark)
         self._task = self._runtime.loop.create_task(self._replay.run(), name="aiokafkapy-spool")
+
+    def watch(self, wakeup: Callable[[], object]) -> Callable[[], object]:
+        """What the accumulator calls to wake the Sender: from then on somebody looks how long a batch is not sent."""
+        if self._after is None:
+            return wakeup
+
+        def wakeup_and_watch() -> None:
+            wakeup()
+            if self._timer is None:
+                self._arm(self._after or 0.0)
+
+        return wakeup_and_watch
 
     def statistics(self) -> SpoolStatistics:
         """The counts at this moment."""
@@ -86,7 +105,11 @@ class Spooling:
     def stop_sending(self) -> None:
         """Begin no further window: what is in the spool stays there."""
         self._replay.is_ending = True
+        self._replay.give_back()
         self._spool.wake_readers()
+        self._after = None
+        if self._timer is not None:
+            self._timer.cancel()
 
     async def close(self, timeout: float | None) -> None:
         """Let go of the folder, when what is on its way there is on disk, or after ``timeout`` seconds."""
@@ -110,6 +133,31 @@ class Spooling:
         self._task.add_done_callback(lambda _: self._spool.end())
         if not self._replay.is_sending:
             self._task.cancel()
+
+    # asyncio callbacks
+
+    def _on_timer(self) -> None:
+        """Move what waits for too long; look again when the next may, as long as there is anything."""
+        self._timer = None
+        after, now, runtime = self._after, self._runtime.now(), self._runtime
+        batches = runtime.accumulator.incomplete
+        if after is None or not batches:
+            return
+        due: dict[str, float] = {}
+        for batch in batches:
+            topic = batch.topic_partition.topic
+            if batch.may_be_taken_back and self.admission.is_spooling(topic) and not self._spool.has(topic):
+                linger = runtime.config.for_topic(topic).effective_linger_ms / 1000
+                due[topic] = min(due.get(topic, math.inf), batch.created + linger + after)
+        late = [topic for topic, time in due.items() if time <= now]
+        if late:
+            self.admission.evacuate(late, f"not sent for {after:g} s: {runtime.metadata.describe_failure()}")
+        self._arm(max(_LOOK_AGAIN, min((time - now for time in due.values() if time > now), default=after)))
+
+    # internals
+
+    def _arm(self, seconds: float) -> None:
+        self._timer = self._runtime.loop.call_later(seconds, self._on_timer)
 
     def _is_connected(self) -> bool:
         runtime = self._runtime

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Final
 
 from ...errors import BufferExhaustedError, KafkaError
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 __all__ = ["SpoolingAdmission"]
 
 SPOOL: Final = "spool"
+OUTAGE_AFTER: Final = 1.0
+"""Seconds that a batch of a full buffer was not sent, after which it is not brokers that are slow."""
 RECHECK_AFTER: Final = 0.2
 """Seconds after which a record that waits for metadata is looked at again."""
 
@@ -60,6 +62,7 @@ class SpoolingAdmission(Admission):
         """``is_connected`` tells whether there is a connection to any broker."""
         super().__init__(loop, metadata, accumulator, partitioner, teller, overflow, max_block=max_block)
         self._policies = overflow
+        self._accumulator = accumulator
         self._spool = spool
         self._is_connected = is_connected
         self._recheck_timer: asyncio.TimerHandle | None = None
@@ -81,7 +84,7 @@ class SpoolingAdmission(Admission):
 
     def append_at_once(self, record: PendingRecord) -> Delivery | None:
         """As ``Admission.append_at_once``; where the topic has a spool, a record goes there rather than nowhere."""
-        if not self._is_spooling(record.topic):
+        if not self.is_spooling(record.topic):
             return super().append_at_once(record)
         state = self.topics.get(record.topic)
         if state is None or not record.is_serialized or state.waiting:
@@ -95,7 +98,9 @@ class SpoolingAdmission(Admission):
             if delivery is not None:
                 return delivery
             self._appender.check_record(record)
-        delivery = self._spooled(record)
+            delivery = self._overflowing(record, self._loop.time())
+        else:
+            delivery = self._spooled(record)
         self._hold(state)
         return delivery
 
@@ -128,6 +133,40 @@ class SpoolingAdmission(Admission):
         self._recheck_timer = None
         self._on_pump_again()
 
+    def evacuate(self, topics: Collection[str], reason: str) -> None:
+        """Move what is in batches of these topics and was never sent to the spool, in order, where it has room for all
+        of a topic. The topics have nothing there yet.
+        """
+        for topic in topics:
+            batches = [
+                batch
+                for batch in self._accumulator.incomplete
+                if batch.may_be_taken_back and batch.topic_partition.topic == topic
+            ]
+            size, count = sum(batch.builder.records_size for batch in batches), sum(b.record_count for b in batches)
+            # Records in the line for room are younger, and would come before what is in the spool.
+            if not count or self._appender.waiting or not self._spool.has_room_for(size, count):
+                continue
+            self._accumulator.move_out(
+                lambda topic_partition, topic=topic: topic_partition.topic == topic,  # type: ignore[misc]
+                lambda batch: self._spool.adopt(batch.topic_partition, batch.builder.records(), reason),
+            )
+            state = self.topics.get(topic)
+            if state is not None:
+                self._hold(state)
+
+    def is_spooling(self, topic: str) -> bool:
+        """True when the topic's records go to the spool for want of room, or do so now."""
+        return self._policies.policy(topic) == SPOOL or self._spool.has(topic)
+
+    @property
+    def is_unreachable(self) -> bool:
+        """No broker tells us of topics: the last that we asked did not answer, or none can be connected to."""
+        metadata = self._metadata
+        if metadata.fatal_error is not None:
+            return False
+        return metadata.last_failure is not None or (metadata.has_unreachable_addresses and not self._is_connected())
+
     # told by the spool
 
     def _on_spool_room(self) -> None:
@@ -158,7 +197,7 @@ class SpoolingAdmission(Admission):
         topic = record.topic
         # A partition that is not there is waited for, and refused to its caller.
         is_astray = record.partition is not None and 0 < state.partition_count <= record.partition
-        if self._is_spooling(topic) and not is_astray:
+        if self.is_spooling(topic) and not is_astray:
             delivery = None
             if self._spool.has(topic):
                 delivery = self._spooled(record)
@@ -175,7 +214,7 @@ class SpoolingAdmission(Admission):
         return super()._let_in(state, record, now)
 
     def _append(self, record: PendingRecord, now: float) -> None:
-        if not self._is_spooling(record.topic):
+        if not self.is_spooling(record.topic):
             super()._append(record, now)
             return
         delivery = self._appended(record, now)
@@ -183,7 +222,7 @@ class SpoolingAdmission(Admission):
             return  # taken back by the user's partitioner
         if delivery is None:
             self._appender.check_record(record)  # what can never be accepted is not kept either
-            delivery = self._spooled(record)
+            delivery = self._overflowing(record, now)
         if delivery is None:
             delivery = self._appender.append_or_wait(record, now, self._metadata.cluster)
         if delivery is not None:
@@ -195,6 +234,21 @@ class SpoolingAdmission(Admission):
         if record.done():
             return None
         return self._policies.append_if_room(record, now, self._metadata.cluster)
+
+    def _overflowing(self, record: PendingRecord, now: float) -> Delivery | None:
+        """Into the spool, as the first of its topic; in an outage with what is in memory before it."""
+        topic = record.topic
+        oldest = min(
+            (
+                b.created
+                for b in self._accumulator.incomplete
+                if b.may_be_taken_back and b.topic_partition.topic == topic
+            ),
+            default=now,
+        )
+        if now - oldest >= OUTAGE_AFTER or not self._is_connected():
+            self.evacuate([topic], self._appender.describe_fullness())
+        return self._spooled(record)
 
     def _spooled(self, record: PendingRecord) -> Delivery | None:
         """Into the spool; None when it is full."""
@@ -218,27 +272,16 @@ class SpoolingAdmission(Admission):
     def _waits_for_brokers(self, record: PendingRecord) -> bool:
         """True when no broker has answered since the record came, which is the first of its topic's queue."""
         state = self.topics.get(record.topic)
-        if state is None or not self._is_spooling(record.topic) or not record.is_serialized or state.partition_count:
+        if state is None or not self.is_spooling(record.topic) or not record.is_serialized or state.partition_count:
             return False
         has_no_answer = self._metadata.last_successful_refresh <= record.deadline - self._max_block
         waiting = state.waiting
         is_first = waiting is not None and len(waiting) > 0 and waiting[0] is record
-        return is_first and (has_no_answer or self._is_unreachable) and self._metadata_error(state) is None
+        return is_first and (has_no_answer or self.is_unreachable) and self._metadata_error(state) is None
 
     def _waits_in_an_outage(self, state: TopicState) -> bool:
         """True when the topic's metadata is missing, and no broker can be asked for it."""
-        return not state.partition_count and self._is_unreachable and self._metadata_error(state) is None
-
-    @property
-    def _is_unreachable(self) -> bool:
-        """No broker tells us of topics: the last that we asked did not answer, or none can be connected to."""
-        metadata = self._metadata
-        if metadata.fatal_error is not None:
-            return False
-        return metadata.last_failure is not None or (metadata.has_unreachable_addresses and not self._is_connected())
-
-    def _is_spooling(self, topic: str) -> bool:
-        return self._policies.policy(topic) == SPOOL or self._spool.has(topic)
+        return not state.partition_count and self.is_unreachable and self._metadata_error(state) is None
 
     def _hold(self, state: TopicState) -> None:
         if state.waiting is None and self._spool.has(state.topic):
