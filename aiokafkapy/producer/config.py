@@ -164,17 +164,17 @@ class ProducerConfig(ClientConfig):
         ),
     ] = "wait"
     spool_dir: Annotated[
-        str | None,
+        str | os.PathLike[str] | None,
         BeforeValidator(_folder_or_none),
         Field(
-            description="Folder, this producer's own, for records without room while brokers are slow or away: they "
-            "are sent from there, in order, also after a restart. None: no spool. See docs/spool.md.",
+            description="Folder, this producer's own, for records while brokers are away or the buffer is full: they "
+            "are sent from there, in order, also after a restart. See docs/spool.md.",
         ),
     ] = None
     spool_after_ms: Annotated[
         Milliseconds | None,
         Field(
-            description="Milliseconds, besides linger, after which records that were never sent go to the spool though "
+            description="Milliseconds, besides linger, after which what was never sent goes to the spool though "
             "there is room. None: only for want of room."
         ),
     ] = 5_000

@@ -6,6 +6,7 @@ and says what each option means. A test holds the two equal. Java has no counter
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
@@ -115,7 +116,7 @@ class ProducerOptions(SaslKeywords, total=False):
     buffer_records: int | None
     max_request_size: int
     overflow: OverflowPolicy
-    spool_dir: str | None
+    spool_dir: str | os.PathLike[str] | None
     spool_after_ms: int | None
     spool_max_bytes: int
     spool_fsync: Literal["always", "every_second", "never"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from pydantic import ValidationError
 
 from aiokafkapy.errors import ConfigurationError
 from aiokafkapy.producer.config import ProducerConfig, make_config
+from aiokafkapy.producer.topic_options import TopicOptions
 from aiokafkapy.record.compression import Compression
 
 
@@ -188,3 +190,34 @@ def test_a_partitioner_may_be_another_client_s_by_name(name: str, kept: str | No
 def test_a_partitioner_that_cannot_be_called_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="int is neither a function"):
         config(partitioner=5)
+
+
+class TestSpool:
+    def test_a_folder_is_enough(self, tmp_path: Path) -> None:
+        config = ProducerConfig(bootstrap_servers="h:1", spool_dir=tmp_path)
+        assert (config.spool_dir, config.overflow, config.spool_fsync) == (str(tmp_path), "spool", "always")
+        assert ProducerConfig.from_properties({"bootstrap.servers": "h:1", "spool_dir": "/x"}).overflow == "spool"
+        topics = {"t": TopicOptions(overflow="spool")}
+        assert ProducerConfig(bootstrap_servers="h:1", spool_dir="/x", overflow="wait", topics=topics)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"overflow": "spool"}, "overflow='spool' needs a folder: write spool_dir="),
+            ({"spool_max_bytes": 2**30}, "spool_max_bytes=1073741824 has no effect without spool_dir"),
+            ({"spool_after_ms": 1}, "spool_after_ms=1 has no effect without spool_dir"),
+            ({"spool_dir": ""}, "write the path of a folder"),
+            ({"spool_dir": "/x", "overflow": "wait"}, "spool_dir='/x' has no effect with overflow='wait'"),
+            ({"spool_dir": "/x", "transactional_id": "t"}, "contradicts transactional_id='t': a transaction ends"),
+            ({"spool_dir": "/x", "enable_gapless_guarantee": True}, "contradicts enable_gapless_guarantee=True"),
+            ({"spool_dir": "/x", "manual_flush": True}, "contradicts manual_flush=True: nothing would be sent"),
+            ({"spool_dir": "/x", "acks": 0}, "contradicts acks=0: no broker would say"),
+            (
+                {"spool_dir": "/x", "spool_max_bytes": 1000},
+                "spool_max_bytes=1000 is less than max_request_size=1048576: .* write spool_max_bytes=1048576 or more",
+            ),
+        ],
+    )
+    def test_what_cannot_be_meant_is_refused_in_words(self, options: dict[str, Any], message: str) -> None:
+        with pytest.raises(ConfigurationError, match=message):
+            ProducerConfig(bootstrap_servers="h:1", **options)

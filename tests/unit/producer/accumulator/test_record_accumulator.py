@@ -20,6 +20,7 @@ from aiokafkapy.errors import (
 from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
 from aiokafkapy.producer.accumulator.record_accumulator import RecordAccumulator
 from aiokafkapy.producer.deliveries.delivery import Delivery, place_of
+from aiokafkapy.producer.deliveries.produce_request_result import ProduceRequestResult
 from aiokafkapy.record.batch import RecordBatch
 
 from ..accumulator_harness import KIB, LARGE, T0, Harness, Waiters, full_harness, values_of, wire_bytes
@@ -582,3 +583,39 @@ class TestAccounts:
 
 async def _watch(delivery: Delivery) -> None:
     delivery.add_done_callback(print)
+
+
+class TestMovingOut:
+    @pytest.mark.parametrize("codec", ["none", "gzip"])
+    def test_what_was_never_sent_lives_on_elsewhere_and_counts_as_if_it_had_not_come(self, codec: str) -> None:
+        harness = Harness(idempotent=True, batch_size=150, compression_type=codec)
+        sent = harness.append_ok(b"sent")
+        (first,) = harness.drain()
+        moved = [harness.append_ok(b"%d" % number * 50) for number in range(5)]
+        other = harness.append_ok(b"other", partition=1)
+        adopted: list[ProduceRequestResult] = []
+        found: list[Any] = []
+
+        def adopt(batch: ProducerBatch) -> ProduceRequestResult:
+            found.extend(value for _, _, value, _ in batch.builder.records())
+            result = ProduceRequestResult(batch.topic_partition)
+            result.record_count = batch.record_count
+            adopted.append(result)
+            return result
+
+        flush = harness.accumulator.begin_flush(lambda: None)
+        assert harness.accumulator.move_out(lambda place: place == T0, adopt) == 5
+        assert found == [b"%d" % number * 50 for number in range(5)]
+        harness.check()
+        assert harness.accumulator.accepted == 2
+        assert harness.accumulator.move_out(lambda place: place == T0, adopt) == 0
+        harness.complete(first, 0)
+        assert sent.result().offset == 0
+        assert not flush.is_settled, "it waits for them where they are"
+        for result in adopted:
+            result.succeed(-1, -1)
+        assert [delivery.result().offset for delivery in moved] == [-1] * 5
+        assert not other.done()
+        assert [values_of(batch) for batch in harness.drain_all()] == [[b"other"]]
+        assert not harness.accumulator.queue_sizes()
+        flush.end()

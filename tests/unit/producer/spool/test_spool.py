@@ -1,0 +1,165 @@
+"""What is on disk, and on its way there, as the event loop sees it: shared writes, the bound, accounts, ends."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from aiokafkapy.common import TopicPartition
+from aiokafkapy.errors import SpoolError
+from aiokafkapy.producer.accumulator.serialized_record import serialized_record
+from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.producer.deliveries.outcome_teller import OutcomeTeller
+from aiokafkapy.producer.spool.format import Mark
+from aiokafkapy.producer.spool.spool import Spool
+from aiokafkapy.producer.spool.spool_files import SpoolFiles
+
+
+def record(value: bytes = b"x", topic: str = "t", partition: int = -1) -> Any:
+    return serialized_record(topic, partition, 1, None, value, None)
+
+
+def spool_of(folder: Path, **options: Any) -> Spool:
+    config = ProducerConfig(bootstrap_servers="h:1", spool_dir=str(folder), **options)
+    loop = asyncio.get_running_loop()
+    return Spool(config, loop, OutcomeTeller(loop))
+
+
+@pytest.fixture
+async def spool(tmp_path: Path) -> AsyncIterator[Spool]:
+    spool = spool_of(tmp_path / "spool")
+    await spool.open()
+    yield spool
+    await spool.close(None)
+
+
+class Held:
+    """Holds the spool's thread in a write, and counts the writes."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.let_go, self.sizes = threading.Event(), list[int]()
+        real = SpoolFiles.append
+
+        def append(files: SpoolFiles, frames: Any, first: int, last: int) -> None:
+            self.sizes.append(len(frames))
+            self.let_go.wait(20)
+            real(files, frames, first, last)
+
+        monkeypatch.setattr(SpoolFiles, "append", append)
+
+
+async def test_records_that_come_during_a_write_share_the_next(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Held(monkeypatch)
+    deliveries = [spool.offer(record(), "why") for _ in range(3)]
+    await asyncio.sleep(0)
+    deliveries += [spool.offer(record(), "why") for _ in range(50)]
+    await asyncio.sleep(0)
+    assert not any(delivery is None or delivery.done() for delivery in deliveries)
+    held.let_go.set()
+    await spool.written()
+    assert all(delivery is not None and delivery.result().is_spooled for delivery in deliveries)
+    assert held.sizes == [3, 50]
+    assert (spool.spooled, spool.records, dict(spool.topics)) == (53, 53, {"t": 53})
+
+
+async def test_a_topic_is_here_from_the_offer_to_the_last_of_its_records(spool: Spool) -> None:
+    free: list[str] = []
+    spool.on_free = free.append
+    assert not spool.has("t")
+    spool.offer(record(b"1"), "why")
+    spool.offer(record(b"2"), "why")
+    spool.offer(record(topic="other"), "why")
+    assert spool.has("t")
+    await spool.written()
+    found = await spool.read(10_000, 10)
+    assert [one.value for one in found] == [b"1", b"2", b"x"]
+    spool.settle(found[:1])
+    assert (free, spool.has("t")) == ([], True)
+    spool.settle(found[1:2])
+    assert (free, spool.has("t"), spool.records) == (["t"], False, 1)
+    spool.settle(found[2:])
+    await spool.mark(Mark(3, 3))
+    assert (spool.size, spool.records) == (0, 0)
+
+
+async def test_the_records_of_a_batch_have_one_result_and_their_order(spool: Spool) -> None:
+    spool.offer(record(b"0"), "why")
+    result = spool.adopt(TopicPartition("t", 1), [(1, None, b"%d" % number, ()) for number in range(1, 4)], "why")
+    spool.offer(record(b"4"), "why")
+    await spool.written()
+    assert result.has_succeeded
+    assert (result.record_count, spool.spooled) == (3, 5)
+    found = await spool.read(10_000, 10)
+    assert [one.value for one in found] == [b"%d" % number for number in range(5)]
+    assert [one.partition for one in found] == [None, 1, 1, 1, None]
+
+
+async def test_what_is_not_written_yet_is_bounded_too(spool: Spool, monkeypatch: pytest.MonkeyPatch) -> None:
+    held = Held(monkeypatch)
+    spool.offer(record(), "why")
+    await asyncio.sleep(0)
+    count = 0
+    while spool.offer(record(bytes(1_000_000)), "why") is not None:
+        count += 1
+    assert count == 5
+    assert "the spool's disk is behind" in spool.why_full()
+    called: list[bool] = []
+    spool.on_room = lambda: called.append(True)
+    held.let_go.set()
+    await spool.written()
+    assert called
+    assert spool.offer(record(), "why") is not None
+
+
+async def test_closing_writes_what_was_taken(tmp_path: Path) -> None:
+    spool = spool_of(tmp_path / "spool", spool_fsync="never")
+    await spool.open()
+    deliveries = [spool.offer(record(), "why") for _ in range(10)]
+    await spool.close(5)
+    assert all(delivery is not None and delivery.result().is_spooled for delivery in deliveries)
+    assert spool.offer(record(), "why") is None
+    await spool.close(5)
+    again = spool_of(tmp_path / "spool")
+    assert (await again.open()).records == 10
+    again.end()
+    await again.close(None)
+
+
+async def test_a_disk_that_does_not_answer_keeps_no_close(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spool = spool_of(tmp_path / "spool")
+    await spool.open()
+    held = Held(monkeypatch)
+    delivery = spool.offer(record(), "why")
+    assert delivery is not None
+    await asyncio.sleep(0)
+    await spool.close(0.01)
+    error = delivery.exception()
+    assert isinstance(error, SpoolError)
+    assert error.outcome_unknown
+    held.let_go.set()
+    await spool.close(None)
+
+
+async def test_records_that_are_gone_from_the_disk_hold_nobody_up(spool: Spool) -> None:
+    free: list[str] = []
+    spool.on_free = free.append
+    spool.offer(record(), "why")
+    await spool.written()
+    (path,) = spool.folder.glob("*.spool")
+    data = path.read_bytes()
+    path.write_bytes(data[:-1] + b"?")
+    assert await spool.read(10_000, 10) == []
+    assert await spool.read(10_000, 10) == []
+    assert free == ["t"]
+
+
+async def test_an_unopened_spool_takes_nothing(tmp_path: Path) -> None:
+    spool = spool_of(tmp_path / "spool")
+    assert spool.offer(record(), "why") is None
+    assert "is not open" in spool.why_full()
+    await spool.close(None)
