@@ -493,6 +493,8 @@ class ProducerRuntime:
     def _fail_pending(self, make_error: Callable[[TopicPartition | str, int], KafkaError]) -> None:
         """Give every record an outcome now."""
         self.admission.close(lambda topic: make_error(topic, 1))
+        if self.spooling is not None:
+            self.spooling.keep_unsent()
         counts: dict[TopicPartition, int] = {}
         batches = self.accumulator.incomplete
         for batch in batches:

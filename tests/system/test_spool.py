@@ -174,6 +174,24 @@ async def test_in_an_outage_neither_flush_nor_close_waits_for_brokers(broker: De
     assert values(broker) == [b"before", b"0"]
 
 
+async def test_a_service_that_ends_in_an_outage_leaves_its_memory_on_disk(broker: DevBroker, folder: Path) -> None:
+    producer = producer_of(broker, folder, buffer_records=None)
+    await producer.start()
+    await producer.send("orders", b"before")
+    broker.controls.stop_node(1)
+    await disconnected(producer)
+    sends = [asyncio.create_task(producer.send("orders", value)) for value in numbers(50)]
+    await asyncio.sleep(0)
+    await producer.close(timeout=0.05)
+    assert all(metadata.is_spooled for metadata in await asyncio.gather(*sends))
+    now = producer.statistics()
+    assert (now.spool_records, now.accepted, now.delivered, now.failed) == (50, 1, 1, 0)
+    broker.controls.start_node(1)
+    async with producer_of(broker, folder) as producer:
+        await drained(producer)
+    assert values(broker) == [b"before", *numbers(50)]
+
+
 async def test_what_a_broker_may_have_is_not_spooled(broker: DevBroker, folder: Path) -> None:
     options = {"spool_after_ms": 50, "request_timeout_ms": 300, "delivery_timeout_ms": 600, "linger_ms": 0}
     async with producer_of(broker, folder, **options) as producer:

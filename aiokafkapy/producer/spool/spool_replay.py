@@ -272,7 +272,12 @@ class SpoolReplay:
             return
         self._delivered |= {record.sequence for record in dealt_with}
         self._dealt_to = max(self._dealt_to, dealt_with[-1].sequence + 1)
-        self._pending = deque(record for record in self._pending if record.sequence not in self._delivered)
+        pending, left = self._pending, len(dealt_with)
+        while left and pending[0].sequence in self._delivered:
+            pending.popleft()
+            left -= 1
+        if left:
+            self._pending = deque(record for record in pending if record.sequence not in self._delivered)
         self._spool.settle(dealt_with)
 
     def _is_refused(self, error: Exception, *, is_sent: bool) -> bool:

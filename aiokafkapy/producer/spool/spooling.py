@@ -107,9 +107,12 @@ class Spooling:
         self._replay.is_ending = True
         self._replay.give_back()
         self._spool.wake_readers()
-        self._after = None
-        if self._timer is not None:
-            self._timer.cancel()
+
+    def keep_unsent(self) -> None:
+        """It ends: what is in memory, was never sent, and has nothing older in the spool before it, goes there."""
+        batches = self._runtime.accumulator.incomplete
+        topics = {batch.topic_partition.topic for batch in batches}
+        self.admission.evacuate([one for one in topics if self._may_go(one)], "the producer was closed")
 
     async def close(self, timeout: float | None) -> None:
         """Let go of the folder, when what is on its way there is on disk, or after ``timeout`` seconds."""
@@ -127,6 +130,9 @@ class Spooling:
     def abort(self) -> None:
         """End without waiting."""
         self.stop_sending()
+        self._after = None
+        if self._timer is not None:
+            self._timer.cancel()
         if self._task is None or self._task.done():
             self._spool.end()
             return
@@ -146,7 +152,7 @@ class Spooling:
         due: dict[str, float] = {}
         for batch in batches:
             topic = batch.topic_partition.topic
-            if batch.may_be_taken_back and self.admission.is_spooling(topic) and not self._spool.has(topic):
+            if batch.may_be_taken_back and self._may_go(topic):
                 linger = runtime.config.for_topic(topic).effective_linger_ms / 1000
                 due[topic] = min(due.get(topic, math.inf), batch.created + linger + after)
         late = [topic for topic, time in due.items() if time <= now]
@@ -155,6 +161,9 @@ class Spooling:
         self._arm(max(_LOOK_AGAIN, min((time - now for time in due.values() if time > now), default=after)))
 
     # internals
+
+    def _may_go(self, topic: str) -> bool:
+        return self.admission.is_spooling(topic) and not self._spool.has(topic)
 
     def _arm(self, seconds: float) -> None:
         self._timer = self._runtime.loop.call_later(seconds, self._on_timer)
