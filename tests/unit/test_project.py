@@ -30,6 +30,7 @@ NOT_IMPORTED = (
     "aiokafkapy.broker",
     "aiokafkapy.cli",
     "aiokafkapy.integrations",
+    "aiokafkapy.producer.spool",
     "aiokafkapy.reader",
     "aiokafkapy.spark",
     "aiokafkapy.testing",

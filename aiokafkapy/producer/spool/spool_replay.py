@@ -66,11 +66,11 @@ class _Sending(NamedTuple):
 class SpoolReplay:
     """Of one producer; ``run`` is its task."""
 
-    def __init__(self, runtime: ProducerRuntime, spool: Spool, is_unreachable: Callable[[], bool]) -> None:
-        """``is_unreachable`` tells whether no broker can be asked for anything."""
+    def __init__(self, runtime: ProducerRuntime, spool: Spool, is_out_of_reach: Callable[[], bool]) -> None:
+        """``is_out_of_reach`` tells whether there is no broker to send to, as far as is known."""
         self._runtime = runtime
         self._spool = spool
-        self._is_unreachable = is_unreachable
+        self._is_out_of_reach = is_out_of_reach
         self._loop = runtime.loop
         self._log = RateLimitedLogger(_logger)
         self._backoff = runtime.config.retry_backoff
@@ -95,7 +95,7 @@ class SpoolReplay:
                 if not self._pending:
                     await self._spool.readable()
                     self._pending.extend(await self._spool.read(READ_BYTES, READ_RECORDS))
-                elif self._is_unreachable():
+                elif self._is_out_of_reach():
                     # In memory the records would keep flush() waiting, and the room from others.
                     self._runtime.metadata.request_update()
                     await self._back_off()

@@ -65,7 +65,7 @@ class Spooling:
             self._is_connected,
             max_block=runtime.max_block,
         )
-        self._replay = SpoolReplay(runtime, self._spool, lambda: self.admission.is_unreachable)
+        self._replay = SpoolReplay(runtime, self._spool, self._is_out_of_reach)
 
     async def open(self) -> None:
         """Take the folder; what is in it is sent from now on. Raises SpoolError."""
@@ -167,6 +167,9 @@ class Spooling:
 
     def _arm(self, seconds: float) -> None:
         self._timer = self._runtime.loop.call_later(seconds, self._on_timer)
+
+    def _is_out_of_reach(self) -> bool:
+        return self._runtime.metadata.last_failure is not None or not self._is_connected()
 
     def _is_connected(self) -> bool:
         runtime = self._runtime
