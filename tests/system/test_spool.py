@@ -476,8 +476,8 @@ async def test_spooled_records_have_no_delivery_timeout_and_keep_their_order(
         waiting = await sent_in_an_outage(producer, broker, 100)
         for outcome in await asyncio.gather(*waiting, return_exceptions=True):
             assert isinstance(outcome, DeliveryTimeoutError), "memory is as ever"
-        broker.controls.set_leader("orders", 0, None)
         broker.controls.start_node(1)
+        broker.controls.set_leader("orders", 0, None)
         async with asyncio.timeout(10):
             while "producer.spool_retries" not in caplog.text:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
