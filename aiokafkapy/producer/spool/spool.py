@@ -26,9 +26,9 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias, TypeVar
 
-from ...common import TopicPartition
+from ...common import Headers, TopicPartition
 from ...errors import SpoolError
 from ...observability import RateLimitedLogger, get_logger
 from ..accumulator.serialized_record import WaitingRecord
@@ -52,6 +52,9 @@ RETRY_AFTER: Final = 1.0
 _logger = get_logger(__name__)
 
 T = TypeVar("T")
+
+BatchRecord: TypeAlias = tuple[int, bytes | None, bytes | None, Headers]
+"""Time stamp in milliseconds, key, value, headers."""
 
 
 class SpooledRecordMetadata(RecordMetadata):
@@ -80,7 +83,9 @@ class _Unwritten(NamedTuple):
 
     first: int
     last: int
-    frames: bytes
+    frames: bytes | Callable[[], bytes]
+    """Of a batch, what encodes it: there may be a buffer full of records, for which the loop has no time."""
+    size: int
     result: ProduceRequestResult
     topic: str
     records: int
@@ -115,7 +120,7 @@ class Spool:
         # On its way to the disk
         self._unwritten: list[_Unwritten] = []
         self._unwritten_bytes = 0
-        self._groups: dict[asyncio.Future[None], list[_Unwritten]] = {}  # one, or two at the end
+        self._groups: dict[asyncio.Future[int], list[_Unwritten]] = {}  # one, or two at the end
         self._write_handle: asyncio.Handle | None = None
         self._sync_timer: asyncio.TimerHandle | None = None
         self._retry_timer: asyncio.TimerHandle | None = None
@@ -159,7 +164,7 @@ class Spool:
         result = ProduceRequestResult(TopicPartition(topic, -1 if partition is None else partition))
         result.record_count = 1
         result.timing = _IN_THE_SPOOL
-        self._take(_Unwritten(sequence, sequence, frame, result, topic, 1), reason)
+        self._take(_Unwritten(sequence, sequence, frame, len(frame), result, topic, 1), reason)
         return new_delivery(
             result,
             0,
@@ -173,22 +178,26 @@ class Spool:
         is_open = self._is_open and self._error is None
         return is_open and self.size + size + count * FRAME_OVERHEAD * 2 <= self.max_bytes
 
-    def adopt(self, topic_partition: TopicPartition, records: Iterable[Any], reason: str) -> ProduceRequestResult:
-        """Take the records of a batch, (timestamp_ms, key, value, headers) each, for which there must be room. The
-        result is theirs, in this order.
+    def adopt(
+        self,
+        topic_partition: TopicPartition,
+        records: Callable[[], Iterable[BatchRecord]],
+        count: int,
+        size: int,
+        reason: str,
+    ) -> ProduceRequestResult:
+        """Take the ``count`` records of a batch, about ``size`` bytes, for which there must be room. The result is
+        theirs, in this order. ``records`` gives them, on the spool's thread.
         """
-        topic, partition = topic_partition
-        first, salt = self._next_sequence, self._files.salt
-        frames = [
-            encode_record(salt, number, topic, partition, timestamp_ms, key, value, headers)
-            for number, (timestamp_ms, key, value, headers) in enumerate(records, first)
-        ]
-        self._next_sequence += len(frames)
+        first = self._next_sequence
+        self._next_sequence += count
+        frames = partial(_frames_of, self._files.salt, first, topic_partition, records)
         result = ProduceRequestResult(topic_partition)
-        result.record_count = len(frames)
+        result.record_count = count
         result.timing = _IN_THE_SPOOL
-        last = self._next_sequence - 1
-        self._take(_Unwritten(first, last, b"".join(frames), result, topic, len(frames)), reason)
+        size += count * FRAME_OVERHEAD  # until it is known
+        topic = topic_partition.topic
+        self._take(_Unwritten(first, self._next_sequence - 1, frames, size, result, topic, count), reason)
         return result
 
     def why_full(self) -> str:
@@ -304,13 +313,14 @@ class Spool:
         if not self._groups:
             self._write()
 
-    def _on_written(self, writing: asyncio.Future[None]) -> None:
+    def _on_written(self, writing: asyncio.Future[int]) -> None:
         group = self._groups.pop(writing)
         error = OSError("the write was cancelled") if writing.cancelled() else writing.exception()
         if error is not None:
             self._fail(group, error if isinstance(error, OSError) else OSError(f"{type(error).__name__}: {error}"))
         else:
             self.spooled += sum(one.records for one in group)
+            self.size += writing.result() - sum(one.size for one in group)
             for one in group:
                 one.result.succeed(-1, -1, self._teller)
             self.wake_readers()
@@ -337,8 +347,7 @@ class Spool:
         self._unwritten_bytes = 0
         if not group:
             return
-        frames = [one.frames for one in group]
-        job = partial(self._files.append, frames, group[0].first, group[-1].last)
+        job = partial(_append, self._files, group)
         try:
             writing = self._loop.run_in_executor(self._thread, job)
         except RuntimeError as error:  # the interpreter ends, and no thread is started
@@ -363,8 +372,8 @@ class Spool:
 
     def _take(self, taken: _Unwritten, reason: str) -> None:
         self._unwritten.append(taken)
-        self._unwritten_bytes += len(taken.frames)
-        self.size += len(taken.frames)
+        self._unwritten_bytes += taken.size
+        self.size += taken.size
         topic = taken.topic
         if topic not in self.topics:
             self._log.log(topic, self._loop.time(), logging.WARNING, "producer.spooling", topic=topic, reason=reason)
@@ -385,7 +394,7 @@ class Spool:
             )
             error.__cause__ = cause
             one.result.fail(error, self._teller)
-        self.size -= sum(len(one.frames) for one in group)
+        self.size -= sum(one.size for one in group)
         if self._is_open:
             self._error = cause
             if self._retry_timer is None:
@@ -417,6 +426,23 @@ class Spool:
                 bytes=one.size,
                 kept_in=str(one.kept_in),
             )
+
+
+def _append(files: SpoolFiles, group: Sequence[_Unwritten]) -> int:
+    """Write a group, on the spool's thread; returns its bytes."""
+    frames = [one.frames if isinstance(one.frames, bytes) else one.frames() for one in group]
+    files.append(frames, group[0].first, group[-1].last)
+    return sum(map(len, frames))
+
+
+def _frames_of(
+    salt: bytes, first: int, topic_partition: TopicPartition, records: Callable[[], Iterable[BatchRecord]]
+) -> bytes:
+    topic, partition = topic_partition
+    return b"".join(
+        encode_record(salt, number, topic, partition, timestamp_ms, key, value, headers or None)
+        for number, (timestamp_ms, key, value, headers) in enumerate(records(), first)
+    )
 
 
 def _count(unwritten: Iterable[_Unwritten]) -> Counter[str]:

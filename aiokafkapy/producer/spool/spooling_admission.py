@@ -149,7 +149,13 @@ class SpoolingAdmission(Admission):
                 continue
             self._accumulator.move_out(
                 lambda topic_partition, topic=topic: topic_partition.topic == topic,  # type: ignore[misc]
-                lambda batch: self._spool.adopt(batch.topic_partition, batch.builder.records(), reason),
+                lambda batch: self._spool.adopt(
+                    batch.topic_partition,
+                    batch.builder.records,
+                    batch.record_count,
+                    batch.builder.records_size,
+                    reason,
+                ),
             )
             state = self.topics.get(topic)
             if state is not None:

@@ -15,7 +15,7 @@ from aiokafkapy.errors import SpoolError
 from aiokafkapy.producer.accumulator.serialized_record import serialized_record
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.deliveries.outcome_teller import OutcomeTeller
-from aiokafkapy.producer.spool.format import Mark
+from aiokafkapy.producer.spool.format import FRAME_OVERHEAD, Mark
 from aiokafkapy.producer.spool.spool import Spool
 from aiokafkapy.producer.spool.spool_files import SpoolFiles
 
@@ -89,11 +89,13 @@ async def test_a_topic_is_here_from_the_offer_to_the_last_of_its_records(spool: 
 
 async def test_the_records_of_a_batch_have_one_result_and_their_order(spool: Spool) -> None:
     spool.offer(record(b"0"), "why")
-    result = spool.adopt(TopicPartition("t", 1), [(1, None, b"%d" % number, ()) for number in range(1, 4)], "why")
+    batch: list[Any] = [(1, None, b"%d" % number, ()) for number in range(1, 4)]
+    result = spool.adopt(TopicPartition("t", 1), lambda: batch, 3, 1_000_000, "why")
     spool.offer(record(b"4"), "why")
     await spool.written()
     assert result.has_succeeded
     assert (result.record_count, spool.spooled) == (3, 5)
+    assert 5 * FRAME_OVERHEAD < spool.size < 1_000, "what it really is"
     found = await spool.read(10_000, 10)
     assert [one.value for one in found] == [b"%d" % number for number in range(5)]
     assert [one.partition for one in found] == [None, 1, 1, 1, None]
