@@ -171,7 +171,7 @@ class SpoolReplay:
         window: list[SpooledRecord] = []
         total = 0
         for record in self._pending:
-            size = record_size_upper_bound(record.key, record.value, record.headers)
+            size = record_size_upper_bound(record.key, record.value, record.headers) - BATCH_HEADER_SIZE
             left = sizes.get(record.topic)
             if left is None:
                 left = runtime.config.for_topic(record.topic).batch_size - BATCH_HEADER_SIZE

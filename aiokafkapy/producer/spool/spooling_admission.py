@@ -89,7 +89,7 @@ class SpoolingAdmission(Admission):
         state = self.topics.get(record.topic)
         if state is None or not record.is_serialized or state.waiting:
             return None  # older records wait
-        if record.partition is not None and 0 < state.partition_count <= record.partition:
+        if self._is_astray(record):
             return None
         if not self._spool.has(record.topic):
             if not state.partition_count and not self._waits_in_an_outage(state):
@@ -201,9 +201,7 @@ class SpoolingAdmission(Admission):
 
     def _let_in(self, state: TopicState, record: PendingRecord, now: float) -> bool:
         topic = record.topic
-        # A partition that is not there is waited for, and refused to its caller.
-        is_astray = record.partition is not None and 0 < state.partition_count <= record.partition
-        if self.is_spooling(topic) and not is_astray:
+        if self.is_spooling(topic) and not self._is_astray(record):
             delivery = None
             if self._spool.has(topic):
                 delivery = self._spooled(record)
@@ -267,13 +265,19 @@ class SpoolingAdmission(Admission):
         return self._spool.offer(record, reason)
 
     def _timeout_error(self, record: PendingRecord, limit: str = "") -> KafkaError:
-        if record.is_serialized and self._spool.has(record.topic) and not self._appender.is_waiting(record):
+        is_in_line = self._appender.is_waiting(record) or self._is_astray(record)
+        if record.is_serialized and self._spool.has(record.topic) and not is_in_line:
             limit = limit or f"max_block_ms={round(self._max_block * 1000)}"
             return self._full_error(record, f"within {limit}: {self._spool.why_full()}")
         return super()._timeout_error(record, limit)
 
     def _full_error(self, record: PendingRecord, why: str) -> KafkaError:
         return BufferExhaustedError(f"no room for a record of topic {record.topic!r}: {why}", topic=record.topic)
+
+    def _is_astray(self, record: PendingRecord) -> bool:
+        """For a partition that is not there: it is waited for, and refused to its caller in the end."""
+        count = self._metadata.cluster.partition_count(record.topic)
+        return record.partition is not None and 0 < count <= record.partition
 
     def _waits_for_brokers(self, record: PendingRecord) -> bool:
         """True when no broker has answered since the record came, which is the first of its topic's queue."""

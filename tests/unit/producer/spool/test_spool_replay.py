@@ -1,0 +1,292 @@
+"""What leaves the spool: windows, outcomes, the mark, and what nobody takes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from aiokafkapy.errors import (
+    DeliveryTimeoutError,
+    InvalidRecordError,
+    InvalidTopicError,
+    KafkaError,
+    MetadataTimeoutError,
+    ProducerClosedError,
+)
+from aiokafkapy.producer.accumulator.incomplete_batches import Flush
+from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
+from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.producer.intake.partitioners import DefaultPartitioner
+from aiokafkapy.producer.runtime import ProducerRuntime
+from aiokafkapy.producer.spool.format import Mark
+from aiokafkapy.producer.spool.spool_replay import SpoolReplay
+
+from ..spool_harness import Harness
+
+Outcome = Callable[[ProducerBatch], KafkaError | None]
+
+
+class Runtime(Harness):
+    """What a replay takes of a runtime; ``sender`` decides each batch's outcome, and notes what came to it."""
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        super().__init__(folder, **{"buffer_records": None, "retry_backoff_ms": 1, **options})
+        given = {"max_request_size": 1_000, "retry_backoff_ms": 1, "retry_backoff_max_ms": 5, **options}
+        self.config = ProducerConfig(bootstrap_servers="h:1", spool_dir=str(folder), **given)
+        self.now = self.loop.time
+        self.partitioner: Any = DefaultPartitioner()
+        self.topic_errors: dict[str, KafkaError] = {}
+        self.sent: list[list[bytes | None]] = []
+        self.outcome: Outcome = lambda _: None
+        self.is_out_of_reach = False
+        self.replay = SpoolReplay(cast(ProducerRuntime, self), self.spool, lambda: self.is_out_of_reach)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def partitions_for(self, topic: str) -> None:
+        raise self.topic_errors.get(topic, MetadataTimeoutError(topic))
+
+    def begin_flush(self) -> tuple[Flush, Any]:
+        return self.accumulator.begin_flush(lambda: None), None
+
+    async def send(self) -> None:
+        """Be the Sender: one batch at a time, when nothing else is to be done."""
+        while True:
+            await asyncio.sleep(0)
+            for batch in self.accumulator.incomplete:
+                batch.close()
+                self.sent.append([value for _, _, value, _ in batch.builder.records()])
+                error = self.outcome(batch)
+                batch.complete(0) if error is None else batch.fail(error)
+                self.accumulator._queues.queue(batch.topic_partition).remove(batch)
+                self.accumulator.deallocate(batch)
+
+    async def begin(self) -> None:
+        found = await self.spool.open()
+        self.learn(t=1, u=1)
+        self.replay.begin_at(found.mark)
+
+    async def spool_values(self, *values: bytes, topic: str = "t") -> None:
+        for value in values:
+            assert self.spool.offer(self.record(value, topic, None), "why") is not None
+        await self.spool.written()
+
+    async def drain(self) -> None:
+        """Run until the spool is empty."""
+        self._tasks = [asyncio.create_task(self.replay.run()), asyncio.create_task(self.send())]
+        async with asyncio.timeout(10):
+            while self.spool.records:  # noqa: ASYNC110  # nobody tells of it
+                await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
+        await self.end()
+
+    async def end(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @property
+    def all_sent(self) -> list[bytes | None]:
+        return [value for batch in self.sent for value in batch]
+
+    def mark(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.spool.folder / "sent.json").read_text().partition(" ")[2])
+        return found
+
+
+@pytest.fixture
+async def new(tmp_path: Path) -> AsyncIterator[Callable[..., Runtime]]:
+    made: list[Runtime] = []
+
+    def make(**options: Any) -> Runtime:
+        made.append(Runtime(tmp_path / "spool", **options))
+        return made[-1]
+
+    yield make
+    for runtime in made:
+        await runtime.end()
+        runtime.admission.close(ProducerClosedError)
+        await runtime.spool.close(None)
+
+
+def numbers(count: int) -> list[bytes]:
+    return [b"%d" % number for number in range(count)]
+
+
+async def test_all_is_sent_in_order_no_more_than_a_batch_of_a_topic_at_a_time(new: Callable[..., Runtime]) -> None:
+    runtime = new(batch_size=200)
+    await runtime.begin()
+    await runtime.spool_values(*numbers(100))
+    await runtime.drain()
+    assert runtime.all_sent == numbers(100)
+    assert 1 < max(map(len, runtime.sent)) < 20
+    assert runtime.spool.replayed == 100
+    assert not list(runtime.spool.folder.glob("*.spool"))
+    assert (runtime.mark()["next"], runtime.mark()["sent_to"]) == (100, 100)
+
+
+async def test_what_fails_is_sent_again_before_what_is_behind_it(new: Callable[..., Runtime]) -> None:
+    runtime = new(batch_size=200)
+    await runtime.begin()
+    await runtime.spool_values(*numbers(30))
+    failures = [DeliveryTimeoutError("late", outcome_unknown=True), DeliveryTimeoutError("late")]
+    runtime.outcome = lambda _: failures.pop() if failures else None
+    await runtime.drain()
+    assert runtime.sent[0] == runtime.sent[1] == runtime.sent[2]
+    assert [value for batch in runtime.sent[2:] for value in batch] == numbers(30)
+    assert runtime.spool.repeated == len(runtime.sent[0]), "one of the two may have been written"
+
+
+async def test_of_two_topics_the_one_that_is_well_is_not_sent_again(new: Callable[..., Runtime]) -> None:
+    runtime = new()
+    await runtime.begin()
+    await runtime.spool_values(b"t1", b"t2")
+    await runtime.spool_values(b"u1", topic="u")
+    failing = [DeliveryTimeoutError("late")]
+    marks: list[dict[str, Any]] = []
+
+    def outcome(batch: ProducerBatch) -> KafkaError | None:
+        marks.append(runtime.mark())
+        return failing.pop() if failing and batch.topic_partition.topic == "t" else None
+
+    runtime.outcome = outcome
+    await runtime.drain()
+    assert sorted(map(str, runtime.sent)) == sorted(map(str, [[b"t1", b"t2"], [b"u1"], [b"t1", b"t2"]]))
+    assert marks[0] == {"version": 1, "next": 0, "sent_to": 3, "delivered": []}
+    assert marks[-1] == {"version": 1, "next": 0, "sent_to": 3, "delivered": [2]}
+
+
+async def test_what_is_refused_for_good_makes_way(new: Callable[..., Runtime]) -> None:
+    runtime = new(batch_size=0)
+    await runtime.begin()
+    await runtime.spool_values(*numbers(3))
+    runtime.outcome = lambda _: InvalidRecordError("no") if len(runtime.sent) == 2 else None
+    await runtime.drain()
+    assert (runtime.spool.refused, runtime.spool.replayed) == (1, 2)
+    (line,) = (runtime.spool.folder / "refused.jsonl").read_text().splitlines()
+    assert json.loads(line)["value"] == "1"
+
+
+@pytest.mark.parametrize("error", [MetadataTimeoutError("nothing"), InvalidTopicError("no name")])
+async def test_a_topic_that_stays_unknown_makes_way(new: Callable[..., Runtime], error: KafkaError) -> None:
+    runtime = new()
+    await runtime.begin()
+    runtime.topic_errors["gone"] = error
+    await runtime.spool_values(b"1", b"2", topic="gone")
+    await runtime.spool_values(b"3")
+    await runtime.drain()
+    assert runtime.sent == [[b"3"]]
+    assert runtime.spool.refused == 2
+
+
+async def test_a_topic_is_not_given_up_while_no_broker_answers(new: Callable[..., Runtime]) -> None:
+    runtime = new()
+    await runtime.begin()
+    runtime.metadata.last_failure = KafkaError("nobody")
+    runtime.learn(u=1)
+    await runtime.spool_values(b"1")
+    draining = asyncio.create_task(runtime.drain())
+    await asyncio.sleep(0.05)
+    assert (runtime.sent, runtime.spool.refused) == ([], 0)
+    runtime.learn(t=1)
+    await draining
+    assert runtime.sent == [[b"1"]]
+
+
+async def test_nothing_is_sent_while_there_is_no_broker(new: Callable[..., Runtime]) -> None:
+    runtime = new()
+    await runtime.begin()
+    runtime.is_out_of_reach = True
+    await runtime.spool_values(b"1")
+    draining = asyncio.create_task(runtime.drain())
+    await asyncio.sleep(0.03)
+    assert runtime.accumulator.accepted == 0
+    assert runtime.metadata.need_full_update, "somebody has to look for one"
+    runtime.is_out_of_reach = False
+    await draining
+    assert runtime.sent == [[b"1"]]
+
+
+async def test_older_records_in_memory_go_first(new: Callable[..., Runtime]) -> None:
+    runtime = new()
+    await runtime.begin()
+    runtime.enter(b"older")
+    await runtime.spool_values(b"newer")
+    await runtime.drain()
+    assert runtime.sent == [[b"older"], [b"newer"]]
+
+
+async def test_a_partitioner_that_fails_harms_its_record_alone(new: Callable[..., Runtime]) -> None:
+    class Odd:
+        def partition(self, topic: str, key: Any, value: Any, *_: Any) -> int:
+            if value == b"1":
+                raise LookupError("odd")
+            return 0
+
+    runtime = new()
+    runtime.partitioner = Odd()
+    await runtime.begin()
+    await runtime.spool_values(*numbers(3))
+    await runtime.drain()
+    assert runtime.all_sent == [b"0", b"2"]
+    assert runtime.spool.refused == 1
+
+
+async def test_without_room_one_record_waits_in_line(new: Callable[..., Runtime]) -> None:
+    runtime = new(buffer_records=1)
+    await runtime.begin()
+    runtime.enter(b"u", topic="u")
+    await runtime.spool_values(*numbers(3))
+    await runtime.drain()
+    assert runtime.all_sent == [b"u", *numbers(3)]
+
+
+async def test_a_disk_that_takes_no_mark_keeps_nothing_back(
+    new: Callable[..., Runtime], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    runtime = new(batch_size=0)
+    await runtime.begin()
+    await runtime.spool_values(*numbers(3))
+
+    async def full(_: Mark) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(runtime.spool, "mark", full)
+    await runtime.drain()
+    assert runtime.all_sent == numbers(3)
+    assert "producer.spool_retries" in caplog.text
+
+
+async def test_a_disk_that_cannot_be_read_is_tried_again(
+    new: Callable[..., Runtime], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runtime = new()
+    await runtime.begin()
+    await runtime.spool_values(b"1")
+
+    async def broken(*_: Any) -> Any:
+        monkeypatch.undo()
+        raise OSError("i/o error")
+
+    monkeypatch.setattr(runtime.spool, "read", broken)
+    await runtime.drain()
+    assert runtime.sent == [[b"1"]]
+
+
+async def test_what_was_not_sent_at_the_end_is_given_back(new: Callable[..., Runtime]) -> None:
+    runtime = new()
+    await runtime.begin()
+    await runtime.spool_values(*numbers(3))
+    task = asyncio.create_task(runtime.replay.run())
+    async with asyncio.timeout(5):
+        while not runtime.replay.is_sending:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    runtime.replay.is_ending = True
+    runtime.replay.give_back()
+    await asyncio.wait_for(task, 5)
+    assert (runtime.accumulator.accepted, runtime.spool.records) == (0, 3)
+    assert runtime.mark()["next"] == 0
