@@ -412,6 +412,18 @@ async def test_a_folder_in_use_is_refused_and_its_owner_goes_on(broker: DevBroke
     await other.close()
 
 
+async def test_a_start_that_was_cancelled_gives_the_folder_back(broker: DevBroker, folder: Path) -> None:
+    broker.controls.stop_node(1)
+    producer = producer_of(broker, folder)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1):
+            await producer.start()
+    broker.controls.start_node(1)
+    await producer.start()
+    await producer.send("orders", b"x")
+    await producer.close()
+
+
 async def test_a_forked_child_does_not_keep_the_folder(broker: DevBroker, folder: Path) -> None:
     reading, writing = os.pipe()
     async with producer_of(broker, folder):
