@@ -72,7 +72,9 @@ class ProducerStatistics:
     producer_id: int = -1
     producer_epoch: int = -1
     spooled: int = 0
-    """Records that went to the spool, since the start. They are accepted, by the count above, when they leave it."""
+    """Records that went to the spool, since the start. They are accepted, by the count above, when they leave it, and
+    failed when an attempt to send them was in vain, which is made again.
+    """
     spool_records: int = 0
     """Records that are in the spool now, those of an earlier process too; they stay there over ``close()``."""
     spool_bytes: int = 0

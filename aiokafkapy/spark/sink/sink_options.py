@@ -83,6 +83,10 @@ class SinkOptions:
         properties = kafka_properties(given, REFUSED)
         once = _exactly_once(given, properties, is_stream=is_stream)
         used = used_properties(ProducerConfig, properties)
+        for name in ("spool_dir", "spool.dir"):
+            if name in properties:
+                expected = "nothing: Spark writes a task's rows again, and a spool would go with its executor"
+                raise OptionError(KAFKA_PREFIX + name, properties[name], expected)
         if once is not None:
             # Refuses what a transactional producer cannot have; the tasks' own ids begin so.
             used_properties(ProducerConfig, properties | {"transactional.id": once.transactional_id_prefix})

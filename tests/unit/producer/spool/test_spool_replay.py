@@ -81,8 +81,15 @@ class Runtime(Harness):
         async with asyncio.timeout(10):
             while self.spool.records:  # noqa: ASYNC110  # nobody tells of it
                 await asyncio.sleep(0)
-        await asyncio.sleep(0.01)
+            while self.replay.is_sending:  # noqa: ASYNC110
+                await asyncio.sleep(0)
         await self.end()
+
+    async def tried_in_vain(self) -> None:
+        """Until it has backed off twice."""
+        async with asyncio.timeout(10):
+            while self.replay._failures < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0)
 
     async def end(self) -> None:
         for task in self._tasks:
@@ -190,7 +197,7 @@ async def test_a_topic_is_not_given_up_while_no_broker_answers(new: Callable[...
     runtime.learn(u=1)
     await runtime.spool_values(b"1")
     draining = asyncio.create_task(runtime.drain())
-    await asyncio.sleep(0.05)
+    await runtime.tried_in_vain()
     assert (runtime.sent, runtime.spool.refused) == ([], 0)
     runtime.learn(t=1)
     await draining
@@ -203,7 +210,7 @@ async def test_nothing_is_sent_while_there_is_no_broker(new: Callable[..., Runti
     runtime.is_out_of_reach = True
     await runtime.spool_values(b"1")
     draining = asyncio.create_task(runtime.drain())
-    await asyncio.sleep(0.03)
+    await runtime.tried_in_vain()
     assert runtime.accumulator.accepted == 0
     assert runtime.metadata.need_full_update, "somebody has to look for one"
     runtime.is_out_of_reach = False

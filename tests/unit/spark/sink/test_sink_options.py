@@ -67,6 +67,8 @@ def test_kafkas_options_win_over_ours() -> None:
         (SERVERS | {"kafka.group.di": "x"}, "option 'kafka.group.di' is 'x': expected no such option"),
         (SERVERS | {"kafka.value.serializer": "x"}, "values are sent as the bytes of their column"),
         (SERVERS | {"kafka.partitioner.class": "x"}, "a column 'partition'"),
+        (SERVERS | {"kafka.spool_dir": "/x"}, "option 'kafka.spool_dir' is '/x': expected nothing: Spark writes"),
+        (SERVERS | {"kafka.spool.dir": "/x"}, "option 'kafka.spool.dir' is '/x': expected nothing"),
     ],
 )
 def test_wrong_options_are_refused(given: dict[str, str], sentence: str) -> None:
