@@ -35,7 +35,7 @@ def test_an_option_is_told_with_its_value_its_kafka_name_and_where_it_came_from(
     # acks=1 alone turns it off.
     assert option(found, "enable_idempotence")[2:4] == (False, "follows from others")
     assert option(found, "partitioner").kafka_name == "partitioner.class"
-    for ours in ("proxy_url", "buffer_records", "overflow", "manual_flush", "topics", "record_timing"):
+    for ours in ("proxy_url", "buffer_records", "overflow", "spool_dir", "manual_flush", "topics", "record_timing"):
         assert option(found, ours).kafka_name is None
     assert {one.name for one in found.options} == set(ProducerConfig.model_fields)
 
@@ -91,6 +91,7 @@ def test_memory_and_sizes_are_in_their_units() -> None:
     [
         ({}, "send() and enqueue() wait, for at most 60 s"),
         ({"overflow": "raise"}, "when it is full, calls raise BufferExhaustedError at once"),
+        ({"spool_dir": "/x"}, "when it is full, records go to /x, at most 1,024 MiB, and are sent from there"),
         ({"overflow": "drop_newest"}, "when it is full, the new record is dropped"),
         ({"overflow": "drop_oldest"}, "the oldest records that were not sent are dropped (overflow='drop_oldest')"),
         ({"buffer_records": 10_000}, "at most 32 MiB, and are at most 10,000; when"),
