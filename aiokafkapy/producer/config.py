@@ -80,6 +80,7 @@ class ProducerConfig(ClientConfig):
         "overflow": None,
         "manual_flush": None,
         "topics": None,
+        "topic_limits": None,
         "metrics_per_node": None,
         "metrics_topics_max": None,
         "record_timing": None,
@@ -160,6 +161,14 @@ class ProducerConfig(ClientConfig):
         BeforeValidator(topics_of),
         Field(description="Options of single topics, by their names: TopicOptions; in strings, as JSON."),
     ] = {}  # a field's default, which pydantic copies
+
+    topic_limits: Annotated[
+        bool,
+        Field(
+            description="Read what topics take (max.message.bytes, the times of records, min.insync.replicas) from "
+            "DescribeConfigs, in the background: batches are made to fit, and what cannot is refused at its call."
+        ),
+    ] = False
 
     compression_type: Annotated[CompressionName, Field(description="The codec of batches.")] = "none"
     compression_gzip_level: Annotated[

@@ -99,11 +99,7 @@ def _implications(config: ProducerConfig) -> Iterator[Sentence]:
     yield Sentence("time", _time(config))
     yield Sentence("linger", _linger(config))
     yield Sentence("memory", _memory(config))
-    yield Sentence(
-        "size",
-        f"a record has at most {_bytes(config.max_request_size)}, a batch {_bytes(config.batch_size)} before "
-        f"compression ({config.compression_type}); brokers and topics have limits of their own (max.message.bytes)",
-    )
+    yield Sentence("size", _size(config))
     yield Sentence("security", _security(config))
     if config.transactional_id is not None:
         yield Sentence("transactions", _transactions(config))
@@ -181,6 +177,19 @@ def _without_room(config: ProducerConfig) -> str:
         return "calls raise BufferExhaustedError at once"
     dropped = "the new record is" if config.overflow == "drop_newest" else "the oldest records that were not sent are"
     return f"{dropped} dropped (overflow={config.overflow!r})"
+
+
+def _size(config: ProducerConfig) -> str:
+    limits = "brokers and topics have limits of their own (max.message.bytes)"
+    if config.topic_limits:
+        limits = (
+            "topics' own limits are read, and batches made to fit (topic_limits=True); one that was raised is known "
+            f"within {_seconds(config.metadata_max_age_ms)}"
+        )
+    return (
+        f"a record has at most {_bytes(config.max_request_size)}, a batch {_bytes(config.batch_size)} before "
+        f"compression ({config.compression_type}); {limits}"
+    )
 
 
 def _security(config: ProducerConfig) -> str:

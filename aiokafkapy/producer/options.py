@@ -117,6 +117,7 @@ class ProducerOptions(SaslKeywords, total=False):
     overflow: OverflowPolicy
     manual_flush: bool
     topics: Mapping[str, TopicOptions]
+    topic_limits: bool
     compression_type: CompressionName
     compression_gzip_level: int
     compression_lz4_level: int

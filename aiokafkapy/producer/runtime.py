@@ -66,6 +66,7 @@ from .transactional.transactions import Transactions
 if TYPE_CHECKING:
     from ..client.telemetry import TelemetrySender
     from ..protocol.otlp import MetricPoint
+    from .limits.limits_in_force import LimitsInForce
 
 __all__ = ["ProducerRuntime"]
 
@@ -97,8 +98,7 @@ class ProducerRuntime:
         self._limit = f"max_block_ms={config.max_block_ms}"
         self._is_closed = False
         self._log = RateLimitedLogger(_logger)
-        now = loop.time()
-        self.metrics = SenderMetrics(now)
+        self.metrics = SenderMetrics(loop.time())
         self.metadata = _new_metadata(config)
         name = config.transactional_id
         self.transaction = None if name is None else Transaction(name, self._on_new_partition)
@@ -143,6 +143,7 @@ class ProducerRuntime:
         self.metadata.add_listener(self._on_metadata_change)
         # For the fast path
         self.topics = self.admission.topics
+        self._add_what_options_ask_for(config)
         self._metadata_waiters: list[asyncio.Future[None]] = []
         self._cluster_id: str | None = None
         self.sender_task = loop.create_task(self.sender.run(), name="aiokafkapy-sender")
@@ -311,6 +312,8 @@ class ProducerRuntime:
             await self.coordinator.close()
         if self.telemetry is not None:
             await self.telemetry.settled()
+        if self.limits is not None:
+            await self.limits.reader.settled()
         await asyncio.wait([self.sender_task])
         await self.teller.told_all()
         _logger.info("producer.closed", delivered=self.accumulator.delivered, failed=self.accumulator.failed)
@@ -328,6 +331,8 @@ class ProducerRuntime:
         self.client.abort()
         if self.telemetry is not None:
             self.telemetry.abort()
+        if self.limits is not None:
+            self.limits.reader.abort()
         if self.transactions is not None:
             self.transactions.abandon()
         if self.coordinator is not None:
@@ -373,6 +378,8 @@ class ProducerRuntime:
         cluster_id = self.metadata.cluster.cluster_id
         if cluster_id is not None and cluster_id != self._cluster_id:
             self._on_cluster(cluster_id)
+        if self.limits is not None:
+            self.limits.reader.on_metadata_update()
         self.admission.on_metadata_update()
         waiters, self._metadata_waiters = self._metadata_waiters, []
         for waiter in waiters:
@@ -444,6 +451,18 @@ class ProducerRuntime:
             wakeup=self.sender.wakeup,
             watch=self.observation.client_watch(),
         )
+
+    def _add_what_options_ask_for(self, config: ProducerConfig) -> None:
+        """Parts that most producers do not have; their modules are imported here."""
+        self.limits: LimitsInForce | None = None
+        if config.topic_limits:
+            from .limits.limits_in_force import LimitsInForce
+
+            self.limits = LimitsInForce(
+                config, self.client, self.metadata, self.accumulator, self.topics, loop=self.loop
+            )
+            self.admission.on_use = self.limits.use
+            self.sender.in_flight_batches.on_refused = self.limits.reader.refused
 
     def _fail_pending(self, make_error: Callable[[TopicPartition | str, int], KafkaError]) -> None:
         """Give every record an outcome now."""

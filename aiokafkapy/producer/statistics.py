@@ -18,6 +18,7 @@ from .state import ProducerState
 
 if TYPE_CHECKING:
     from ..protocol.otlp import MetricPoint
+    from .limits.topic_limits import TopicLimits
     from .runtime import ProducerRuntime
 
 __all__ = [
@@ -70,6 +71,8 @@ class ProducerStatistics:
     """How often the Sender ran."""
     producer_id: int = -1
     producer_epoch: int = -1
+    topic_limits: Mapping[str, TopicLimits] = field(default_factory=dict)
+    """What topics take, as far as it was read; empty without the option ``topic_limits``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +143,7 @@ def statistics_of(runtime: ProducerRuntime | None) -> ProducerStatistics:
         wake_ups=runtime.metrics.wake_ups,
         producer_id=manager.producer_id_and_epoch.producer_id if manager is not None else -1,
         producer_epoch=manager.producer_id_and_epoch.epoch if manager is not None else -1,
+        topic_limits={} if runtime.limits is None else runtime.limits.reader.book.known(),
     )
 
 

@@ -89,6 +89,7 @@ def producer_options(chance: random.Random) -> dict[str, Any]:
         options["acks"] = chance.choice(("all", 1, 0))
     elif chance.random() < 0.2:
         options["enable_gapless_guarantee"] = True
+    options["topic_limits"] = chance.random() < 0.3
     options["buffer_records"] = chance.choice((None, None, 1, 40))
     policies = ("wait", "wait", "raise", "drop_newest", "drop_oldest")
     options["overflow"] = chance.choice(policies[:3] if "enable_gapless_guarantee" in options else policies)

@@ -232,9 +232,29 @@ class RecordAccumulator:
         if batch.record_count < 2:
             raise IllegalStateError(f"{batch!r} has one record and cannot be split")
         limit = (BATCH_HEADER_SIZE + batch.builder.records_size) // 2
+        if not batch.compression:
+            limit = min(limit, self._queues.topic(batch.topic_partition[0]).max_message_bytes)
         successors = batch.split(limit)
         self._replace(batch, successors)
         return len(successors)
+
+    def limit_topic(self, topic: str, max_message_bytes: int | None, until: float) -> None:
+        """The topic takes batches of so many bytes, as sent; None: nothing is known. What is queued is made to fit.
+
+        Records that can never fit are refused until ``until``, and batches are filled no further. One that was sent, or
+        is to be compressed, is left to the broker.
+        """
+        info = self._queues.topic(topic)
+        if not info.limit(max_message_bytes, until):
+            return
+        for queue in [queue for queue in self._queues.with_batches() if queue.topic_partition[0] == topic]:
+            for batch in list(queue.batches):
+                if batch is queue.open_batch and batch.limit > info.batch_size:
+                    self.appender.close_batch(queue)
+                is_split = batch.may_be_taken_back and not batch.compression and batch.record_count > 1
+                if is_split and batch.size > info.max_message_bytes:
+                    self._queues.remove(batch)
+                    self._replace(batch, batch.split(info.max_message_bytes))
 
     def remove_records_and_reenqueue(
         self, batch: ProducerBatch, errors: Mapping[int, BaseException]

@@ -164,7 +164,12 @@ class RecordIntake:
         state = self._topics.get(topic)
         if state is None or state.cluster is None:
             state = self.usable_runtime().admission.refresh(topic_name(topic), self._now())
-        timestamp = now_ms() if timestamp_ms is None else time_of(topic, timestamp_ms)
+        if timestamp_ms is None:
+            timestamp = now_ms()
+        else:
+            timestamp = time_of(topic, timestamp_ms)
+            if state.check_time is not None:
+                state.check_time(timestamp)
         chosen = STICKY if partition is None else partition_of(topic, partition)
         if headers is not None:
             headers = headers_of(topic, headers)

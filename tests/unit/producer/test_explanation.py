@@ -156,3 +156,8 @@ def test_the_defaults_are_not_odd() -> None:
 )
 def test_what_is_seldom_meant_is_pointed_at(name: str, options: dict[str, Any]) -> None:
     assert name in odd(**options)
+
+
+def test_limits_of_topics_are_told_where_they_are_read() -> None:
+    assert "have limits of their own" in implied("size")
+    assert "known within 300 s" in implied("size", topic_limits=True)
