@@ -19,6 +19,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 from ..client.config import MAX_INT, MAX_LONG, ClientConfig, Milliseconds
 from ..errors import ConfigurationError
 from ..record.compression import Compression
+from .circuit_options import CircuitBreaker, circuit_breaker_of
 from .hash_partitioners import MURMUR2_NAMES, PARTITIONER_NAMES
 from .topic_options import LEVELS, CompressionName, OverflowPolicy, TopicOptions, topics_of
 
@@ -81,6 +82,7 @@ class ProducerConfig(ClientConfig):
         "manual_flush": None,
         "topics": None,
         "topic_limits": None,
+        "circuit_breaker": None,
         "metrics_per_node": None,
         "metrics_topics_max": None,
         "record_timing": None,
@@ -169,6 +171,15 @@ class ProducerConfig(ClientConfig):
             "DescribeConfigs, in the background: batches are made to fit, and what cannot is refused at its call."
         ),
     ] = False
+
+    circuit_breaker: Annotated[
+        CircuitBreaker | None,
+        BeforeValidator(circuit_breaker_of),
+        Field(
+            description="Fail calls at once while deliveries to their topic keep failing: CircuitBreaker; in strings, "
+            "as JSON. None: each record waits for its own outcome."
+        ),
+    ] = None
 
     compression_type: Annotated[CompressionName, Field(description="The codec of batches.")] = "none"
     compression_gzip_level: Annotated[

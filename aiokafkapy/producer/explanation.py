@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from ..observability import is_secret_name
+from .circuit_options import CircuitBreaker
 from .config import ADAPTIVE_LINGER_MS, MAX_INT, ProducerConfig
 
 __all__ = ["Explanation", "OptionInForce", "Sentence", "explain"]
@@ -97,6 +98,8 @@ def _implications(config: ProducerConfig) -> Iterator[Sentence]:
     yield Sentence("duplicates", _duplicates(config))
     yield Sentence("order", _order(config))
     yield Sentence("time", _time(config))
+    if config.circuit_breaker is not None:
+        yield Sentence("failing", _failing(config.circuit_breaker))
     yield Sentence("linger", _linger(config))
     yield Sentence("memory", _memory(config))
     yield Sentence("size", _size(config))
@@ -143,6 +146,14 @@ def _time(config: ProducerConfig) -> str:
     return (
         f"{text}; of a broker that says nothing, that is {attempts} attempt{'s' if attempts > 1 else ''} of "
         f"{_seconds(config.request_timeout_ms)} (request_timeout_ms)"
+    )
+
+
+def _failing(breaker: CircuitBreaker) -> str:
+    which = "the topic" if breaker.scope == "topic" else "all topics"
+    return (
+        f"after {breaker.failures} deliveries in a row that failed, calls for {which} fail at once, but for "
+        f"{breaker.probes} each {_seconds(breaker.open_ms)}, until one is delivered (circuit_breaker)"
     )
 
 

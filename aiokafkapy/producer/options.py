@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
+from .circuit_options import CircuitBreaker
 from .topic_options import CompressionName, OverflowPolicy, TopicOptions
 
 __all__ = ["CompressionName", "ProducerKeywords", "ProducerOptions", "SaslKeywords"]
@@ -118,6 +119,7 @@ class ProducerOptions(SaslKeywords, total=False):
     manual_flush: bool
     topics: Mapping[str, TopicOptions]
     topic_limits: bool
+    circuit_breaker: CircuitBreaker | None
     compression_type: CompressionName
     compression_gzip_level: int
     compression_lz4_level: int

@@ -27,6 +27,7 @@ from ..client.tap import WireTap
 from ..common import PartitionInfo, TopicPartition
 from ..errors import (
     CloseTimeoutError,
+    DeliveryTimeoutError,
     FlushTimeoutError,
     InvalidTopicError,
     KafkaError,
@@ -66,6 +67,8 @@ from .transactional.transactions import Transactions
 if TYPE_CHECKING:
     from ..client.telemetry import TelemetrySender
     from ..protocol.otlp import MetricPoint
+    from .circuits.circuit_watch import CircuitWatch
+    from .circuits.circuits import Circuits
     from .limits.limits_in_force import LimitsInForce
 
 __all__ = ["ProducerRuntime"]
@@ -399,6 +402,22 @@ class ProducerRuntime:
                 overdue.setdefault(result, []).append(index)
         if overdue:
             self.sender.in_flight_batches.expire_records(overdue, self.loop.time())
+            if self._circuit_watch is not None:
+                topics = {result.topic_partition[0] for result in overdue}
+                self._circuit_watch.overdue(topics, DeliveryTimeoutError("the delivery_timeout_ms of a call was over"))
+
+    def _on_open_circuit(self, topic: str | None) -> None:
+        # Later: an answer is being handled, or the very queue is walked.
+        self.loop.call_soon(self._refuse_waiting, topic)
+
+    def _refuse_waiting(self, topic: str | None) -> None:
+        """The circuit of this topic, or of all, has opened: what waits to be accepted need not wait."""
+        circuits, now = self.circuits, self.loop.time()
+        if circuits is not None and not self._is_closed:
+            self.admission.purge(
+                lambda record: topic in (None, record.topic) and not circuits.lets_through(record.topic),
+                lambda name: circuits.error_of(name, now),
+            )
 
     def _on_cluster(self, cluster_id: str) -> None:
         before, self._cluster_id = self._cluster_id, cluster_id
@@ -463,6 +482,17 @@ class ProducerRuntime:
             )
             self.admission.on_use = self.limits.use
             self.sender.in_flight_batches.on_refused = self.limits.reader.refused
+        self._circuit_watch: CircuitWatch | None = None
+        self.circuits: Circuits | None = None
+        if config.circuit_breaker is not None:
+            from .circuits.circuit_watch import CircuitWatch
+
+            watch = self._circuit_watch = CircuitWatch(
+                config.circuit_breaker, self.observation.batch_watch, self.loop.time, self._on_open_circuit
+            )
+            self.circuits = watch.circuits
+            self.sender.in_flight_batches.watch = watch
+            self.admission.on_refusal = partial(_tell_both, self.admission.on_refusal, watch.refused)
 
     def _fail_pending(self, make_error: Callable[[TopicPartition | str, int], KafkaError]) -> None:
         """Give every record an outcome now."""
@@ -553,6 +583,13 @@ def _build_ping(version: int) -> Any:
 def _dropped_error(place: TopicPartition | str, count: int) -> KafkaError:
     topic = place if isinstance(place, str) else place.topic
     return ProducerClosedError(f"{place}: the producer was dropped without close()", topic=topic)
+
+
+def _tell_both(
+    first: Callable[[KafkaError], object], second: Callable[[KafkaError], object], error: KafkaError
+) -> None:
+    first(error)
+    second(error)
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

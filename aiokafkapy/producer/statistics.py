@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 from ..client.nodes.connection_states import format_address
 from ..common import Node
+from ..errors import KafkaError
 from .state import ProducerState
 
 if TYPE_CHECKING:
     from ..protocol.otlp import MetricPoint
+    from .circuits.circuits import CircuitStatus
     from .limits.topic_limits import TopicLimits
     from .runtime import ProducerRuntime
 
@@ -73,6 +75,10 @@ class ProducerStatistics:
     producer_epoch: int = -1
     topic_limits: Mapping[str, TopicLimits] = field(default_factory=dict)
     """What topics take, as far as it was read; empty without the option ``topic_limits``."""
+    circuits: tuple[CircuitStatus, ...] = ()
+    """The circuits with failures, by topic; empty without the option ``circuit_breaker``, and when all is well."""
+    circuit_openings: int = 0
+    """How often a circuit has opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +118,8 @@ class ProducerHealth:
     """The last error of metadata, the producer id, or a batch, when it has not been followed by a success."""
     brokers: tuple[BrokerHealth, ...] = ()
     """The brokers that metadata names, by id."""
+    open_circuits: tuple[CircuitStatus, ...] = ()
+    """The circuits that are not closed, by topic; see ``circuit_breaker``. One for all topics makes it unhealthy."""
 
 
 def statistics_of(runtime: ProducerRuntime | None) -> ProducerStatistics:
@@ -143,6 +151,8 @@ def statistics_of(runtime: ProducerRuntime | None) -> ProducerStatistics:
         wake_ups=runtime.metrics.wake_ups,
         producer_id=manager.producer_id_and_epoch.producer_id if manager is not None else -1,
         producer_epoch=manager.producer_id_and_epoch.epoch if manager is not None else -1,
+        circuits=() if runtime.circuits is None else runtime.circuits.statuses(now),
+        circuit_openings=0 if runtime.circuits is None else runtime.circuits.openings,
         topic_limits={} if runtime.limits is None else runtime.limits.reader.book.known(),
     )
 
@@ -204,8 +214,11 @@ def health_of(state: ProducerState, runtime: ProducerRuntime | None) -> Producer
     is_running = state is ProducerState.RUNNING
     # Idle connections are closed; only an update that is wanted and does not come says that something is wrong.
     is_quiet = runtime.metadata.last_failure is None and not runtime.metadata.is_update_requested
+    statuses = () if runtime.circuits is None else runtime.circuits.statuses(now)
+    circuits = tuple(status for status in statuses if status.state != "closed")
+    is_on_time = oldest < runtime.config.request_timeout_ms / 1000 and all(one.topic is not None for one in circuits)
     return ProducerHealth(
-        is_healthy=is_running and (connected > 0 or is_quiet) and oldest < runtime.config.request_timeout_ms / 1000,
+        is_healthy=is_running and (connected > 0 or is_quiet) and is_on_time,
         state=state.value,
         connected_brokers=connected,
         known_brokers=0 if runtime.metadata.cluster.is_bootstrap else len(nodes),
@@ -214,6 +227,7 @@ def health_of(state: ProducerState, runtime: ProducerRuntime | None) -> Producer
         buffered_fraction=_buffered_fraction(runtime),
         last_error=_last_error(runtime),
         brokers=_brokers(runtime, now),
+        open_circuits=circuits,
     )
 
 
@@ -250,9 +264,11 @@ def _last_error(runtime: ProducerRuntime) -> str | None:
     if runtime.crash is not None:
         return str(runtime.crash)
     manager = runtime.transaction_manager
-    errors = [
+    errors: list[KafkaError | str | None] = [
         manager.last_error if manager is not None else None,
         runtime.metadata.last_failure,
         *runtime.sender.in_flight_batches.last_errors.values(),
     ]
+    if runtime.circuits is not None:
+        errors += [status.last_error for status in runtime.circuits.statuses(runtime.now())]
     return next((str(error) for error in errors if error is not None), None)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow
 
-from aiokafkapy import KafkaProducer, ProducerRecord, RecordMetadata
+from aiokafkapy import CircuitBreaker, KafkaProducer, ProducerRecord, RecordMetadata
 from aiokafkapy.common import Headers
 from aiokafkapy.errors import (
     BufferExhaustedError,
@@ -90,6 +90,13 @@ def producer_options(chance: random.Random) -> dict[str, Any]:
     elif chance.random() < 0.2:
         options["enable_gapless_guarantee"] = True
     options["topic_limits"] = chance.random() < 0.3
+    if chance.random() < 0.2:
+        options["circuit_breaker"] = CircuitBreaker(
+            failures=chance.choice((1, 3)),
+            open_ms=chance.choice((10, 500)),
+            probes=chance.choice((1, 3)),
+            scope=chance.choice(("topic", "producer")),
+        )
     options["buffer_records"] = chance.choice((None, None, 1, 40))
     policies = ("wait", "wait", "raise", "drop_newest", "drop_oldest")
     options["overflow"] = chance.choice(policies[:3] if "enable_gapless_guarantee" in options else policies)

@@ -56,6 +56,7 @@ NOT_IMPORTED = (
 PUBLIC_NAMES = {
     "BlockingProducer",
     "BytesWithHeaders",
+    "CircuitBreaker",
     "ConsumedRecord",
     "DefaultPartitioner",
     "Delivery",

@@ -139,6 +139,10 @@ class RecordIntake:
         """False once ``accept`` would refuse them, on the loop that it is bound to."""
         return self._loop is not _NO_LOOP and opening == self.opening and bool(self._runtime.is_bound)
 
+    def lets_through(self, topic: str) -> bool:
+        """False when the topic's records have to go one by one, for some are refused."""
+        return True
+
     @property
     def shows_each_record(self) -> bool:
         """True when code of the user's, a partitioner for example, is shown every record."""

@@ -36,7 +36,7 @@ from ..config import ProducerConfig
 from ..deliveries.produce_request_result import ProduceRequestResult
 from ..identity.transaction_manager import TransactionManager
 from ..metrics import SenderMetrics
-from ..observation.batch_watch import BatchWatch
+from ..observation.batch_watch import BatchWatcher
 from ..producer_metadata import ProducerMetadata
 from .produce_responses import (
     NO_ERROR,
@@ -85,7 +85,7 @@ class InFlightBatches:
         self._requests: list[list[ProducerBatch]] = []
         self._next_expiry = _NEVER
         self.last_errors: dict[TopicPartition, KafkaError] = {}
-        self.watch: BatchWatch | None = None
+        self.watch: BatchWatcher | None = None
         self.on_refused: Callable[[str], object] | None = None
         """Called with the topic of a batch that a broker found too large, or whose times it does not take."""
 
