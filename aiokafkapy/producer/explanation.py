@@ -197,9 +197,12 @@ def _size(config: ProducerConfig) -> str:
             "topics' own limits are read, and batches made to fit (topic_limits=True); one that was raised is known "
             f"within {_seconds(config.metadata_max_age_ms)}"
         )
+    codec: str = config.compression_type
+    if codec == "auto":
+        codec = "chosen for each topic: none, lz4 or zstd and its level, by the bytes and the CPU time of samples"
     return (
         f"a record has at most {_bytes(config.max_request_size)}, a batch {_bytes(config.batch_size)} before "
-        f"compression ({config.compression_type}); {limits}"
+        f"compression ({codec}); {limits}"
     )
 
 

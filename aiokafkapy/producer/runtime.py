@@ -27,7 +27,6 @@ from ..client.tap import WireTap
 from ..common import PartitionInfo, TopicPartition
 from ..errors import (
     CloseTimeoutError,
-    DeliveryTimeoutError,
     FlushTimeoutError,
     InvalidTopicError,
     KafkaError,
@@ -67,9 +66,8 @@ from .transactional.transactions import Transactions
 if TYPE_CHECKING:
     from ..client.telemetry import TelemetrySender
     from ..protocol.otlp import MetricPoint
-    from .circuits.circuit_watch import CircuitWatch
     from .circuits.circuits import Circuits
-    from .limits.limits_in_force import LimitsInForce
+    from .optional_parts import OptionalParts
 
 __all__ = ["ProducerRuntime"]
 
@@ -146,7 +144,7 @@ class ProducerRuntime:
         self.metadata.add_listener(self._on_metadata_change)
         # For the fast path
         self.topics = self.admission.topics
-        self._add_what_options_ask_for(config)
+        self.optional = self._new_optional_parts(config)
         self._metadata_waiters: list[asyncio.Future[None]] = []
         self._cluster_id: str | None = None
         self.sender_task = loop.create_task(self.sender.run(), name="aiokafkapy-sender")
@@ -156,6 +154,11 @@ class ProducerRuntime:
     def is_usable_here(self) -> bool:
         """True on its loop, until this life is over."""
         return self.is_bound and self.loop is asyncio._get_running_loop()
+
+    @property
+    def circuits(self) -> Circuits | None:
+        """Which topics take no calls for now; None without ``circuit_breaker``."""
+        return None if self.optional is None else self.optional.circuits
 
     def open_transactions(self, intake: RecordIntake) -> Transactions | None:
         """The calls of a transactional producer, with the gate that they open and shut; None without transactions."""
@@ -315,8 +318,8 @@ class ProducerRuntime:
             await self.coordinator.close()
         if self.telemetry is not None:
             await self.telemetry.settled()
-        if self.limits is not None:
-            await self.limits.reader.settled()
+        if self.optional is not None:
+            await self.optional.settled()
         await asyncio.wait([self.sender_task])
         await self.teller.told_all()
         _logger.info("producer.closed", delivered=self.accumulator.delivered, failed=self.accumulator.failed)
@@ -334,8 +337,8 @@ class ProducerRuntime:
         self.client.abort()
         if self.telemetry is not None:
             self.telemetry.abort()
-        if self.limits is not None:
-            self.limits.reader.abort()
+        if self.optional is not None:
+            self.optional.abort()
         if self.transactions is not None:
             self.transactions.abandon()
         if self.coordinator is not None:
@@ -381,8 +384,8 @@ class ProducerRuntime:
         cluster_id = self.metadata.cluster.cluster_id
         if cluster_id is not None and cluster_id != self._cluster_id:
             self._on_cluster(cluster_id)
-        if self.limits is not None:
-            self.limits.reader.on_metadata_update()
+        if self.optional is not None:
+            self.optional.on_metadata_update()
         self.admission.on_metadata_update()
         waiters, self._metadata_waiters = self._metadata_waiters, []
         for waiter in waiters:
@@ -402,22 +405,8 @@ class ProducerRuntime:
                 overdue.setdefault(result, []).append(index)
         if overdue:
             self.sender.in_flight_batches.expire_records(overdue, self.loop.time())
-            if self._circuit_watch is not None:
-                topics = {result.topic_partition[0] for result in overdue}
-                self._circuit_watch.overdue(topics, DeliveryTimeoutError("the delivery_timeout_ms of a call was over"))
-
-    def _on_open_circuit(self, topic: str | None) -> None:
-        # Later: an answer is being handled, or the very queue is walked.
-        self.loop.call_soon(self._refuse_waiting, topic)
-
-    def _refuse_waiting(self, topic: str | None) -> None:
-        """The circuit of this topic, or of all, has opened: what waits to be accepted need not wait."""
-        circuits, now = self.circuits, self.loop.time()
-        if circuits is not None and not self._is_closed:
-            self.admission.purge(
-                lambda record: topic in (None, record.topic) and not circuits.lets_through(record.topic),
-                lambda name: circuits.error_of(name, now),
-            )
+            if self.optional is not None:
+                self.optional.overdue(overdue)
 
     def _on_cluster(self, cluster_id: str) -> None:
         before, self._cluster_id = self._cluster_id, cluster_id
@@ -471,28 +460,15 @@ class ProducerRuntime:
             watch=self.observation.client_watch(),
         )
 
-    def _add_what_options_ask_for(self, config: ProducerConfig) -> None:
-        """Parts that most producers do not have; their modules are imported here."""
-        self.limits: LimitsInForce | None = None
-        if config.topic_limits:
-            from .limits.limits_in_force import LimitsInForce
+    def _new_optional_parts(self, config: ProducerConfig) -> OptionalParts | None:
+        if not (config.topic_limits or config.circuit_breaker is not None or config.chooses_codecs):
+            return None
+        from .optional_parts import OptionalParts  # most producers have none
 
-            self.limits = LimitsInForce(
-                config, self.client, self.metadata, self.accumulator, self.topics, loop=self.loop
-            )
-            self.admission.on_use = self.limits.use
-            self.sender.in_flight_batches.on_refused = self.limits.reader.refused
-        self._circuit_watch: CircuitWatch | None = None
-        self.circuits: Circuits | None = None
-        if config.circuit_breaker is not None:
-            from .circuits.circuit_watch import CircuitWatch
-
-            watch = self._circuit_watch = CircuitWatch(
-                config.circuit_breaker, self.observation.batch_watch, self.loop.time, self._on_open_circuit
-            )
-            self.circuits = watch.circuits
-            self.sender.in_flight_batches.watch = watch
-            self.admission.on_refusal = partial(_tell_both, self.admission.on_refusal, watch.refused)
+        batches = self.sender.in_flight_batches
+        return OptionalParts(
+            config, self.client, self.metadata, self.accumulator, self.admission, batches, loop=self.loop
+        )
 
     def _fail_pending(self, make_error: Callable[[TopicPartition | str, int], KafkaError]) -> None:
         """Give every record an outcome now."""
@@ -583,13 +559,6 @@ def _build_ping(version: int) -> Any:
 def _dropped_error(place: TopicPartition | str, count: int) -> KafkaError:
     topic = place if isinstance(place, str) else place.topic
     return ProducerClosedError(f"{place}: the producer was dropped without close()", topic=topic)
-
-
-def _tell_both(
-    first: Callable[[KafkaError], object], second: Callable[[KafkaError], object], error: KafkaError
-) -> None:
-    first(error)
-    second(error)
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

@@ -20,6 +20,7 @@ from .state import ProducerState
 if TYPE_CHECKING:
     from ..protocol.otlp import MetricPoint
     from .circuits.circuits import CircuitStatus
+    from .codecs.codec_chooser import CodecChoice
     from .limits.topic_limits import TopicLimits
     from .runtime import ProducerRuntime
 
@@ -75,6 +76,8 @@ class ProducerStatistics:
     producer_epoch: int = -1
     topic_limits: Mapping[str, TopicLimits] = field(default_factory=dict)
     """What topics take, as far as it was read; empty without the option ``topic_limits``."""
+    codecs: Mapping[str, CodecChoice] = field(default_factory=dict)
+    """The codec that was chosen for each topic, and why; empty without ``compression_type="auto"``."""
     circuits: tuple[CircuitStatus, ...] = ()
     """The circuits with failures, by topic; empty without the option ``circuit_breaker``, and when all is well."""
     circuit_openings: int = 0
@@ -129,7 +132,7 @@ def statistics_of(runtime: ProducerRuntime | None) -> ProducerStatistics:
     accumulator = runtime.accumulator
     manager = runtime.transaction_manager
     nodes = runtime.metadata.cluster.nodes
-    now = runtime.now()
+    now, optional = runtime.now(), runtime.optional
     return ProducerStatistics(
         accepted=accumulator.accepted,
         delivered=accumulator.delivered,
@@ -151,9 +154,10 @@ def statistics_of(runtime: ProducerRuntime | None) -> ProducerStatistics:
         wake_ups=runtime.metrics.wake_ups,
         producer_id=manager.producer_id_and_epoch.producer_id if manager is not None else -1,
         producer_epoch=manager.producer_id_and_epoch.epoch if manager is not None else -1,
+        codecs={} if optional is None or optional.codecs is None else optional.codecs.choices(),
         circuits=() if runtime.circuits is None else runtime.circuits.statuses(now),
         circuit_openings=0 if runtime.circuits is None else runtime.circuits.openings,
-        topic_limits={} if runtime.limits is None else runtime.limits.reader.book.known(),
+        topic_limits={} if optional is None or optional.limits is None else optional.limits.reader.book.known(),
     )
 
 

@@ -165,17 +165,26 @@ async def test_a_topic_whose_metadata_never_comes_is_not_waited_for_again(dev_cl
         await fail(producer, "no-such-topic", 1, CircuitOpenError)
 
 
-async def test_a_transaction_ends_with_the_refusal_and_the_next_is_the_probe(dev_cluster: DevCluster) -> None:
+async def test_a_transaction_ends_with_the_refusal_and_a_later_one_is_the_probe(dev_cluster: DevCluster) -> None:
     topic = await dev_cluster.create_topic()
     controls = dev_cluster.broker.controls
     async with dev_cluster.producer(
-        circuit_breaker=breaker(failures=1, open_ms=1), transactional_id="guarded"
+        circuit_breaker=breaker(failures=1, open_ms=300), transactional_id="guarded"
     ) as producer:
         controls.fail_next(ApiKey.PRODUCE, TopicAuthorizationFailedError, topic=topic, times=1)
         with pytest.raises(TopicAuthorizationFailedError):
             async with producer.transaction():
                 await producer.send(topic, b"lost")
-        async with producer.transaction():
-            await producer.send(topic, b"a probe")
-        async with producer.transaction():
-            await producer.send(topic, b"taken")
+        await producer.begin_transaction()
+        with pytest.raises(CircuitOpenError):
+            await producer.enqueue(topic, b"refused")
+        with pytest.raises(CircuitOpenError):
+            await producer.commit_transaction()
+        await producer.abort_transaction()
+        async with asyncio.timeout(20):
+            while producer.statistics().circuits:
+                try:
+                    async with producer.transaction():
+                        await producer.send_many(topic, [b"taken"] * 3)
+                except CircuitOpenError:
+                    await asyncio.sleep(0.01)

@@ -70,7 +70,7 @@ def producer_options(chance: random.Random) -> dict[str, Any]:
         "linger_ms": chance.choice((None, None, 0, 5, 100)),
         "batch_size": chance.choice((0, 200, 2_000, 131_072)),
         "buffer_memory": chance.choice((3_000, 20_000, 33_554_432)),
-        "compression_type": chance.choice(("none", "none", "none", "gzip", "snappy", "lz4", "zstd")),
+        "compression_type": chance.choice(("none", "none", "none", "gzip", "snappy", "lz4", "zstd", "auto")),
         "retry_backoff_ms": chance.choice((10, 100)),
         "reconnect_backoff_ms": chance.choice((10, 50)),
         "metadata_max_age_ms": chance.choice((200, 5_000, 300_000)),

@@ -141,6 +141,10 @@ class TopicInfo:
         self.batch_size = max(1, min(self.own_batch_size, self.max_message_bytes))
         return self.batch_size < before
 
+    def use_codec(self, compression: int, level: int | None) -> None:
+        """Compress new batches so."""
+        self.compression, self.compression_level = compression, level
+
     def queue(self, partition: int) -> PartitionQueue:
         """The queue of a partition, made when first asked for."""
         if partition >= len(self.queues):

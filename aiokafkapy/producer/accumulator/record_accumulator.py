@@ -106,6 +106,8 @@ class RecordAccumulator:
             for topic, options in config.topics.items()
         }
         has_codec = any(each.compression != Compression.NONE for each in (settings, *by_topic.values()))
+        if _is_chosen(config) or any(_is_chosen(config.for_topic(topic)) for topic in config.topics):
+            has_codec = True
         self._transaction_manager = transaction_manager
         self._backoff = ExponentialBackoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
         self._flushes = 0
@@ -255,6 +257,10 @@ class RecordAccumulator:
                 if is_split and batch.size > info.max_message_bytes:
                     self._queues.remove(batch)
                     self._replace(batch, batch.split(info.max_message_bytes))
+
+    def use_codec(self, topic: str, compression: int, level: int | None) -> None:
+        """Compress the topic's batches so from now on; those that are filled keep their codec."""
+        self._queues.topic(topic).use_codec(compression, level)
 
     def remove_records_and_reenqueue(
         self, batch: ProducerBatch, errors: Mapping[int, BaseException]
@@ -547,9 +553,14 @@ class RecordAccumulator:
 
 
 def _codec_of(config: AccumulatorConfig) -> tuple[Compression, int | None]:
-    kind = config.compression_type
+    kind = 0 if _is_chosen(config) else config.compression_type  # none to begin with
     codec = Compression.for_name(kind) if isinstance(kind, str) else Compression(kind or 0)
     return codec, getattr(config, f"compression_{codec.codec_name}_level", None)
+
+
+def _is_chosen(config: AccumulatorConfig) -> bool:
+    """True when the codec is chosen as it goes, by ``use_codec``."""
+    return bool(config.compression_type == "auto")
 
 
 def _settings_of(config: AccumulatorConfig, *, has_own_linger: bool) -> TopicSettings:

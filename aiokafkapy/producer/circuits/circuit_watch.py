@@ -18,7 +18,7 @@ from ...errors import DeliveryTimeoutError, KafkaError, MetadataTimeoutError, To
 from ...observability import RateLimitedLogger, get_logger
 from ..accumulator.producer_batch import ProducerBatch
 from ..circuit_options import CircuitBreaker
-from ..observation.batch_watch import BatchWatch
+from ..observation.batch_watch import BatchWatcher
 from .circuits import Circuits, CircuitStatus
 
 __all__ = ["CircuitWatch"]
@@ -37,11 +37,13 @@ class CircuitWatch:
     def __init__(
         self,
         options: CircuitBreaker,
-        then: BatchWatch | None,
+        then: BatchWatcher | None,
         clock: Callable[[], float],
         on_open: Callable[[str | None], object],
+        *,
+        has_transactions: bool = False,
     ) -> None:
-        self.circuits = Circuits(options, self._on_change)
+        self.circuits = Circuits(options, self._on_change, has_transactions=has_transactions)
         self._then = then
         self._clock = clock
         self._on_open = on_open
@@ -70,11 +72,6 @@ class CircuitWatch:
         self.circuits.failed(batch.topic_partition[0], error, now)
         if self._then is not None:
             self._then.failed(batch, records, error, now)
-
-    def aborted(self, batch: ProducerBatch, records: int, error: BaseException) -> None:
-        """As ``BatchWatch.aborted``; the times of single records come by ``overdue``."""
-        if self._then is not None:
-            self._then.aborted(batch, records, error)
 
     def overdue(self, topics: Iterable[str], error: KafkaError) -> None:
         """The time of single records of these topics was over."""

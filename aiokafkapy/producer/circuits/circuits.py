@@ -11,6 +11,7 @@ Rules:
   and not what the user has given up.
 - A probe whose outcome does not come, since it was cancelled or refused, does not keep the circuit half open for ever:
   others are let through after another ``open_ms``.
+- A transaction is a probe as a whole: with some of its records refused it could never be committed.
 - A topic without trouble has no entry, and while there is no entry nothing is asked.
 """
 
@@ -76,6 +77,7 @@ _NOT_THE_CLUSTERS: Final = (
     TransactionAbortedError,
 )
 """Errors of a record's own, or that the user or the end of the producer has brought about."""
+_UNBOUNDED: Final = 1 << 62
 _ALL: Final = ""
 """In the place of a topic where one circuit is for all."""
 
@@ -101,8 +103,15 @@ class Circuits:
     a circuit has opened, or is closed again.
     """
 
-    def __init__(self, options: CircuitBreaker, on_change: Callable[[str, CircuitStatus], object]) -> None:
+    def __init__(
+        self,
+        options: CircuitBreaker,
+        on_change: Callable[[str, CircuitStatus], object],
+        *,
+        has_transactions: bool = False,
+    ) -> None:
         self._options = options
+        self._probes = _UNBOUNDED if has_transactions else options.probes
         self._open_time = options.open_ms / 1000
         self._is_for_all = options.scope == "producer"
         self._on_change = on_change
@@ -128,7 +137,7 @@ class Circuits:
         if now >= circuit.retry_at:
             if circuit.state is CircuitState.OPEN:
                 circuit.become(CircuitState.HALF_OPEN)
-            circuit.probes = self._options.probes
+            circuit.probes = self._probes
             circuit.retry_at = now + self._open_time
         if circuit.state is CircuitState.HALF_OPEN and circuit.probes:
             circuit.probes -= 1

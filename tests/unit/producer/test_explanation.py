@@ -170,3 +170,7 @@ def test_a_circuit_breaker_is_told_with_its_numbers() -> None:
         "after 3 deliveries in a row that failed, calls for the topic fail at once, but for 1 each 2 s"
     )
     assert "all topics" in implied("failing", circuit_breaker={"scope": "producer"})
+
+
+def test_a_codec_that_is_chosen_is_told_to_be() -> None:
+    assert "none, lz4 or zstd and its level" in implied("size", compression_type="auto")

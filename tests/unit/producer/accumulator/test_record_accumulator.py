@@ -25,6 +25,26 @@ from aiokafkapy.record.batch import RecordBatch
 from ..accumulator_harness import KIB, LARGE, T0, Harness, Waiters, full_harness, values_of, wire_bytes
 
 
+class TestCodecOfATopic:
+    def test_batches_are_compressed_as_it_is_said_from_then_on(self) -> None:
+        harness = Harness({"t": [1], "u": [1]}, batch_size=500, compression_type="auto")
+        harness.append_ok(b"a" * 400)
+        harness.accumulator.use_codec("t", 4, 1)
+        harness.append_ok(b"b" * 400)
+        harness.append_ok(b"c" * 400, topic="u")
+        batches = {values_of(batch)[0][:1]: batch for batch in harness.drain_all()}
+        found = {value: batch.builder.compression for value, batch in batches.items()}
+        assert found == {b"a": 0, b"b": 4, b"c": 0}
+
+    def test_memory_for_threads_is_kept_where_there_may_be_a_codec(self) -> None:
+        for option, has_reserve in (("auto", True), ("none", False), ("lz4", True)):
+            config = Harness(compression_type=option, buffer_memory=100 * KIB, max_request_size=95 * KIB).config
+            appender = RecordAccumulator(config).appender
+            assert appender.append("t", 0, 1, None, b"x" * 9 * KIB, None, 0.0) is not None
+            large = appender.append("t", 1, 1, None, b"x" * 85 * KIB, None, 0.0)
+            assert (large is None) == has_reserve
+
+
 class TestLimitOfATopic:
     def test_batches_are_filled_no_further_and_a_record_that_cannot_fit_is_refused(self) -> None:
         harness = Harness(batch_size=10_000)

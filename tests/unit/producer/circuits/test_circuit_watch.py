@@ -39,9 +39,6 @@ class Next:
     def failed(self, *told: Any) -> None:
         self.told.append(("failed", *told))
 
-    def aborted(self, *told: Any) -> None:
-        self.told.append(("aborted", *told))
-
 
 def new_batch() -> ProducerBatch:
     return ProducerBatch(T0, RecordBatchBuilder(100), 0.0)
@@ -80,19 +77,17 @@ def test_all_is_told_to_the_watch_behind_it() -> None:
     rig.watch.throttled = 0.5
     rig.watch.completed(batch, 7, 1.0)
     rig.watch.failed(batch, 2, ERROR, 2.0)
-    rig.watch.aborted(batch, 3, ERROR)
     assert then.throttled == rig.watch.throttled == 0.5
     assert then.told == [
         ("completed", batch, 7, 1.0),
         ("failed", batch, 2, ERROR, 2.0),
-        ("aborted", batch, 3, ERROR),
     ]
 
 
 def test_without_one_nothing_is_missing() -> None:
     rig = Rig()
     rig.watch.throttled = 0.5
-    rig.watch.aborted(new_batch(), 3, ERROR)
+    rig.watch.completed(new_batch(), 0, 1.0)
     assert rig.failures == 0
 
 

@@ -223,3 +223,15 @@ def test_whatever_happens_it_is_alert_exactly_while_one_is_not_closed(seed: int)
         rig.succeed(topic)
     assert not rig.circuits.is_alert
     assert rig.circuits.statuses(rig.now) == ()
+
+
+def test_a_transaction_is_a_probe_as_a_whole() -> None:
+    circuits = Circuits(CircuitBreaker(failures=1, open_ms=1_000), lambda *_: None, has_transactions=True)
+    circuits.failed("t", ERROR, 100.0)
+    with pytest.raises(CircuitOpenError):
+        circuits.admit("t", 100.5)
+    for _ in range(100):
+        circuits.admit("t", 101.0)
+    circuits.failed("t", ERROR, 101.1)
+    with pytest.raises(CircuitOpenError):
+        circuits.admit("t", 101.2)
