@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from ..client.config import MAX_INT, MAX_LONG, ClientConfig, Milliseconds
 from ..errors import ConfigurationError
@@ -23,10 +23,20 @@ from .circuit_options import CircuitBreaker, circuit_breaker_of
 from .hash_partitioners import MURMUR2_NAMES, PARTITIONER_NAMES
 from .topic_options import LEVELS, CompressionName, OverflowPolicy, TopicOptions, topics_of
 
-__all__ = ["ADAPTIVE_LINGER_MS", "MAX_INT", "MAX_IN_FLIGHT_FOR_IDEMPOTENCE", "ProducerConfig", "make_config"]
+__all__ = [
+    "ADAPTIVE_LINGER_MS",
+    "AUTO_LINGER_MS",
+    "MAX_INT",
+    "MAX_IN_FLIGHT_FOR_IDEMPOTENCE",
+    "ProducerConfig",
+    "make_config",
+]
 
 ADAPTIVE_LINGER_MS: Final = 5
 """The longest that a batch gathers with ``linger_ms=None`` while its leader is busy."""
+AUTO_LINGER: Final = "auto"
+AUTO_LINGER_MS: Final = 20
+"""The same with ``linger_ms="auto"``."""
 MAX_IN_FLIGHT_FOR_IDEMPOTENCE: Final = 5
 """Brokers remember five batches per producer and partition."""
 
@@ -43,6 +53,12 @@ def _callable_or_none(value: Any) -> Any:
     if isinstance(value, str):
         raise ValueError("a function is needed, not the name of a Java class: def serialize(data) -> bytes")
     raise ValueError(f"a function is needed, not {type(value).__name__}")
+
+
+def _kind_of_linger(value: Any) -> str:
+    if value is None:
+        return "none"
+    return "auto" if value == AUTO_LINGER else "number"
 
 
 def _partitioner_or_none(value: Any) -> Any:
@@ -117,10 +133,15 @@ class ProducerConfig(ClientConfig):
         ),
     ] = 60_000
 
-    linger_ms: Milliseconds | None = Field(
+    linger_ms: Annotated[
+        Annotated[Milliseconds, Tag("number")] | Annotated[Literal["auto"], Tag("auto")] | Annotated[None, Tag("none")],
+        Discriminator(_kind_of_linger),
+    ] = Field(
         default=None,
         description="Milliseconds that a batch gathers, from its first record. None adapts: not while its leader is "
-        "idle, else at most 5 (more with hundreds of partitions that have data). Kafka's default is 5.",
+        "idle, else at most 5 (more with hundreds of partitions that have data). auto follows the arrivals and the "
+        "round trip: nothing gathers while few records come, else for at most a round trip, or 20. Kafka's default is "
+        "5.",
     )
     batch_size: Annotated[
         int,
@@ -303,7 +324,9 @@ class ProducerConfig(ClientConfig):
     @property
     def effective_linger_ms(self) -> int:
         """The longest that a batch gathers."""
-        return ADAPTIVE_LINGER_MS if self.linger_ms is None else self.linger_ms
+        if self.linger_ms is None:
+            return ADAPTIVE_LINGER_MS
+        return AUTO_LINGER_MS if self.linger_ms == "auto" else self.linger_ms
 
     @property
     def drops_oldest(self) -> bool:
@@ -336,8 +359,9 @@ class ProducerConfig(ClientConfig):
             values["compression_type"] = "none"
         elif isinstance(values.get("compression_type"), str):
             values["compression_type"] = values["compression_type"].lower()
-        if isinstance(values.get("linger_ms"), str) and values["linger_ms"].strip().lower() in ("", "none", "adaptive"):
-            values["linger_ms"] = None
+        if isinstance(values.get("linger_ms"), str):
+            word = values["linger_ms"].strip().lower()
+            values["linger_ms"] = {"": None, "none": None, "adaptive": None}.get(word, word)
         # More in flight do not turn idempotence off by themselves: order would go with it (an error in Kafka 4 too).
         chosen = {name: values[name] for name in ("acks", "retries") if name in values}
         if "enable_idempotence" not in values and _idempotence_conflict(chosen) is not None:
@@ -464,7 +488,9 @@ def _lengthen_delivery_timeout(config: type[ProducerConfig], values: dict[str, A
     """A delivery timeout that was not given follows the options that need it longer, as in Java."""
     if "delivery_timeout_ms" in values:
         return
-    linger = _as_int(values.get("linger_ms")) or ADAPTIVE_LINGER_MS
+    linger = AUTO_LINGER_MS
+    if values.get("linger_ms") != AUTO_LINGER:
+        linger = _as_int(values.get("linger_ms")) or ADAPTIVE_LINGER_MS
     request_timeout = _as_int(values.get("request_timeout_ms"))
     if request_timeout is None:
         request_timeout = config.model_fields["request_timeout_ms"].default

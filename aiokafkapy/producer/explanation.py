@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 
 from ..observability import is_secret_name
 from .circuit_options import CircuitBreaker
-from .config import ADAPTIVE_LINGER_MS, MAX_INT, ProducerConfig
+from .config import ADAPTIVE_LINGER_MS, AUTO_LINGER_MS, MAX_INT, ProducerConfig
 
 __all__ = ["Explanation", "OptionInForce", "Sentence", "explain"]
 
@@ -165,6 +165,11 @@ def _linger(config: ProducerConfig) -> str:
             "adapts: a batch goes at once while its leader has nothing in flight, else it gathers for at most "
             f"{ADAPTIVE_LINGER_MS} ms; a lone await send() takes a round trip"
         )
+    if config.linger_ms == "auto":
+        return (
+            "follows the arrivals: with few, or while its leader has nothing in flight, a batch goes at once; with "
+            f"many it gathers for a round trip, or {AUTO_LINGER_MS} ms, at most; a lone await send() takes a round trip"
+        )
     if config.linger_ms == 0:
         return "no batch waits for more records; those that come while a request is under way share the next one"
     return f"each batch that is not full gathers for {_seconds(config.linger_ms)}, and so does a lone await send()"
@@ -275,8 +280,8 @@ def _checks(config: ProducerConfig) -> Iterator[tuple[str, bool, str]]:
     )
     yield (
         "linger_ms",
-        config.linger_ms is not None and config.linger_ms > 1_000,
-        f"a lone await send() takes {_seconds(config.linger_ms or 0)}: leave it out, and it adapts",
+        config.effective_linger_ms > 1_000,
+        f"a lone await send() takes {_seconds(config.effective_linger_ms)}: leave it out, and it adapts",
     )
     yield (
         "security_protocol",

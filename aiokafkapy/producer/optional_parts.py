@@ -1,8 +1,8 @@
 """``OptionalParts``: the parts of a started producer that only an option asks for, and where they stand among others.
 
 Owns what topics take (``limits``), which circuits are open (``circuits``), and the chosen codecs (``codecs``): their
-making, and their end with the runtime. Each knows its own business; this knows whom each is told by. Imported where an
-option asks for one. Java has no counterpart.
+making, and their end with the runtime; and it tells ``linger_ms="auto"`` of the round trip. Each knows its business,
+and this knows whom each is told by. Imported where an option asks for one. Java has no counterpart.
 
 Rule: a part that is not asked for is None, and the others are as if it did not exist.
 """
@@ -21,6 +21,7 @@ from .accumulator.record_accumulator import RecordAccumulator
 from .config import ProducerConfig
 from .deliveries.produce_request_result import ProduceRequestResult
 from .intake.admission import Admission
+from .metrics import SenderMetrics
 from .producer_metadata import ProducerMetadata
 from .sender.in_flight_batches import InFlightBatches
 from .sender.produce_requests import FIRST_PRODUCE_WITH_ZSTD
@@ -45,6 +46,7 @@ class OptionalParts:
         accumulator: RecordAccumulator,
         admission: Admission,
         in_flight_batches: InFlightBatches,
+        metrics: SenderMetrics,
         *,
         loop: asyncio.AbstractEventLoop,
     ) -> None:
@@ -57,6 +59,8 @@ class OptionalParts:
         self.circuits: Circuits | None = None
         self.codecs: CodecSampler | None = None
         self._circuit_watch: CircuitWatch | None = None
+        if accumulator.auto_linger is not None:
+            accumulator.auto_linger.round_trip = metrics.round_trip
         if config.topic_limits:
             from .limits.limits_in_force import LimitsInForce
 

@@ -110,7 +110,7 @@ class ProducerOptions(SaslKeywords, total=False):
     retries: int
     delivery_timeout_ms: int
     max_block_ms: int
-    linger_ms: int | None
+    linger_ms: int | Literal["auto"] | None
     batch_size: int
     buffer_memory: int
     buffer_records: int | None

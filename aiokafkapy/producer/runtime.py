@@ -461,13 +461,14 @@ class ProducerRuntime:
         )
 
     def _new_optional_parts(self, config: ProducerConfig) -> OptionalParts | None:
-        if not (config.topic_limits or config.circuit_breaker is not None or config.chooses_codecs):
+        has_any = config.topic_limits or config.circuit_breaker is not None or config.chooses_codecs
+        if not has_any and self.accumulator.auto_linger is None:
             return None
         from .optional_parts import OptionalParts  # most producers have none
 
         batches = self.sender.in_flight_batches
         return OptionalParts(
-            config, self.client, self.metadata, self.accumulator, self.admission, batches, loop=self.loop
+            config, self.client, self.metadata, self.accumulator, self.admission, batches, self.metrics, loop=self.loop
         )
 
     def _fail_pending(self, make_error: Callable[[TopicPartition | str, int], KafkaError]) -> None:

@@ -67,7 +67,7 @@ def producer_options(chance: random.Random) -> dict[str, Any]:
     options: dict[str, Any] = {
         "request_timeout_ms": chance.choice((300, 1_000, 3_000)),
         "max_block_ms": chance.choice((200, 2_000, 10_000)),
-        "linger_ms": chance.choice((None, None, 0, 5, 100)),
+        "linger_ms": chance.choice((None, None, "auto", 0, 5, 100)),
         "batch_size": chance.choice((0, 200, 2_000, 131_072)),
         "buffer_memory": chance.choice((3_000, 20_000, 33_554_432)),
         "compression_type": chance.choice(("none", "none", "none", "gzip", "snappy", "lz4", "zstd", "auto")),
@@ -82,7 +82,8 @@ def producer_options(chance: random.Random) -> dict[str, Any]:
         "partitioner_availability_timeout_ms": chance.choice((0, 0, 100)),
     }
     options["max_request_size"] = min(options["buffer_memory"], chance.choice((1_000, 1_048_576)))
-    least = (options["linger_ms"] or 5) + options["request_timeout_ms"]
+    linger = 20 if options["linger_ms"] == "auto" else options["linger_ms"] or 5
+    least = linger + options["request_timeout_ms"]
     options["delivery_timeout_ms"] = least + chance.choice((0, 500, 5_000, 20_000))
     if chance.random() < 0.2:
         options["enable_idempotence"] = False

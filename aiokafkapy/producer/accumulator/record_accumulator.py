@@ -28,6 +28,7 @@ from ...errors import IllegalStateError, KafkaError
 from ...record.compression import Compression
 from ...record.encoding import BATCH_HEADER_SIZE
 from ..deliveries.produce_request_result import ProduceRequestResult, Teller
+from .auto_linger import AutoLinger
 from .batch_queues import BatchQueues, Gap
 from .batch_sealer import BatchSealer
 from .buffer_pool import UNBOUNDED, BufferPool
@@ -57,7 +58,7 @@ class AccumulatorConfig(Protocol):
     buffer_records: int | None
     compression_type: Any
     delivery_timeout_ms: int
-    linger_ms: int | None
+    linger_ms: Any
     manual_flush: bool
     overflow: Any
     max_request_size: int
@@ -123,7 +124,7 @@ class RecordAccumulator:
             is_adaptive=config.partitioner_adaptive_partitioning_enable,
             availability_timeout=config.partitioner_availability_timeout_ms / 1000,
         )
-        linger = None if config.linger_ms is None else config.linger_ms / 1000
+        linger = None if config.linger_ms in (None, "auto") else config.linger_ms / 1000
         self._ready_batches = ReadyBatches(self._queues, self._sealer, transaction_manager, linger)
         # The way in
         self.appender = RecordAppender(
@@ -134,10 +135,18 @@ class RecordAccumulator:
             max_record_size=min(config.max_request_size, config.buffer_memory),
             credit_step=_credit_step(config),
         )
+        if config.linger_ms == "auto":
+            appender = self.appender  # alone: what leads back here would be a cycle
+            self._ready_batches.auto_linger = AutoLinger(lambda: appender.accepted)
         # Called when memory came back while records wait for it: they are to be asked for with ``appender.grant``
         self.on_room: Callable[[], object] = _nothing
         # Told of each batch that is about to be given up, of how many of its records, and why
         self.on_abort: Callable[[ProducerBatch, int, BaseException], object] | None = None
+
+    @property
+    def auto_linger(self) -> AutoLinger | None:
+        """What says how long batches gather, with ``linger_ms="auto"``."""
+        return self._ready_batches.auto_linger
 
     @property
     def wakeup(self) -> Callable[[], object]:

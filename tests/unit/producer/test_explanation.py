@@ -174,3 +174,8 @@ def test_a_circuit_breaker_is_told_with_its_numbers() -> None:
 
 def test_a_codec_that_is_chosen_is_told_to_be() -> None:
     assert "none, lz4 or zstd and its level" in implied("size", compression_type="auto")
+
+
+def test_a_linger_that_follows_the_arrivals_is_told_with_its_bound() -> None:
+    assert "a round trip, or 20 ms, at most" in implied("linger", linger_ms="auto")
+    assert "linger_ms" not in odd(linger_ms="auto")
