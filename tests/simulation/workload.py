@@ -67,10 +67,10 @@ def producer_options(chance: random.Random) -> dict[str, Any]:
     options: dict[str, Any] = {
         "request_timeout_ms": chance.choice((300, 1_000, 3_000)),
         "max_block_ms": chance.choice((200, 2_000, 10_000)),
-        "linger_ms": chance.choice((None, None, "auto", 0, 5, 100)),
+        "linger_ms": chance.choice((None, None, 0, 5, 100)),
         "batch_size": chance.choice((0, 200, 2_000, 131_072)),
         "buffer_memory": chance.choice((3_000, 20_000, 33_554_432)),
-        "compression_type": chance.choice(("none", "none", "none", "gzip", "snappy", "lz4", "zstd", "auto")),
+        "compression_type": chance.choice(("none", "none", "none", "gzip", "snappy", "lz4", "zstd")),
         "retry_backoff_ms": chance.choice((10, 100)),
         "reconnect_backoff_ms": chance.choice((10, 50)),
         "metadata_max_age_ms": chance.choice((200, 5_000, 300_000)),
@@ -82,26 +82,40 @@ def producer_options(chance: random.Random) -> dict[str, Any]:
         "partitioner_availability_timeout_ms": chance.choice((0, 0, 100)),
     }
     options["max_request_size"] = min(options["buffer_memory"], chance.choice((1_000, 1_048_576)))
-    linger = 20 if options["linger_ms"] == "auto" else options["linger_ms"] or 5
-    least = linger + options["request_timeout_ms"]
+    least = (options["linger_ms"] or 5) + options["request_timeout_ms"]
     options["delivery_timeout_ms"] = least + chance.choice((0, 500, 5_000, 20_000))
     if chance.random() < 0.2:
         options["enable_idempotence"] = False
         options["acks"] = chance.choice(("all", 1, 0))
     elif chance.random() < 0.2:
         options["enable_gapless_guarantee"] = True
-    options["topic_limits"] = chance.random() < 0.3
-    if chance.random() < 0.2:
-        options["circuit_breaker"] = CircuitBreaker(
+    options["buffer_records"] = chance.choice((None, None, 1, 40))
+    policies = ("wait", "wait", "raise", "drop_newest", "drop_oldest")
+    options["overflow"] = chance.choice(policies[:3] if "enable_gapless_guarantee" in options else policies)
+    return options | _adaptive_options(options)
+
+
+def _adaptive_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Options by which a producer follows what it sees; for half of the producers, and drawn from what else was drawn,
+    so that the seeds of all others stay as they are.
+    """
+    chance = random.Random(repr(options))
+    if chance.random() < 0.5:
+        return {}
+    found: dict[str, Any] = {"topic_limits": chance.random() < 0.5}
+    if chance.random() < 0.3:
+        found["linger_ms"] = "auto"
+        found["delivery_timeout_ms"] = max(options["delivery_timeout_ms"], 20 + options["request_timeout_ms"])
+    if chance.random() < 0.3:
+        found["compression_type"] = "auto"
+    if chance.random() < 0.4:
+        found["circuit_breaker"] = CircuitBreaker(
             failures=chance.choice((1, 3)),
             open_ms=chance.choice((10, 500)),
             probes=chance.choice((1, 3)),
             scope=chance.choice(("topic", "producer")),
         )
-    options["buffer_records"] = chance.choice((None, None, 1, 40))
-    policies = ("wait", "wait", "raise", "drop_newest", "drop_oldest")
-    options["overflow"] = chance.choice(policies[:3] if "enable_gapless_guarantee" in options else policies)
-    return options
+    return found
 
 
 class Workload:
