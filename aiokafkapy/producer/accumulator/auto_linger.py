@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from math import exp
-from typing import Final
+from typing import Final, Protocol
 
 __all__ = ["FEW", "LONGEST", "LONGEST_MEMORY", "MANY", "MEMORY", "RECHECK", "AutoLinger"]
 
@@ -35,15 +35,23 @@ LONGEST_MEMORY: Final = 0.006
 """Seconds: ``MEMORY * log(MANY / FEW)``, and a little."""
 
 
+class Counting(Protocol):
+    """The part of ``RecordAppender`` that is needed here."""
+
+    @property
+    def accepted(self) -> int:
+        """Records that were appended."""
+
+
 class AutoLinger:
-    """Of one producer. ``accepted`` tells how many records ever were, ``round_trip`` the seconds of a request, 0 before
-    the first.
+    """Of one producer. ``appender`` knows how many records ever were accepted, ``round_trip`` tells the seconds of a
+    request, 0 before the first.
     """
 
-    __slots__ = ("_accepted", "_arrivals", "_counted", "_looked_at", "round_trip")
+    __slots__ = ("_appender", "_arrivals", "_counted", "_looked_at", "round_trip")
 
-    def __init__(self, accepted: Callable[[], int]) -> None:
-        self._accepted = accepted
+    def __init__(self, appender: Counting) -> None:
+        self._appender = appender
         self.round_trip: Callable[[float], float] = _unknown
         self._counted = 0
         self._arrivals = 0.0
@@ -56,7 +64,7 @@ class AutoLinger:
 
     def linger(self, now: float) -> float:
         """Seconds that a batch gathers, from its first record. To be asked at each look at the batches."""
-        accepted = self._accepted()
+        accepted = self._appender.accepted
         fresh, self._counted = accepted - self._counted, accepted
         elapsed, self._looked_at = now - self._looked_at, now
         if elapsed > 0:

@@ -136,8 +136,7 @@ class RecordAccumulator:
             credit_step=_credit_step(config),
         )
         if config.linger_ms == "auto":
-            appender = self.appender  # alone: what leads back here would be a cycle
-            self._ready_batches.auto_linger = AutoLinger(lambda: appender.accepted)
+            self._ready_batches.auto_linger = AutoLinger(self.appender)
         # Called when memory came back while records wait for it: they are to be asked for with ``appender.grant``
         self.on_room: Callable[[], object] = _nothing
         # Told of each batch that is about to be given up, of how many of its records, and why

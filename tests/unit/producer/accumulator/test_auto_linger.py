@@ -22,17 +22,17 @@ class Rig:
     """Records that come, and a clock."""
 
     def __init__(self, round_trip: float = 0.010) -> None:
-        self.count = 0
+        self.accepted = 0
         self.now = 50.0
-        self.auto = AutoLinger(lambda: self.count)
+        self.auto = AutoLinger(self)
         self.auto.round_trip = lambda now: round_trip
 
     def flow(self, rate: float, seconds: float, step: float = 0.0005) -> float:
         """Records come at this rate, looked at each ``step``; returns the linger at the end."""
-        linger, began, before = 0.0, self.now, self.count
+        linger, began, before = 0.0, self.now, self.accepted
         while self.now < began + seconds:
             self.now += step
-            self.count = before + round(rate * (self.now - began))
+            self.accepted = before + round(rate * (self.now - began))
             linger = self.auto.linger(self.now)
         return linger
 
@@ -41,7 +41,7 @@ def test_a_lone_record_does_not_gather() -> None:
     rig = Rig()
     for _ in range(20):
         rig.now += 0.1
-        rig.count += 1
+        rig.accepted += 1
         assert rig.auto.linger(rig.now) == 0.0
 
 
@@ -76,14 +76,14 @@ def test_after_a_few_milliseconds_of_quiet_it_is_none_again(rate: float) -> None
 def test_a_burst_after_a_long_quiet_goes_at_once() -> None:
     rig = Rig()
     rig.now += 10.0
-    rig.count += 1_000
+    rig.accepted += 1_000
     assert rig.auto.linger(rig.now) == 0.0
 
 
 def test_looks_at_the_same_moment_count_what_came() -> None:
     rig = Rig()
     rig.auto.linger(rig.now)
-    rig.count += int(MANY)
+    rig.accepted += int(MANY)
     assert rig.auto.linger(rig.now) == 0.010
     assert rig.auto.arrivals == MANY
     assert rig.auto.linger(rig.now) == 0.010
