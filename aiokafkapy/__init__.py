@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from .blocking.blocking_producer import BlockingProducer
     from .common import ConsumedRecord, Headers, Node, PartitionInfo, TopicPartition
     from .observability.observer import Observer
+    from .producer.circuit_options import CircuitBreaker
     from .producer.config import ProducerConfig
     from .producer.deliveries.delivery import Delivery
     from .producer.deliveries.raise_all import raise_all
@@ -45,6 +46,7 @@ __all__ = [
     "errors",
     "BlockingProducer",
     "BytesWithHeaders",
+    "CircuitBreaker",
     "ConsumedRecord",
     "DefaultPartitioner",
     "Headers",
@@ -73,6 +75,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "BlockingProducer": "blocking.blocking_producer",
     "BytesWithHeaders": "producer.records",
+    "CircuitBreaker": "producer.circuit_options",
     "ConsumedRecord": "common",
     "DefaultPartitioner": "producer.intake.partitioners",
     "Delivery": "producer.deliveries.delivery",

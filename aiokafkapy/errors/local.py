@@ -7,6 +7,7 @@ from .broker import MessageTooLargeError
 
 __all__ = [
     "BufferExhaustedError",
+    "CircuitOpenError",
     "CloseTimeoutError",
     "ConfigurationError",
     "CorrelationIdMismatchError",
@@ -149,6 +150,30 @@ class SpoolError(KafkaError):
     """``spool_dir`` cannot be used, or a record could not be written there, which is then not on its way either, unless
     ``outcome_unknown``. The cause is the OSError, where there is one.
     """
+
+
+class CircuitOpenError(KafkaError):
+    """Deliveries to the topic keep failing, so that the record was refused at once (``circuit_breaker``).
+
+    ``open_for`` and ``retry_in`` are seconds: since the circuit opened, and until a record is tried again.
+    ``__cause__`` is the last error.
+    """
+
+    retriable = True
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        open_for: float = 0.0,
+        retry_in: float = 0.0,
+        topic: str | None = None,
+        partition: int | None = None,
+        outcome_unknown: bool = False,
+    ) -> None:
+        super().__init__(message, topic=topic, partition=partition, outcome_unknown=outcome_unknown)
+        self.open_for = open_for
+        self.retry_in = retry_in
 
 
 class SenderCrashedError(KafkaError):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiokafkapy import KafkaProducer, ProducerConfig
 from aiokafkapy.errors import KafkaError
@@ -22,6 +22,9 @@ from aiokafkapy.observability import get_logger
 from aiokafkapy.producer.statistics import BrokerHealth
 
 from .undelivered import UndeliveredRecords, checked_path
+
+if TYPE_CHECKING:
+    from aiokafkapy.producer.circuits.circuits import CircuitStatus
 
 __all__ = ["DRAIN_TIMEOUT", "drain", "keeping_undelivered", "liveness", "readiness"]
 
@@ -110,7 +113,14 @@ async def readiness(producer: KafkaProducer[Any, Any], timeout: float) -> tuple[
         "buffered_fraction": round(health.buffered_fraction, 4),
         "brokers": [_broker(each) for each in health.brokers],
     }
+    if health.open_circuits:
+        body["open_circuits"] = [_circuit(each) for each in health.open_circuits]
     return problem is None, body | ({"problem": problem} if problem else {})
+
+
+def _circuit(circuit: CircuitStatus) -> dict[str, Any]:
+    found: dict[str, Any] = {"topic": circuit.topic, "state": circuit.state, "failures": circuit.failures}
+    return found | {"open_for": round(circuit.open_for, 3), "last_error": circuit.last_error}
 
 
 def _broker(broker: BrokerHealth) -> dict[str, Any]:

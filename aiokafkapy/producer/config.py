@@ -15,18 +15,29 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from ..client.config import MAX_INT, MAX_LONG, ClientConfig, Milliseconds
 from ..errors import ConfigurationError
 from ..record.compression import Compression
+from .circuit_options import CircuitBreaker, circuit_breaker_of
 from .hash_partitioners import MURMUR2_NAMES, PARTITIONER_NAMES
 from .topic_options import LEVELS, CompressionName, OverflowPolicy, TopicOptions, topics_of
 
-__all__ = ["ADAPTIVE_LINGER_MS", "MAX_INT", "MAX_IN_FLIGHT_FOR_IDEMPOTENCE", "ProducerConfig", "make_config"]
+__all__ = [
+    "ADAPTIVE_LINGER_MS",
+    "AUTO_LINGER_MS",
+    "MAX_INT",
+    "MAX_IN_FLIGHT_FOR_IDEMPOTENCE",
+    "ProducerConfig",
+    "make_config",
+]
 
 ADAPTIVE_LINGER_MS: Final = 5
 """The longest that a batch gathers with ``linger_ms=None`` while its leader is busy."""
+AUTO_LINGER: Final = "auto"
+AUTO_LINGER_MS: Final = 20
+"""The same with ``linger_ms="auto"``."""
 MAX_IN_FLIGHT_FOR_IDEMPOTENCE: Final = 5
 """Brokers remember five batches per producer and partition."""
 
@@ -43,6 +54,12 @@ def _callable_or_none(value: Any) -> Any:
     if isinstance(value, str):
         raise ValueError("a function is needed, not the name of a Java class: def serialize(data) -> bytes")
     raise ValueError(f"a function is needed, not {type(value).__name__}")
+
+
+def _kind_of_linger(value: Any) -> str:
+    if value is None:
+        return "none"
+    return "auto" if value == AUTO_LINGER else "number"
 
 
 def _partitioner_or_none(value: Any) -> Any:
@@ -91,6 +108,8 @@ class ProducerConfig(ClientConfig):
         "spool_fsync": None,
         "manual_flush": None,
         "topics": None,
+        "topic_limits": None,
+        "circuit_breaker": None,
         "metrics_per_node": None,
         "metrics_topics_max": None,
         "record_timing": None,
@@ -125,10 +144,15 @@ class ProducerConfig(ClientConfig):
         ),
     ] = 60_000
 
-    linger_ms: Milliseconds | None = Field(
+    linger_ms: Annotated[
+        Annotated[Milliseconds, Tag("number")] | Annotated[Literal["auto"], Tag("auto")] | Annotated[None, Tag("none")],
+        Discriminator(_kind_of_linger),
+    ] = Field(
         default=None,
         description="Milliseconds that a batch gathers, from its first record. None adapts: not while its leader is "
-        "idle, else at most 5 (more with hundreds of partitions that have data). Kafka's default is 5.",
+        "idle, else at most 5 (more with hundreds of partitions that have data). auto follows the arrivals and the "
+        "round trip: nothing gathers while few records come, else for at most a round trip, or 20. Kafka's default is "
+        "5.",
     )
     batch_size: Annotated[
         int,
@@ -198,7 +222,30 @@ class ProducerConfig(ClientConfig):
         Field(description="Options of single topics, by their names: TopicOptions; in strings, as JSON."),
     ] = {}  # a field's default, which pydantic copies
 
-    compression_type: Annotated[CompressionName, Field(description="The codec of batches.")] = "none"
+    topic_limits: Annotated[
+        bool,
+        Field(
+            description="Read what topics take (max.message.bytes, the times of records, min.insync.replicas) from "
+            "DescribeConfigs, in the background: batches are made to fit, and what cannot is refused at its call."
+        ),
+    ] = False
+
+    circuit_breaker: Annotated[
+        CircuitBreaker | None,
+        BeforeValidator(circuit_breaker_of),
+        Field(
+            description="Fail calls at once while deliveries to their topic keep failing: CircuitBreaker; in strings, "
+            "as JSON. None: each record waits for its own outcome."
+        ),
+    ] = None
+
+    compression_type: Annotated[
+        CompressionName,
+        Field(
+            description="The codec of batches. auto chooses for each topic: none, lz4 or zstd and its level, by what "
+            "samples of its records cost. Kafka has no auto."
+        ),
+    ] = "none"
     compression_gzip_level: Annotated[
         int, Field(ge=-1, le=9, description="1 to 9, or -1 for gzip's default."), BeforeValidator(_gzip_level)
     ] = -1
@@ -297,8 +344,13 @@ class ProducerConfig(ClientConfig):
 
     @property
     def compression(self) -> Compression:
-        """The codec."""
-        return Compression.for_name(self.compression_type)
+        """The codec; with ``auto`` the one to begin with."""
+        return Compression.NONE if self.compression_type == "auto" else Compression.for_name(self.compression_type)
+
+    @property
+    def chooses_codecs(self) -> bool:
+        """True when the codec of any topic is chosen as it goes."""
+        return "auto" in (self.compression_type, *(options.compression_type for options in self.topics.values()))
 
     @property
     def compression_level(self) -> int | None:
@@ -309,7 +361,9 @@ class ProducerConfig(ClientConfig):
     @property
     def effective_linger_ms(self) -> int:
         """The longest that a batch gathers."""
-        return ADAPTIVE_LINGER_MS if self.linger_ms is None else self.linger_ms
+        if self.linger_ms is None:
+            return ADAPTIVE_LINGER_MS
+        return AUTO_LINGER_MS if self.linger_ms == "auto" else self.linger_ms
 
     @property
     def drops_oldest(self) -> bool:
@@ -342,8 +396,9 @@ class ProducerConfig(ClientConfig):
             values["compression_type"] = "none"
         elif isinstance(values.get("compression_type"), str):
             values["compression_type"] = values["compression_type"].lower()
-        if isinstance(values.get("linger_ms"), str) and values["linger_ms"].strip().lower() in ("", "none", "adaptive"):
-            values["linger_ms"] = None
+        if isinstance(values.get("linger_ms"), str):
+            word = values["linger_ms"].strip().lower()
+            values["linger_ms"] = {"": None, "none": None, "adaptive": None}.get(word, word)
         # More in flight do not turn idempotence off by themselves: order would go with it (an error in Kafka 4 too).
         chosen = {name: values[name] for name in ("acks", "retries") if name in values}
         if "enable_idempotence" not in values and _idempotence_conflict(chosen) is not None:
@@ -504,7 +559,9 @@ def _lengthen_delivery_timeout(config: type[ProducerConfig], values: dict[str, A
     """A delivery timeout that was not given follows the options that need it longer, as in Java."""
     if "delivery_timeout_ms" in values:
         return
-    linger = _as_int(values.get("linger_ms")) or ADAPTIVE_LINGER_MS
+    linger = AUTO_LINGER_MS
+    if values.get("linger_ms") != AUTO_LINGER:
+        linger = _as_int(values.get("linger_ms")) or ADAPTIVE_LINGER_MS
     request_timeout = _as_int(values.get("request_timeout_ms"))
     if request_timeout is None:
         request_timeout = config.model_fields["request_timeout_ms"].default

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from ..observability import is_secret_name
-from .config import ADAPTIVE_LINGER_MS, MAX_INT, ProducerConfig
+from .circuit_options import CircuitBreaker
+from .config import ADAPTIVE_LINGER_MS, AUTO_LINGER_MS, MAX_INT, ProducerConfig
 
 __all__ = ["Explanation", "OptionInForce", "Sentence", "explain"]
 
@@ -97,13 +98,11 @@ def _implications(config: ProducerConfig) -> Iterator[Sentence]:
     yield Sentence("duplicates", _duplicates(config))
     yield Sentence("order", _order(config))
     yield Sentence("time", _time(config))
+    if config.circuit_breaker is not None:
+        yield Sentence("failing", _failing(config.circuit_breaker))
     yield Sentence("linger", _linger(config))
     yield Sentence("memory", _memory(config))
-    yield Sentence(
-        "size",
-        f"a record has at most {_bytes(config.max_request_size)}, a batch {_bytes(config.batch_size)} before "
-        f"compression ({config.compression_type}); brokers and topics have limits of their own (max.message.bytes)",
-    )
+    yield Sentence("size", _size(config))
     yield Sentence("security", _security(config))
     if config.transactional_id is not None:
         yield Sentence("transactions", _transactions(config))
@@ -150,6 +149,14 @@ def _time(config: ProducerConfig) -> str:
     )
 
 
+def _failing(breaker: CircuitBreaker) -> str:
+    which = "the topic" if breaker.scope == "topic" else "all topics"
+    return (
+        f"after {breaker.failures} deliveries in a row that failed, calls for {which} fail at once, but for "
+        f"{breaker.probes} each {_seconds(breaker.open_ms)}, until one is delivered (circuit_breaker)"
+    )
+
+
 def _linger(config: ProducerConfig) -> str:
     if config.manual_flush:
         return "nothing is sent before flush() or close(), and so an await send() ends with one (manual_flush=True)"
@@ -157,6 +164,11 @@ def _linger(config: ProducerConfig) -> str:
         return (
             "adapts: a batch goes at once while its leader has nothing in flight, else it gathers for at most "
             f"{ADAPTIVE_LINGER_MS} ms; a lone await send() takes a round trip"
+        )
+    if config.linger_ms == "auto":
+        return (
+            "follows the arrivals: with few, or while its leader has nothing in flight, a batch goes at once; with "
+            f"many it gathers for a round trip, or {AUTO_LINGER_MS} ms, at most; a lone await send() takes a round trip"
         )
     if config.linger_ms == 0:
         return "no batch waits for more records; those that come while a request is under way share the next one"
@@ -183,6 +195,22 @@ def _without_room(config: ProducerConfig) -> str:
         return "calls raise BufferExhaustedError at once"
     dropped = "the new record is" if config.overflow == "drop_newest" else "the oldest records that were not sent are"
     return f"{dropped} dropped (overflow={config.overflow!r})"
+
+
+def _size(config: ProducerConfig) -> str:
+    limits = "brokers and topics have limits of their own (max.message.bytes)"
+    if config.topic_limits:
+        limits = (
+            "topics' own limits are read, and batches made to fit (topic_limits=True); one that was raised is known "
+            f"within {_seconds(config.metadata_max_age_ms)}"
+        )
+    codec: str = config.compression_type
+    if codec == "auto":
+        codec = "chosen for each topic: none, lz4 or zstd and its level, by the bytes and the CPU time of samples"
+    return (
+        f"a record has at most {_bytes(config.max_request_size)}, a batch {_bytes(config.batch_size)} before "
+        f"compression ({codec}); {limits}"
+    )
 
 
 def _security(config: ProducerConfig) -> str:
@@ -254,8 +282,8 @@ def _checks(config: ProducerConfig) -> Iterator[tuple[str, bool, str]]:
     )
     yield (
         "linger_ms",
-        config.linger_ms is not None and config.linger_ms > 1_000,
-        f"a lone await send() takes {_seconds(config.linger_ms or 0)}: leave it out, and it adapts",
+        config.effective_linger_ms > 1_000,
+        f"a lone await send() takes {_seconds(config.effective_linger_ms)}: leave it out, and it adapts",
     )
     yield (
         "security_protocol",

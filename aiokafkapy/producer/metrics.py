@@ -201,6 +201,10 @@ class SenderMetrics:
         found.update({f"error-total.{name}": count for name, count in self.errors_by_code.items()})
         return found
 
+    def round_trip(self, now: float) -> float:
+        """Seconds from a Produce request to its answer, the mean of the last minute or half of it; 0 without one."""
+        return self.request_latency.average(now) / 1000
+
     def longest_loop_lag(self, now: float) -> float:
         """The longest time from waking the Sender to its running, in seconds, of the last minute or half of it."""
         return self.loop_lag.maximum(now) / 1000

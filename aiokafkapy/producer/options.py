@@ -10,6 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict
 
+from .circuit_options import CircuitBreaker
 from .topic_options import CompressionName, OverflowPolicy, TopicOptions
 
 __all__ = ["CompressionName", "ProducerKeywords", "ProducerOptions", "SaslKeywords"]
@@ -110,7 +111,7 @@ class ProducerOptions(SaslKeywords, total=False):
     retries: int
     delivery_timeout_ms: int
     max_block_ms: int
-    linger_ms: int | None
+    linger_ms: int | Literal["auto"] | None
     batch_size: int
     buffer_memory: int
     buffer_records: int | None
@@ -122,6 +123,8 @@ class ProducerOptions(SaslKeywords, total=False):
     spool_fsync: Literal["always", "every_second", "never"]
     manual_flush: bool
     topics: Mapping[str, TopicOptions]
+    topic_limits: bool
+    circuit_breaker: CircuitBreaker | None
     compression_type: CompressionName
     compression_gzip_level: int
     compression_lz4_level: int

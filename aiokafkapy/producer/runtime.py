@@ -71,6 +71,8 @@ if TYPE_CHECKING:
 
     from ..client.telemetry import TelemetrySender
     from ..protocol.otlp import MetricPoint
+    from .circuits.circuits import Circuits
+    from .optional_parts import OptionalParts
     from .spool.spooling import Spooling
 
 __all__ = ["ProducerRuntime"]
@@ -103,8 +105,7 @@ class ProducerRuntime:
         self._limit = f"max_block_ms={config.max_block_ms}"
         self._is_closed = False
         self._log = RateLimitedLogger(_logger)
-        now = loop.time()
-        self.metrics = SenderMetrics(now)
+        self.metrics = SenderMetrics(loop.time())
         self.metadata = _new_metadata(config)
         name = config.transactional_id
         self.transaction = None if name is None else Transaction(name, self._on_new_partition)
@@ -149,6 +150,7 @@ class ProducerRuntime:
         self.metadata.add_listener(self._on_metadata_change)
         # For the fast path
         self.topics = self.admission.topics
+        self.optional = self._new_optional_parts(config)
         self._metadata_waiters: list[asyncio.Future[None]] = []
         self._cluster_id: str | None = None
         self.sender_task = loop.create_task(self.sender.run(), name="aiokafkapy-sender")
@@ -158,6 +160,11 @@ class ProducerRuntime:
     def is_usable_here(self) -> bool:
         """True on its loop, until this life is over."""
         return self.is_bound and self.loop is asyncio._get_running_loop()
+
+    @property
+    def circuits(self) -> Circuits | None:
+        """Which topics take no calls for now; None without ``circuit_breaker``."""
+        return None if self.optional is None else self.optional.circuits
 
     def open_transactions(self, intake: RecordIntake) -> Transactions | None:
         """The calls of a transactional producer, with the gate that they open and shut; None without transactions."""
@@ -329,6 +336,8 @@ class ProducerRuntime:
             await self.coordinator.close()
         if self.telemetry is not None:
             await self.telemetry.settled()
+        if self.optional is not None:
+            await self.optional.settled()
         await asyncio.wait([self.sender_task])
         await self.teller.told_all()
         _logger.info("producer.closed", delivered=self.accumulator.delivered, failed=self.accumulator.failed)
@@ -346,6 +355,8 @@ class ProducerRuntime:
         self.client.abort()
         if self.telemetry is not None:
             self.telemetry.abort()
+        if self.optional is not None:
+            self.optional.abort()
         if self.transactions is not None:
             self.transactions.abandon()
         if self.coordinator is not None:
@@ -401,6 +412,8 @@ class ProducerRuntime:
         cluster_id = self.metadata.cluster.cluster_id
         if cluster_id is not None and cluster_id != self._cluster_id:
             self._on_cluster(cluster_id)
+        if self.optional is not None:
+            self.optional.on_metadata_update()
         self.admission.on_metadata_update()
         waiters, self._metadata_waiters = self._metadata_waiters, []
         for waiter in waiters:
@@ -420,6 +433,8 @@ class ProducerRuntime:
                 overdue.setdefault(result, []).append(index)
         if overdue:
             self.sender.in_flight_batches.expire_records(overdue, self.loop.time())
+            if self.optional is not None:
+                self.optional.overdue(overdue)
 
     def _on_cluster(self, cluster_id: str) -> None:
         before, self._cluster_id = self._cluster_id, cluster_id
@@ -488,6 +503,17 @@ class ProducerRuntime:
             loop=self.loop,
             wakeup=self.sender.wakeup,
             watch=self.observation.client_watch(),
+        )
+
+    def _new_optional_parts(self, config: ProducerConfig) -> OptionalParts | None:
+        has_any = config.topic_limits or config.circuit_breaker is not None or config.chooses_codecs
+        if not has_any and self.accumulator.auto_linger is None:
+            return None
+        from .optional_parts import OptionalParts  # most producers have none
+
+        batches = self.sender.in_flight_batches
+        return OptionalParts(
+            config, self.client, self.metadata, self.accumulator, self.admission, batches, self.metrics, loop=self.loop
         )
 
     def _fail_pending(self, make_error: Callable[[TopicPartition | str, int], KafkaError]) -> None:

@@ -14,10 +14,14 @@ from typing import TYPE_CHECKING
 
 from ..client.nodes.connection_states import format_address
 from ..common import Node
+from ..errors import KafkaError
 from .state import ProducerState
 
 if TYPE_CHECKING:
     from ..protocol.otlp import MetricPoint
+    from .circuits.circuits import CircuitStatus
+    from .codecs.codec_chooser import CodecChoice
+    from .limits.topic_limits import TopicLimits
     from .observation.application_metrics import Registered
     from .runtime import ProducerRuntime
 
@@ -87,6 +91,14 @@ class ProducerStatistics:
     """
     spool_refused: int = 0
     """Records that brokers refused, out of the spool, and that are in ``refused.jsonl`` there."""
+    topic_limits: Mapping[str, TopicLimits] = field(default_factory=dict)
+    """What topics take, as far as it was read; empty without the option ``topic_limits``."""
+    codecs: Mapping[str, CodecChoice] = field(default_factory=dict)
+    """The codec that was chosen for each topic, and why; empty without ``compression_type="auto"``."""
+    circuits: tuple[CircuitStatus, ...] = ()
+    """The circuits with failures, by topic; empty without the option ``circuit_breaker``, and when all is well."""
+    circuit_openings: int = 0
+    """How often a circuit has opened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +140,8 @@ class ProducerHealth:
     """Records are in the spool, and newer ones of their topics go there too."""
     brokers: tuple[BrokerHealth, ...] = ()
     """The brokers that metadata names, by id."""
+    open_circuits: tuple[CircuitStatus, ...] = ()
+    """The circuits that are not closed, by topic; see ``circuit_breaker``. One for all topics makes it unhealthy."""
 
 
 def statistics_of(runtime: ProducerRuntime | None) -> ProducerStatistics:
@@ -137,7 +151,7 @@ def statistics_of(runtime: ProducerRuntime | None) -> ProducerStatistics:
     accumulator = runtime.accumulator
     manager = runtime.transaction_manager
     nodes = runtime.metadata.cluster.nodes
-    now = runtime.now()
+    now, optional = runtime.now(), runtime.optional
     return ProducerStatistics(
         accepted=accumulator.accepted,
         delivered=accumulator.delivered,
@@ -159,6 +173,10 @@ def statistics_of(runtime: ProducerRuntime | None) -> ProducerStatistics:
         wake_ups=runtime.metrics.wake_ups,
         producer_id=manager.producer_id_and_epoch.producer_id if manager is not None else -1,
         producer_epoch=manager.producer_id_and_epoch.epoch if manager is not None else -1,
+        codecs={} if optional is None or optional.codecs is None else optional.codecs.choices(),
+        circuits=() if runtime.circuits is None else runtime.circuits.statuses(now),
+        circuit_openings=0 if runtime.circuits is None else runtime.circuits.openings,
+        topic_limits={} if optional is None or optional.limits is None else optional.limits.reader.book.known(),
         **({} if runtime.spooling is None else runtime.spooling.statistics()._asdict()),
     )
 
@@ -241,8 +259,11 @@ def health_of(state: ProducerState, runtime: ProducerRuntime | None) -> Producer
     is_running = state is ProducerState.RUNNING
     # Idle connections are closed; only an update that is wanted and does not come says that something is wrong.
     is_quiet = runtime.metadata.last_failure is None and not runtime.metadata.is_update_requested
+    statuses = () if runtime.circuits is None else runtime.circuits.statuses(now)
+    circuits = tuple(status for status in statuses if status.state != "closed")
+    is_on_time = oldest < runtime.config.request_timeout_ms / 1000 and all(one.topic is not None for one in circuits)
     return ProducerHealth(
-        is_healthy=is_running and (connected > 0 or is_quiet) and oldest < runtime.config.request_timeout_ms / 1000,
+        is_healthy=is_running and (connected > 0 or is_quiet) and is_on_time,
         state=state.value,
         connected_brokers=connected,
         known_brokers=0 if runtime.metadata.cluster.is_bootstrap else len(nodes),
@@ -252,6 +273,7 @@ def health_of(state: ProducerState, runtime: ProducerRuntime | None) -> Producer
         last_error=_last_error(runtime),
         is_spooling=runtime.spooling is not None and runtime.spooling.statistics().spool_records > 0,
         brokers=_brokers(runtime, now),
+        open_circuits=circuits,
     )
 
 
@@ -288,9 +310,11 @@ def _last_error(runtime: ProducerRuntime) -> str | None:
     if runtime.crash is not None:
         return str(runtime.crash)
     manager = runtime.transaction_manager
-    errors = [
+    errors: list[KafkaError | str | None] = [
         manager.last_error if manager is not None else None,
         runtime.metadata.last_failure,
         *runtime.sender.in_flight_batches.last_errors.values(),
     ]
+    if runtime.circuits is not None:
+        errors += [status.last_error for status in runtime.circuits.statuses(runtime.now())]
     return next((str(error) for error in errors if error is not None), None)

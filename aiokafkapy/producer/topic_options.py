@@ -21,7 +21,7 @@ from ..errors import ConfigurationError
 
 __all__ = ["LEVELS", "CompressionName", "OverflowPolicy", "TopicOptions", "topics_of"]
 
-CompressionName = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+CompressionName = Literal["none", "gzip", "snappy", "lz4", "zstd", "auto"]
 OverflowPolicy = Literal["wait", "raise", "drop_newest", "drop_oldest", "spool"]
 
 LEVELS: Final = {

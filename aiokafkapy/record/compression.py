@@ -25,7 +25,7 @@ from typing import Final, TypeAlias
 
 from ..errors import ConfigurationError, CorruptMessageError
 
-__all__ = ["Compression", "compress", "decompress", "inline_limit", "quick_limit"]
+__all__ = ["Compression", "compress", "decompress", "inline_limit", "most_expansion", "quick_limit"]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -67,6 +67,8 @@ ZSTD_MOST_EXPANSION: Final = 32 * 1024
 """A block has 128 KiB at most, and takes four bytes at least."""
 SNAPPY_MOST_EXPANSION: Final = 22
 """A copy of 64 bytes takes 3 in snappy: nothing expands more than that."""
+GZIP_MOST_EXPANSION: Final = 1032
+"""A copy of 258 bytes takes two bits in deflate."""
 
 GZIP_WINDOW: Final = 31
 """zlib's way to say: 32 KiB window, gzip header and trailer."""
@@ -176,6 +178,20 @@ def quick_limit(codec: int, level: int | None = None) -> int:
     With JSON it takes 160 µs at most. ``level`` None is the codec's default.
     """
     return QUICK * inline_limit(codec, level)
+
+
+def most_expansion(codec: int) -> int:
+    """How many bytes a byte of the codec's output may stand for, at most."""
+    return _MOST_EXPANSION[Compression(codec)]
+
+
+_MOST_EXPANSION: Final = {
+    Compression.NONE: 1,
+    Compression.GZIP: GZIP_MOST_EXPANSION,
+    Compression.SNAPPY: SNAPPY_MOST_EXPANSION,
+    Compression.LZ4: LZ4_MOST_EXPANSION,
+    Compression.ZSTD: ZSTD_MOST_EXPANSION,
+}
 
 
 def decompress(codec: int, data: Buffer, max_size: int) -> bytes | bytearray:

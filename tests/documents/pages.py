@@ -26,6 +26,7 @@ from aiokafkapy.client.nodes.connection_states import CONNECTION_STATES
 from aiokafkapy.errors.remedies import REMEDIES
 from aiokafkapy.migration.libraries import LIBRARIES, Library, option_advice
 from aiokafkapy.producer.accumulator.producer_batch import BATCH_STATES
+from aiokafkapy.producer.circuits.circuits import CIRCUIT_STATES
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.identity.transaction import TRANSACTION_STATES
 from aiokafkapy.producer.identity.transaction_manager import TRANSACTION_MANAGER_STATES
@@ -49,6 +50,7 @@ STATE_MACHINES: Final[tuple[StateTable[Any], ...]] = (
     BATCH_STATES,
     TRANSACTION_MANAGER_STATES,
     TRANSACTION_STATES,
+    CIRCUIT_STATES,
     MUTE_STATES,
     GROUP_STATES,
 )

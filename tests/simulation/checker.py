@@ -16,6 +16,7 @@ from aiokafkapy import RecordMetadata
 from aiokafkapy.common import Headers
 from aiokafkapy.errors import (
     BrokerError,
+    CircuitOpenError,
     DeliveryTimeoutError,
     GaplessGuaranteeError,
     IllegalStateError,
@@ -93,10 +94,10 @@ def _check_refusal(record: Sent, places: Sequence[Place]) -> Iterator[str]:
 
 
 def _is_refusal(record: Sent) -> bool:
-    """True if the outcome is due to a hook or an argument, or to what ended it before: a purge, its own deadline, or a
-    producer that is closed or has crashed.
+    """True if the outcome is due to a hook or an argument, or to what ended it before: a purge, an open circuit, its
+    own deadline, or a producer that is closed or has crashed.
     """
-    if record.refused is not None and isinstance(record.outcome, PurgedError):
+    if record.refused is not None and isinstance(record.outcome, (CircuitOpenError, PurgedError)):
         return True
     if record.refused is not None and record.delivery_timeout_ms and isinstance(record.outcome, DeliveryTimeoutError):
         return True

@@ -100,6 +100,7 @@ def _virtual_world(loop: SimulatedLoop, network: SimulatedNetwork, seed: int) ->
         for place, stand_in in (
             ("time.monotonic", loop.time),
             ("time.time", wall_time),
+            ("time.thread_time", loop.time),  # no codec is chosen by the machine's speed
             (f"{now_ms.__module__}.time", wall_time),
             ("os.urandom", entropy.randbytes),
             ("random.Random", SeededRandom),

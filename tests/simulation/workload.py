@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow
 
-from aiokafkapy import KafkaProducer, ProducerRecord, RecordMetadata
+from aiokafkapy import CircuitBreaker, KafkaProducer, ProducerRecord, RecordMetadata
 from aiokafkapy.common import Headers
 from aiokafkapy.errors import (
     BufferExhaustedError,
@@ -92,7 +92,30 @@ def producer_options(chance: random.Random) -> dict[str, Any]:
     options["buffer_records"] = chance.choice((None, None, 1, 40))
     policies = ("wait", "wait", "raise", "drop_newest", "drop_oldest")
     options["overflow"] = chance.choice(policies[:3] if "enable_gapless_guarantee" in options else policies)
-    return options
+    return options | _adaptive_options(options)
+
+
+def _adaptive_options(options: dict[str, Any]) -> dict[str, Any]:
+    """Options by which a producer follows what it sees; for half of the producers, and drawn from what else was drawn,
+    so that the seeds of all others stay as they are.
+    """
+    chance = random.Random(repr(options))
+    if chance.random() < 0.5:
+        return {}
+    found: dict[str, Any] = {"topic_limits": chance.random() < 0.5}
+    if chance.random() < 0.3:
+        found["linger_ms"] = "auto"
+        found["delivery_timeout_ms"] = max(options["delivery_timeout_ms"], 20 + options["request_timeout_ms"])
+    if chance.random() < 0.3:
+        found["compression_type"] = "auto"
+    if chance.random() < 0.4:
+        found["circuit_breaker"] = CircuitBreaker(
+            failures=chance.choice((1, 3)),
+            open_ms=chance.choice((10, 500)),
+            probes=chance.choice((1, 3)),
+            scope=chance.choice(("topic", "producer")),
+        )
+    return found
 
 
 class Workload:

@@ -57,6 +57,7 @@ NOT_IMPORTED = (
 PUBLIC_NAMES = {
     "BlockingProducer",
     "BytesWithHeaders",
+    "CircuitBreaker",
     "ConsumedRecord",
     "DefaultPartitioner",
     "Delivery",

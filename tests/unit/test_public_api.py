@@ -14,8 +14,8 @@ import aiokafkapy
 from aiokafkapy import KafkaProducer, ProducerConfig, ProducerRecord, RecordMetadata, TopicPartition, errors
 
 NAMES = {
-    "BlockingProducer", "BytesWithHeaders", "ConsumedRecord", "DefaultPartitioner", "Delivery", "Headers",
-    "KafkaProducer", "Node",
+    "BlockingProducer", "BytesWithHeaders", "CircuitBreaker", "ConsumedRecord", "DefaultPartitioner", "Delivery",
+    "Headers", "KafkaProducer", "Node",
     "Observer", "PartitionInfo", "PartitionMetadata", "Partitioner", "PreparedTxnState", "ProducerConfig",
     "ProducerHealth",
     "ProducerInterceptor", "ProducerRecord", "ProducerStatistics", "RecordMetadata", "RoundRobinPartitioner",

@@ -27,6 +27,9 @@ cdef class PartitionQueue:
 cdef class TopicInfo:
     cdef readonly str topic
     cdef readonly Py_ssize_t batch_size
+    cdef readonly Py_ssize_t own_batch_size
+    cdef readonly Py_ssize_t max_message_bytes
+    cdef readonly double limit_until
     cdef readonly int compression
     cdef readonly object compression_level
     cdef readonly double linger

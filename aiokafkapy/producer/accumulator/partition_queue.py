@@ -12,10 +12,12 @@ from typing import Any, Final, NamedTuple
 from ...common import NO_LEADER, NO_LEADER_EPOCH, TopicPartition
 from .producer_batch import ProducerBatch
 
-__all__ = ["NO_LINGER", "PartitionQueue", "TopicInfo", "TopicSettings"]
+__all__ = ["NO_LIMIT", "NO_LINGER", "PartitionQueue", "TopicInfo", "TopicSettings"]
 
 NO_LINGER: Final = -1.0
 """In the place of a topic's linger when it has none of its own."""
+NO_LIMIT: Final = 2**31 - 1
+"""Sizes on the wire are signed 32-bit."""
 
 
 class TopicSettings(NamedTuple):
@@ -105,7 +107,10 @@ class TopicInfo:
         "batch_size",
         "compression",
         "compression_level",
+        "limit_until",
         "linger",
+        "max_message_bytes",
+        "own_batch_size",
         "partitioner",
         "produced_bytes",
         "queues",
@@ -116,11 +121,29 @@ class TopicInfo:
     def __init__(self, topic: str, partitioner: Any, settings: TopicSettings = TopicSettings()) -> None:  # noqa: B008
         self.topic = topic
         self.batch_size, self.compression, self.compression_level, self.linger = settings
+        # What the topic takes in a batch, where that is known, and until when that counts (``topic_limits``)
+        self.own_batch_size = self.batch_size
+        self.max_message_bytes = NO_LIMIT
+        self.limit_until = 0.0
         self.queues: list[PartitionQueue | None] = []  # by their partitions' numbers
         # The sticky partition (KIP-480, KIP-794) and how many bytes it got since it was chosen
         self.partitioner = partitioner
         self.sticky_queue: PartitionQueue | None = None
         self.produced_bytes = 0
+
+    def limit(self, max_message_bytes: int | None, until: float) -> bool:
+        """The topic takes batches of so many bytes; None: nothing is known. True when batches are smaller from now on
+        than before.
+        """
+        before = self.batch_size
+        self.max_message_bytes = NO_LIMIT if max_message_bytes is None else min(max_message_bytes, NO_LIMIT)
+        self.limit_until = until
+        self.batch_size = max(1, min(self.own_batch_size, self.max_message_bytes))
+        return self.batch_size < before
+
+    def use_codec(self, compression: int, level: int | None) -> None:
+        """Compress new batches so."""
+        self.compression, self.compression_level = compression, level
 
     def queue(self, partition: int) -> PartitionQueue:
         """The queue of a partition, made when first asked for."""

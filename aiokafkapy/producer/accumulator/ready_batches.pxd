@@ -9,7 +9,7 @@ from aiokafkapy.producer.accumulator.producer_batch cimport ProducerBatch
 from aiokafkapy.producer.identity.transaction_manager cimport TransactionManager
 
 cdef int NO_SEQUENCE
-cdef double _NEVER, _TIME_OF_BATCH, _LONGEST_LINGER
+cdef double _NEVER, _TIME_OF_BATCH, _LONGEST_LINGER, _RECHECK
 
 
 @cython.final
@@ -26,7 +26,9 @@ cdef class ReadyBatches:
     cdef TransactionManager _transaction_manager
     cdef bint _is_linger_adaptive
     cdef double _linger
+    cdef double _next_look
     cdef bint _is_hurried
+    cdef public object auto_linger
 
     @cython.locals(
         queue=PartitionQueue, batch=ProducerBatch, leader=int, queues=dict, next_ready=double, lingers_until=double,
@@ -36,6 +38,7 @@ cdef class ReadyBatches:
     cpdef dict drain(self, object cluster, object node_ids, Py_ssize_t max_request_size, double now)
     @cython.locals(queue=PartitionQueue, batch=ProducerBatch, chosen=list, size=Py_ssize_t)
     cdef list _drain_node(self, dict queues, Py_ssize_t max_request_size, double now)
-    cdef double _gathering_time(self) except -1
+    @cython.locals(linger=double)
+    cdef double _gathering_time(self, double now) except -1
     cdef double _own_linger_ends(self, PartitionQueue queue, ProducerBatch batch) except? -1
     cdef bint _must_stay(self, PartitionQueue queue, ProducerBatch batch) except -1

@@ -9,6 +9,7 @@ Rules:
   no Produce request in flight, and otherwise gathers for at most ``ADAPTIVE_LINGER``; for longer when so many
   partitions have data that sending a batch of each takes longer. A batch costs us and the broker the same however few
   records it holds: sent every 5 ms to ten thousand partitions, most would hold one.
+- With an ``auto_linger`` the time behind a request in flight is what that says, anew at each look.
 - What is ready at ``ready`` is taken by ``drain`` (but for its size bound), and what is not has its time in
   ``next_ready_check_delay``: call ``ready`` again after each drain and at that time, and never in between. A batch
   that is opened meanwhile needs no look either, while older ones of its leader gather.
@@ -23,6 +24,7 @@ from collections.abc import Callable, Iterable, Set
 from typing import TYPE_CHECKING, Final
 
 from ...common import NO_LEADER
+from .auto_linger import RECHECK, AutoLinger
 from .batch_queues import NOBODY, BatchQueues
 from .batch_sealer import BatchSealer
 from .partition_queue import PartitionQueue
@@ -48,6 +50,7 @@ _NEVER: Final = float("inf")
 # Numbers of C's, compiled
 _TIME_OF_BATCH: Final = TIME_OF_BATCH
 _LONGEST_LINGER: Final = LONGEST_LINGER
+_RECHECK: Final = RECHECK
 
 
 class ReadyCheckResult:
@@ -77,7 +80,16 @@ class ReadyCheckResult:
 class ReadyBatches:
     """The way out of the accumulator."""
 
-    __slots__ = ("_is_hurried", "_is_linger_adaptive", "_linger", "_queues", "_sealer", "_transaction_manager")
+    __slots__ = (
+        "_is_hurried",
+        "_is_linger_adaptive",
+        "_linger",
+        "_next_look",
+        "_queues",
+        "_sealer",
+        "_transaction_manager",
+        "auto_linger",
+    )
 
     def __init__(
         self,
@@ -92,6 +104,9 @@ class ReadyBatches:
         self._is_linger_adaptive = linger is None
         self._linger = ADAPTIVE_LINGER if linger is None else linger
         self._is_hurried = False  # at the last ``ready``
+        # With an ``auto_linger``, and a linger of None: it decides while a leader is busy
+        self.auto_linger: AutoLinger | None = None
+        self._next_look = _NEVER
 
     def ready(
         self, cluster: Cluster, now: float, in_flight: Callable[[int], int], is_hurried: bool
@@ -104,9 +119,9 @@ class ReadyBatches:
         ready_nodes: set[int] = set()
         gathering: Set[int] = NOBODY
         unknown_leader_topics: Set[str] = NOTHING
-        next_ready = _NEVER
         self._is_hurried = is_hurried
-        linger = self._gathering_time() if self._is_linger_adaptive else self._linger
+        linger = self._gathering_time(now) if self._is_linger_adaptive else self._linger
+        next_ready = self._next_look
         for leader, queues in self._queues.by_leader(cluster).items():
             if leader == NO_LEADER:
                 unknown_leader_topics = frozenset([queue.topic_partition[0] for queue in queues])
@@ -195,8 +210,15 @@ class ReadyBatches:
             self._queues.gathering = NOBODY  # the batches that gathered may be gone
         return batches
 
-    def _gathering_time(self) -> float:
-        return min(max(self._linger, _TIME_OF_BATCH * self._queues.count()), _LONGEST_LINGER)
+    def _gathering_time(self, now: float) -> float:
+        linger = self._linger
+        if self.auto_linger is not None:
+            linger = self.auto_linger.linger(now)
+            if linger <= 0:
+                self._next_look = _NEVER
+                return linger
+            self._next_look = now + _RECHECK  # it may be quiet by then
+        return min(max(linger, _TIME_OF_BATCH * self._queues.count()), _LONGEST_LINGER)
 
     def _own_linger_ends(self, queue: PartitionQueue, batch: ProducerBatch) -> float:
         if self._is_hurried or batch.attempts:

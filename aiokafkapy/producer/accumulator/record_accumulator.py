@@ -28,6 +28,7 @@ from ...errors import IllegalStateError, KafkaError
 from ...record.compression import Compression
 from ...record.encoding import BATCH_HEADER_SIZE
 from ..deliveries.produce_request_result import ProduceRequestResult, Teller
+from .auto_linger import AutoLinger
 from .batch_queues import BatchQueues, Gap
 from .batch_sealer import BatchSealer
 from .buffer_pool import UNBOUNDED, BufferPool
@@ -57,7 +58,7 @@ class AccumulatorConfig(Protocol):
     buffer_records: int | None
     compression_type: Any
     delivery_timeout_ms: int
-    linger_ms: int | None
+    linger_ms: Any
     manual_flush: bool
     overflow: Any
     max_request_size: int
@@ -106,6 +107,8 @@ class RecordAccumulator:
             for topic, options in config.topics.items()
         }
         has_codec = any(each.compression != Compression.NONE for each in (settings, *by_topic.values()))
+        if _is_chosen(config) or any(_is_chosen(config.for_topic(topic)) for topic in config.topics):
+            has_codec = True
         self._transaction_manager = transaction_manager
         self._backoff = ExponentialBackoff(config.retry_backoff_ms / 1000, config.retry_backoff_max_ms / 1000)
         self._flushes = 0
@@ -121,7 +124,7 @@ class RecordAccumulator:
             is_adaptive=config.partitioner_adaptive_partitioning_enable,
             availability_timeout=config.partitioner_availability_timeout_ms / 1000,
         )
-        linger = None if config.linger_ms is None else config.linger_ms / 1000
+        linger = None if config.linger_ms in (None, "auto") else config.linger_ms / 1000
         self._ready_batches = ReadyBatches(self._queues, self._sealer, transaction_manager, linger)
         # The way in
         self.appender = RecordAppender(
@@ -132,10 +135,17 @@ class RecordAccumulator:
             max_record_size=min(config.max_request_size, config.buffer_memory),
             credit_step=_credit_step(config),
         )
+        if config.linger_ms == "auto":
+            self._ready_batches.auto_linger = AutoLinger(self.appender)
         # Called when memory came back while records wait for it: they are to be asked for with ``appender.grant``
         self.on_room: Callable[[], object] = _nothing
         # Told of each batch that is about to be given up, of how many of its records, and why
         self.on_abort: Callable[[ProducerBatch, int, BaseException], object] | None = None
+
+    @property
+    def auto_linger(self) -> AutoLinger | None:
+        """What says how long batches gather, with ``linger_ms="auto"``."""
+        return self._ready_batches.auto_linger
 
     @property
     def wakeup(self) -> Callable[[], object]:
@@ -232,9 +242,33 @@ class RecordAccumulator:
         if batch.record_count < 2:
             raise IllegalStateError(f"{batch!r} has one record and cannot be split")
         limit = (BATCH_HEADER_SIZE + batch.builder.records_size) // 2
+        if not batch.compression:
+            limit = min(limit, self._queues.topic(batch.topic_partition[0]).max_message_bytes)
         successors = batch.split(limit)
         self._replace(batch, successors)
         return len(successors)
+
+    def limit_topic(self, topic: str, max_message_bytes: int | None, until: float) -> None:
+        """The topic takes batches of so many bytes, as sent; None: nothing is known. What is queued is made to fit.
+
+        Records that can never fit are refused until ``until``, and batches are filled no further. One that was sent, or
+        is to be compressed, is left to the broker.
+        """
+        info = self._queues.topic(topic)
+        if not info.limit(max_message_bytes, until):
+            return
+        for queue in [queue for queue in self._queues.with_batches() if queue.topic_partition[0] == topic]:
+            for batch in list(queue.batches):
+                if batch is queue.open_batch and batch.limit > info.batch_size:
+                    self.appender.close_batch(queue)
+                is_split = batch.may_be_taken_back and not batch.compression and batch.record_count > 1
+                if is_split and batch.size > info.max_message_bytes:
+                    self._queues.remove(batch)
+                    self._replace(batch, batch.split(info.max_message_bytes))
+
+    def use_codec(self, topic: str, compression: int, level: int | None) -> None:
+        """Compress the topic's batches so from now on; those that are filled keep their codec."""
+        self._queues.topic(topic).use_codec(compression, level)
 
     def remove_records_and_reenqueue(
         self, batch: ProducerBatch, errors: Mapping[int, BaseException]
@@ -541,9 +575,14 @@ class RecordAccumulator:
 
 
 def _codec_of(config: AccumulatorConfig) -> tuple[Compression, int | None]:
-    kind = config.compression_type
+    kind = 0 if _is_chosen(config) else config.compression_type  # none to begin with
     codec = Compression.for_name(kind) if isinstance(kind, str) else Compression(kind or 0)
     return codec, getattr(config, f"compression_{codec.codec_name}_level", None)
+
+
+def _is_chosen(config: AccumulatorConfig) -> bool:
+    """True when the codec is chosen as it goes, by ``use_codec``."""
+    return bool(config.compression_type == "auto")
 
 
 def _settings_of(config: AccumulatorConfig, *, has_own_linger: bool) -> TopicSettings:

@@ -27,6 +27,7 @@ cdef class RecordAppender:
     cdef bint _is_in_bulk
     cdef public object wakeup
     cdef public object on_refusal
+    cdef public object on_over_limit
     cdef ProducerBatch _last_batch
     cdef TopicInfo _last_info
     cdef long long _credit
@@ -85,5 +86,8 @@ cdef class RecordAppender:
     @cython.locals(size=Py_ssize_t)
     cdef Delivery _append_and_settle(self, TopicInfo info, ProducerBatch batch, SerializedRecord record)
     cdef _close_open_batch(self, PartitionQueue queue, ProducerBatch batch)
+    @cython.locals(info=TopicInfo)
+    cpdef check_record(self, object record, double now)
     cdef _check_open(self)
     cdef _check_size(self, Py_ssize_t size, object record)
+    cdef _check_topic_limit(self, TopicInfo info, object record, Py_ssize_t most_size, double now)

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ...common import Headers, TopicPartition
-from ...errors import BufferExhaustedError, GaplessGuaranteeError, ProducerClosedError, RecordTooLargeError
+from ...errors import BufferExhaustedError, GaplessGuaranteeError, KafkaError, ProducerClosedError, RecordTooLargeError
 from ...record.arrow_rows import ArrowRows
 from ...record.builder import RecordBatchBuilder, record_size_upper_bound
 from ..deliveries.delivery import Delivery
@@ -33,6 +33,7 @@ from .batch_sealer import BatchSealer
 from .buffer_pool import UNBOUNDED, BufferPool
 from .built_in_partitioner import UNKNOWN_PARTITION
 from .incomplete_batches import IncompleteBatches
+from .over_limit import over_limit_error
 from .partition_queue import PartitionQueue, TopicInfo
 from .producer_batch import RECORDS_PER_ORDER, ProducerBatch
 from .serialized_record import SerializedRecord, WaitingRecord, serialized_record
@@ -73,6 +74,7 @@ class RecordAppender:
         "_queues",
         "_sealer",
         "is_closed",
+        "on_over_limit",
         "on_refusal",
         "waiting",
         "wakeup",
@@ -107,7 +109,8 @@ class RecordAppender:
         # State; in bulk many batches may fill up in one turn of the loop, so threads compress them
         self._is_in_bulk = False
         self.wakeup: Callable[[], object] = lambda: None  # until there is a Sender
-        self.on_refusal: Callable[[RecordTooLargeError], object] = lambda _: None  # unless there are transactions
+        self.on_refusal: Callable[[KafkaError], object] = lambda _: None  # unless there are transactions
+        self.on_over_limit: Callable[[str], object] = lambda _: None  # unless topics' limits are known
         self._last_batch: Any = None
         self._last_info: TopicInfo | None = None  # of the topic that the last record was for
         self.is_closed = False
@@ -133,8 +136,9 @@ class RecordAppender:
         """Accept one record of bytes-like key and value; None when there is no room for it, or other records wait.
 
         ``partition`` -1 is the topic's sticky partition, chosen from ``cluster``. With ``now`` NO_TIME the result is
-        also None if the time is needed. Raises RecordTooLargeError for a record over ``max_request_size`` or
-        ``buffer_memory``, ProducerClosedError, GaplessGuaranteeError, and TypeError for a part that is not bytes-like.
+        also None if the time is needed. Raises RecordTooLargeError for a record over ``max_request_size``,
+        ``buffer_memory`` or its topic's limit, ProducerClosedError, GaplessGuaranteeError, and TypeError for a part
+        that is not bytes-like.
         """
         if self._credit <= 0 and not self._renew_credit():
             return None
@@ -171,7 +175,7 @@ class RecordAppender:
         delivery = self._append_record(record, now, cluster)
         if delivery is not None:
             return delivery
-        self.check_record(record)
+        self.check_record(record, now)
         if cluster is not None:
             self._queues.cluster = cluster  # for the sticky partition, which is chosen when there is room
         self._line[record] = None
@@ -180,10 +184,14 @@ class RecordAppender:
             self.wakeup()  # from now on everything is ready, so that memory comes back
         return None
 
-    def check_record(self, record: WaitingRecord) -> None:
+    def check_record(self, record: WaitingRecord, now: float) -> None:
         """Raise for a record that can never be accepted, as ``append`` does."""
         self._check_open()
-        self._check_size(record_size_upper_bound(record.key, record.value, record.headers), record)
+        size = record_size_upper_bound(record.key, record.value, record.headers)
+        self._check_size(size, record)
+        info = self._queues.topic(record.topic)
+        if size > info.max_message_bytes:
+            self._check_topic_limit(info, record, size, now)
 
     def take_back(self, count: int) -> None:
         """So many records that were accepted go another way: they count as if they had not come."""
@@ -345,6 +353,11 @@ class RecordAppender:
         finally:
             self._is_in_bulk = was_in_bulk
 
+    def close_batch(self, queue: PartitionQueue) -> None:
+        """Let what comes next for this partition begin a batch of its own."""
+        if queue.open_batch is not None:
+            self._close_open_batch(queue, queue.open_batch)
+
     def forget(self, batch: ProducerBatch) -> None:
         """Drop the reference to a batch that is done."""
         if self._last_batch is batch:
@@ -458,6 +471,8 @@ class RecordAppender:
             self._close_open_batch(queue, batch)
         size = record_size_upper_bound(record.key, record.value, record.headers)
         self._check_size(size, record)
+        if size > info.max_message_bytes:
+            self._check_topic_limit(info, record, size, now)
         if record.partition < 0 and info.produced_bytes and info.produced_bytes + size >= info.batch_size:
             # Java switches only after it has opened a batch here, which then leaves with a record or two in it. But a
             # partition just switched to takes the record, however large it is.
@@ -545,6 +560,15 @@ class RecordAppender:
             )
             self.on_refusal(error)
             raise error
+
+    def _check_topic_limit(self, info: TopicInfo, record: WaitingRecord, most_size: int, now: float) -> None:
+        """Raise for a record that its topic cannot take, by a limit that was read a short time ago."""
+        if now < info.limit_until:
+            error = over_limit_error(record, most_size, info.compression, info.max_message_bytes)
+            if error is not None:
+                self.on_over_limit(record.topic)
+                self.on_refusal(error)
+                raise error
 
 
 def _refused_behind(topic_partition: TopicPartition, cause: BaseException) -> GaplessGuaranteeError:

@@ -83,6 +83,8 @@ class Admission:
         self._overflow = overflow
         self.on_refusal: Callable[[KafkaError], object] = lambda _: None
         """Called with the error of a record that waited and is refused, but for its user's own errors."""
+        self.on_use: Callable[[TopicState, float], object] | None = None
+        """Called with a topic in use, at its first record and now and then."""
         # Every topic in use, where the fast path looks first; and the view of the cluster that their counts are from
         self.topics: dict[str, TopicState] = {}
         self._cluster: Cluster | None = None
@@ -107,6 +109,8 @@ class Admission:
             # Not at every record: a tenth of the idle time is fine enough, and costs one comparison.
             self._metadata.add(topic, now)
             state.renew_at = now + self._metadata.max_idle / 10
+            if self.on_use is not None:
+                self.on_use(state, now)
         self._look(state)
         if not state.partition_count and not self._metadata.contains_topic(topic):
             self._metadata.add(topic, now)  # it had expired

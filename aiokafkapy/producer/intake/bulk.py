@@ -108,7 +108,8 @@ class BulkSend:
             now = runtime.now()
             state = runtime.admission.refresh(topic, now)
             position = 0
-            if state.waiting is None and state.partition_count and self._intake.takes_records(self._opening):
+            is_free = state.waiting is None and state.partition_count and self._intake.lets_through(topic)
+            if is_free and self._intake.takes_records(self._opening):
                 timestamp_ms = now_ms()
                 deliveries = DeliveryList(sizes, None, timestamp_ms)
                 self._parts.append(deliveries)

@@ -9,3 +9,6 @@ cdef class InterceptedIntake(RecordIntake):
     cpdef object accept(
         self, object topic, object value, object key, object partition, object timestamp_ms, object headers
     )
+    cpdef object accept_intercepted(
+        self, object topic, object value, object key, object partition, object timestamp_ms, object headers
+    )

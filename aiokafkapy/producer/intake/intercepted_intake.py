@@ -57,11 +57,17 @@ class InterceptedIntake(RecordIntake):
         try:
             if headers is not None:
                 headers = materialized(record.topic, headers)
-            accepted = RecordIntake.accept(
-                self, record.topic, record.value, record.key, record.partition, record.timestamp_ms, headers
+            accepted = self.accept_intercepted(
+                record.topic, record.value, record.key, record.partition, record.timestamp_ms, headers
             )
         except Exception as error:
             interceptors.on_acknowledgement(None, error, headers, told)
             raise
         interceptors.watch(accepted, headers, told)
         return accepted
+
+    def accept_intercepted(
+        self, topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any
+    ) -> Delivery | PendingRecord:
+        """As ``RecordIntake.accept``, of a record as the chain leaves it."""
+        return RecordIntake.accept(self, topic, value, key, partition, timestamp_ms, headers)

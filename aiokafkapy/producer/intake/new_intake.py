@@ -41,6 +41,12 @@ def new_intake(
 
         chosen = named_partitioner(chosen)
     partitioner = partitioner_for(chosen, config.partitioner_ignore_keys)
+    if config.circuit_breaker is not None:
+        from .guarded_intake import GuardedIntake, GuardedInterceptedIntake
+
+        if interceptors:
+            return GuardedInterceptedIntake(*serializers, partitioner, why_unusable, interceptors)
+        return GuardedIntake(*serializers, partitioner, why_unusable)
     if interceptors:
         return InterceptedIntake(*serializers, partitioner, why_unusable, interceptors)
     return RecordIntake(*serializers, partitioner, why_unusable)

@@ -92,7 +92,7 @@ class Overflow:
         if delivery is not None:
             return delivery
         appender, policy = self._accumulator.appender, self.policy(record.topic)
-        appender.check_record(record)  # what can never be accepted makes no room
+        appender.check_record(record, now)  # what can never be accepted makes no room
         if policy == RAISE:
             raise appender.buffer_exhausted_error(record.topic, _partition_of(record))
         while policy == DROP_OLDEST and self._drop_oldest(now):

@@ -141,6 +141,10 @@ class RecordIntake:
         """False once ``accept`` would refuse them, on the loop that it is bound to."""
         return self._loop is not _NO_LOOP and opening == self.opening and bool(self._runtime.is_bound)
 
+    def lets_through(self, topic: str) -> bool:
+        """False when the topic's records have to go one by one, for some are refused."""
+        return True
+
     @property
     def shows_each_record(self) -> bool:
         """True when code of the user's, a partitioner for example, is shown every record."""
@@ -166,7 +170,12 @@ class RecordIntake:
         state = self._topics.get(topic)
         if state is None or state.cluster is None:
             state = self.usable_runtime().admission.refresh(topic_name(topic), self._now())
-        timestamp = now_ms() if timestamp_ms is None else time_of(topic, timestamp_ms)
+        if timestamp_ms is None:
+            timestamp = now_ms()
+        else:
+            timestamp = time_of(topic, timestamp_ms)
+            if state.check_time is not None:
+                state.check_time(timestamp)
         chosen = STICKY if partition is None else partition_of(topic, partition)
         if headers is not None:
             headers = headers_of(topic, headers)

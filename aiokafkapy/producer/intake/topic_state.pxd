@@ -11,3 +11,4 @@ cdef class TopicState:
     cdef public double renew_at
     cdef public long long wait_beyond
     cdef public object waiting
+    cdef public object check_time

@@ -7,6 +7,7 @@ same up in ``ProducerMetadata`` and ``Cluster`` each time.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ __all__ = ["TopicState"]
 class TopicState:
     """One topic in use. ``waiting`` is its queue while it has one."""
 
-    __slots__ = ("cluster", "partition_count", "renew_at", "topic", "wait_beyond", "waiting")
+    __slots__ = ("check_time", "cluster", "partition_count", "renew_at", "topic", "wait_beyond", "waiting")
 
     def __init__(self, topic: str) -> None:
         self.topic = topic
@@ -31,3 +32,5 @@ class TopicState:
         # The version of the metadata that is too old to refuse a record for want of a right.
         self.wait_beyond = -1
         self.waiting: deque[PendingRecord] | None = None
+        # Raises for a time that the topic does not take, where that is known (``topic_limits``).
+        self.check_time: Callable[[int], object] | None = None

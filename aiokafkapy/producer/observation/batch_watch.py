@@ -9,13 +9,26 @@ Rules: called before the batch has its outcome, once for each; nothing raises, w
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 from ...observability.observer import BatchDone, Observers
 from ...record.encoding import BATCH_HEADER_SIZE
 from ..accumulator.producer_batch import BatchState, ProducerBatch
 from ..deliveries.record_timing import BatchTiming
 
-__all__ = ["BatchWatch"]
+__all__ = ["BatchWatch", "BatchWatcher"]
+
+
+class BatchWatcher(Protocol):
+    """What the Sender's side tells: ``BatchWatch``, and what stands before it."""
+
+    throttled: float
+
+    def completed(self, batch: ProducerBatch, base_offset: int, now: float) -> None:
+        """The broker has the batch."""
+
+    def failed(self, batch: ProducerBatch, records: int, error: BaseException, now: float) -> None:
+        """So many of the batch's records fail."""
 
 
 class BatchWatch:

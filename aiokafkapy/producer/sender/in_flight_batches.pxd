@@ -24,6 +24,7 @@ cdef class InFlightBatches:
     cdef double _next_expiry
     cdef readonly dict last_errors
     cdef public object watch
+    cdef public object on_refused
 
     @cython.locals(batch=ProducerBatch)
     cpdef add(self, list batches)

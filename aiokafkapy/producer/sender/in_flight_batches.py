@@ -36,10 +36,11 @@ from ..config import ProducerConfig
 from ..deliveries.produce_request_result import ProduceRequestResult
 from ..identity.transaction_manager import TransactionManager
 from ..metrics import SenderMetrics
-from ..observation.batch_watch import BatchWatch
+from ..observation.batch_watch import BatchWatcher
 from ..producer_metadata import ProducerMetadata
 from .produce_responses import (
     NO_ERROR,
+    REFUSALS_BY_LIMITS,
     Decision,
     Outcome,
     decide,
@@ -84,7 +85,9 @@ class InFlightBatches:
         self._requests: list[list[ProducerBatch]] = []
         self._next_expiry = _NEVER
         self.last_errors: dict[TopicPartition, KafkaError] = {}
-        self.watch: BatchWatch | None = None
+        self.watch: BatchWatcher | None = None
+        self.on_refused: Callable[[str], object] | None = None
+        """Called with the topic of a batch that a broker found too large, or whose times it does not take."""
 
     def __len__(self) -> int:
         return sum(map(len, self._requests))
@@ -249,6 +252,8 @@ class InFlightBatches:
         )
         if decision.refresh_metadata:
             self._metadata.request_update()
+        if self.on_refused is not None and answer.error_code in REFUSALS_BY_LIMITS:
+            self.on_refused(batch.topic_partition.topic)
         if decision.outcome is Outcome.COMPLETE:
             self._complete(batch, answer, now)
         elif decision.outcome is not Outcome.FAIL and (gap := self._accumulator.gap_before(batch)) is not None:

@@ -42,6 +42,7 @@ from ...protocol.produce import PartitionProduceResponse
 from ..identity.transaction_manager import SequencedBatch, TransactionManager
 
 __all__ = [
+    "REFUSALS_BY_LIMITS",
     "AnsweredBatch",
     "Decision",
     "Outcome",
@@ -76,6 +77,10 @@ _TOO_LARGE: Final = frozenset((MessageTooLargeError.code, RecordListTooLargeErro
 
 _NAMES_RECORDS: Final = frozenset((InvalidRecordError.code, InvalidTimestampError.code))
 """Errors that may name the records at fault (KIP-467)."""
+
+
+REFUSALS_BY_LIMITS: Final = _TOO_LARGE | {InvalidTimestampError.code}
+"""Errors that depend on the topic's configuration."""
 
 
 class Outcome(enum.Enum):

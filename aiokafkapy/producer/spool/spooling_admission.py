@@ -97,8 +97,9 @@ class SpoolingAdmission(Admission):
             delivery = self._appended(record, self._loop.time()) if state.partition_count else None
             if delivery is not None:
                 return delivery
-            self._appender.check_record(record)
-            delivery = self._overflowing(record, self._loop.time())
+            now = self._loop.time()
+            self._appender.check_record(record, now)
+            delivery = self._overflowing(record, now)
         else:
             delivery = self._spooled(record)
         self._hold(state)
@@ -225,7 +226,7 @@ class SpoolingAdmission(Admission):
         if record.done():
             return  # taken back by the user's partitioner
         if delivery is None:
-            self._appender.check_record(record)  # what can never be accepted is not kept either
+            self._appender.check_record(record, now)  # what can never be accepted is not kept either
             delivery = self._overflowing(record, now)
         if delivery is None:
             delivery = self._appender.append_or_wait(record, now, self._metadata.cluster)

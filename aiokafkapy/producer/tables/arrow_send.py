@@ -251,7 +251,7 @@ class ArrowSend:
             if await self._route(topic) is NO_ROUTE:
                 self._fail(rows, rows.end_of_lane(rows.position), self._topic_errors[topic])
             return
-        if state.waiting is None:
+        if state.waiting is None and self._intake.lets_through(topic):
             rows.now_ms = now_ms()
             encoded = rows.encoded_bytes
             try:

@@ -197,7 +197,8 @@ class SenderHarness:
         An idempotent producer has several in flight in a partition only from then on.
         """
         deliveries = [self.append(b"first", partition) for partition in partitions or (0,)]
-        self.advance((self.config.linger_ms or 0) / 1000)
+        linger_ms = self.config.linger_ms
+        self.advance((linger_ms if isinstance(linger_ms, int) else 0) / 1000)
         for request in self.take():
             self.answer(request, base_offset=0)
         assert [delivery.result().offset for delivery in deliveries] == [0] * len(deliveries)

@@ -221,3 +221,19 @@ class TestSpool:
     def test_what_cannot_be_meant_is_refused_in_words(self, options: dict[str, Any], message: str) -> None:
         with pytest.raises(ConfigurationError, match=message):
             ProducerConfig(bootstrap_servers="h:1", **options)
+
+
+def test_linger_may_be_a_number_none_or_auto() -> None:
+    for given in ("auto", "AUTO", " Auto "):
+        assert config(linger_ms=given).linger_ms == "auto"
+    found = ProducerConfig.from_properties({"bootstrap.servers": "h:1", "linger.ms": "auto"})
+    assert (found.linger_ms, found.effective_linger_ms) == ("auto", 20)
+    assert config(linger_ms="adaptive").linger_ms is None
+    assert config(linger_ms="auto", request_timeout_ms=200_000).delivery_timeout_ms == 200_020
+    for odd in ("automatic", 1.5, True, -1, [1]):
+        with pytest.raises(ConfigurationError, match="linger_ms="):
+            config(linger_ms=odd)
+    with pytest.raises(ConfigurationError, match=r"linger_ms \+ request_timeout_ms = 20 \+ 1000"):
+        config(linger_ms="auto", request_timeout_ms=1_000, delivery_timeout_ms=1_019)
+    with pytest.raises(ConfigurationError, match="linger_ms=auto has no effect"):
+        config(linger_ms="auto", manual_flush=True)

@@ -157,3 +157,26 @@ def test_the_defaults_are_not_odd() -> None:
 )
 def test_what_is_seldom_meant_is_pointed_at(name: str, options: dict[str, Any]) -> None:
     assert name in odd(**options)
+
+
+def test_limits_of_topics_are_told_where_they_are_read() -> None:
+    assert "have limits of their own" in implied("size")
+    assert "known within 300 s" in implied("size", topic_limits=True)
+
+
+def test_a_circuit_breaker_is_told_with_its_numbers() -> None:
+    assert "failing" not in dict(told().implications)
+    text = implied("failing", circuit_breaker={"failures": 3, "open_ms": 2_000})
+    assert text.startswith(
+        "after 3 deliveries in a row that failed, calls for the topic fail at once, but for 1 each 2 s"
+    )
+    assert "all topics" in implied("failing", circuit_breaker={"scope": "producer"})
+
+
+def test_a_codec_that_is_chosen_is_told_to_be() -> None:
+    assert "none, lz4 or zstd and its level" in implied("size", compression_type="auto")
+
+
+def test_a_linger_that_follows_the_arrivals_is_told_with_its_bound() -> None:
+    assert "a round trip, or 20 ms, at most" in implied("linger", linger_ms="auto")
+    assert "linger_ms" not in odd(linger_ms="auto")

@@ -54,3 +54,11 @@ def test_the_snapshot_has_kafkas_names() -> None:
     assert found["error-total.NotEnoughReplicasError"] == 1
     assert found["error-total.KafkaError"] == 3
     assert all(isinstance(value, int | float) for value in found.values())
+
+
+def test_the_round_trip_is_the_mean_of_what_was_answered_lately() -> None:
+    metrics = SenderMetrics(0.0)
+    assert metrics.round_trip(1.0) == 0.0
+    metrics.record_response(0.010, 0, 1.0)
+    metrics.record_response(0.030, 0, 2.0)
+    assert metrics.round_trip(3.0) == pytest.approx(0.020)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.options import ProducerOptions
@@ -26,8 +26,10 @@ def plain(kind: Any) -> Any:
     """The type without pydantic's annotations, in whatever depth."""
     if get_origin(kind) is Annotated:
         return plain(get_args(kind)[0])
-    arguments = get_args(kind)
-    return frozenset(map(plain, arguments)) if get_origin(kind) is not None and type(None) in arguments else kind
+    if get_origin(kind) is None:
+        return kind
+    arguments = frozenset(plain(each) for each in get_args(kind) if get_origin(kind) is not Literal)
+    return arguments if type(None) in arguments else kind
 
 
 def test_the_options_are_the_fields_of_the_configuration() -> None:

@@ -104,3 +104,15 @@ class TestOverflow:
             config(manual_flush=True, linger_ms=5)
         with pytest.raises(ConfigurationError, match="linger_ms=5 of topic 'clicks' has no effect"):
             config(manual_flush=True, topics={"clicks": {"linger_ms": 5}})
+
+
+def test_a_topics_codec_may_be_chosen_as_it_goes() -> None:
+    chosen = config(topics={"clicks": TopicOptions(compression_type="auto")})
+    assert chosen.chooses_codecs
+    assert config(compression_type="AUTO").chooses_codecs
+    assert not config(compression_type="lz4").chooses_codecs
+    assert chosen.for_topic("clicks").compression_level is None
+    with pytest.raises(ConfigurationError, match="needs a compression_type that has levels"):
+        TopicOptions(compression_type="auto", compression_level=3)
+    with pytest.raises(ConfigurationError, match="compression_zstd_level=5 has no effect"):
+        config(compression_type="auto", compression_zstd_level=5)

@@ -25,6 +25,7 @@ from aiokafkapy.record.compression import (
     compress,
     decompress,
     inline_limit,
+    most_expansion,
     quick_limit,
 )
 
@@ -318,3 +319,10 @@ class TestInlineLimit:
         assert inline_limit(Compression.GZIP) == inline_limit(Compression.GZIP, 6)
         assert inline_limit(Compression.ZSTD, 0) == inline_limit(Compression.ZSTD, 3)
         assert inline_limit(Compression.SNAPPY) == 32 * 1024
+
+
+@pytest.mark.parametrize("codec", [codec for codec in Compression if codec])
+def test_nothing_expands_more_than_it_says(codec: Compression) -> None:
+    for data in (bytes(1_000_000), b"ab" * 500_000):
+        assert len(data) <= len(compress(codec, data)) * most_expansion(codec)
+    assert most_expansion(Compression.NONE) == 1

@@ -26,6 +26,113 @@ from aiokafkapy.record.batch import RecordBatch
 from ..accumulator_harness import KIB, LARGE, T0, Harness, Waiters, full_harness, values_of, wire_bytes
 
 
+class TestCodecOfATopic:
+    def test_batches_are_compressed_as_it_is_said_from_then_on(self) -> None:
+        harness = Harness({"t": [1], "u": [1]}, batch_size=500, compression_type="auto")
+        harness.append_ok(b"a" * 400)
+        harness.accumulator.use_codec("t", 4, 1)
+        harness.append_ok(b"b" * 400)
+        harness.append_ok(b"c" * 400, topic="u")
+        batches = {values_of(batch)[0][:1]: batch for batch in harness.drain_all()}
+        found = {value: batch.builder.compression for value, batch in batches.items()}
+        assert found == {b"a": 0, b"b": 4, b"c": 0}
+
+    def test_memory_for_threads_is_kept_where_there_may_be_a_codec(self) -> None:
+        for option, has_reserve in (("auto", True), ("none", False), ("lz4", True)):
+            config = Harness(compression_type=option, buffer_memory=100 * KIB, max_request_size=95 * KIB).config
+            appender = RecordAccumulator(config).appender
+            assert appender.append("t", 0, 1, None, b"x" * 9 * KIB, None, 0.0) is not None
+            large = appender.append("t", 1, 1, None, b"x" * 85 * KIB, None, 0.0)
+            assert (large is None) == has_reserve
+
+
+class TestLimitOfATopic:
+    def test_batches_are_filled_no_further_and_a_record_that_cannot_fit_is_refused(self) -> None:
+        harness = Harness(batch_size=10_000)
+        told: list[str] = []
+        refused: list[KafkaError] = []
+        harness.accumulator.appender.on_over_limit = told.append
+        harness.accumulator.appender.on_refusal = refused.append
+        harness.accumulator.limit_topic("t", 500, harness.now + 10)
+        for number in range(40):
+            harness.append_ok(b"%02d" % number * 20)
+        with pytest.raises(RecordTooLargeError, match=r"max\.message\.bytes of the topic, 500") as raised:
+            harness.append(b"x" * 500)
+        assert (told, refused) == (["t"], [raised.value])
+        assert raised.value.limit == 500
+        batches = harness.drain_all()
+        assert all(batch.size <= 500 for batch in batches)
+        assert len(batches) < 8
+        harness.check()
+
+    def test_a_figure_that_is_too_old_refuses_nothing(self) -> None:
+        harness = Harness()
+        harness.accumulator.limit_topic("t", 500, harness.now + 10)
+        harness.now += 10
+        harness.append_ok(b"x" * 500)
+        harness.accumulator.limit_topic("t", 500, harness.now + 10)
+        harness.accumulator.limit_topic("t", None, 0.0)
+        harness.append_ok(b"x" * 500)
+
+    def test_other_topics_and_larger_limits_change_nothing(self) -> None:
+        harness = Harness({"t": [1], "u": [1]}, batch_size=1_000)
+        harness.accumulator.limit_topic("u", 100, harness.now + 10)
+        harness.accumulator.limit_topic("t", 2**62, harness.now + 10)
+        harness.append_ok(b"x" * 400)
+        harness.append_ok(b"y" * 400)
+        (batch,) = harness.drain()
+        assert values_of(batch) == [b"x" * 400, b"y" * 400]
+
+    @pytest.mark.parametrize("idempotent", [False, True])
+    def test_what_is_queued_is_made_to_fit_in_its_order(self, idempotent: bool) -> None:
+        harness = Harness(batch_size=1_000, idempotent=idempotent)
+        deliveries = [harness.append_ok(b"%02d" % number * 20) for number in range(50)]
+        harness.accumulator.limit_topic("t", 300, harness.now + 10)
+        harness.check()
+        written = []
+        while batches := harness.drain():
+            for batch in batches:
+                assert batch.size <= 300
+                written += values_of(batch)
+                harness.complete(batch, 7)
+        assert written == [b"%02d" % number * 20 for number in range(50)]
+        assert all(delivery.done() for delivery in deliveries)
+        harness.check()
+
+    def test_what_was_sent_and_what_is_compressed_is_left_to_the_broker(self) -> None:
+        harness = Harness(batch_size=1_000)
+        for number in range(10):
+            harness.append_ok(b"%02d" % number * 20)
+        (sent,) = harness.drain()
+        harness.accumulator.reenqueue(sent, harness.now)
+        harness.accumulator.limit_topic("t", 300, harness.now + 10)
+        assert sent in harness.accumulator.incomplete
+        harness = Harness(batch_size=1_000, compression_type="lz4")
+        for _ in range(10):
+            harness.append_ok(b"x" * 50)
+        harness.accumulator.limit_topic("t", 300, harness.now + 10)
+        (compressed,) = harness.drain()
+        assert compressed.record_count == 10
+        harness.append_ok(b"x" * 1_000)  # which compresses
+
+    def test_a_record_that_waits_is_refused_before_it_waits(self) -> None:
+        harness = full_harness()
+        harness.accumulator.limit_topic("t", 500, harness.now + 10)
+        waiters = Waiters(harness)
+        with pytest.raises(RecordTooLargeError, match=r"max\.message\.bytes"):
+            waiters.add(0, b"x" * 600)
+        assert harness.accumulator.waiting == 0
+
+    def test_a_refused_batch_is_split_to_the_limit_at_once(self) -> None:
+        harness = Harness(batch_size=4_000)
+        for number in range(60):
+            harness.append_ok(b"%02d" % number * 20)
+        (batch,) = harness.drain()
+        harness.accumulator.limit_topic("t", 300, harness.now + 10)
+        assert harness.accumulator.split_and_reenqueue(batch) > 2
+        assert all(each.size <= 300 for each in harness.drain_all())
+
+
 class TestComingBack:
     def test_batches_find_their_places_whatever_the_order_of_their_return(self) -> None:
         harness = Harness(batch_size=150)

@@ -402,6 +402,19 @@ def test_a_long_queue_is_let_in_by_slices() -> None:
     assert harness.appended() == [b"%d" % number for number in range(3 * SLICE)]
 
 
+def test_who_wants_to_know_is_told_of_topics_in_use_but_not_at_every_record() -> None:
+    harness = Harness({"t": [1], "u": [1]})
+    told: list[tuple[str, float]] = []
+    harness.admission.on_use = lambda state, now: told.append((state.topic, now))
+    began = harness.clock.time()
+    for topic in ("t", "u", "t", "t"):
+        harness.enter(topic=topic)
+    assert told == [("t", began), ("u", began)]
+    harness.clock.advance(harness.metadata.max_idle / 10)
+    harness.enter()
+    assert told[2:] == [("t", harness.clock.time())]
+
+
 def test_a_topic_in_use_is_renewed_but_not_at_every_record() -> None:
     harness = Harness({"t": [1]})
     metadata = harness.metadata

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from aiokafkapy.errors import InvalidTopicError, ProducerNotStartedError
+from aiokafkapy.errors import InvalidTimestampError, InvalidTopicError, ProducerNotStartedError
 from aiokafkapy.producer.deliveries.delivery import Delivery
 from aiokafkapy.producer.intake.partitioners import CallablePartitioner, DefaultPartitioner, choose_partition
 from aiokafkapy.producer.intake.pending_record import PendingRecord
@@ -43,6 +43,25 @@ async def test_takes_nothing_while_it_is_bound_to_no_runtime() -> None:
     assert cast(Any, taker.usable_runtime()) is runtime
     taker.unbind()
     assert refuses(taker)
+
+
+async def test_a_time_that_is_given_is_checked_where_the_topic_has_bounds() -> None:
+    taker, runtime = new_intake(), IntakeRuntime()
+    taker.bind(cast(Any, runtime))
+    accept(taker)
+    seen: list[int] = []
+    runtime.topics["orders"].check_time = seen.append
+    accept(taker)
+    assert isinstance(taker.accept("orders", b"value", None, None, 7, None), Delivery)
+    assert seen == [7]
+
+    def refuse(timestamp_ms: int) -> None:
+        raise InvalidTimestampError(str(timestamp_ms))
+
+    runtime.topics["orders"].check_time = refuse
+    with pytest.raises(InvalidTimestampError, match="8"):
+        taker.accept("orders", b"value", None, None, 8, None)
+    assert runtime.values() == [b"value"] * 3
 
 
 def test_takes_nothing_where_no_loop_runs() -> None:

@@ -1,0 +1,51 @@
+"""The error of a record that its topic cannot take.
+
+Owns how small a record's batch can be at least. It knows no batches and no time. Java has no counterpart: there a
+broker refuses the batch.
+
+Rule: only what cannot fit has an error. A compressed record may be much smaller than it is, so that only its codec's
+highest possible ratio counts.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ...errors import RecordTooLargeError
+from ...record.builder import RecordBatchBuilder
+from ...record.compression import most_expansion
+from ...record.encoding import BATCH_HEADER_SIZE
+from .serialized_record import WaitingRecord
+
+__all__ = ["over_limit_error"]
+
+MOST_SLACK: Final = 97
+"""The most bytes by which ``record_size_upper_bound`` may exceed the bytes of a record without headers."""
+MOST_SLACK_OF_HEADER: Final = 10
+
+
+def over_limit_error(
+    record: WaitingRecord, most_size: int, compression: int, max_message_bytes: int
+) -> RecordTooLargeError | None:
+    """The error of a record whose batch cannot be within ``max_message_bytes``; None if it may be. ``most_size`` is its
+    ``record_size_upper_bound``.
+    """
+    if compression:
+        bytes_at_least = most_size - MOST_SLACK - MOST_SLACK_OF_HEADER * len(record.headers or ())
+        size = BATCH_HEADER_SIZE + bytes_at_least // most_expansion(compression)
+        how_many = f"{size} bytes at least, compressed,"
+    else:
+        builder = RecordBatchBuilder(1)
+        builder.try_append(record.timestamp_ms, record.key, record.value, record.headers)
+        size = builder.size
+        how_many = f"{size} bytes"
+    if size <= max_message_bytes:
+        return None
+    return RecordTooLargeError(
+        f"a record for topic {record.topic!r} has {how_many} in a batch of its own, more than max.message.bytes of the "
+        f"topic, {max_message_bytes}",
+        size=size,
+        limit=max_message_bytes,
+        topic=record.topic,
+        partition=None if record.partition is None or record.partition < 0 else record.partition,
+    )

@@ -1,0 +1,101 @@
+"""``CircuitWatch``: tells ``Circuits`` of outcomes, and the log and the waiting records of circuits.
+
+Stands where a ``BatchWatch`` does, and passes all on to that one. It knows neither requests nor answers. Java has no
+counterpart.
+
+Rule: records that wait to be accepted when their circuit opens fail with it; those that are accepted keep their time.
+
+Events: ``circuit.opened`` (warning; topic, failures, error, retry_in), ``circuit.closed`` (info; topic, seconds).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ...errors import DeliveryTimeoutError, KafkaError, MetadataTimeoutError, TopicAuthorizationFailedError
+from ...observability import RateLimitedLogger, get_logger
+from ..accumulator.producer_batch import ProducerBatch
+from ..circuit_options import CircuitBreaker
+from ..observation.batch_watch import BatchWatcher
+from .circuits import Circuits, CircuitStatus
+
+__all__ = ["CircuitWatch"]
+
+_OF_WAITING: Final = (DeliveryTimeoutError, MetadataTimeoutError, TopicAuthorizationFailedError)
+"""Errors of records that were never accepted, which say something of the cluster."""
+
+_logger = get_logger(__name__)
+
+
+class CircuitWatch:
+    """Watches the batches of one producer. ``on_open`` is called with the topic of a circuit that opened, None for all,
+    and may be called while an answer is being handled.
+    """
+
+    def __init__(
+        self,
+        options: CircuitBreaker,
+        then: BatchWatcher | None,
+        clock: Callable[[], float],
+        on_open: Callable[[str | None], object],
+        *,
+        has_transactions: bool = False,
+    ) -> None:
+        self.circuits = Circuits(options, self._on_change, has_transactions=has_transactions)
+        self._then = then
+        self._clock = clock
+        self._on_open = on_open
+        self._log = RateLimitedLogger(_logger)
+        self._throttled = 0.0
+
+    @property
+    def throttled(self) -> float:
+        """What the answer that is being handled asks for, in seconds."""
+        return self._throttled
+
+    @throttled.setter
+    def throttled(self, seconds: float) -> None:
+        self._throttled = seconds
+        if self._then is not None:
+            self._then.throttled = seconds
+
+    def completed(self, batch: ProducerBatch, base_offset: int, now: float) -> None:
+        """The broker has the batch."""
+        self.circuits.succeeded(batch.topic_partition[0], now)
+        if self._then is not None:
+            self._then.completed(batch, base_offset, now)
+
+    def failed(self, batch: ProducerBatch, records: int, error: BaseException, now: float) -> None:
+        """So many of the batch's records fail."""
+        self.circuits.failed(batch.topic_partition[0], error, now)
+        if self._then is not None:
+            self._then.failed(batch, records, error, now)
+
+    def overdue(self, topics: Iterable[str], error: KafkaError) -> None:
+        """The time of single records of these topics was over."""
+        now = self._clock()
+        for topic in topics:
+            self.circuits.failed(topic, error, now)
+
+    def refused(self, error: KafkaError) -> None:
+        """A record that waited to be accepted was refused."""
+        if isinstance(error, _OF_WAITING) and error.topic is not None:
+            self.circuits.failed(error.topic, error, self._clock())
+
+    # internals
+
+    def _on_change(self, topic: str, status: CircuitStatus) -> None:
+        if status.state == "closed":
+            self._log.settle(topic)
+            _logger.info("circuit.closed", topic=status.topic, seconds=round(status.open_for, 3))
+            return
+        fields = {
+            "topic": status.topic,
+            "failures": status.failures,
+            "error": status.last_error,
+            "retry_in": round(status.retry_in, 3),
+        }
+        self._log.log(topic, self._clock(), logging.WARNING, "circuit.opened", **fields)
+        self._on_open(status.topic)

@@ -1,0 +1,20 @@
+# Types of guarded_intake.py for its compiled form. See there for what they mean.
+
+from aiokafkapy.producer.intake.intercepted_intake cimport InterceptedIntake
+from aiokafkapy.producer.intake.record_intake cimport RecordIntake
+
+
+cdef class GuardedIntake(RecordIntake):
+    cdef object _circuits
+
+    cpdef object accept(
+        self, object topic, object value, object key, object partition, object timestamp_ms, object headers
+    )
+
+
+cdef class GuardedInterceptedIntake(InterceptedIntake):
+    cdef object _circuits
+
+    cpdef object accept_intercepted(
+        self, object topic, object value, object key, object partition, object timestamp_ms, object headers
+    )

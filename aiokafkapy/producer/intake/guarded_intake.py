@@ -1,0 +1,112 @@
+"""``GuardedIntake``: a ``RecordIntake`` that takes no records for topics to which deliveries keep failing.
+
+Owns the order of the two: a circuit is asked first, and a record that is let through is accepted as any other. It knows
+neither what opens a circuit nor what becomes of a record. Java has no counterpart.
+
+Rule: while no circuit is open a record pays for one look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ...errors import CircuitOpenError, KafkaError
+from ..deliveries.delivery import Delivery
+from .arguments import topic_name
+from .intercepted_intake import InterceptedIntake
+from .interceptors import ProducerInterceptors
+from .partitioners import Partitioner
+from .pending_record import PendingRecord
+from .record_intake import RecordIntake
+from .serializers import SyncSerializer
+
+if TYPE_CHECKING:
+    from ..runtime import ProducerRuntime
+
+__all__ = ["GuardedIntake", "GuardedInterceptedIntake"]
+
+
+class GuardedIntake(RecordIntake):
+    """An intake behind the circuits of the runtime that it is bound to."""
+
+    __slots__ = ("_circuits",)
+
+    def __init__(
+        self,
+        key_serializer: SyncSerializer | None,
+        value_serializer: SyncSerializer | None,
+        partitioner: Partitioner,
+        why_unusable: Callable[[], KafkaError],
+    ) -> None:
+        RecordIntake.__init__(self, key_serializer, value_serializer, partitioner, why_unusable)
+        self._circuits: Any = None
+
+    def bind(self, runtime: ProducerRuntime) -> None:
+        """As ``RecordIntake.bind``."""
+        self._circuits = runtime.circuits
+        RecordIntake.bind(self, runtime)
+
+    def lets_through(self, topic: str) -> bool:
+        """False when the topic's records have to go one by one, for some are refused."""
+        return bool(self._circuits.lets_through(topic))
+
+    def accept(
+        self, topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any
+    ) -> Delivery | PendingRecord:
+        """As ``RecordIntake.accept``; raises CircuitOpenError too."""
+        if self._circuits is None or not self._circuits.is_alert:
+            return RecordIntake.accept(self, topic, value, key, partition, timestamp_ms, headers)
+        topic = _let_through(self, self._circuits, topic)
+        try:
+            return RecordIntake.accept(self, topic, value, key, partition, timestamp_ms, headers)
+        except BaseException:
+            self._circuits.give_back(topic)
+            raise
+
+
+class GuardedInterceptedIntake(InterceptedIntake):
+    """The same behind interceptors, which are told of what is refused."""
+
+    __slots__ = ("_circuits",)
+
+    def __init__(
+        self,
+        key_serializer: SyncSerializer | None,
+        value_serializer: SyncSerializer | None,
+        partitioner: Partitioner,
+        why_unusable: Callable[[], KafkaError],
+        interceptors: ProducerInterceptors,
+    ) -> None:
+        InterceptedIntake.__init__(self, key_serializer, value_serializer, partitioner, why_unusable, interceptors)
+        self._circuits: Any = None
+
+    def bind(self, runtime: ProducerRuntime) -> None:
+        """As ``RecordIntake.bind``."""
+        self._circuits = runtime.circuits
+        RecordIntake.bind(self, runtime)
+
+    def accept_intercepted(
+        self, topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any
+    ) -> Delivery | PendingRecord:
+        """As ``RecordIntake.accept``; raises CircuitOpenError too."""
+        if self._circuits is None or not self._circuits.is_alert:
+            return RecordIntake.accept(self, topic, value, key, partition, timestamp_ms, headers)
+        topic = _let_through(self, self._circuits, topic)
+        try:
+            return RecordIntake.accept(self, topic, value, key, partition, timestamp_ms, headers)
+        except BaseException:
+            self._circuits.give_back(topic)
+            raise
+
+
+def _let_through(intake: RecordIntake, circuits: Any, topic: Any) -> str:
+    """Ask the topic's circuit; returns the topic's name. Raises what a call raises that cannot be served."""
+    runtime = intake.accepting_runtime()
+    name = topic_name(topic)
+    try:
+        circuits.admit(name, runtime.now())
+    except CircuitOpenError as error:
+        runtime.accumulator.appender.on_refusal(error)
+        raise
+    return name

@@ -1,0 +1,114 @@
+"""What circuits are told of batches and waiting records, and what they tell."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from aiokafkapy.errors import (
+    BufferExhaustedError,
+    DeliveryTimeoutError,
+    KafkaTimeoutError,
+    MetadataTimeoutError,
+    TopicAuthorizationFailedError,
+)
+from aiokafkapy.producer.accumulator.producer_batch import ProducerBatch
+from aiokafkapy.producer.circuit_options import CircuitBreaker
+from aiokafkapy.producer.circuits import circuit_watch
+from aiokafkapy.producer.circuits.circuit_watch import CircuitWatch
+from aiokafkapy.record.builder import RecordBatchBuilder
+from aiokafkapy.testing.clock import VirtualClock
+
+from ..accumulator_harness import T0
+
+ERROR = DeliveryTimeoutError("no outcome", topic="t")
+
+
+class Next:
+    """In the place of a BatchWatch."""
+
+    def __init__(self) -> None:
+        self.throttled = 0.0
+        self.told: list[tuple[Any, ...]] = []
+
+    def completed(self, *told: Any) -> None:
+        self.told.append(("completed", *told))
+
+    def failed(self, *told: Any) -> None:
+        self.told.append(("failed", *told))
+
+
+def new_batch() -> ProducerBatch:
+    return ProducerBatch(T0, RecordBatchBuilder(100), 0.0)
+
+
+class Rig:
+    def __init__(self, then: Any = None, failures: int = 2) -> None:
+        self.clock = VirtualClock()
+        self.opened: list[str | None] = []
+        self.watch = CircuitWatch(CircuitBreaker(failures=failures), then, self.clock.time, self.opened.append)
+
+    @property
+    def failures(self) -> int:
+        return sum(status.failures for status in self.watch.circuits.statuses(self.clock.time()))
+
+
+def test_batches_that_fail_open_it_and_one_that_is_delivered_closes_it(caplog: pytest.LogCaptureFixture) -> None:
+    rig = Rig()
+    with caplog.at_level(logging.INFO, circuit_watch.__name__):
+        for _ in range(2):
+            rig.watch.failed(new_batch(), 1, ERROR, rig.clock.time())
+        assert rig.opened == ["t"]
+        rig.clock.advance(5.0)
+        rig.watch.completed(new_batch(), 0, rig.clock.time())
+    opened, closed = [record.getMessage() for record in caplog.records]
+    assert opened.startswith("circuit.opened topic=t failures=2")
+    assert "retry_in=30.0" in opened
+    assert closed == "circuit.closed topic=t seconds=5.0"
+    assert rig.opened == ["t"]
+
+
+def test_all_is_told_to_the_watch_behind_it() -> None:
+    then = Next()
+    rig = Rig(then)
+    batch = new_batch()
+    rig.watch.throttled = 0.5
+    rig.watch.completed(batch, 7, 1.0)
+    rig.watch.failed(batch, 2, ERROR, 2.0)
+    assert then.throttled == rig.watch.throttled == 0.5
+    assert then.told == [
+        ("completed", batch, 7, 1.0),
+        ("failed", batch, 2, ERROR, 2.0),
+    ]
+
+
+def test_without_one_nothing_is_missing() -> None:
+    rig = Rig()
+    rig.watch.throttled = 0.5
+    rig.watch.completed(new_batch(), 0, 1.0)
+    assert rig.failures == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "counts"),
+    [
+        (MetadataTimeoutError("x", topic="t"), True),
+        (TopicAuthorizationFailedError("x", topic="t"), True),
+        (ERROR, True),
+        (MetadataTimeoutError("x"), False),
+        (BufferExhaustedError("x", topic="t"), False),
+        (KafkaTimeoutError("a serializer", topic="t"), False),
+    ],
+)
+def test_of_records_that_waited_those_count_that_the_cluster_kept_waiting(error: Any, counts: bool) -> None:
+    rig = Rig()
+    rig.watch.refused(error)
+    assert rig.failures == counts
+
+
+def test_single_records_that_were_too_late_count_once_for_each_topic() -> None:
+    rig = Rig(failures=5)
+    rig.watch.overdue(["t", "u"], ERROR)
+    assert rig.failures == 2
