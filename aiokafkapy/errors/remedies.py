@@ -53,6 +53,8 @@ REMEDIES: Final[dict[str, str]] = {
     "GaplessGuaranteeError": "deal with the record that failed, the cause, then producer.resume() and send both again",
     "PurgedError": "nothing: purge() was called; with outcome_unknown it may have been written",
     "RecordDroppedError": "nothing, where the overflow policy may drop; else raise buffer_memory or let it wait",
+    "SpoolError": "give the spool's folder room, the rights it needs, and one producer; then call again",
+    "CircuitOpenError": "wait for retry_in seconds, and see to what the cause names; other topics are not affected",
     "SenderCrashedError": f"{_FRESH}; report the cause",
     "SerializationError": "correct the data, or the serializer, that the message names; another attempt fails again",
     "RecordTooLargeError": "split the record, or raise max_request_size and the topic's max.message.bytes together",

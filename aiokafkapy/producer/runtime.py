@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
@@ -35,7 +35,6 @@ from ..errors import (
     KafkaTimeoutError,
     MetadataTimeoutError,
     ProducerClosedError,
-    PurgedError,
     SenderCrashedError,
     TopicAuthorizationFailedError,
     UnsupportedVersionError,
@@ -45,12 +44,12 @@ from ..protocol.api import ApiKey
 from ..protocol.messages import build_request
 from .accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from .accumulator.incomplete_batches import Flush
-from .accumulator.producer_batch import ProducerBatch
 from .accumulator.record_accumulator import RecordAccumulator
 from .config import ProducerConfig
 from .deliveries.delivery import Delivery, place_of
 from .deliveries.outcome_teller import OutcomeTeller
 from .deliveries.produce_request_result import ProduceRequestResult
+from .given_up import dropped_error, error_of_batch, purged_batch, purged_waiting
 from .identity.transaction import Transaction
 from .identity.transaction_manager import TransactionManager
 from .intake.admission import Admission
@@ -260,9 +259,9 @@ class ProducerRuntime:
 
         # Those that wait go first: else they would get the room of the others.
         count = self.admission.purge(
-            lambda record: topic in (None, record.topic) and partition in (None, record.partition), _purged_waiting
+            lambda record: topic in (None, record.topic) and partition in (None, record.partition), purged_waiting
         )
-        count += self.sender.in_flight_batches.purge(is_meant, _purged_batch, self.loop.time(), in_flight=in_flight)
+        count += self.sender.in_flight_batches.purge(is_meant, purged_batch, self.loop.time(), in_flight=in_flight)
         if count:
             self.sender.wakeup()
             fields = {"topic": topic, "partition": partition, "records": count, "in_flight": in_flight}
@@ -351,7 +350,7 @@ class ProducerRuntime:
         self.sender.stop()
         self.metadata.remove_listener(self._on_metadata_change)
         self.deadlines.close()
-        self._fail_pending(make_error or _dropped_error)
+        self._fail_pending(make_error or dropped_error)
         self.client.abort()
         if self.telemetry is not None:
             self.telemetry.abort()
@@ -526,7 +525,7 @@ class ProducerRuntime:
         for batch in batches:
             counts[batch.topic_partition] = counts.get(batch.topic_partition, 0) + batch.record_count
         errors = {topic_partition: make_error(topic_partition, count) for topic_partition, count in counts.items()}
-        self.accumulator.abort_batches(partial(_error_of_batch, errors))
+        self.accumulator.abort_batches(partial(error_of_batch, errors))
 
     def _close_error(self, seconds: float, place: TopicPartition | str, count: int) -> KafkaError:
         if isinstance(place, str):
@@ -577,36 +576,8 @@ def _new_metadata(config: ProducerConfig) -> ProducerMetadata:
     )
 
 
-def _error_of_batch(errors: Mapping[TopicPartition, KafkaError], batch: ProducerBatch) -> KafkaError:
-    error = errors[batch.topic_partition]
-    if batch.has_been_sent:
-        error = error.fresh()
-        error.outcome_unknown = True
-    return error
-
-
-def _purged_waiting(topic: str) -> PurgedError:
-    return PurgedError(f"a record of topic {topic!r} was purged while it waited to be accepted", topic=topic)
-
-
-def _purged_batch(topic_partition: TopicPartition, count: int, outcome_unknown: bool) -> PurgedError:
-    fate = "may or may not be written" if outcome_unknown else "not written"
-    topic, partition = topic_partition
-    return PurgedError(
-        f"{topic_partition}: {count} record{'' if count == 1 else 's'} purged, {fate}",
-        topic=topic,
-        partition=partition,
-        outcome_unknown=outcome_unknown,
-    )
-
-
 def _build_ping(version: int) -> Any:
     return build_request(ApiKey.METADATA, version, topics=[], allow_auto_topic_creation=False)
-
-
-def _dropped_error(place: TopicPartition | str, count: int) -> KafkaError:
-    topic = place if isinstance(place, str) else place.topic
-    return ProducerClosedError(f"{place}: the producer was dropped without close()", topic=topic)
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

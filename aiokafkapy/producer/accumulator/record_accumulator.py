@@ -21,13 +21,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from ...common import ExponentialBackoff, TopicPartition
 from ...errors import IllegalStateError, KafkaError
 from ...record.compression import Compression
 from ...record.encoding import BATCH_HEADER_SIZE
 from ..deliveries.produce_request_result import ProduceRequestResult, Teller
+from .accumulator_config import AccumulatorConfig
 from .auto_linger import AutoLinger
 from .batch_queues import BatchQueues, Gap
 from .batch_sealer import BatchSealer
@@ -42,38 +43,12 @@ if TYPE_CHECKING:
     from ...cluster.cluster import Cluster
     from ..identity.transaction_manager import TransactionManager
 
-__all__ = ["ADAPTIVE_LINGER", "AccumulatorConfig", "ReadyCheckResult", "RecordAccumulator"]
+__all__ = ["ADAPTIVE_LINGER", "ReadyCheckResult", "RecordAccumulator"]
 
 DROPPED_AT_ONCE: Final = 16
 """One part in so many of the buffer is in a batch, at most, where the oldest is dropped when there is no room."""
 COMPRESSION_RESERVE: Final = 8 * 1024 * 1024
 """The most that is kept from records so that a full pool can still be compressed in threads; else an eighth of it."""
-
-
-class AccumulatorConfig(Protocol):
-    """The options of ``ProducerConfig`` that are read here."""
-
-    batch_size: int
-    buffer_memory: int
-    buffer_records: int | None
-    compression_type: Any
-    delivery_timeout_ms: int
-    linger_ms: Any
-    manual_flush: bool
-    overflow: Any
-    max_request_size: int
-    partitioner_adaptive_partitioning_enable: bool
-    partitioner_availability_timeout_ms: int
-    retry_backoff_max_ms: int
-    retry_backoff_ms: int
-    topics: Mapping[str, Any]
-
-    @property
-    def drops_oldest(self) -> bool:
-        """True when records of any topic may be dropped after they were accepted."""
-
-    def for_topic(self, topic: str) -> AccumulatorConfig:
-        """The options as they are for one topic."""
 
 
 class RecordAccumulator:
