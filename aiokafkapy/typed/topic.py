@@ -20,14 +20,13 @@ from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar, get_args, get_origin
 from uuid import UUID
 
-from pydantic import TypeAdapter
-
 from aiokafkapy.common import ConsumedRecord, check_topic_name
 from aiokafkapy.errors import ConfigurationError, SerializationError
 from aiokafkapy.producer.records import BytesWithHeaders, HeadersLike, ProducerRecord, RecordMetadata, Timestamp
 
 from .cloud_events import CloudEvents, from_cloud_event
 from .dead_letters import GuardedProducer
+from .json_form import JsonForm, json_form
 from .later import Failed, Later
 from .record_producer import RecordProducer
 
@@ -47,9 +46,9 @@ Deserializer: TypeAlias = Callable[..., Awaitable[Any]]
 class Topic(Generic[M]):
     """A topic with values of one type: ``Topic[Order]("orders", key=lambda order: order.id)``.
 
-    The type is a pydantic model, a dataclass, or what else pydantic knows; it is written as JSON unless there is a
-    ``serializer``, of a schema registry for example. ``key`` and ``headers`` are functions of the value. Where the type
-    cannot be written in brackets it is given as ``model``.
+    The type is a pydantic model, a dataclass, or what else pydantic knows, or a struct of msgspec; it is written as
+    JSON unless there is a ``serializer``, of a schema registry for example. ``key`` and ``headers`` are functions of
+    the value. Where the type cannot be written in brackets it is given as ``model``.
     """
 
     def __init__(
@@ -170,8 +169,8 @@ class Topic(Generic[M]):
     async def decode(self, record: ConsumedRecord) -> M | None:
         """The value of a record that was read; None for a tombstone.
 
-        Raises pydantic's ValidationError, or what the ``deserializer`` raises; ConfigurationError when the topic has a
-        ``serializer`` and no ``deserializer``.
+        Raises the ValidationError of pydantic or msgspec, msgspec's DecodeError, or what the ``deserializer`` raises;
+        ConfigurationError when the topic has a ``serializer`` and no ``deserializer``.
         """
         data, headers = record.value, record.headers
         if data is None:
@@ -184,15 +183,15 @@ class Topic(Generic[M]):
             return decoded
         if self._serializer is not None:
             raise ConfigurationError(f"topic {self.name!r} has a serializer: to decode records give it a deserializer")
-        found: M = self._adapter.validate_json(data)
+        found: M = self._form.read(data)
         return found
 
     # internals
 
     @cached_property
-    def _adapter(self) -> TypeAdapter[Any]:
+    def _form(self) -> JsonForm:
         try:
-            return TypeAdapter(self.model)
+            return json_form(self.model)
         except ConfigurationError:
             raise
         except Exception as error:  # PydanticSchemaGenerationError, a name that is not defined
@@ -206,12 +205,11 @@ class Topic(Generic[M]):
         serializer, name = self._serializer, self.name
         check = _type_check(self.model)
         if serializer is None:
-            dump = self._adapter.dump_json
+            write = self._form.write
 
             def as_json(value: M) -> bytes:
                 check(value)
-                # By default pydantic warns of what is of another type, and writes it.
-                return dump(value, by_alias=True, warnings="error")
+                return write(value)
 
             return as_json
         wants_topic = getattr(serializer, "wants_topic", False)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from cloudevents.v1.http import CloudEvent
 from cloudevents.v1.kafka import KafkaMessage, from_binary, from_structured
@@ -46,6 +47,15 @@ class Order(BaseModel):
 @dataclass
 class Click:
     page: str
+
+
+class Payment(msgspec.Struct, tag=True):
+    number: int
+    amount: int = 0
+
+
+class Refund(msgspec.Struct, tag=True):
+    number: int
 
 
 class Unserializable:
@@ -105,6 +115,27 @@ async def test_a_value_of_another_type_is_refused_alone(kafka_broker: DevBroker,
     outcomes = await clicks.send_many(kafka_producer, [Click("/a"), wrong, Click("/b")], return_exceptions=True)
     assert [isinstance(one, SerializationError) for one in outcomes] == [False, True, False]
     assert [json.loads(one.value or b"") for one in kafka_broker.records("clicks")] == [{"page": "/a"}, {"page": "/b"}]
+
+
+async def test_structs_of_msgspec_are_values_of_topics_too(
+    kafka_broker: DevBroker, kafka_producer: KafkaProducer
+) -> None:
+    payments: Topic[Payment | Refund] = Topic[Payment | Refund]("payments", key=lambda payment: payment.number)
+    bound = payments.bind(kafka_producer)
+    wrong: Any = "much"
+    first, refused, last = await bound.send_many([Payment(1, 20), Payment(2, wrong), Refund(1)], return_exceptions=True)
+    assert isinstance(refused, SerializationError)
+    assert "Expected `int`, got `str` - at `$.amount`" in str(refused)
+    assert not isinstance(first, BaseException)
+    assert not isinstance(last, BaseException)
+    records = sorted(kafka_broker.records("payments"), key=lambda record: record.value or b"")
+    assert [(record.key, record.value) for record in records] == [
+        (b"1", b'{"type":"Payment","number":1,"amount":20}'),
+        (b"1", b'{"type":"Refund","number":1}'),
+    ]
+    assert [await payments.decode(record) for record in records] == [Payment(1, 20), Refund(1)]
+    with pytest.raises(SerializationError, match="not of the topic's type"):
+        await Topic("plain", Payment).send(kafka_producer, Refund(1))  # type: ignore[arg-type]
 
 
 async def test_a_key_that_fails_is_the_records_own_error(kafka_producer: KafkaProducer) -> None:
