@@ -72,6 +72,10 @@ class RecordTiming(NamedTuple):
     """For which the answer held the producer back: after this record, and maybe because of it."""
     attempts: int
     """How often the batch was sent."""
+    batch_records: int
+    """Records in the batch: many make ``queued`` long, and few make requests many."""
+    batch_size: int
+    """Bytes of the batch as it was sent, compressed, with its header."""
 
 
 class BytesWithHeaders(bytes):

@@ -202,7 +202,29 @@ class TestTiming:
         assert 0.049 <= timing.in_flight < 2
         assert 0 <= timing.told < 1
         assert (timing.attempts, timing.throttled) == (1, 0)
+        assert timing.batch_records == 1
         assert all(each.timing is not None for each in many)  # type: ignore[union-attr]
+
+    async def test_it_tells_the_batch_as_it_was_sent_compressed_and_again(self, broker: DevBroker) -> None:
+        sizes: list[int] = []
+
+        def watch(context: Any, body: Any) -> None:
+            sizes.extend(len(part.records) for topic in body.topic_data for part in topic.partition_data)
+
+        broker.controls.on_request(ApiKey.PRODUCE, watch)
+        broker.controls.fail_next(ApiKey.PRODUCE, errors.NotEnoughReplicasError)
+        async with KafkaProducer(
+            broker.bootstrap_servers, record_timing=True, compression_type="gzip", manual_flush=True, retry_backoff_ms=1
+        ) as producer:
+            await producer.partitions_for("t")
+            deliveries = [producer.send_nowait("t", b"x" * 1_000, partition=0) for _ in range(20)]
+            await producer.flush()
+            timings = [(await delivery).timing for delivery in deliveries]
+        assert len(sizes) == 2
+        assert sizes[0] == sizes[1] < 1_000
+        for timing in timings:
+            assert timing is not None
+            assert (timing.attempts, timing.batch_records, timing.batch_size) == (2, 20, sizes[0])
 
     async def test_without_the_option_it_does_not(self, broker: DevBroker) -> None:
         async with KafkaProducer(broker.bootstrap_servers) as producer:

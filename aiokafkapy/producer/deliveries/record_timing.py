@@ -18,7 +18,16 @@ __all__ = ["BatchTiming", "TimedRecordMetadata"]
 class BatchTiming:
     """The times of one delivered batch; durations are seconds, ``answered_at`` is loop time."""
 
-    __slots__ = ("_answered_at", "_attempts", "_clock", "_in_flight", "_queued", "_throttled")
+    __slots__ = (
+        "_answered_at",
+        "_attempts",
+        "_batch_records",
+        "_batch_size",
+        "_clock",
+        "_in_flight",
+        "_queued",
+        "_throttled",
+    )
 
     def __init__(
         self,
@@ -27,6 +36,8 @@ class BatchTiming:
         in_flight: float,
         throttled: float,
         attempts: int,
+        batch_records: int,
+        batch_size: int,
         answered_at: float,
         clock: Callable[[], float],
     ) -> None:
@@ -34,6 +45,8 @@ class BatchTiming:
         self._in_flight = in_flight
         self._throttled = throttled
         self._attempts = attempts
+        self._batch_records = batch_records
+        self._batch_size = batch_size
         self._answered_at = answered_at
         self._clock = clock
 
@@ -43,7 +56,15 @@ class BatchTiming:
         """A record's metadata, with its timing; it counts as told now."""
         metadata = TimedRecordMetadata(topic, partition, offset, timestamp_ms, key_size, value_size)
         told = self._clock() - self._answered_at
-        metadata._timing = RecordTiming(self._queued, self._in_flight, told, self._throttled, self._attempts)
+        metadata._timing = RecordTiming(
+            self._queued,
+            self._in_flight,
+            told,
+            self._throttled,
+            self._attempts,
+            self._batch_records,
+            self._batch_size,
+        )
         return metadata
 
 

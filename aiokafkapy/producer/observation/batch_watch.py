@@ -52,6 +52,8 @@ class BatchWatch:
                 in_flight=now - batch.drained_at,
                 throttled=self.throttled,
                 attempts=_attempts(batch),
+                batch_records=batch.record_count,
+                batch_size=batch.size,
                 answered_at=now,
                 clock=self._clock,
             )

@@ -12,18 +12,34 @@ from aiokafkapy.testing.clock import VirtualClock
 def test_a_record_s_timing_is_its_batch_s_and_the_time_until_it_is_read() -> None:
     clock = VirtualClock()
     timing = BatchTiming(
-        queued=0.1, in_flight=0.2, throttled=0.3, attempts=2, answered_at=clock.time(), clock=clock.time
+        queued=0.1,
+        in_flight=0.2,
+        throttled=0.3,
+        attempts=2,
+        batch_records=3,
+        batch_size=100,
+        answered_at=clock.time(),
+        clock=clock.time,
     )
     at_once = timing.metadata("t", 1, 2, 3, 4, 5)
     clock.advance(0.5)
     later = timing.metadata("t", 1, 3, 3, 4, 5)
-    assert at_once.timing == RecordTiming(queued=0.1, in_flight=0.2, told=0.0, throttled=0.3, attempts=2)
+    assert at_once.timing == RecordTiming(0.1, 0.2, 0.0, 0.3, attempts=2, batch_records=3, batch_size=100)
     assert later.timing is not None
     assert later.timing.told == pytest.approx(0.5)
 
 
 def test_metadata_with_a_timing_is_equal_to_that_without_and_may_be_pickled() -> None:
-    timing = BatchTiming(queued=0.1, in_flight=0.2, throttled=0.0, attempts=1, answered_at=0.0, clock=lambda: 1.0)
+    timing = BatchTiming(
+        queued=0.1,
+        in_flight=0.2,
+        throttled=0.0,
+        attempts=1,
+        batch_records=3,
+        batch_size=100,
+        answered_at=0.0,
+        clock=lambda: 1.0,
+    )
     metadata = timing.metadata("t", 1, 2, 3, 4, 5)
     plain = RecordMetadata("t", 1, 2, 3, 4, 5)
     assert metadata == plain

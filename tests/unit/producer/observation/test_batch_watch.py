@@ -78,7 +78,7 @@ def test_without_observers_of_batches_only_the_timing_is_noted() -> None:
     batch.complete(7)
     clock.advance(1.5)
     timing = deliveries[1].result().timing
-    assert timing == (0.25, 0.75, 0.5, 0.0, 1)
+    assert timing == (0.25, 0.75, 0.5, 0.0, 1, 3, batch.size)
 
 
 def test_records_have_no_timing_unless_it_is_asked_for() -> None:
