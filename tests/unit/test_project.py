@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tomllib
 import zipfile
 from collections.abc import Iterator
@@ -311,6 +312,21 @@ def test_a_wheel_has_the_module_where_spark_looks_for_data_sources(kind: str, tm
         assert b"\npyspark_aiokafkapy/__init__.py,sha256=" in b"\n" + wheel.read(record)
         # An editable install is a line in one file: Spark lists files, and would not find what an import hook gives.
         assert any(name.endswith(".pth") for name in wheel.namelist()) == (kind == "editable")
+
+
+def test_the_source_distribution_has_every_file_of_the_examples(tmp_path: Path) -> None:
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in"):
+        shutil.copy(ROOT / name, tmp_path)
+    for folder in (PACKAGE, ROOT / "examples"):
+        shutil.copytree(folder, tmp_path / folder.name, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+    program = "from setuptools import build_meta; build_meta.build_sdist('out')"
+    subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
+    (path,) = (tmp_path / "out").glob("*.tar.gz")
+    with tarfile.open(path) as archive:
+        packed = {name.partition("/")[2] for name in archive.getnames()}
+    examples = {str(file.relative_to(tmp_path)) for file in (tmp_path / "examples").rglob("*") if file.is_file()}
+    assert "examples/grafana/alerts.yml" in examples
+    assert examples <= packed
 
 
 def test_dependencies_have_lower_bounds_only() -> None:
