@@ -54,7 +54,7 @@ async def test_a_snippet_runs_as_it_stands(snippet: Snippet, kafka_broker: DevBr
 def _runner(snippet: Snippet) -> Runner:
     if "DevBroker(" in snippet.text and "asyncio.run(" in snippet.text:
         return _run_with_a_broker_of_its_own
-    if "asyncio.run(" in snippet.text or "BlockingProducer(" in snippet.text:
+    if any(start in snippet.text for start in ("asyncio.run(", "anyio.run(", "BlockingProducer(")):
         return _run_script
     if "def test_" in snippet.text:
         return _run_tests
