@@ -43,7 +43,7 @@ async def test_a_scope_that_ends_while_a_record_is_under_way_leaves_it_to_the_pr
 
     async with KafkaProducer(kafka_broker.bootstrap_servers) as producer:
         await producer.send("t", b"warm")
-        kafka_broker.controls.on_request(ApiKey.PRODUCE, park)  # type: ignore[arg-type]
+        kafka_broker.controls.on_request(ApiKey.PRODUCE, park)
         with anyio.CancelScope() as scope:
             async with anyio.create_task_group() as group:
                 group.start_soon(producer.send, "t", b"value")
