@@ -7,8 +7,6 @@ from kio.schema.errors import ErrorCode
 
 from aiokafkapy import errors
 from aiokafkapy.errors.remedies import REMEDIES, remedy_of
-from aiokafkapy.producer.identity import transaction
-from aiokafkapy.producer.transactional import attempts
 
 RETRIABLE = {
     2,
@@ -134,9 +132,26 @@ def test_a_user_s_own_error_has_the_remedy_of_its_base() -> None:
     assert remedy_of(ValueError) == ""
 
 
-def test_an_error_says_what_it_means_for_a_transaction_as_transactions_take_it() -> None:
-    local = {"ProducerClosedError", "ForkedProducerError", "SenderCrashedError"}
-    fatal = {error for error in public_errors() if error.fatal and error.__name__ not in local}
-    assert fatal == set(transaction._FATAL)
-    assert {error for error in public_errors() if error.abortable} == set(attempts._MENDED_BY_ANOTHER_ATTEMPT)
+def test_few_errors_end_a_transaction_or_the_producer() -> None:
+    """KIP-1050's classes; transactions and their attempts ask the flags."""
+    assert {error.__name__ for error in public_errors() if error.fatal} == {
+        "ClusterAuthorizationFailedError",
+        "ForkedProducerError",
+        "InvalidProducerIdMappingError",
+        "InvalidTransactionTimeoutError",
+        "InvalidTxnStateError",
+        "ProducerClosedError",
+        "ProducerFencedError",
+        "SenderCrashedError",
+        "TransactionCoordinatorFencedError",
+        "TransactionalIdAuthorizationFailedError",
+        "UnsupportedForMessageFormatError",
+        "UnsupportedVersionError",
+    }
+    assert {error.__name__ for error in public_errors() if error.abortable} == {
+        "InvalidProducerEpochError",
+        "OutOfOrderSequenceNumberError",
+        "TransactionAbortableError",
+        "UnknownProducerIdError",
+    }
     assert not any(error.fatal and (error.retriable or error.abortable) for error in public_errors())

@@ -10,8 +10,8 @@ Rules, KIP-98, KIP-360, KIP-588, KIP-890, KIP-1050:
   end of each transaction gives the next epoch. In version 1 a partition is added by a request of its own, before its
   first batch may go. The version changes between transactions only.
 - An error of a record or of a request makes the transaction *abortable*: it cannot be committed any more, and the
-  producer is as good as new after ``abort``. One that says that another producer has taken over the id, or that a right
-  is missing, is *fatal*: the producer can only be closed.
+  producer is as good as new after ``abort``. A broker's error whose class is ``fatal`` (another producer has taken over
+  the id, or a right is missing) is so for the producer: it can only be closed.
 - A *prepared* transaction (KIP-939) waits for its end, whoever asks for it: this producer, or the next of its name,
   which is told the identity that it was prepared with.
 - An end that was asked for stays asked for until its answer is there: a commit whose answer was lost is never taken for
@@ -28,20 +28,12 @@ from typing import Final, Self
 
 from ...common import TopicPartition
 from ...errors import (
-    ClusterAuthorizationFailedError,
+    BrokerError,
     IllegalStateError,
-    InvalidProducerIdMappingError,
-    InvalidTransactionTimeoutError,
-    InvalidTxnStateError,
     KafkaError,
     KafkaTimeoutError,
-    ProducerFencedError,
     TransactionAbortableError,
-    TransactionalIdAuthorizationFailedError,
-    TransactionCoordinatorFencedError,
     UnknownProducerIdError,
-    UnsupportedForMessageFormatError,
-    UnsupportedVersionError,
 )
 from ...states import StateTable
 
@@ -105,18 +97,6 @@ TRANSACTION_STATES: Final = StateTable(
     },
 )
 
-# No transaction of this producer can succeed after one of these.
-_FATAL: Final = (
-    ProducerFencedError,
-    TransactionCoordinatorFencedError,
-    TransactionalIdAuthorizationFailedError,
-    ClusterAuthorizationFailedError,
-    InvalidProducerIdMappingError,
-    InvalidTransactionTimeoutError,
-    InvalidTxnStateError,
-    UnsupportedVersionError,
-    UnsupportedForMessageFormatError,
-)
 # After one of these as the answer to a commit an abort is left; after any other, nothing.
 _COMMIT_MAY_BE_ABORTED: Final = (TransactionAbortableError, UnknownProducerIdError)
 
@@ -281,7 +261,7 @@ class Transaction:
         """
         if self._state is _S.FATAL_ERROR:
             return
-        if isinstance(error, _FATAL):
+        if isinstance(error, BrokerError) and error.fatal:
             self._end_in(_S.FATAL_ERROR, error)
         elif self._state is _S.IN_TRANSACTION or (
             self._state is _S.COMMITTING_TRANSACTION and not self.is_commit_in_doubt

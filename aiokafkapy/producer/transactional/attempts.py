@@ -17,28 +17,14 @@ import asyncio
 import math
 from contextlib import AbstractAsyncContextManager
 from types import TracebackType
-from typing import Final, Self
+from typing import Self
 
 from ...common import ExponentialBackoff
-from ...errors import (
-    IllegalStateError,
-    InvalidProducerEpochError,
-    KafkaError,
-    OutOfOrderSequenceNumberError,
-    TransactionAbortableError,
-    UnknownProducerIdError,
-)
+from ...errors import IllegalStateError, KafkaError
 from ...observability import get_logger
 from .transactions import Transactions
 
 __all__ = ["Patience", "TransactionAttempts"]
-
-_MENDED_BY_ANOTHER_ATTEMPT: Final = (
-    TransactionAbortableError,
-    InvalidProducerEpochError,
-    OutOfOrderSequenceNumberError,
-    UnknownProducerIdError,
-)
 
 _logger = get_logger(__name__)
 
@@ -46,7 +32,7 @@ _logger = get_logger(__name__)
 class Patience:
     """How long transactions are tried again, and the pauses between: one for all attempts of the same work.
 
-    ``also_mended`` are errors beside time-outs, brokers that move and broken sequences that may not come again.
+    An error is mended by another attempt when its class is ``retriable`` or ``abortable``; ``also_mended`` are others.
     """
 
     def __init__(
@@ -59,7 +45,7 @@ class Patience:
         self._transactions = transactions
         self._timeout = timeout
         self._backoff = backoff
-        self._mended = _MENDED_BY_ANOTHER_ATTEMPT + also_mended
+        self._also_mended = also_mended
         self.begin_anew()
 
     def begin_anew(self) -> None:
@@ -102,7 +88,7 @@ class Patience:
 
     async def _pause(self, error: KafkaError) -> None:
         """Wait before the next attempt. Raises ``error`` when it would come again, or time is over."""
-        if not error.retriable and not isinstance(error, self._mended):
+        if not (error.retriable or error.abortable or isinstance(error, self._also_mended)):
             raise error
         delay = self._backoff.delay(self._failed)
         self._failed += 1

@@ -13,12 +13,14 @@ from aiokafkapy.errors import (
     KafkaError,
     MessageTooLargeError,
     OutOfOrderSequenceNumberError,
+    ProducerClosedError,
     ProducerFencedError,
     TopicAuthorizationFailedError,
     TransactionAbortableError,
     TransactionalIdAuthorizationFailedError,
     UnknownProducerIdError,
 )
+from aiokafkapy.errors.broker import make
 from aiokafkapy.producer.identity.transaction import Transaction, TransactionState
 from aiokafkapy.producer.identity.transaction_manager import TransactionManager
 
@@ -139,6 +141,22 @@ def test_a_fatal_error_ends_it_in_any_state(error: KafkaError, state: Transactio
             call()
     assert type(transaction.why_no_record()) is type(error)
     assert transaction.state is S.FATAL_ERROR
+
+
+@pytest.mark.parametrize("code", range(-1, 134))
+def test_an_error_is_fatal_to_a_transaction_when_its_class_says_so(code: int) -> None:
+    transaction = Harness().transaction
+    transaction.begin()
+    error = make(code)
+    transaction.fail(error)
+    assert transaction.state is (S.FATAL_ERROR if error.fatal else S.ABORTABLE_ERROR)
+
+
+def test_an_error_of_the_client_is_not_fatal_to_a_transaction() -> None:
+    transaction = Harness().transaction
+    transaction.begin()
+    transaction.fail(ProducerClosedError())
+    assert transaction.state is S.ABORTABLE_ERROR
 
 
 def test_a_commit_without_an_answer_may_be_asked_for_again_and_not_be_aborted() -> None:
