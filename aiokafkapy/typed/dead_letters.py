@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from functools import partial
 from time import monotonic, time
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from pydantic_core import to_json
 
@@ -46,9 +46,9 @@ from aiokafkapy.errors import (
     UnsupportedForMessageFormatError,
 )
 from aiokafkapy.observability import RateLimitedLogger, get_logger
-from aiokafkapy.producer.records import HeadersLike, ProducerRecord, RecordMetadata, Timestamp
+from aiokafkapy.producer.records import ProducerRecord, RecordMetadata
 
-from .record_producer import RecordProducer
+from .record_producer import RecordOptions, RecordProducer
 
 if TYPE_CHECKING:
     from aiokafkapy import Delivery, ProducerConfig
@@ -260,85 +260,31 @@ class GuardedProducer:
         """The producer's options."""
         return self.producer.config
 
-    async def send(
-        self,
-        topic: str,
-        value: Any = None,
-        *,
-        key: Any = None,
-        partition: int | None = None,
-        timestamp_ms: Timestamp | None = None,
-        headers: HeadersLike | None = None,
-        delivery_timeout_ms: int | None = None,
-    ) -> RecordMetadata:
+    async def send(self, topic: str, value: Any = None, **options: Unpack[RecordOptions]) -> RecordMetadata:
         """Send one record and wait until it is delivered."""
-        record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+        record = _record_of(topic, value, options)
         try:
-            return await self.producer.send(
-                topic,
-                value,
-                key=key,
-                partition=partition,
-                timestamp_ms=timestamp_ms,
-                headers=record.headers,
-                delivery_timeout_ms=delivery_timeout_ms,
-            )
+            return await self.producer.send(topic, value, **options)
         except Exception as error:
             self.refuse(record, error)
             raise
 
-    async def enqueue(
-        self,
-        topic: str,
-        value: Any = None,
-        *,
-        key: Any = None,
-        partition: int | None = None,
-        timestamp_ms: Timestamp | None = None,
-        headers: HeadersLike | None = None,
-        delivery_timeout_ms: int | None = None,
-    ) -> Delivery:
+    async def enqueue(self, topic: str, value: Any = None, **options: Unpack[RecordOptions]) -> Delivery:
         """Wait until the record is accepted; await the delivery for its outcome."""
-        record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+        record = _record_of(topic, value, options)
         try:
-            delivery = await self.producer.enqueue(
-                topic,
-                value,
-                key=key,
-                partition=partition,
-                timestamp_ms=timestamp_ms,
-                headers=record.headers,
-                delivery_timeout_ms=delivery_timeout_ms,
-            )
+            delivery = await self.producer.enqueue(topic, value, **options)
         except Exception as error:
             self.refuse(record, error)
             raise
         self._dead_letters.watch(record, delivery)
         return delivery
 
-    def send_nowait(
-        self,
-        topic: str,
-        value: Any = None,
-        *,
-        key: Any = None,
-        partition: int | None = None,
-        timestamp_ms: Timestamp | None = None,
-        headers: HeadersLike | None = None,
-        delivery_timeout_ms: int | None = None,
-    ) -> Delivery:
+    def send_nowait(self, topic: str, value: Any = None, **options: Unpack[RecordOptions]) -> Delivery:
         """Never wait."""
-        record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
+        record = _record_of(topic, value, options)
         try:
-            delivery = self.producer.send_nowait(
-                topic,
-                value,
-                key=key,
-                partition=partition,
-                timestamp_ms=timestamp_ms,
-                headers=record.headers,
-                delivery_timeout_ms=delivery_timeout_ms,
-            )
+            delivery = self.producer.send_nowait(topic, value, **options)
         except Exception as error:
             self.refuse(record, error)
             raise
@@ -377,6 +323,20 @@ class GuardedProducer:
             record = item if isinstance(item, ProducerRecord) else ProducerRecord(topic, item)
             sent.append(record)
             yield record
+
+
+def _record_of(topic: str, value: Any, options: RecordOptions) -> ProducerRecord:
+    """The record of a call. ``options`` get its headers: those of an iterator can be read only once."""
+    record = ProducerRecord(
+        topic,
+        value,
+        options.get("key"),
+        options.get("partition"),
+        options.get("timestamp_ms"),
+        options.get("headers"),
+    )
+    options["headers"] = record.headers
+    return record
 
 
 def _letter(topic: str, record: ProducerRecord, error: BaseException, limit: int) -> ProducerRecord:

@@ -1,16 +1,30 @@
-"""What a typed topic needs of a producer: ``KafkaProducer`` has it, and so has ``GuardedProducer``."""
+"""``RecordProducer``: the calls of a producer that a typed topic makes, and their options, ``RecordOptions``.
+
+Knows no producer: ``KafkaProducer`` and ``GuardedProducer`` have these calls. Java's counterpart is the interface
+``org.apache.kafka.clients.producer.Producer``.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, Unpack
 
 from aiokafkapy.producer.records import HeadersLike, RecordMetadata, Timestamp
 
 if TYPE_CHECKING:
     from aiokafkapy import Delivery, ProducerConfig
 
-__all__ = ["RecordProducer"]
+__all__ = ["RecordOptions", "RecordProducer"]
+
+
+class RecordOptions(TypedDict, total=False):
+    """The options of a call that sends one record, as ``KafkaProducer.send`` describes them."""
+
+    key: Any
+    partition: int | None
+    timestamp_ms: Timestamp | None
+    headers: HeadersLike | None
+    delivery_timeout_ms: int | None
 
 
 class RecordProducer(Protocol):
@@ -20,43 +34,13 @@ class RecordProducer(Protocol):
     def config(self) -> ProducerConfig:
         """The options in force."""
 
-    async def send(
-        self,
-        topic: str,
-        value: Any = None,
-        *,
-        key: Any = None,
-        partition: int | None = None,
-        timestamp_ms: Timestamp | None = None,
-        headers: HeadersLike | None = None,
-        delivery_timeout_ms: int | None = None,
-    ) -> RecordMetadata:
+    async def send(self, topic: str, value: Any = None, **options: Unpack[RecordOptions]) -> RecordMetadata:
         """Send one record and wait until it is delivered."""
 
-    async def enqueue(
-        self,
-        topic: str,
-        value: Any = None,
-        *,
-        key: Any = None,
-        partition: int | None = None,
-        timestamp_ms: Timestamp | None = None,
-        headers: HeadersLike | None = None,
-        delivery_timeout_ms: int | None = None,
-    ) -> Delivery:
+    async def enqueue(self, topic: str, value: Any = None, **options: Unpack[RecordOptions]) -> Delivery:
         """Wait until the record is accepted."""
 
-    def send_nowait(
-        self,
-        topic: str,
-        value: Any = None,
-        *,
-        key: Any = None,
-        partition: int | None = None,
-        timestamp_ms: Timestamp | None = None,
-        headers: HeadersLike | None = None,
-        delivery_timeout_ms: int | None = None,
-    ) -> Delivery:
+    def send_nowait(self, topic: str, value: Any = None, **options: Unpack[RecordOptions]) -> Delivery:
         """Never wait."""
 
     async def send_many(
