@@ -8,8 +8,8 @@
 
 Needs the programs of Debian's packages krb5-kdc, krb5-admin-server and krb5-user: see ``Kdc.unavailable_reason()``.
 
-Rules: the machine's own Kerberos configuration is neither read nor changed. Nothing outlives the owner: a ``Watchdog``
-ends the KDC and removes its files. The environment belongs to the whole process: use one KDC at a time.
+Rules: the machine's own Kerberos configuration is neither read nor changed. The environment belongs to the whole
+process: use one KDC at a time.
 """
 
 from __future__ import annotations
@@ -17,22 +17,16 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import socket
-import subprocess
-import tempfile
-import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final
 
-from .ports import LOOPBACK, free_port
-from .watchdog import Watchdog
+from .ports import LOOPBACK
+from .server_process import ServerProcess
 
 __all__ = ["Kdc", "KdcError"]
 
 REALM: Final = "TEST.AIOKAFKAPY"
-START_TIMEOUT: Final = 30.0
-STOP_TIMEOUT: Final = 10.0
 # Debian installs them outside an ordinary user's PATH.
 _PATH: Final = os.pathsep.join((os.environ.get("PATH", ""), "/usr/sbin", "/sbin"))
 _PROGRAMS: Final = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
@@ -42,49 +36,19 @@ class KdcError(RuntimeError):
     """One of Kerberos's programs failed; the message has its output."""
 
 
-class Kdc:
+class Kdc(ServerProcess):
     """A KDC of the realm TEST.AIOKAFKAPY; enter it with ``with``."""
 
-    def __init__(self) -> None:
-        self.realm = REALM
-        self.port = 0
-        self._directory = Path()
-        self._process: subprocess.Popen[bytes] | None = None
-        self._watchdog: Watchdog | None = None
+    program = "krb5kdc"
+    error_class = KdcError
+    start_timeout = 30.0
+    realm = REALM
 
     @staticmethod
     def unavailable_reason() -> str | None:
         """What is missing for a KDC here, or None."""
         missing = [program for program in _PROGRAMS if shutil.which(program, path=_PATH) is None]
         return f"{', '.join(missing)} not found (Debian: krb5-kdc krb5-admin-server krb5-user)" if missing else None
-
-    def __enter__(self) -> Self:
-        self._directory = Path(tempfile.mkdtemp(prefix="aiokafkapy-kdc-"))
-        self._watchdog = Watchdog(str(self._directory))
-        try:
-            self.port = free_port()
-            self._write_configuration()
-            self._run("kdb5_util", "create", "-s", "-r", self.realm, "-P", "master")
-            self._start()
-        except BaseException:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(STOP_TIMEOUT)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
-            if self._watchdog is not None:
-                self._watchdog.release(self._process.pid)
-            self._process = None
-        if self._watchdog is not None:
-            self._watchdog.close()
-            self._watchdog = None
 
     @property
     def configuration(self) -> Path:
@@ -99,8 +63,8 @@ class Kdc:
     def add_principal(self, name: str) -> Path:
         """Add a user, ``alice``, or a service, ``kafka/localhost``; returns a keytab with its key."""
         keytab = self._directory / f"{name.replace('/', '-')}.keytab"
-        self._run("kadmin.local", "-r", self.realm, "-q", f"addprinc -randkey {name}")
-        self._run("kadmin.local", "-r", self.realm, "-q", f"ktadd -k {keytab} -norandkey {name}")
+        self._run_kerberos("kadmin.local", "-r", self.realm, "-q", f"addprinc -randkey {name}")
+        self._run_kerberos("kadmin.local", "-r", self.realm, "-q", f"ktadd -k {keytab} -norandkey {name}")
         if not keytab.exists():
             raise KdcError(f"kadmin.local did not write the keytab of {name}")
         return keytab
@@ -108,7 +72,7 @@ class Kdc:
     def tickets_of(self, name: str, keytab: Path, lifetime: str = "1h") -> Mapping[str, str]:
         """The environment with fresh tickets of a principal, by ``kinit``."""
         cache = f"FILE:{self._directory / (name.replace('/', '-') + '.tickets')}"
-        self._run("kinit", "-k", "-t", str(keytab), "-l", lifetime, "-c", cache, f"{name}@{self.realm}")
+        self._run_kerberos("kinit", "-k", "-t", str(keytab), "-l", lifetime, "-c", cache, f"{name}@{self.realm}")
         return {**self.environment, "KRB5CCNAME": cache}
 
     @contextlib.contextmanager
@@ -124,6 +88,18 @@ class Kdc:
                     del os.environ[name]
                 else:
                     os.environ[name] = value
+
+    # internals: of ServerProcess
+
+    def _prepare(self) -> None:
+        self._write_configuration()
+        self._run_kerberos("kdb5_util", "create", "-s", "-r", self.realm, "-P", "master")
+
+    def _command(self) -> Sequence[str]:
+        return [_path_of(self.program), "-n", "-r", self.realm, "-P", str(self._directory / "pid")]
+
+    def _surroundings(self) -> dict[str, Any]:
+        return {"env": {**os.environ, **self.environment, "KRB5_KDC_PROFILE": str(self._directory / "kdc.conf")}}
 
     # internals
 
@@ -142,48 +118,12 @@ class Kdc:
             f"  max_life = 10h\n }}\n[logging]\n kdc = FILE:{self._directory}/kdc.log\n"
         )
 
-    def _start(self) -> None:
-        with (self._directory / "console.log").open("wb") as console:
-            self._process = subprocess.Popen(
-                [self._path("krb5kdc"), "-n", "-r", self.realm, "-P", str(self._directory / "pid")],
-                env=self._program_environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=console,
-                stderr=console,
-                start_new_session=True,
-            )
-        assert self._watchdog is not None  # made just before
-        self._watchdog.guard(self._process.pid)
-        deadline = time.monotonic() + START_TIMEOUT
-        while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                said = (self._directory / "console.log").read_text(errors="replace")
-                raise KdcError(f"krb5kdc did not start: {said.strip() or 'it said nothing'}")
-            time.sleep(0.02)
+    def _run_kerberos(self, program: str, *arguments: str) -> None:
+        self._run(_path_of(program), *arguments, called=f"{program} {arguments[0]}")
 
-    def _answers(self) -> bool:
-        with contextlib.suppress(OSError), socket.create_connection((LOOPBACK, self.port), timeout=1.0):
-            return True
-        return False
 
-    def _run(self, program: str, *arguments: str) -> None:
-        done = subprocess.run(
-            [self._path(program), *arguments],
-            env=self._program_environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=START_TIMEOUT,
-        )
-        if done.returncode:
-            raise KdcError(f"{program} {arguments[0]}: {done.stderr.strip() or done.stdout.strip()}")
-
-    def _path(self, program: str) -> str:
-        found = shutil.which(program, path=_PATH)
-        if found is None:
-            raise KdcError(f"there is no KDC here: {self.unavailable_reason()}")
-        return found
-
-    def _program_environment(self) -> dict[str, str]:
-        return {**os.environ, **self.environment, "KRB5_KDC_PROFILE": str(self._directory / "kdc.conf")}
+def _path_of(program: str) -> str:
+    found = shutil.which(program, path=_PATH)
+    if found is None:
+        raise KdcError(f"there is no KDC here: {Kdc.unavailable_reason()}")
+    return found

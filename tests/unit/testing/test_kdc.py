@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from aiokafkapy.testing import kdc as module
+from aiokafkapy.testing import server_process
 from aiokafkapy.testing.kdc import Kdc, KdcError
 
 
@@ -51,7 +51,7 @@ def test_one_that_does_not_start_says_why_and_leaves_nothing_behind(monkeypatch:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        monkeypatch.setattr(module, "free_port", lambda: taken.getsockname()[1])
+        monkeypatch.setattr(server_process, "free_port", lambda: taken.getsockname()[1])
         kdc = Kdc()
         monkeypatch.setattr(Kdc, "_answers", lambda self: False)
         with pytest.raises(KdcError, match="krb5kdc did not start"):
