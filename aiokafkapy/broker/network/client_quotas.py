@@ -53,11 +53,6 @@ class ClientQuotaManager:
         self._maximum_throttle = maximum_throttle
         self._rates: dict[str, SampledRate] = {}
 
-    @property
-    def is_enabled(self) -> bool:
-        """Whether there is a limit."""
-        return self._limit is not None
-
     def record(self, client_id: str, amount: float, now: float) -> float:
         """Add use (bytes, or seconds of work); returns the seconds to hold the client back, 0.0 when within bounds."""
         if self._limit is None:

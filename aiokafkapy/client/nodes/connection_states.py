@@ -90,11 +90,6 @@ class ClusterConnectionStates:
         state = self._states.get(node_id)
         return state is None or (state.is_disconnected and now >= state.retry_at)
 
-    def is_blacked_out(self, node_id: int, now: float) -> bool:
-        """True when there is no connection and the back-off is not over."""
-        state = self._states.get(node_id)
-        return state is not None and state.is_disconnected and now < state.retry_at
-
     def connection_delay(self, node_id: int, now: float) -> float:
         """Seconds until another attempt is worthwhile; infinite while connected, since only events matter then."""
         state = self._states.get(node_id)
@@ -105,11 +100,6 @@ class ClusterConnectionStates:
         if state.state is _S.CONNECTING:
             return max(0.0, state.setup_deadline - now)
         return math.inf
-
-    def is_connecting(self, node_id: int) -> bool:
-        """True while the socket is being set up."""
-        state = self._states.get(node_id)
-        return state is not None and state.state is _S.CONNECTING
 
     def is_preparing_connection(self, node_id: int) -> bool:
         """True while the connection is being set up, up to READY."""
@@ -157,16 +147,6 @@ class ClusterConnectionStates:
         """Why the node refused us, while it is in AUTHENTICATION_FAILED."""
         state = self._states.get(node_id)
         return None if state is None else state.authentication_error
-
-    @property
-    def connecting_nodes(self) -> frozenset[int]:
-        """Ids of the nodes whose socket is being set up."""
-        return frozenset(self._connecting)
-
-    @property
-    def any_connecting(self) -> bool:
-        """True when any node's socket is being set up."""
-        return bool(self._connecting)
 
     def nodes_with_connection_setup_timeout(self, now: float) -> list[int]:
         """Ids of the nodes whose connection set-up has timed out."""

@@ -56,11 +56,6 @@ class InFlightRequests:
         requests = self._requests.get(node_id)
         return requests[-1] if requests else None
 
-    def last_sent(self, node_id: int) -> InFlightRequest | None:
-        """The newest request of the node."""
-        requests = self._requests.get(node_id)
-        return requests[0] if requests else None
-
     def complete_last_sent(self, node_id: int) -> InFlightRequest | None:
         """Take the newest request of the node out: one that expects no response and has been written (acks=0)."""
         requests = self._requests.get(node_id)

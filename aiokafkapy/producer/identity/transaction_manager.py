@@ -449,10 +449,6 @@ class TransactionManager:
         """True while it is not known whether an expired batch left a gap."""
         return topic_partition in self._unresolved
 
-    def has_stale_producer_id_and_epoch(self, topic_partition: TopicPartition) -> bool:
-        """True while the partition still finishes under an older identity."""
-        return self._entry(topic_partition).identity != self._identity
-
     @property
     def is_epoch_bump_required(self) -> bool:
         """True when a partition waits to be renumbered."""

@@ -35,7 +35,6 @@ def test_waiting_the_throttle_time_brings_the_rate_back_to_the_limit() -> None:
 
 def test_a_manager_without_a_limit_measures_nothing() -> None:
     manager = ClientQuotaManager(None, 11, 1.0)
-    assert not manager.is_enabled
     assert manager.record("a", 1e12, now=0.0) == 0.0
     assert not manager._rates
 
@@ -57,5 +56,5 @@ def test_a_client_that_rests_for_all_windows_is_forgotten() -> None:
 def test_request_time_is_throttled_for_one_window_at_most() -> None:
     quotas = ClientQuotas(BrokerConfig.of(request_percentage=1, quota_window_size_seconds=1))
     assert quotas.request.record("slow", 60.0, now=0.0) == 1.0
-    assert not quotas.produce.is_enabled
-    assert not quotas.fetch.is_enabled
+    assert quotas.produce.record("slow", 1e12, now=0.0) == 0.0
+    assert quotas.fetch.record("slow", 1e12, now=0.0) == 0.0

@@ -37,7 +37,6 @@ def test_the_table_names_every_state() -> None:
 def test_an_unknown_node_can_be_connected_to(states: ClusterConnectionStates, clock: VirtualClock) -> None:
     assert states.can_connect(1, clock.time())
     assert states.connection_delay(1, clock.time()) == 0
-    assert not states.is_blacked_out(1, clock.time())
     assert not states.is_ready(1, clock.time())
     assert states.last_attempt(1) == -math.inf
     assert states.usable_at(1) == -math.inf
@@ -47,15 +46,13 @@ def test_an_unknown_node_can_be_connected_to(states: ClusterConnectionStates, cl
 
 def test_the_way_to_ready(states: ClusterConnectionStates, clock: VirtualClock) -> None:
     states.connecting(NODE, clock.time())
-    assert states.is_connecting(1)
     assert states.is_preparing_connection(1)
     assert not states.can_connect(1, clock.time())
-    assert states.connecting_nodes == {1}
+    assert states.next_setup_deadline() == clock.time() + 10
     assert states.connection_delay(1, clock.time()) == 10
     states.checking_api_versions(1)
-    assert not states.is_connecting(1)
     assert states.is_preparing_connection(1)
-    assert not states.any_connecting
+    assert states.next_setup_deadline() == math.inf
     states.ready(1)
     assert states.is_ready(1, clock.time())
     assert states.connection_delay(1, clock.time()) == math.inf
@@ -74,7 +71,6 @@ def test_failures_back_off_exponentially_until_ready(states: ClusterConnectionSt
         states.connecting(NODE, clock.time())
         states.disconnected(1, clock.time())
         assert states.connection_delay(1, clock.time()) == pytest.approx(expected)
-        assert states.is_blacked_out(1, clock.time())
         assert not states.can_connect(1, clock.time())
         clock.advance(expected + 1e-9)
         assert states.can_connect(1, clock.time())
@@ -150,7 +146,7 @@ def test_refused_credentials_are_kept_until_the_next_attempt(
     states.connecting(NODE, clock.time())
     states.authentication_failed(1, clock.time(), error)
     assert states.authentication_error(1) is error
-    assert states.is_blacked_out(1, clock.time())
+    assert not states.can_connect(1, clock.time())
     clock.advance(1)
     states.connecting(NODE, clock.time())
     assert states.authentication_error(1) is None

@@ -33,7 +33,6 @@ def test_answers_take_the_oldest_and_acks_0_the_newest(in_flight: InFlightReques
         in_flight.add(entry(number))
     assert number_of(in_flight.oldest(1)) == 0
     assert number_of(in_flight.complete_next(1)) == 0
-    assert number_of(in_flight.last_sent(1)) == 2
     assert number_of(in_flight.complete_last_sent(1)) == 2
     assert in_flight.count(1) == 1
 
@@ -41,7 +40,6 @@ def test_answers_take_the_oldest_and_acks_0_the_newest(in_flight: InFlightReques
 def test_an_unknown_node_has_nothing(in_flight: InFlightRequests) -> None:
     assert in_flight.complete_next(1) is None
     assert in_flight.complete_last_sent(1) is None
-    assert in_flight.last_sent(1) is None
     assert in_flight.oldest(1) is None
     assert in_flight.mark_written(1) is None
     assert in_flight.clear_all(1) == []
