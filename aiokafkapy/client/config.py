@@ -385,7 +385,7 @@ class ClientConfig(SecurityOptions):
         try:
             self.__pydantic_validator__.validate_python(values, self_instance=self, strict=strict)
         except ValidationError as error:
-            raise _configuration_error(type(self), error, values) from None
+            raise _configuration_error(error, values) from None
 
 
 def environment_variables(prefix: str) -> dict[str, str]:
@@ -451,14 +451,12 @@ def _hint(config: type[ClientConfig], name: str) -> str:
     return f"did you mean {', '.join(near[:-1])}{' or ' if near[1:] else ''}{near[-1]}?"
 
 
-def _configuration_error(
-    config: type[ClientConfig], error: ValidationError, values: Mapping[str, Any]
-) -> ConfigurationError:
+def _configuration_error(error: ValidationError, values: Mapping[str, Any]) -> ConfigurationError:
     # dict: an option that takes several types is reported once, not once per type
-    return ConfigurationError("; ".join(dict.fromkeys(_explain(config, details, values) for details in error.errors())))
+    return ConfigurationError("; ".join(dict.fromkeys(_explain(details, values) for details in error.errors())))
 
 
-def _explain(config: type[ClientConfig], details: Any, values: Mapping[str, Any]) -> str:
+def _explain(details: Any, values: Mapping[str, Any]) -> str:
     """One of pydantic's errors in our words: option, value, limit, what to write."""
     name = str(details["loc"][0]) if details["loc"] else ""
     kind, context = details["type"], details.get("ctx", {})

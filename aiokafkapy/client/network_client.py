@@ -483,7 +483,7 @@ class NetworkClient:
             else:
                 self._pipeline.disconnect(entry, error, address, now)
         if self._state is ACTIVE and not is_idle:
-            self._updater.handle_server_disconnect(now, error)
+            self._updater.handle_server_disconnect(error)
             self._notify_when_usable(node_id, now)
             self._notify()
 

@@ -45,7 +45,6 @@ from ..context import BrokerState, ConnectionInfo, RequestContext
 from ..faults import broker_error
 from ..handlers import CLOSE_CONNECTION, NO_RESPONSE, Answer, Body, Handler, dispatch_table
 from ..handlers.api_versions import unsupported_version_response
-from ..security.sasl_session import SaslSession
 from .request_channel import Request, RequestChannel, ResponseAction
 from .response_sender import ResponseSender
 
@@ -93,7 +92,7 @@ class KafkaRequestHandlerPool:
         request.dequeued = time.monotonic()
         session = request.connection.info.session
         if session is not None and session.takes_tokens:
-            self._handle_token(request, session)
+            self._handle_token(request)
             return
         try:
             header, position = decode_request_header(request.buffer)
@@ -127,7 +126,7 @@ class KafkaRequestHandlerPool:
                 # receive_request does not wait while there is something: others must get their turn of the loop.
                 await asyncio.sleep(0)
 
-    def _handle_token(self, request: Request, session: SaslSession) -> None:
+    def _handle_token(self, request: Request) -> None:
         state = self._state
         try:
             answer, _ = request.connection.info.authenticate(request.buffer, state.now(), state.timestamp_ms())

@@ -231,7 +231,7 @@ class FileStorage:
             if damage is None and sound < segment.size and segment is not self._segments[-1]:
                 damage = f"it ends in the middle of the batch at byte {sound}, and other segments follow"
             if damage is not None:
-                raise DamagedFileError(segment.path, damage, _remedy(segment, found))
+                raise DamagedFileError(segment.path, damage, _remedy(found))
             position += sound
         self.size = position
         if not self._segments or sound == self._segments[-1].size:
@@ -360,7 +360,7 @@ def _scan_file(segment: _Segment, scan: Scan) -> SegmentScan:
         return scan(memoryview(mapped), segment.start, base_offset)
 
 
-def _remedy(segment: _Segment, found: SegmentScan) -> str:
+def _remedy(found: SegmentScan) -> str:
     if found.sound_bytes == 0:
         do = "remove it and the later segments beside it"
     else:

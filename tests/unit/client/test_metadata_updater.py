@@ -244,12 +244,12 @@ class TestAnswers:
 class TestDisconnections:
     def test_a_lost_server_asks_for_an_update(self, situation: Situation) -> None:
         situation.fetch(1)
-        situation.updater.handle_server_disconnect(situation.clock.time())
+        situation.updater.handle_server_disconnect()
         assert situation.metadata.need_full_update
 
     def test_refused_credentials_are_fatal(self, situation: Situation) -> None:
         error = AuthenticationFailedError("no")
-        situation.updater.handle_server_disconnect(situation.clock.time(), error)
+        situation.updater.handle_server_disconnect(error)
         assert situation.metadata.fatal_error is error
 
 
