@@ -70,3 +70,19 @@ def test_targets_of_make_exist() -> None:
     for page in pages():
         for name in re.findall(r"`(?:[A-Z_]+=\S+ )*make ([a-z-]+)", page.read_text()):
             assert name in targets, f"{page.name}: make {name}"
+
+
+def test_the_map_names_every_room() -> None:
+    """Packages, and their rooms, of the package; each stands in the row of its own package."""
+    text = (ROOT / "docs" / "architecture.md").read_text()
+    table = text.partition("## Where things are")[2].partition("\n## ")[0]
+    rows = [row for row in table.splitlines() if row.startswith("|")]
+    package = ROOT / "aiokafkapy"
+    rooms = [path.parent.relative_to(package).parts for path in package.glob("*/**/__init__.py")]
+    missing = {
+        "/".join(room)
+        for room in rooms
+        if not room[-1].startswith("_")
+        and not any(f"`{room[0]}/`" in row.split("|")[1] and f"`{room[-1]}/`" in row for row in rows)
+    }
+    assert missing == set()
