@@ -76,7 +76,7 @@ class TopicPartition(NamedTuple):
 
 
 class PartitionInfo(NamedTuple):
-    """What metadata says of one partition; ``leader`` is a node id, or ``NO_LEADER``."""
+    """One partition in metadata; ``leader`` is a node id, or ``NO_LEADER``."""
 
     topic: str
     partition: int

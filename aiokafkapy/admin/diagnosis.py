@@ -80,7 +80,7 @@ class Finding:
 
 
 def version_finding(address: str, versions: NodeApiVersions, round_trip_ms: float) -> Finding:
-    """What a broker says of itself in ApiVersions."""
+    """A broker's description of itself in ApiVersions."""
     finalized = dict(sorted(versions.finalized_features.items()))
     features = ", ".join(f"{name}={level}" for name, level in finalized.items()) or "none"
     likely = likely_version(versions)

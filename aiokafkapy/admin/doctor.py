@@ -366,7 +366,7 @@ _TOPIC_ADVICE: Final = {
 
 
 class _Visit:
-    """What was found at one address."""
+    """The findings at one address."""
 
     def __init__(self, address: str, tell: Callable[[Finding], object]) -> None:
         self.address = address

@@ -5,8 +5,8 @@ being cancelled goes on unseen.
 
 Rules:
 
-- Who is interrupted while waiting takes the coroutine along: it is cancelled, and has ended when the interrupt goes on.
-- In the child of a fork there is no such thread. Whoever owns one forgets it there, and neither closes nor frees it:
+- A wait that is interrupted takes the coroutine along: it is cancelled, and has ended when the interrupt goes on.
+- In the child of a fork there is no such thread. Its owner forgets it there, and neither closes nor frees it:
   its sockets and its poller are the parent's.
 """
 

@@ -60,7 +60,7 @@ class ClientTelemetry:
 
     def __init__(self) -> None:
         self.pushes: deque[TelemetryPush] = deque(maxlen=MOST_PUSHES)
-        """What came, oldest first."""
+        """The pushes that came, oldest first."""
         self.is_offered = False
         """True once there is a receiver: then the APIs are advertised."""
         self.metrics: tuple[str, ...] = ()

@@ -306,7 +306,7 @@ def _say_hello(
 def _client_settings(
     protocol: str, config: BrokerConfig, user: str | None, certificates: TestCertificates | None
 ) -> dict[str, str]:
-    """What a client of a listener needs besides its address, in Java's names."""
+    """The options of a client of a listener besides its address, in Java's names."""
     needed = {} if protocol == "PLAINTEXT" else {"security.protocol": protocol}
     if certificates is not None and has_tls(protocol):
         needed["ssl.truststore.location"] = str(certificates.ca_file)

@@ -26,7 +26,7 @@ Location = Annotated[str | None, BeforeValidator(_path)]
 
 
 class SaslOptionFields(BaseModel):
-    """Who we are, and how we prove it."""
+    """The client's identity, and its proof."""
 
     sasl_mechanism: Annotated[
         Any,

@@ -4,7 +4,7 @@ Owns their names, defaults and descriptions, and whether they fit together; what
 and ``security.sasl``'s, which check the rest. Names are Kafka's with dots as underscores (``SslConfigs``), but for what
 Kafka has no name for: ``ssl_crl_location`` and ``ssl_context``.
 
-Rule: an option that would have no effect is an error. Whoever gives a password means that it is used.
+Rule: an option that would have no effect is an error. A password is given to be used.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class TelemetrySender:
         self._resource = resource
         self._sleep = sleep
         self._task: asyncio.Task[None] | None = None
-        # What the broker said
+        # The broker's answers
         self.client_instance_id: UUID | None = None
         """The id that the cluster gave this client; None before."""
         self._subscription: _Subscription | None = None
@@ -237,7 +237,7 @@ class TelemetrySender:
 
 @dataclass(frozen=True, slots=True)
 class _Subscription:
-    """What the broker wants; ``interval`` is in seconds."""
+    """A subscription; ``interval`` is in seconds."""
 
     subscription_id: int
     interval: float

@@ -166,7 +166,7 @@ class ClientWatch:
 
 
 class _Sent(NamedTuple):
-    """What a request's end has to know of its beginning."""
+    """The beginning of a request, kept for its end."""
 
     api: str
     size: int

@@ -45,7 +45,7 @@ class Load:
         self.bytes = int(metrics.get("byte-total", 0))
 
     def as_json(self) -> dict[str, Any]:
-        """What was measured, for programs."""
+        """The measurements, for programs."""
         found = {name: value for name, value in asdict(self).items() if value is not None}
         return found | {"seconds": round(self.seconds, 3), "rate": round(self.rate, 1)}
 

@@ -62,7 +62,7 @@ class DemoError(KafkaError):
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """What the command line says."""
+    """The options of the command line."""
 
     bootstrap_servers: str | None = None
     topic: str = "flights"

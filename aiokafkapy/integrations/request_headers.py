@@ -89,7 +89,7 @@ class Selection:
 
 
 def carried() -> Carried:
-    """What the running task carries: for log lines, for example."""
+    """The headers that the running task carries: for log lines, for example."""
     return _carried.get()
 
 

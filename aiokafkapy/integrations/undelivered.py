@@ -196,7 +196,7 @@ class UndeliveredFile:
         os.lseek(descriptor, reading_at, os.SEEK_SET)
 
     def sync(self) -> None:
-        """What was marked is on disk when this returns."""
+        """The marks are on disk when this returns."""
         os.fsync(self._file.fileno())
 
 

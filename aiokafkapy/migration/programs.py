@@ -67,7 +67,7 @@ def changes_by_file(paths: Iterable[Path]) -> Iterator[list[Change]]:
 
 
 def changes_in(source: str | bytes, path: str = "<source>") -> list[Change]:
-    """What changes in one program, by its lines."""
+    """The changes of one program, by its lines."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of the program's own escapes

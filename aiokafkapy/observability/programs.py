@@ -25,7 +25,7 @@ __all__ = ["LogFormat", "LogLevel", "configure_logging"]
 
 
 class LogFormat(StrEnum):
-    """What a line of the log looks like."""
+    """The form of a line of the log."""
 
     CONSOLE = "console"
     JSON = "json"

@@ -43,7 +43,7 @@ class Sentence(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """What is to say of a configuration: its options, what they imply, and what is odd about them."""
+    """The explanation of a configuration: its options, what they imply, and what is odd about them."""
 
     options: tuple[OptionInForce, ...]
     implications: tuple[Sentence, ...]

@@ -38,7 +38,7 @@ REFUSED: Final = frozenset(
         ApiKey.API_VERSIONS,
     }
 )
-"""What only the producer itself may ask for."""
+"""Requests that only the producer itself may send."""
 
 
 async def raw_request(

@@ -7,7 +7,7 @@ Rules:
 
 - Records of one thread keep their order. They are taken on the loop as ``send`` takes them there, so a wrong argument
   is the record's own error.
-- Whoever sends faster than the loop accepts waits in ``send``, as Java's caller does while the buffer is full.
+- A thread that sends faster than the loop accepts waits in ``send``, as Java's caller does while the buffer is full.
 - A future that was not taken yet can be cancelled; from then on the record stays on its way, as everywhere.
 - Nobody waits for a loop that has ended without closing its producer, and nothing waits on the loop's own thread: a
   callback of one record may send another, but not wait for it.

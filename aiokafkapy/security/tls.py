@@ -67,7 +67,7 @@ class TlsSettings(Protocol):
 
     @property
     def ssl_key_password(self) -> str | None:
-        """What an encrypted key is opened with."""
+        """The password of an encrypted key."""
 
     @property
     def ssl_endpoint_identification_algorithm(self) -> str:

@@ -24,7 +24,7 @@ NAME: Final = "aiokafkapy"
 UNPACKED: Final = "aiokafkapy-packages"
 """The directory on the executors, below each one's working directory."""
 NOT_SHIPPED: Final = frozenset({"typer", "rich"})
-"""What only the command line uses."""
+"""Modules that only the command line uses."""
 
 
 def shipping_conf(directory: Path) -> dict[str, str]:

@@ -73,7 +73,7 @@ def assert_produced(
 
 
 class _Wanted:
-    """What a record is asked to be."""
+    """The expectation of a record."""
 
     def __init__(self, value: Wanted, key: Wanted, headers: list[tuple[str, Wanted]]) -> None:
         parts: list[tuple[str, str | None, Any]] = [("value", None, value), ("key", None, key)]

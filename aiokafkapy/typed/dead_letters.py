@@ -86,7 +86,7 @@ def is_permanent(error: BaseException) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterCounts:
-    """What became of dead letters so far."""
+    """Outcomes of dead letters so far."""
 
     written: int = 0
     failed: int = 0
@@ -140,7 +140,7 @@ class DeadLetters:
 
     @property
     def counts(self) -> DeadLetterCounts:
-        """What became of them so far."""
+        """Their outcomes so far."""
         return DeadLetterCounts(self._written, self._failed, self._dropped, len(self._pending))
 
     def guard(self, producer: RecordProducer) -> GuardedProducer:
@@ -246,7 +246,7 @@ class DeadLetters:
 class GuardedProducer:
     """A producer whose refused records are dead letters too. Calls, outcomes and errors are the producer's own.
 
-    It holds a record's key and value until its outcome is known. What it has not is on ``producer``.
+    It holds a record's key and value until its outcome is known. Everything else is on ``producer``.
     """
 
     __slots__ = ("_dead_letters", "producer")

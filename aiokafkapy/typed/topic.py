@@ -38,7 +38,7 @@ __all__ = ["BoundTopic", "Topic"]
 M = TypeVar("M")
 
 Key: TypeAlias = str | bytes | int | UUID | None
-"""What a key function may give: text goes as UTF-8, a number and a UUID as their text."""
+"""The types of a key function's result: text goes as UTF-8, a number and a UUID as their text."""
 Deserializer: TypeAlias = Callable[..., Awaitable[Any]]
 """``await deserializer(data, headers)``, as those of ``integrations.schema_registry`` are called."""
 
@@ -311,7 +311,7 @@ class BoundTopic(Generic[M]):
 
 
 def _inherited(kind: type) -> tuple[Any, ...]:
-    """What a class that is derived from ``Topic[Order]`` has in the brackets."""
+    """The types in the brackets of a class that is derived from ``Topic[Order]``."""
     for each in kind.__mro__:
         for base in each.__dict__.get("__orig_bases__", ()):
             origin = get_origin(base)

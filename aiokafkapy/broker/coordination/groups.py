@@ -239,7 +239,7 @@ class GroupCoordinator:
         return group, member
 
     def _check_commit_in_transaction(self, group: Group, identity: MemberIdentity) -> None:
-        """Who names no member is believed, as before KIP-447."""
+        """A request that names no member is believed, as before KIP-447."""
         if identity.member_id or identity.generation_id >= 0 or identity.group_instance_id is not None:
             _known_member(group, identity)
             if identity.generation_id != group.generation_id:

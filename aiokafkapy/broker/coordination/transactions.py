@@ -42,7 +42,7 @@ REMEDY: Final = "remove that line, or the file, to start without the transaction
 
 
 class TakenId(NamedTuple):
-    """What a producer gets: its identity, and that of the transaction which an earlier one has left open (-1: none)."""
+    """For a producer: its identity, and that of the transaction which an earlier one has left open (-1: none)."""
 
     producer_id: int
     epoch: int
@@ -50,7 +50,7 @@ class TakenId(NamedTuple):
 
 
 class Markers(Protocol):
-    """What carries an outcome to the partitions and groups."""
+    """Carries an outcome to the partitions and groups."""
 
     def write(self, transaction: TransactionMetadata) -> bool:
         """Write a marker to each partition; False when that is not possible now, and is to be tried again."""

@@ -27,7 +27,7 @@ def error_response(context: RequestContext, body: Body, error: KafkaError) -> Bo
 
 @register(ApiKey.DELETE_ACLS, versions=(1, 3), error=error_response)
 def handle(context: RequestContext, body: Body) -> Body:
-    """What all filters match, at once."""
+    """The ACLs that any of the filters matches, at once."""
     context.check_right(Operation.ALTER, ResourceType.CLUSTER)
     authorizer = required_authorizer(context)
     checked = [_checked(requested) for requested in body.filters]

@@ -55,7 +55,7 @@ def handle(context: RequestContext, body: Body) -> Body:
 
 
 def cluster_operations(context: RequestContext, is_wanted: bool) -> int:
-    """What the client may do with the cluster: a bit field, 0 when it may not even ask."""
+    """The operations that the client may do with the cluster: a bit field, 0 when it may not even ask."""
     if not is_wanted:
         return NOT_ASKED
     if not context.may(Operation.DESCRIBE, ResourceType.CLUSTER):

@@ -217,7 +217,7 @@ class ClientConnection(asyncio.Protocol):
         return self.state is MuteState.NOT_MUTED and self._owner.may_read
 
     def _check_size(self, session: SaslSession) -> None:
-        """Whoever has not said who they are may occupy little memory only."""
+        """A client that is not authenticated may occupy little memory only."""
         limit = session.max_receive_size
         largest = max([self._decoder.buffered_bytes, *map(len, self._frames)])
         if limit is not None and largest > limit:

@@ -39,7 +39,7 @@ CLUSTER_NAME: Final = "kafka-cluster"
 
 
 class ResourceType(IntEnum):
-    """What an ACL is about; delegation tokens and users can be stored, and nothing here asks about them."""
+    """The kind of resource of an ACL; delegation tokens and users can be stored, and nothing here asks about them."""
 
     ANY = 1
     TOPIC = 2
@@ -60,7 +60,7 @@ class PatternType(IntEnum):
 
 
 class Operation(IntEnum):
-    """What is done; ANY is for filters."""
+    """The operation; ANY is for filters."""
 
     ANY = 1
     ALL = 2

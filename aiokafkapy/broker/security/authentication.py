@@ -163,7 +163,7 @@ class Authentication:
 
 
 class ListenerAuthentication:
-    """What the sessions of one listener need to know."""
+    """The settings of one listener's sessions."""
 
     __slots__ = ("_authentication", "failure_delay", "max_reauth_ms", "max_receive_size", "mechanisms")
 

@@ -32,7 +32,7 @@ MIN_REAUTHENTICATION_INTERVAL: Final = 1.0
 
 
 class SaslState(Enum):
-    """What may come next."""
+    """The requests that may come next."""
 
     HANDSHAKE_OR_VERSIONS = "nothing came yet"
     HANDSHAKE = "ApiVersions came"
@@ -68,11 +68,11 @@ _ADMITTED: Final[Mapping[SaslState, tuple[int, ...]]] = {
 
 
 class SessionSettings(Protocol):
-    """What a session needs to know of its listener and of the users."""
+    """A session's view of its listener and of the users."""
 
     @property
     def mechanisms(self) -> Mapping[str, Callable[[], SaslServerExchange]]:
-        """What makes the broker's half, by the names of the mechanisms that are enabled."""
+        """Factories of the broker's half, by the names of the mechanisms that are enabled."""
 
     @property
     def max_reauth_ms(self) -> int:

@@ -54,7 +54,7 @@ AddressFailure = Callable[[str, BaseException], None]
 
 
 class ConnectorProtocol(Protocol):
-    """What the network client needs of a connector; tests put a fake one here."""
+    """A connector as the network client uses it; tests put a fake one here."""
 
     async def connect(
         self,

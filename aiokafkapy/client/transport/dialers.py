@@ -113,7 +113,7 @@ class _DirectDialer:
 
 
 class _UnresolvedDialer:
-    """Leaves names to whoever makes the connection."""
+    """Leaves names to the maker of the connection."""
 
     async def addresses(self, host: str, port: int) -> list[Address]:
         _check_port(port)

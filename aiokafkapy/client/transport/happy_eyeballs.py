@@ -76,7 +76,7 @@ class Race:
                 if won is not None:
                     return won
         finally:
-            # No await: whoever is cancelled here would lose the winner's socket.
+            # No await: a cancelled caller would lose the winner's socket here.
             for task in self._attempts:
                 task.cancel()
                 task.add_done_callback(_close_socket)

@@ -200,7 +200,7 @@ class KafkaTracing:
         return [Link(found) for found in contexts if found.is_valid]
 
     def _describe(self, span: Span, key: Any, is_tombstone: bool, partition: Any) -> None:
-        """What is known of a record before it is sent, or when it is processed."""
+        """The attributes of a record before it is sent, or when it is processed."""
         text = _text_of(key) if self._with_keys else None
         if text is not None:
             span.set_attribute(_KEY, text)
@@ -211,7 +211,7 @@ class KafkaTracing:
 
 
 class _Operation(NamedTuple):
-    """What all spans of an operation on a topic have."""
+    """The attributes of all spans of an operation on a topic."""
 
     span_name: str
     attributes: dict[str, str]

@@ -38,7 +38,7 @@ class RelayDatabase:
     """The table, for one relay. Every call raises the database's errors, or TimeoutError."""
 
     errors: tuple[type[Exception], ...] = (SQLAlchemyError, OSError)
-    """What an outage may raise; TimeoutError is an OSError."""
+    """The errors of an outage; TimeoutError is an OSError."""
 
     def __init__(
         self,
@@ -117,7 +117,7 @@ class RelayDatabase:
     # internals
 
     async def _prepare(self) -> None:
-        """What a new connection needs."""
+        """Set up a new connection."""
 
     def _is_one_of(self, column: sa.Column[Any], values: list[Any]) -> sa.ColumnElement[bool]:
         return column.in_(values)

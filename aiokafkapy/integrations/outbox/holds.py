@@ -43,7 +43,7 @@ class Holds:
             self._until.pop(each, None)
 
     def active(self, now: float) -> set[Held]:
-        """What is held at this moment."""
+        """The holds in force at this moment."""
         return {what for what, until in self._until.items() if until > now}
 
     def is_everything_held(self, now: float) -> bool:

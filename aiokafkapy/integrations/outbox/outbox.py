@@ -1,4 +1,4 @@
-"""``Outbox``: writes records as rows, in the transaction of whoever calls.
+"""``Outbox``: writes records as rows, in the transaction of the caller.
 
 Owns serializing, the locks of keys, and the row's insert. It never begins, commits or rolls back a transaction, and
 knows no Kafka.
@@ -192,7 +192,7 @@ class Outbox:
 
 
 class _Statements(NamedTuple):
-    """What is executed for some records."""
+    """The statements for some records."""
 
     rows: list[dict[str, Any]]
     locks: list[int]

@@ -7,8 +7,8 @@ Rules:
 
 - A row is refused only for what is wrong with its record. Everything else, an outage, missing rights, a topic that is
   missing, may pass: its topic is held for a time, and nothing behind it overtakes it.
-- A broker refuses a batch for one of its records. Who is meant is found by sending each of them alone.
-- What failed only because a record before it did is none's fault, and simply left.
+- A broker refuses a batch for one of its records. The refused one is found by sending each of them alone.
+- A row that failed only because a record before it did is left as it is.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ __all__ = ["PlainPublisher", "Publisher", "with_options"]
 
 
 class Publisher(Protocol):
-    """What the relay publishes by. Calls come one at a time."""
+    """Publishes batches for the relay. Calls come one at a time."""
 
     async def take_over(self, shards: Collection[int]) -> tuple[Mapping[int, UUID], Outcome]:
         """Own these shards and no others. Returns rows of new ones that are known to be published, to be marked before

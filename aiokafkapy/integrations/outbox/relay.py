@@ -135,7 +135,7 @@ class OutboxRelay:
         self._unmarked: dict[int, UUID] = {}
         self._own_at = 0.0
         self._purge_at = 0.0
-        # What it tells.
+        # Statistics
         self._is_connected = False
         self._failures_in_a_row = 0
         self._counts = {"published": 0, "found_published": 0, "refused": 0, "batches": 0, "database_failures": 0}
@@ -195,11 +195,11 @@ class OutboxRelay:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # Whoever is cancelled does not wait for a batch.
+        # A cancelled caller does not wait for a batch.
         await self.stop(0 if kind is not None and issubclass(kind, asyncio.CancelledError) else None)
 
     def wake(self) -> None:
-        """Look for rows now; for whoever has just committed some in this process, on this event loop."""
+        """Look for rows now; for a caller that has just committed some in this process, on this event loop."""
         self._news.set()
 
     # what it tells
@@ -217,7 +217,7 @@ class OutboxRelay:
         )
 
     async def backlog(self) -> OutboxBacklog:
-        """What waits in the table, by a query of its own. Raises the database's errors."""
+        """The rows that wait in the table, by a query of its own. Raises the database's errors."""
         return await backlog_of(self._engine, self._table)
 
     # internals

@@ -44,7 +44,7 @@ class OutboxRow(NamedTuple):
 
     @property
     def record(self) -> ProducerRecord:
-        """What is sent."""
+        """The record that is sent."""
         headers = decode_headers(self.headers)
         return ProducerRecord(self.topic, self.value, self.key, self.partition, self.timestamp_ms, headers)
 

@@ -36,7 +36,7 @@ class OutboxStatistics:
 
 @dataclass(frozen=True, slots=True)
 class OutboxBacklog:
-    """What waits in the table, in all shards."""
+    """The rows that wait in the table, in all shards."""
 
     pending: int
     refused: int

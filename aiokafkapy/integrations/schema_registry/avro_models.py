@@ -252,7 +252,7 @@ def _decimal(place: str, metadata: Sequence[Any]) -> dict[str, Any]:
 
 
 def _branch_name(branch: Any) -> str:
-    """What may be once in a union: a type, or a named type's name."""
+    """The identity of a union's branch, which may be in it once: a type, or a named type's name."""
     if isinstance(branch, dict):
         return str(branch.get("name") or branch["type"])
     return str(branch)

@@ -85,7 +85,7 @@ class RegistryDeserializer(ABC, Generic[T_co]):
 
     @abstractmethod
     async def _decoder_for(self, registered: RegisteredSchema, path: tuple[int, ...]) -> Decoder:
-        """What reads data of this writer's schema. Raises DeserializationError for one of another format."""
+        """The reader of data of this writer's schema. Raises DeserializationError for one of another format."""
 
     def _path_and_payload(self, found: SchemaId, rest: memoryview) -> tuple[tuple[int, ...], memoryview]:
         """The path to the message's type, which Protobuf alone has, and the data."""

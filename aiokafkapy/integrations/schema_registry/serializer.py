@@ -122,7 +122,7 @@ class RegistrySerializer(ABC, Generic[T_contra]):
 
     @abstractmethod
     async def _encoder_for(self, schema: Schema, is_own: bool) -> Encoder:
-        """What writes data by this schema. ``is_own`` is False for a version that the registry chose."""
+        """The writer of data by this schema. ``is_own`` is False for a version that the registry chose."""
 
     def _indexes(self) -> Sequence[int] | None:
         """The path to the message's type: Protobuf alone has one."""

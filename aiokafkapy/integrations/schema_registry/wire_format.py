@@ -61,7 +61,7 @@ class SchemaId:
 
 
 def id_prefix(schema_id: int, indexes: Sequence[int] | None = None) -> bytes:
-    """What stands before the data: the id, and with Protobuf the path to the message's type."""
+    """The prefix of the data: the id, and with Protobuf the path to the message's type."""
     if not 0 <= schema_id <= _MAX_ID:
         raise WireFormatError(f"the id of a schema is {schema_id}: it has 32 bits")
     prefix = bytes((_MAGIC_ID,)) + schema_id.to_bytes(4, "big")

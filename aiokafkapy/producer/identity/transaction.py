@@ -114,7 +114,7 @@ class Transaction:
         self.is_commit_in_doubt = False
         """A commit was sent that had no answer: the coordinator may have heard it."""
         self.prepared: PreparedTxnState | None = None
-        """What the prepared transaction is called."""
+        """The name of the prepared transaction."""
         self.is_held = False
         """Its first records wait for the markers of the transaction before."""
         self.cut: dict[TopicPartition, int] | None = None
@@ -187,7 +187,7 @@ class Transaction:
             self.fail(error)
 
     def prepare(self, prepared: PreparedTxnState) -> None:
-        """Every record has its outcome, and the end is left to whoever knows of it. Raises why that cannot be."""
+        """Every record has its outcome, and the end is left to its coordinator outside. Raises why that cannot be."""
         if self.error is not None:
             raise self.error.fresh()
         self._expect(_S.IN_TRANSACTION, "prepare_transaction()")

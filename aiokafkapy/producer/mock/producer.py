@@ -76,13 +76,13 @@ class MockProducer(KafkaProducer[K, V]):
         self._log = MockLog(self._on_failure)
         self._metrics: dict[str, float] = {}
         self.failures = MockFailures()
-        """What calls raise while it is set."""
+        """The errors that calls raise while they are set."""
 
     # what was sent
 
     def history(self) -> list[ProducerRecord]:
         """The records that were sent, in order, as they were called in, before serializers; of transactions, those that
-        were committed. What became of them is not looked at, as in Java.
+        were committed. Their outcomes are not looked at, as in Java.
         """
         return [sent.record for sent in self._log.sent]
 

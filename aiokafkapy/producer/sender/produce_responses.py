@@ -84,7 +84,7 @@ REFUSALS_BY_LIMITS: Final = _TOO_LARGE | {InvalidTimestampError.code}
 
 
 class Outcome(enum.Enum):
-    """What the Sender does with a batch."""
+    """The Sender's actions on a batch."""
 
     COMPLETE = "complete"
     SPLIT = "split"
@@ -94,7 +94,7 @@ class Outcome(enum.Enum):
 
 
 class Decision(NamedTuple):
-    """What to do with a batch, and why."""
+    """The action on a batch, and its reason."""
 
     outcome: Outcome
     error: KafkaError | None = None

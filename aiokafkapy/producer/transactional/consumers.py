@@ -26,7 +26,7 @@ PARTITION_EOF: Final = -191
 
 
 class Consumer(Protocol):
-    """What the loop asks of a consumer."""
+    """The calls of a consumer that the loop makes."""
 
     async def read(self, max_records: int) -> Mapping[TopicPartition, Sequence[Any]]:
         """Records by partition, in order; none when none came for a while."""

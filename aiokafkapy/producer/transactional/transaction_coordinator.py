@@ -125,7 +125,7 @@ class TransactionCoordinator:
     # requests
 
     async def init_producer_id(self, timeout: float, *, keeps_prepared: bool = False) -> PreparedTxnState | None:
-        """Take the transactional id: fence whoever had it, end what was left open, and get an identity.
+        """Take the transactional id: fence its last producer, end what was left open, and get an identity.
 
         With ``keeps_prepared`` what was left open stays so, and is returned.
         """

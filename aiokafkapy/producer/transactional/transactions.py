@@ -14,7 +14,7 @@ Rules:
   waited for.
 - ``commit_and_begin`` makes a cut when all that was sent before is accepted: what is accepted after it belongs to the
   next transaction, and waits in the accumulator until the commit has its answer. If that fails, it fails too.
-- Who is cancelled in a commit that fails later finds the transaction aborted.
+- A caller that is cancelled in a commit which fails later finds the transaction aborted.
 - In version 2 an end is answered once it is decided; its markers are written in the next milliseconds. A broker that
   gets a record meanwhile keeps it for ``add.partitions.to.txn.retry.backoff.ms``, 20 by default, before it looks again:
   so the coordinator is asked when the markers are written, and the first records wait for that. Java's do not.
@@ -286,7 +286,7 @@ class Transactions:
         self._runtime.sender.wakeup()
 
     async def _abort_if_left(self) -> None:
-        """Whoever was cancelled in a commit that failed finds the transaction aborted."""
+        """A caller that was cancelled in a commit that failed finds the transaction aborted."""
         if self._is_left and self._transaction.state is _S.ABORTABLE_ERROR:
             self._transaction.start_abort()
             await self._abort()
@@ -320,7 +320,7 @@ class Transactions:
                 try:
                     await self._coordinator.end(False, self._runtime.max_block)
                     self._ended_at = self._runtime.loop.time()
-                    # Whoever asks again asks for the epoch only: the one that has ended it may be out of date.
+                    # Another attempt asks for the epoch only: the one that has ended it may be out of date.
                     transaction.ended_at_broker()
                 except ProducerFencedError:
                     if not isinstance(transaction.error, InvalidProducerEpochError):

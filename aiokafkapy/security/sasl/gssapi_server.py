@@ -155,7 +155,7 @@ class GssapiServerExchange:
         if not response:
             raise _refused("no bytes came where GSSAPI expects a ticket")
         token: bytes | None = self._context.step(response)
-        # Whoever is refused gets a token for it, too; the library raises the refusal when it is asked for more.
+        # A refused client gets a token for it, too; the library raises the refusal when it is asked for more.
         if not self._context.complete:
             return token or b""
         if not token:

@@ -46,13 +46,13 @@ class InvalidTokenError(KafkaError):
         self.scope = scope
 
     def as_json(self) -> str:
-        """What the server answers."""
+        """The server's answer."""
         return json.dumps({"status": self.status} | ({"scope": self.scope} if self.scope else {}))
 
 
 @dataclass(frozen=True, slots=True)
 class ValidToken:
-    """What is believed of a token."""
+    """The checked contents of a token."""
 
     principal: str
     expires_at_ms: int

@@ -6,7 +6,7 @@ protocol. Thin I/O: one of the few modules of this layer that know asyncio and t
 
 Rules:
 
-- Whoever asks while there is a valid token has it at once, however slow or broken the provider is.
+- A caller gets a valid token at once, if there is one, however slow or broken the provider is.
 - At most one call of the provider is under way; a connection that gives up its wait does not end it for the others.
 - A provider's error of I/O may pass, and is retriable; any other is a refusal. Its text is its own, and stays in the
   cause: it might have a secret in it.

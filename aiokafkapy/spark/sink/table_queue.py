@@ -73,7 +73,7 @@ class TableQueue:
 
     @property
     def ranges(self) -> dict[tuple[str, int], TopicPartitionRange]:
-        """What each partition got so far."""
+        """The rows that each partition got so far."""
         return {tuple(place): TopicPartitionRange(*found) for place, found in sorted(self._ranges.items())}  # type: ignore[misc]
 
     async def _take_first(self) -> None:

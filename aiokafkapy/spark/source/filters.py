@@ -39,7 +39,7 @@ class Bounds:
     only: frozenset[int] | None = None
 
     def within(self, other: Bounds) -> Bounds:
-        """What is in both."""
+        """The intersection."""
         low = max((one for one in (self.low, other.low) if one is not None), default=None)
         high = min((one for one in (self.high, other.high) if one is not None), default=None)
         only = self.only
@@ -54,7 +54,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True)
 class Pruning:
-    """What is left to read. ``topics`` is None for all; ``earliest_ms`` is the lower bound of the time, in milliseconds
+    """The rest to read. ``topics`` is None for all; ``earliest_ms`` is the lower bound of the time, in milliseconds
     since the epoch.
     """
 

@@ -84,7 +84,7 @@ class RangeReader:
         self._ranges = {one.topic_partition: one for one in ranges}
         self._data_loss = DataLoss(options.fail_on_data_loss)
         self._poll_timeout = options.poll_timeout_ms / 1000
-        # What tells progress.
+        # Progress
         self._clock = asyncio.get_running_loop().time
         self._moved_at = self._clock()
         self._positions: list[int | None] = []

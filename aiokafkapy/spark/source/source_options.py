@@ -56,7 +56,7 @@ _KNOWN: Final = (
     "commitGroup",
 )
 _MEANINGLESS: Final = ("topic", "path", "groupIdPrefix")
-"""What the connector takes and a read here ignores: it uses no consumer group."""
+"""Options that the connector takes and a read here ignores: it uses no consumer group."""
 _IN_CHECKPOINT: Final = "it to be left out: Spark's checkpoint has the offsets; see also 'commitGroup'"
 REFUSED: Final[Mapping[str, str]] = {
     "auto.offset.reset": "it to be left out: write 'startingOffsets' for where a new query begins; one that goes on "
@@ -72,7 +72,7 @@ _BULK: Final[Mapping[str, str]] = {
     # The system's: it grows with the distance to the broker, which a fixed one does not.
     "receive.buffer.bytes": "-1",
 }
-"""What we say instead of Kafka's defaults, where the user says nothing."""
+"""Our defaults in the place of Kafka's."""
 
 _DURATION: Final = re.compile(r"(\d+)\s*([a-z]*)")
 _MICROSECONDS: Final[Mapping[str, int]] = {

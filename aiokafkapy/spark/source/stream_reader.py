@@ -124,7 +124,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 class StreamDriver:
-    """What a query knows on its driver. Everything but ``latest`` is called on the worker's loop."""
+    """The state of a query on its driver. Everything but ``latest`` is called on the worker's loop."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options

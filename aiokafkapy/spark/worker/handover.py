@@ -5,7 +5,7 @@ Owns the queue between the two and its bound. It knows nothing of what a batch i
 
 Rules:
 
-- what waits is bounded in bytes: whoever puts asks for ``room`` before it fetches more, so at most one fetch is over;
+- what waits is bounded in bytes: the fetcher asks for ``room`` before it fetches more, so at most one fetch is over;
 - the thread that takes always comes to an end: an error, the end, or the death of what fills the queue.
 """
 
@@ -58,7 +58,7 @@ class Handover:
         self._queue.put((_END, 0))
 
     def take(self, is_over: Callable[[], bool]) -> Any:
-        """The next batch, or None after the end, or when whoever puts ``is_over`` without having said so."""
+        """The next batch, or None after the end, or when the fetcher ``is_over`` without having said so."""
         while True:
             try:
                 batch, size = self._queue.get(timeout=_LOOKING_INTERVAL)
