@@ -338,6 +338,7 @@ class ProducerRuntime:
         if self.optional is not None:
             await self.optional.settled()
         await asyncio.wait([self.sender_task])
+        await self.sender.settled()
         await self.teller.told_all()
         _logger.info("producer.closed", delivered=self.accumulator.delivered, failed=self.accumulator.failed)
 

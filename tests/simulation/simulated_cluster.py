@@ -9,6 +9,7 @@ from typing import Any, Literal
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.broker.context import RequestContext
 from aiokafkapy.broker.coordination.transaction import TransactionState
+from aiokafkapy.broker.faults import Fault
 from aiokafkapy.broker.handlers.leadership import find_partition
 from aiokafkapy.broker.storage.log_validator import the_batch
 from aiokafkapy.broker.storage.topics import Partition
@@ -59,6 +60,7 @@ class SimulatedCluster:
         self._cleanup_policy = chance.choice(("delete", "delete", "delete", "compact"))
         self._failing: list[_Failing] = []
         self._refused: dict[tuple[int, ...], int] = {}
+        self._armed: list[Fault] = []
 
     async def start(self) -> None:
         """Nodes and topic are there when this returns."""
@@ -190,6 +192,10 @@ class SimulatedCluster:
         return topic.partitions
 
     def _on_produce(self, context: RequestContext, body: Any) -> Any:
+        # Those of the request before this one that nobody asked for: they must not hit another batch.
+        armed = self.controls.faults.armed
+        self.controls.faults.armed = [fault for fault in armed if fault not in self._armed]
+        self._armed.clear()
         if self._failing or self._refused:
             self._refuse(context, body)
         return self.replication.handle_produce(context, body)
@@ -209,7 +215,9 @@ class SimulatedCluster:
                     continue
                 code = self._code_for(partition, batch)
                 if code is not None:
-                    self.controls.fail_next(ApiKey.PRODUCE, code, topic.name, data.index)
+                    # In front of the errors for any batch, which would be taken first, and leave this one to another.
+                    self._armed.append(Fault(int(ApiKey.PRODUCE), code, False, topic.name, data.index))
+                    self.controls.faults.armed.insert(0, self._armed[-1])
 
     def _code_for(self, partition: Partition, batch: RecordBatch) -> int | None:
         identity = (partition.index, batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.record_count)

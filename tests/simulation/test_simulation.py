@@ -266,6 +266,12 @@ def test_a_seed_leaves_nothing_in_memory(seed: int) -> None:
     assert done.returncode == 0, done.stdout
 
 
+@pytest.mark.parametrize("seed", [4000064, 5001995, 5002198])
+def test_a_seed_that_once_found_something_finds_nothing(seed: int) -> None:
+    # A call that outlived its transaction; a thread that outlived close(); an error for one batch that hit another.
+    assert run(seed).findings == []
+
+
 def test_a_run_that_fails_leaves_no_producer_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """A sabotage may hold on to it for longer than the run."""
     producers: list[KafkaProducer[Any, Any]] = []

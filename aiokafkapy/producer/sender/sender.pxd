@@ -32,6 +32,7 @@ cdef class Sender:
     cdef double _timer_at
     cdef double _due
     cdef readonly object _executor
+    cdef set _compressions
     cdef dict __dict__  # a test of a crash gives it a ``run_once`` of its own
 
     cpdef wakeup(self)

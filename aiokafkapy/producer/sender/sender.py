@@ -40,6 +40,8 @@ from .producer_id import ProducerIdRequests, SenderClient
 __all__ = ["Sender"]
 
 COMPRESSION_THREADS: Final = 2
+COMPRESSED_WITHIN: Final = 0.1
+"""Seconds that a thread which compresses has to come to its end, when nobody waits for its batch any more."""
 NEVER: Final = math.inf
 
 _logger = get_logger(__name__)
@@ -89,6 +91,7 @@ class Sender:
         self._timer_at = NEVER
         self._due = NEVER
         self._executor: Executor | None = None
+        self._compressions: set[asyncio.Future[None]] = set()
 
     # the task
 
@@ -145,6 +148,12 @@ class Sender:
             _logger.info("producer_id.bumped", epoch=manager.producer_id_and_epoch.epoch)
         return NEVER if self._producer_id_requests is None else self._producer_id_requests.maybe_send(now)
 
+    async def settled(self) -> None:
+        """Return when no thread compresses any more, or after ``COMPRESSED_WITHIN``; to be called at the end."""
+        if self._compressions:
+            await asyncio.wait(set(self._compressions), timeout=COMPRESSED_WITHIN)
+            await asyncio.sleep(0)  # their callbacks
+
     # Produce requests
 
     def send_producer_data(self, now: float) -> float:
@@ -170,6 +179,7 @@ class Sender:
                 future.set_result(None)
             except Exception as error:
                 future.set_exception(error)
+        self._compressions.add(future)
         future.add_done_callback(partial(self._on_compressed, batch))
 
     # asyncio callbacks
@@ -189,6 +199,7 @@ class Sender:
                 raise  # the loop has to see it
 
     def _on_compressed(self, batch: ProducerBatch, future: asyncio.Future[None]) -> None:
+        self._compressions.discard(future)
         error = None if future.cancelled() else future.exception()
         now = self._loop.time()
         if error is not None:
