@@ -37,6 +37,7 @@ from aiokafkapy.integrations.schema_registry import (
     SchemaNotFoundError,
     SchemaReference,
     SchemaRegistryClient,
+    SchemaRulesError,
     record_name_strategy,
 )
 from aiokafkapy.reader import PartitionReader
@@ -232,6 +233,42 @@ async def test_the_latest_version_is_written_when_asked_for(
     assert await AvroDeserializer(registry).of(records[0]) == {"id": 1, "amount": 2}
     # A reader's own schema: what it has not is skipped.
     assert await AvroDeserializer(registry, AVRO_TEXT).of(records[0]) == {"id": 1}
+
+
+def rule(name: str, mode: confluent.RuleMode, *, disabled: bool = False) -> confluent.Rule:
+    kind = confluent.RuleKind.TRANSFORM
+    return confluent.Rule(name, None, kind, mode, "ENCRYPT", ["PII"], None, None, None, None, disabled)
+
+
+@pytest.mark.parametrize("how", ["looked up", "registered", "latest"])
+async def test_a_schema_with_rules_for_writers_is_refused_unless_they_are_to_be_ignored(
+    how: str, kafka_broker: DevBroker, registry: SchemaRegistryClient, client: confluent.SchemaRegistryClient
+) -> None:
+    rules = [rule("encryptPII", confluent.RuleMode.WRITEREAD), rule("old", confluent.RuleMode.WRITE, disabled=True)]
+    schema = confluent.Schema(AVRO_TEXT, "AVRO", rule_set=confluent.RuleSet(None, rules))
+    await theirs(lambda: client.register_schema("orders-value", schema))
+    options: dict[str, Any] = {
+        "auto_register_schemas": how == "registered",
+        "use_latest_version": how == "latest",
+    }
+    with pytest.raises(SerializationError, match=r"rules for writers, .*: encryptPII \(ENCRYPT\)\.") as caught:
+        await written(kafka_broker, AvroSerializer(registry, AVRO_TEXT, **options), {"id": 1})
+    cause = caught.value.__cause__
+    assert isinstance(cause, SchemaRulesError)
+    assert cause.rules == ("encryptPII (ENCRYPT)",)
+    records = await written(kafka_broker, AvroSerializer(registry, AVRO_TEXT, ignore_rules=True, **options), {"id": 1})
+    assert await AvroDeserializer(registry).of(records[-1]) == {"id": 1}
+
+
+async def test_rules_of_readers_are_none_of_a_writers_business(
+    kafka_broker: DevBroker, registry: SchemaRegistryClient, client: confluent.SchemaRegistryClient
+) -> None:
+    rules = [rule("decrypt", confluent.RuleMode.READ)]
+    schema = confluent.Schema(AVRO_TEXT, "AVRO", rule_set=confluent.RuleSet(None, rules))
+    await theirs(lambda: client.register_schema("orders-value", schema))
+    assert await written(kafka_broker, AvroSerializer(registry, AVRO_TEXT), {"id": 1})
+    found = await theirs(lambda: client.get_latest_version("orders-value"))
+    assert found.schema.rule_set.domain_rules[0].name == "decrypt"
 
 
 async def test_the_latest_version_is_looked_up_again_and_kept_while_the_registry_is_away(

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         RegistryUnavailableError,
         SchemaNotFoundError,
         SchemaRegistryError,
+        SchemaRulesError,
         SubjectNotFoundError,
         VersionNotFoundError,
     )
@@ -69,6 +70,7 @@ __all__ = [
     "SchemaReference",
     "SchemaRegistryClient",
     "SchemaRegistryError",
+    "SchemaRulesError",
     "SubjectNotFoundError",
     "VersionNotFoundError",
     "WireFormatError",
@@ -93,6 +95,7 @@ _HOMES = {
         "RegistryUnavailableError",
         "SchemaNotFoundError",
         "SchemaRegistryError",
+        "SchemaRulesError",
         "SubjectNotFoundError",
         "VersionNotFoundError",
     ),

@@ -26,7 +26,7 @@ from aiokafkapy.errors import IllegalStateError
 
 from .config import RegistryConfig, RegistryOptions, make_config
 from .errors import IncompatibleSchemaError, SchemaRegistryError
-from .schemas import RegisteredSchema, Schema
+from .schemas import RegisteredSchema, Schema, write_rules_of
 from .transport import Question, RegistryTransport
 
 __all__ = ["Compatibility", "CompatibilityLevel", "SchemaRegistryClient"]
@@ -215,7 +215,7 @@ class SchemaRegistryClient:
             told = await self._ask("POST", path, doing, query=query, body=schema.to_json(), subject=subject)
         except IncompatibleSchemaError as error:
             raise await self._with_reasons(error, subject, schema) from None
-        return RegisteredSchema(_number(told, "id"), schema, subject, *_version_and_guid(told))
+        return RegisteredSchema(_number(told, "id"), schema, subject, *_version_and_guid(told), _write_rules_of(told))
 
     async def _with_reasons(self, error: IncompatibleSchemaError, subject: str, schema: Schema) -> SchemaRegistryError:
         """The refusal with what the registry says of each field, where it can be asked."""
@@ -263,7 +263,8 @@ class SchemaRegistryClient:
         doing = f"reading version {version} of subject {subject!r}"
         query = {"format": format} if format else None
         told = await self._ask("GET", f"{_path(subject)}/versions/{version}", doing, query=query, subject=subject)
-        return RegisteredSchema(_number(told, "id"), _schema_of(told), subject, *_version_and_guid(told))
+        schema = _schema_of(told)
+        return RegisteredSchema(_number(told, "id"), schema, subject, *_version_and_guid(told), _write_rules_of(told))
 
     async def _ask(
         self,
@@ -386,3 +387,10 @@ def _schema_of(told: Any) -> Schema:
         return Schema.from_json(told)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise SchemaRegistryError(f"the registry's answer is no schema: {type(error).__name__}: {error}") from error
+
+
+def _write_rules_of(told: Any) -> tuple[str, ...]:
+    try:
+        return write_rules_of(told)
+    except (TypeError, AttributeError) as error:
+        raise SchemaRegistryError(f"the registry's answer has no rules that can be read: {error}") from error

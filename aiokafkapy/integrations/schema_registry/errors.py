@@ -9,7 +9,8 @@
      ├─ VersionNotFoundError             40402
      ├─ SchemaNotFoundError              40403
      ├─ IncompatibleSchemaError          409, with the registry's own reasons: ``problems``
-     └─ InvalidSchemaError               42201
+     ├─ InvalidSchemaError               42201
+     └─ SchemaRulesError                 its rules for writers, which are not run here: ``rules``
 
 Confluent's counterpart is ``RestClientException``, which has a status, a code and a text.
 
@@ -31,6 +32,7 @@ __all__ = [
     "RegistryUnavailableError",
     "SchemaNotFoundError",
     "SchemaRegistryError",
+    "SchemaRulesError",
     "SubjectNotFoundError",
     "VersionNotFoundError",
     "error_for",
@@ -97,6 +99,12 @@ class IncompatibleSchemaError(SchemaRegistryError):
     """The schema breaks the subject's compatibility; ``problems`` are the registry's reasons, with the fields."""
 
     problems: tuple[str, ...] = ()
+
+
+class SchemaRulesError(SchemaRegistryError):
+    """A writer by this schema has to run rules that are not run here, an encryption say; ``rules`` names them."""
+
+    rules: tuple[str, ...] = ()
 
 
 _BY_CODE: Final[dict[int, type[SchemaRegistryError]]] = {

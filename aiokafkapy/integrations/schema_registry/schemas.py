@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-__all__ = ["RegisteredSchema", "Schema", "SchemaReference", "SchemaType"]
+__all__ = ["RegisteredSchema", "Schema", "SchemaReference", "SchemaType", "write_rules_of"]
 
 SchemaType: TypeAlias = Literal["AVRO", "JSON", "PROTOBUF"]
 
@@ -61,7 +61,8 @@ class Schema:
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
     """A schema with its id. ``subject`` and ``version`` are None where the registry did not say them, and so is
-    ``guid``, which registries tell since Confluent Platform 8.
+    ``guid``, which registries tell since Confluent Platform 8. ``write_rules`` are the rules of its data contract that
+    a writer has to run, each by its name and type.
     """
 
     id: int
@@ -69,3 +70,18 @@ class RegisteredSchema:
     subject: str | None = None
     version: int | None = None
     guid: str | None = None
+    write_rules: tuple[str, ...] = ()
+
+
+def write_rules_of(body: Mapping[str, Any]) -> tuple[str, ...]:
+    """The rules for writers in an answer of the REST API that has a schema. Raises TypeError or AttributeError.
+
+    Confluent's counterpart is ``RuleSet``: of its ``RuleMode`` a writer runs WRITE and WRITEREAD.
+    """
+    rule_set = body.get("ruleSet") or {}
+    return tuple(
+        f"{rule.get('name')} ({rule.get('type')})"
+        for kind in ("domainRules", "encodingRules")
+        for rule in rule_set.get(kind) or ()
+        if rule.get("mode") in ("WRITE", "WRITEREAD") and not rule.get("disabled")
+    )

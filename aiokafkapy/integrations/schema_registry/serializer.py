@@ -9,6 +9,8 @@ Rules:
   asynchronous, for the registry is asked; from then on it is an ordinary function: no task, no await.
 - It registers nothing unless it is told to (``auto_register_schemas=True``). Confluent's default is the opposite; in
   production a schema is registered by a deployment, which can be refused, and not by the record that comes first.
+- A schema whose data contract has rules for writers is refused, unless told otherwise: none is run here, and a field to
+  be encrypted would go out as it is.
 - What fails is asked again with the next record: no failure is remembered. While no registry answers, the version that
   was the latest stays in use.
 """
@@ -25,7 +27,13 @@ from aiokafkapy.errors import ConfigurationError
 from aiokafkapy.producer.records import BytesWithHeaders
 
 from .client import SchemaRegistryClient
-from .errors import RegistryUnavailableError, SchemaNotFoundError, SchemaRegistryError, SubjectNotFoundError
+from .errors import (
+    RegistryUnavailableError,
+    SchemaNotFoundError,
+    SchemaRegistryError,
+    SchemaRulesError,
+    SubjectNotFoundError,
+)
 from .schemas import RegisteredSchema, Schema
 from .subjects import SubjectNameStrategy, topic_name_strategy
 from .wire_format import KEY_SCHEMA_ID, VALUE_SCHEMA_ID, guid_header, id_prefix
@@ -49,6 +57,7 @@ class SerializerOptions(TypedDict, total=False):
     use_latest_version: bool
     normalize_schemas: bool
     schema_id_in: Literal["prefix", "headers"]
+    ignore_rules: bool
 
 
 class _Place(NamedTuple):
@@ -65,7 +74,7 @@ class RegistrySerializer(ABC, Generic[T_contra]):
 
     ``is_key`` for the producer's ``key_serializer``. ``use_latest_version`` writes by the subject's newest schema in
     place of the serializer's own. ``schema_id_in="headers"`` puts the schema's GUID into a header and leaves the
-    data as it is; the registry must tell GUIDs.
+    data as it is; the registry must tell GUIDs. ``ignore_rules`` writes by a schema though its rules are not run.
     """
 
     wants_topic: bool = True
@@ -82,6 +91,7 @@ class RegistrySerializer(ABC, Generic[T_contra]):
         self._uses_latest = options.get("use_latest_version", False)
         self._normalizes = options.get("normalize_schemas", False)
         self._in_headers = options.get("schema_id_in", "prefix") == "headers"
+        self._ignores_rules = options.get("ignore_rules", False)
         if self._registers and self._uses_latest:
             raise ConfigurationError("auto_register_schemas and use_latest_version exclude each other")
         if schema is None and not self._uses_latest:
@@ -178,6 +188,8 @@ class RegistrySerializer(ABC, Generic[T_contra]):
             ) from None
 
     async def _place_for(self, registered: RegisteredSchema) -> _Place:
+        if registered.write_rules and not self._ignores_rules:
+            raise _rules_error(registered)
         encode = await self._encoder_for(registered.schema, is_own=not self._uses_latest)
         expires = self._next_look() if self._uses_latest else math.inf
         indexes = self._indexes()
@@ -197,6 +209,18 @@ class RegistrySerializer(ABC, Generic[T_contra]):
 _HOW_TO_REGISTER: Final = (
     "register it when you deploy (SchemaRegistryClient.register), or give the serializer auto_register_schemas=True"
 )
+
+
+def _rules_error(registered: RegisteredSchema) -> SchemaRulesError:
+    error = SchemaRulesError(
+        f"schema {registered.id} of subject {registered.subject!r} has rules for writers, which are not run here: "
+        f"{', '.join(registered.write_rules)}. A field to be encrypted would be written as it is: write with "
+        "Confluent's serializer, whose bytes a producer without serializers sends, or say ignore_rules=True",
+        subject=registered.subject,
+        schema_id=registered.id,
+    )
+    error.rules = registered.write_rules
+    return error
 
 
 def checked(user: str, options: SerializerOptions, known: type) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import copy
+import dataclasses
 import hashlib
 import json
 import uuid
@@ -29,7 +30,9 @@ __all__ = ["ParsedSchema", "parse"]
 
 @dataclass(frozen=True)
 class ParsedSchema:
-    """A valid schema. ``identity`` is equal for equal schemas; ``content`` is what the rules of its format take."""
+    """A valid schema. ``identity`` is equal for equal schemas; ``content`` is what the rules of its format take.
+    ``rule_set`` is its data contract, as it came.
+    """
 
     kind: str
     text: str
@@ -37,6 +40,14 @@ class ParsedSchema:
     identity: str
     content: Any
     uses: Any
+    rule_set: Mapping[str, Any] | None = None
+
+    def with_rules(self, rule_set: Mapping[str, Any] | None) -> ParsedSchema:
+        """The same with a data contract: another schema."""
+        if rule_set is None:
+            return self
+        rules = json.dumps(rule_set, sort_keys=True)
+        return dataclasses.replace(self, rule_set=rule_set, identity=f"{self.identity}\n{rules}")
 
     @property
     def guid(self) -> str:

@@ -65,6 +65,8 @@ def _schema_json(schema: ParsedSchema) -> dict[str, Any]:
         body["references"] = [
             {"name": name, "subject": subject, "version": version} for name, subject, version in schema.references
         ]
+    if schema.rule_set is not None:
+        body["ruleSet"] = schema.rule_set
     return body
 
 

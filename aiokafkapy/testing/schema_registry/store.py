@@ -77,12 +77,18 @@ class SchemaStore:
                 422, "Unprocessable entity: a reference has a name, a subject and a version"
             ) from None
         referred = {name: self._referred(subject, version) for name, subject, version in references}
-        return parse(body.get("schemaType") or "AVRO", body["schema"], references, referred, normalize=normalize)
+        schema = parse(body.get("schemaType") or "AVRO", body["schema"], references, referred, normalize=normalize)
+        rule_set = body.get("ruleSet")
+        if rule_set is not None and not isinstance(rule_set, dict):
+            raise RegistryRefusal(422, "Unprocessable entity: a ruleSet is an object")
+        return schema.with_rules(rule_set)
 
     def register(self, subject: str, schema: ParsedSchema, *, id: int | None = None) -> Version:  # noqa: A002
         """The version that has this schema: the one that is there, or a new one."""
         self._check_writable(subject)
         owner = self._subjects.setdefault(subject, _Subject())
+        if owner.living():
+            schema = _with_rules_of(owner.living()[-1], schema)
         for version in owner.living():
             if version.schema.identity == schema.identity:
                 return version
@@ -94,9 +100,9 @@ class SchemaStore:
         return version
 
     def lookup(self, subject: str, schema: ParsedSchema, *, deleted: bool = False) -> Version:
-        """The version that has this schema."""
+        """The version that has this schema; its rules count where the request has some."""
         for version in reversed(self.versions(subject, deleted=deleted)):
-            if version.schema.identity == schema.identity:
+            if _with_rules_of(version, schema).identity == version.schema.identity:
                 return version
         raise RegistryRefusal(40403, "Schema not found")
 
@@ -328,6 +334,11 @@ class SchemaStore:
             owner.versions.remove(version)
         else:
             version.is_deleted = True
+
+
+def _with_rules_of(version: Version, schema: ParsedSchema) -> ParsedSchema:
+    """The schema with a version's rules, unless it has its own."""
+    return schema if schema.rule_set is not None else schema.with_rules(version.schema.rule_set)
 
 
 def _version_number(number: str) -> int:
