@@ -163,7 +163,7 @@ async def test_a_commit_without_an_answer_is_asked_about_again(broker: DevBroker
         assert raised.value.outcome_unknown
         with pytest.raises(errors.TransactionAbortedError) as lost:
             await following
-        assert lost.value.__cause__ is raised.value
+        assert repr(lost.value.__cause__) == repr(raised.value)  # kept without its frames
         broker.controls.clear()
         await producer.commit_transaction()
         await commits_one_more(broker, producer, [b"1"])
