@@ -30,8 +30,10 @@ from tests.chains import make_scheduler, place_of
 from tests.clusters import started
 from tests.sessions import SESSION_MS
 
-# A shared two-core machine: a slow example is not a failing example.
-hypothesis.settings.register_profile("aiokafkapy", deadline=None)
+# A shared two-core machine: a slow example is not a failing example. Each run draws others, so that fifty a run are
+# many in a week; HYPOTHESIS_PROFILE=thorough draws a thousand.
+hypothesis.settings.register_profile("aiokafkapy", deadline=None, max_examples=50)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1_000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "aiokafkapy"))
 
 pytest_plugins = ["pytester", "tests.times"]
