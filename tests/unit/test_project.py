@@ -318,7 +318,7 @@ def test_the_source_distribution_has_every_file_of_the_examples(tmp_path: Path) 
     for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE", "MANIFEST.in"):
         shutil.copy(ROOT / name, tmp_path)
     for folder in (PACKAGE, ROOT / "examples"):
-        shutil.copytree(folder, tmp_path / folder.name, ignore=shutil.ignore_patterns("*.so", "__pycache__"))
+        shutil.copytree(folder, tmp_path / folder.name, ignore=shutil.ignore_patterns("*.so", "__pycache__", ".*"))
     program = "from setuptools import build_meta; build_meta.build_sdist('out')"
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
     (path,) = (tmp_path / "out").glob("*.tar.gz")
