@@ -10,9 +10,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from aiokafkapy import RecordMetadata
-from aiokafkapy.errors import BufferExhaustedError, IllegalStateError, KafkaError, MetadataNotReadyError
+from aiokafkapy.errors import (
+    BufferExhaustedError,
+    IllegalStateError,
+    KafkaError,
+    MetadataNotReadyError,
+    SenderCrashedError,
+)
 
 from .transactional_workload import Instance, Outcome, Tried
+from .workload import Sent
 
 __all__ = ["check_fencing", "check_offset", "check_transactions"]
 
@@ -48,7 +55,7 @@ def _check(tried: Tried, seen: Mapping[bytes, int]) -> Iterator[str]:
         if tried.offset_error is not None:
             yield f"{name} had an error of its offsets: {tried.offset_error!r:.200}"
         for record in tried.records:
-            if _has_spoilt(record.outcome) and record.refused is None:
+            if _has_spoilt(record.outcome) and record.refused is None and not _came_to_a_crash(tried, record):
                 yield f"{name} had a record {record.order} that failed: {record.outcome!r:.200}"
     elif tried.outcome is Outcome.NOT_COMMITTED:
         if visible:
@@ -59,6 +66,12 @@ def _check(tried: Tried, seen: Mapping[bytes, int]) -> Iterator[str]:
 
 def _has_spoilt(outcome: object) -> bool:
     return isinstance(outcome, KafkaError) and not isinstance(outcome, TO_BE_TRIED_AGAIN)
+
+
+def _came_to_a_crash(tried: Tried, record: Sent) -> bool:
+    """True of a call that outlived its transaction, and was told of a producer that crashed later."""
+    is_later = tried.committed_at is not None and record.ended > tried.committed_at
+    return is_later and isinstance(record.outcome, SenderCrashedError)
 
 
 def check_offset(tried: Sequence[Tried], committed: Log, offset: int | None) -> Iterator[str]:

@@ -55,6 +55,7 @@ class Tried:
     has_offset: bool = False
     offset_error: KafkaError | None = None
     commit_began: float | None = None
+    committed_at: float | None = None
     error: BaseException | None = None
 
 
@@ -221,13 +222,17 @@ class TransactionalWorkload(Workload):
                 tried.outcome = Outcome.UNKNOWN
             raise
 
+    def _note_commit(self, tried: Tried) -> None:
+        tried.outcome = Outcome.COMMITTED
+        tried.committed_at = self._loop.time()
+
     async def _end_by_scope(self) -> None:
         tried = self._next()
         with self._telling_of(tried):
             async with self.producer.transaction():
                 await self._body(tried)
                 tried.commit_began = self._loop.time()
-            tried.outcome = Outcome.COMMITTED
+            self._note_commit(tried)
 
     async def _end_by_raises(self) -> None:
         tried = self._next()
@@ -245,7 +250,7 @@ class TransactionalWorkload(Workload):
                         tried = self._next()  # the one before was aborted
                     await self._body(tried)
                     tried.commit_began = self._loop.time()
-            tried.outcome = Outcome.COMMITTED
+            self._note_commit(tried)
 
     async def _end_by_calls(self) -> None:
         tried = self._next()
@@ -265,7 +270,7 @@ class TransactionalWorkload(Workload):
                     raise
                 tried.outcome = Outcome.UNKNOWN
             else:
-                tried.outcome = Outcome.COMMITTED
+                self._note_commit(tried)
                 break
 
     async def _end_by_abort(self) -> None:
@@ -315,7 +320,7 @@ class TransactionalWorkload(Workload):
             else:
                 await self._abort()
             return False
-        first.outcome = Outcome.COMMITTED
+        self._note_commit(first)
         return True
 
     async def _abort(self) -> None:
@@ -349,7 +354,7 @@ class TransactionalWorkload(Workload):
             async with self.producer.transaction():
                 await asyncio.gather(*map(self._deliver_one, range(partitions)))
                 tried.commit_began = self._loop.time()
-            tried.outcome = Outcome.COMMITTED
+            self._note_commit(tried)
         return tried
 
     def _tell(self, sent: Sent, outcome: RecordMetadata | BaseException) -> None:
