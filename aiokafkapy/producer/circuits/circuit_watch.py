@@ -1,7 +1,6 @@
 """``CircuitWatch``: tells ``Circuits`` of outcomes, and the log and the waiting records of circuits.
 
-Stands where a ``BatchWatch`` does, and passes all on to that one. It knows neither requests nor answers. Java has no
-counterpart.
+It is a ``PassingWatch``, and knows neither requests nor answers. Java has no counterpart.
 
 Rule: records that wait to be accepted when their circuit opens fail with it; those that are accepted keep their time.
 
@@ -18,7 +17,7 @@ from ...errors import DeliveryTimeoutError, KafkaError, MetadataTimeoutError, To
 from ...observability import RateLimitedLogger, get_logger
 from ..accumulator.producer_batch import ProducerBatch
 from ..circuit_options import CircuitBreaker
-from ..observation.batch_watch import BatchWatcher
+from ..observation.batch_watch import BatchWatcher, PassingWatch
 from .circuits import Circuits, CircuitStatus
 
 __all__ = ["CircuitWatch"]
@@ -29,7 +28,7 @@ _OF_WAITING: Final = (DeliveryTimeoutError, MetadataTimeoutError, TopicAuthoriza
 _logger = get_logger(__name__)
 
 
-class CircuitWatch:
+class CircuitWatch(PassingWatch):
     """Watches the batches of one producer. ``on_open`` is called with the topic of a circuit that opened, None for all,
     and may be called while an answer is being handled.
     """
@@ -43,35 +42,21 @@ class CircuitWatch:
         *,
         has_transactions: bool = False,
     ) -> None:
+        super().__init__(then)
         self.circuits = Circuits(options, self._on_change, has_transactions=has_transactions)
-        self._then = then
         self._clock = clock
         self._on_open = on_open
         self._log = RateLimitedLogger(_logger)
-        self._throttled = 0.0
-
-    @property
-    def throttled(self) -> float:
-        """What the answer that is being handled asks for, in seconds."""
-        return self._throttled
-
-    @throttled.setter
-    def throttled(self, seconds: float) -> None:
-        self._throttled = seconds
-        if self._then is not None:
-            self._then.throttled = seconds
 
     def completed(self, batch: ProducerBatch, base_offset: int, now: float) -> None:
         """The broker has the batch."""
         self.circuits.succeeded(batch.topic_partition[0], now)
-        if self._then is not None:
-            self._then.completed(batch, base_offset, now)
+        super().completed(batch, base_offset, now)
 
     def failed(self, batch: ProducerBatch, records: int, error: BaseException, now: float) -> None:
         """So many of the batch's records fail."""
         self.circuits.failed(batch.topic_partition[0], error, now)
-        if self._then is not None:
-            self._then.failed(batch, records, error, now)
+        super().failed(batch, records, error, now)
 
     def overdue(self, topics: Iterable[str], error: KafkaError) -> None:
         """The time of single records of these topics was over."""

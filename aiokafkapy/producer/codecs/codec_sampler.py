@@ -1,7 +1,6 @@
 """``CodecSampler``: measures codecs on batches that were delivered, in a thread, and has their topics use the best.
 
-Stands where a ``BatchWatch`` does, and passes all on to the next watch. ``CodecChooser`` decides. It knows neither
-requests nor answers. Java has no counterpart.
+It is a ``PassingWatch``; ``CodecChooser`` decides. It knows neither requests nor answers. Java has no counterpart.
 
 Rules: one sample at a time, of ``SAMPLE`` bytes at most, never on the loop, and with pauses: all topics together take a
 few hundredths of a processor. What fails here leaves the codec as it is. zstd is used where all brokers take it.
@@ -23,7 +22,7 @@ from ...record.compression import Compression, compress, decompress
 from ...record.encoding import BATCH_HEADER_SIZE
 from ..accumulator.producer_batch import ProducerBatch
 from ..accumulator.record_accumulator import RecordAccumulator
-from ..observation.batch_watch import BatchWatcher
+from ..observation.batch_watch import BatchWatcher, PassingWatch
 from .codec_chooser import CANDIDATES, Candidate, CodecChoice, CodecChooser, Measurement
 
 __all__ = ["AUTO", "LEAST_PAUSE", "SAMPLE", "CodecSampler", "measure"]
@@ -39,7 +38,7 @@ MOST_TOPICS: Final = 10_000
 _logger = get_logger(__name__)
 
 
-class CodecSampler:
+class CodecSampler(PassingWatch):
     """Of one producer. ``topics`` are those with options of their own: True where the codec is chosen here."""
 
     def __init__(
@@ -53,42 +52,24 @@ class CodecSampler:
         takes_zstd: Callable[[], bool],
     ) -> None:
         """``is_default``: other topics' codecs are chosen here too. ``takes_zstd`` says whether all brokers do."""
+        super().__init__(then)
         self._accumulator = accumulator
-        self._then = then
         self._loop = loop
         self._is_default = is_default
         self._own = topics
         self._takes_zstd = takes_zstd
         self._choosers: dict[str, CodecChooser] = {}
-        self._throttled = 0.0
         # The one sample
         self._executor: Executor | None = None
         self._sample: asyncio.Future[dict[Candidate, Measurement]] | None = None
         self._free_at = 0.0
         self._is_over = False
 
-    @property
-    def throttled(self) -> float:
-        """What the answer that is being handled asks for, in seconds."""
-        return self._throttled
-
-    @throttled.setter
-    def throttled(self, seconds: float) -> None:
-        self._throttled = seconds
-        if self._then is not None:
-            self._then.throttled = seconds
-
     def completed(self, batch: ProducerBatch, base_offset: int, now: float) -> None:
         """The broker has the batch."""
         if self._sample is None and now >= self._free_at and not self._is_over:
             self._maybe_sample(batch, now)
-        if self._then is not None:
-            self._then.completed(batch, base_offset, now)
-
-    def failed(self, batch: ProducerBatch, records: int, error: BaseException, now: float) -> None:
-        """So many of the batch's records fail."""
-        if self._then is not None:
-            self._then.failed(batch, records, error, now)
+        super().completed(batch, base_offset, now)
 
     def choices(self) -> dict[str, CodecChoice]:
         """The codec of each topic that had a sample."""

@@ -16,11 +16,11 @@ from ...record.encoding import BATCH_HEADER_SIZE
 from ..accumulator.producer_batch import BatchState, ProducerBatch
 from ..deliveries.record_timing import BatchTiming
 
-__all__ = ["BatchWatch", "BatchWatcher"]
+__all__ = ["BatchWatch", "BatchWatcher", "PassingWatch"]
 
 
 class BatchWatcher(Protocol):
-    """What the Sender's side tells: ``BatchWatch``, and what stands before it."""
+    """What the Sender's side tells: ``BatchWatch``, or a ``PassingWatch`` before it."""
 
     throttled: float
 
@@ -70,6 +70,35 @@ class BatchWatch:
         or the time of single records is over.
         """
         self.failed(batch, records, error, self._clock())
+
+
+class PassingWatch:
+    """Stands before another watch, if there is one, and passes all on to it: a base for those that look themselves."""
+
+    def __init__(self, then: BatchWatcher | None) -> None:
+        self._then = then
+        self._throttled = 0.0
+
+    @property
+    def throttled(self) -> float:
+        """What the answer that is being handled asks for, in seconds."""
+        return self._throttled
+
+    @throttled.setter
+    def throttled(self, seconds: float) -> None:
+        self._throttled = seconds
+        if self._then is not None:
+            self._then.throttled = seconds
+
+    def completed(self, batch: ProducerBatch, base_offset: int, now: float) -> None:
+        """The broker has the batch."""
+        if self._then is not None:
+            self._then.completed(batch, base_offset, now)
+
+    def failed(self, batch: ProducerBatch, records: int, error: BaseException, now: float) -> None:
+        """So many of the batch's records fail."""
+        if self._then is not None:
+            self._then.failed(batch, records, error, now)
 
 
 def _attempts(batch: ProducerBatch) -> int:
