@@ -18,3 +18,9 @@ cdef class GuardedInterceptedIntake(InterceptedIntake):
     cpdef object accept_intercepted(
         self, object topic, object value, object key, object partition, object timestamp_ms, object headers
     )
+
+
+cdef object _accept(
+    RecordIntake intake, object circuits, object topic, object value, object key, object partition,
+    object timestamp_ms, object headers,
+)

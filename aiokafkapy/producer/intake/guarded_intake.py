@@ -55,14 +55,7 @@ class GuardedIntake(RecordIntake):
         self, topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any
     ) -> Delivery | PendingRecord:
         """As ``RecordIntake.accept``; raises CircuitOpenError too."""
-        if self._circuits is None or not self._circuits.is_alert:
-            return RecordIntake.accept(self, topic, value, key, partition, timestamp_ms, headers)
-        topic = _let_through(self, self._circuits, topic)
-        try:
-            return RecordIntake.accept(self, topic, value, key, partition, timestamp_ms, headers)
-        except BaseException:
-            self._circuits.give_back(topic)
-            raise
+        return _accept(self, self._circuits, topic, value, key, partition, timestamp_ms, headers)
 
 
 class GuardedInterceptedIntake(InterceptedIntake):
@@ -90,14 +83,28 @@ class GuardedInterceptedIntake(InterceptedIntake):
         self, topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any
     ) -> Delivery | PendingRecord:
         """As ``RecordIntake.accept``; raises CircuitOpenError too."""
-        if self._circuits is None or not self._circuits.is_alert:
-            return RecordIntake.accept(self, topic, value, key, partition, timestamp_ms, headers)
-        topic = _let_through(self, self._circuits, topic)
-        try:
-            return RecordIntake.accept(self, topic, value, key, partition, timestamp_ms, headers)
-        except BaseException:
-            self._circuits.give_back(topic)
-            raise
+        return _accept(self, self._circuits, topic, value, key, partition, timestamp_ms, headers)
+
+
+def _accept(
+    intake: RecordIntake,
+    circuits: Any,
+    topic: Any,
+    value: Any,
+    key: Any,
+    partition: Any,
+    timestamp_ms: Any,
+    headers: Any,
+) -> Delivery | PendingRecord:
+    """As ``RecordIntake.accept``, when the topic's circuit lets the record through."""
+    if circuits is None or not circuits.is_alert:
+        return RecordIntake.accept(intake, topic, value, key, partition, timestamp_ms, headers)
+    topic = _let_through(intake, circuits, topic)
+    try:
+        return RecordIntake.accept(intake, topic, value, key, partition, timestamp_ms, headers)
+    except BaseException:
+        circuits.give_back(topic)
+        raise
 
 
 def _let_through(intake: RecordIntake, circuits: Any, topic: Any) -> str:

@@ -18,14 +18,14 @@ from ...errors import KafkaError
 from ...observability import RateLimitedLogger, describe_error, get_logger
 from .intercepted_intake import InterceptedIntake
 from .interceptors import ProducerInterceptors
-from .partitioners import partitioner_for
+from .partitioners import Partitioner, partitioner_for
 from .record_intake import RecordIntake
 from .serializers import prepare
 
 if TYPE_CHECKING:
     from ..config import ProducerConfig
 
-__all__ = ["new_intake", "new_interceptors"]
+__all__ = ["new_intake", "new_interceptors", "new_partitioner"]
 
 _logger = get_logger(__name__)
 
@@ -35,12 +35,7 @@ def new_intake(
 ) -> RecordIntake:
     """The intake for a configuration, with interceptors before it where there are any."""
     serializers = prepare(config.key_serializer), prepare(config.value_serializer)
-    chosen = config.partitioner
-    if isinstance(chosen, str):
-        from ..hash_partitioners import named_partitioner
-
-        chosen = named_partitioner(chosen)
-    partitioner = partitioner_for(chosen, config.partitioner_ignore_keys)
+    partitioner = new_partitioner(config)
     if config.circuit_breaker is not None:
         from .guarded_intake import GuardedIntake, GuardedInterceptedIntake
 
@@ -50,6 +45,16 @@ def new_intake(
     if interceptors:
         return InterceptedIntake(*serializers, partitioner, why_unusable, interceptors)
     return RecordIntake(*serializers, partitioner, why_unusable)
+
+
+def new_partitioner(config: ProducerConfig) -> Partitioner:
+    """The partitioner of a configuration."""
+    chosen = config.partitioner
+    if isinstance(chosen, str):
+        from ..hash_partitioners import named_partitioner
+
+        chosen = named_partitioner(chosen)
+    return partitioner_for(chosen, config.partitioner_ignore_keys)
 
 
 def new_interceptors(config: ProducerConfig) -> ProducerInterceptors:

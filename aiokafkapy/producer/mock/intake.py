@@ -21,10 +21,10 @@ from ..intake.arguments import (
     time_of,
     topic_name,
 )
+from ..intake.intercepted_intake import InterceptedIntake
 from ..intake.interceptors import ProducerInterceptors
-from ..intake.partitioners import partitioner_for
+from ..intake.new_intake import new_partitioner
 from ..intake.pending_record import PendingRecord
-from ..intake.record_intake import RecordIntake
 from ..intake.serializers import discard, prepare, serialize, with_own_headers
 from ..records import ProducerRecord
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["MockIntake"]
 
 
-class MockIntake(RecordIntake):
+class MockIntake(InterceptedIntake):
     """Gives records to a ``MockRuntime``, one by one, also those of ``send_many`` and of tables."""
 
     def __init__(
@@ -44,46 +44,31 @@ class MockIntake(RecordIntake):
         # Under names of their own: those of a compiled base are not seen from here.
         self.serializers = {"key": prepare(config.key_serializer), "value": prepare(config.value_serializer)}
         self.interceptors = interceptors
-        chosen = config.partitioner
-        if isinstance(chosen, str):
-            from ..hash_partitioners import named_partitioner
-
-            chosen = named_partitioner(chosen)
-        partitioner = partitioner_for(chosen, config.partitioner_ignore_keys)
-        RecordIntake.__init__(self, self.serializers["key"], self.serializers["value"], partitioner, why_unusable)
-
-    @property
-    def shows_each_record(self) -> bool:
-        """True: none goes by the slice."""
-        return True
+        InterceptedIntake.__init__(
+            self,
+            self.serializers["key"],
+            self.serializers["value"],
+            new_partitioner(config),
+            why_unusable,
+            interceptors,
+        )
 
     def accept(
         self, topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any
     ) -> Delivery | PendingRecord:
         """As ``RecordIntake.accept``, interceptors included."""
+        if self.interceptors:
+            return InterceptedIntake.accept(self, topic, value, key, partition, timestamp_ms, headers)
         self.accepting_runtime()
-        interceptors = self.interceptors
-        if not interceptors:
-            if isinstance(headers, Iterator):
-                headers = materialized(topic, headers)  # it is read here, where its error is one of the record's
-            return self._accept(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
-        if headers is not None:
-            headers = materialized(topic, headers)
-        record, told = interceptors.begin(ProducerRecord(topic, value, key, partition, timestamp_ms, headers))
-        headers = record.headers
-        try:
-            if headers is not None:
-                headers = materialized(record.topic, headers)
-            accepted = self._accept(record)
-        except Exception as error:
-            interceptors.on_acknowledgement(None, error, headers, told)
-            raise
-        interceptors.watch(accepted, headers, told)
-        return accepted
+        if isinstance(headers, Iterator):
+            headers = materialized(topic, headers)  # it is read here, where its error is one of the record's
+        return self.accept_intercepted(topic, value, key, partition, timestamp_ms, headers)
 
-    # internals
-
-    def _accept(self, record: ProducerRecord) -> Delivery | PendingRecord:
+    def accept_intercepted(
+        self, topic: Any, value: Any, key: Any, partition: Any, timestamp_ms: Any, headers: Any
+    ) -> Delivery | PendingRecord:
+        """As ``RecordIntake.accept``, of a record as the chain leaves it."""
+        record = ProducerRecord(topic, value, key, partition, timestamp_ms, headers)
         runtime = cast("MockRuntime", self.accepting_runtime())
         runtime.failures.raise_for("send")
         topic = topic_name(record.topic)
@@ -104,6 +89,8 @@ class MockIntake(RecordIntake):
         runtime.admission.given[pending] = record
         delivery = runtime.admission.append_now(pending)
         return pending if delivery is None else delivery
+
+    # internals
 
     def _serialized(self, topic: str, record: ProducerRecord) -> tuple[Any, Any]:
         key, value = record.key, record.value
