@@ -312,9 +312,7 @@ class SpoolReplay:
         for result in {id(result): result for result in results}.values():
             counter.watch(result)
         if not counter.is_settled:
-            settled: asyncio.Future[None] = self._loop.create_future()
-            counter.on_settled = _resolver(settled)
-            await settled
+            await counter.wait()
 
     def _retry_later(self, records: int, error: Exception) -> None:
         fields = {"records": records, "error": str(error)}
@@ -330,11 +328,3 @@ def _given_back(batch: ProducerBatch) -> ProduceRequestResult:
     result.record_count = batch.record_count
     result.fail(ProducerClosedError("the record stays in the spool, for the producer was closed"))
     return result
-
-
-def _resolver(future: asyncio.Future[None]) -> Callable[[], None]:
-    def resolve() -> None:
-        if not future.done():
-            future.set_result(None)
-
-    return resolve

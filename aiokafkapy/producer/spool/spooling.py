@@ -140,6 +140,10 @@ class Spooling:
         if not self._replay.is_sending:
             self._task.cancel()
 
+    def release_lock(self) -> None:
+        """This is the child of a fork."""
+        self._spool.release_lock()
+
     # asyncio callbacks
 
     def _on_timer(self) -> None:
@@ -175,7 +179,3 @@ class Spooling:
         runtime = self._runtime
         nodes, now = runtime.client.nodes, runtime.now()
         return any(nodes.is_connection_ready(node.node_id, now) for node in runtime.metadata.cluster.nodes)
-
-    def release_lock(self) -> None:
-        """This is the child of a fork."""
-        self._spool.release_lock()

@@ -128,12 +128,6 @@ class SpoolingAdmission(Admission):
             self._recheck_timer.cancel()
         return super().close(make_error)
 
-    # asyncio callbacks
-
-    def _on_recheck_timer(self) -> None:
-        self._recheck_timer = None
-        self._on_pump_again()
-
     def evacuate(self, topics: Collection[str], reason: str) -> None:
         """Move what is in batches of these topics and was never sent to the spool, in order, where it has room for all
         of a topic. The topics have nothing there yet.
@@ -173,6 +167,12 @@ class SpoolingAdmission(Admission):
         if metadata.fatal_error is not None:
             return False
         return metadata.last_failure is not None or (metadata.has_unreachable_addresses and not self._is_connected())
+
+    # asyncio callbacks
+
+    def _on_recheck_timer(self) -> None:
+        self._recheck_timer = None
+        self._on_pump_again()
 
     # told by the spool
 
