@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 from .errors import ConfigurationError, InvalidTopicError
 
@@ -27,6 +27,7 @@ __all__ = [
     "Node",
     "PartitionInfo",
     "TopicPartition",
+    "bytes_as_json",
     "check_topic_name",
     "counted",
     "parse_address",
@@ -188,6 +189,18 @@ def parse_address(text: str) -> tuple[str, int]:
     if not 0 < port < 65536:
         raise ConfigurationError(f"bootstrap_servers: port {port} of {text!r} is not between 1 and 65535")
     return host, port
+
+
+def bytes_as_json(data: bytes | None) -> str | dict[Literal["base64"], str] | None:
+    """A record's key, value or header for JSON: as text, or in base64 where it is no UTF-8."""
+    if data is None:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        import base64
+
+        return {"base64": base64.b64encode(data).decode()}
 
 
 def counted(count: int, noun: str) -> str:

@@ -10,7 +10,6 @@ a partition are in order, partitions are interleaved as they arrive; a line is w
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import select
@@ -18,11 +17,11 @@ import stat
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from ..common import ConsumedRecord, TopicPartition, counted
+from ..common import ConsumedRecord, TopicPartition, bytes_as_json, counted
 from ..errors import KafkaTimeoutError, UnknownTopicOrPartitionError
 from .options import (
     DEFAULT_SERVERS,
@@ -161,9 +160,9 @@ def as_json_line(record: ConsumedRecord) -> str:
         "partition": record.partition,
         "offset": record.offset,
         "timestamp_ms": record.timestamp_ms,
-        "key": _text(record.key),
-        "value": _text(record.value),
-        "headers": [[name, _text(value)] for name, value in record.headers],
+        "key": bytes_as_json(record.key),
+        "value": bytes_as_json(record.value),
+        "headers": [[name, bytes_as_json(value)] for name, value in record.headers],
     }
     return json.dumps(shown, ensure_ascii=False, separators=(",", ":")) + "\n"
 
@@ -188,15 +187,6 @@ def _check_listener(output: TextIO) -> None:
     poll.register(descriptor, 0)
     if any(event & select.POLLERR for _, event in poll.poll(0)):
         raise BrokenPipeError
-
-
-def _text(data: bytes | None) -> str | dict[Literal["base64"], str] | None:
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
 
 
 async def _choose_partitions(

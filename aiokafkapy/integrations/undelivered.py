@@ -32,6 +32,7 @@ from typing import Any, Final, NamedTuple, Self, TypeAlias
 
 from aiokafkapy import BytesWithHeaders, ProducerConfig, ProducerRecord, RecordMetadata
 from aiokafkapy.errors import ConfigurationError, KafkaError
+from aiokafkapy.producer.undelivered_line import PENDING, SENT, undelivered_line
 
 try:
     import fcntl
@@ -44,10 +45,6 @@ TOLD_WITHIN: Final = 1.0
 """Seconds, after the producer has closed, in which the outcomes of its records are told: some turns of the loop."""
 SERIALIZED_WITHIN: Final = 5.0
 """Seconds for all async serializers, whose registry may be what is away."""
-
-PENDING: Final = b'{"sent": false, '
-SENT: Final = b'{"sent": true , '
-"""As long as the other: a line is marked by writing over its first bytes."""
 
 # Bytes far behind any file's end, locked while a file is added to, or resumed: the two may be at the same time.
 _ADDING: Final = 2**62
@@ -222,17 +219,16 @@ def _encoded(
         timestamp = int(timestamp.timestamp() * 1000)
     # Those of the serializers stand behind the caller's, as the producer sends them.
     headers = [*_pairs(record.headers), *(pair for data in (key, value) for pair in _pairs(_own_headers(data)))]
-    fields = {
-        "topic": record.topic,
-        "partition": record.partition,
-        "key": _as_json(key),
-        "value": _as_json(value),
-        "headers": [[name, _as_json(_plain(data))] for name, data in headers],
-        "timestamp_ms": sent_at if timestamp is None else int(timestamp),
-        "error": "its outcome is not known" if error is None else f"{type(error).__name__}: {error}",
-        "outcome_unknown": error is None or (isinstance(error, KafkaError) and error.outcome_unknown),
-    }
-    return PENDING + json.dumps(fields, ensure_ascii=False).encode()[1:] + b"\n"
+    return undelivered_line(
+        record.topic,
+        record.partition,
+        key,
+        value,
+        [(name, _plain(data)) for name, data in headers],
+        sent_at if timestamp is None else int(timestamp),
+        error,
+        outcome_unknown=error is None or (isinstance(error, KafkaError) and error.outcome_unknown),
+    )
 
 
 def _pairs(headers: Any) -> list[tuple[str, Any]]:
@@ -245,15 +241,6 @@ def _own_headers(data: bytes | None) -> Any:
 
 def _plain(data: Any) -> bytes | None:
     return None if data is None else memoryview(data).tobytes()
-
-
-def _as_json(data: bytes | None) -> str | dict[str, str] | None:
-    if data is None:
-        return None
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return {"base64": base64.b64encode(data).decode()}
 
 
 def _decoded(position: int, number: int, text: bytes) -> StoredRecord:

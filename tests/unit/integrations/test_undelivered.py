@@ -13,7 +13,8 @@ import pytest
 
 from aiokafkapy import BytesWithHeaders, ProducerConfig, ProducerRecord
 from aiokafkapy.errors import ConfigurationError, KafkaTimeoutError, RecordTooLargeError
-from aiokafkapy.integrations.undelivered import PENDING, UndeliveredFile, UndeliveredRecords, checked_path
+from aiokafkapy.integrations.undelivered import UndeliveredFile, UndeliveredRecords, checked_path
+from aiokafkapy.producer.undelivered_line import PENDING
 
 ERROR = KafkaTimeoutError("time is up")
 
