@@ -853,6 +853,10 @@ class TestErrors:
             assert "does not host" in str(caught.value)
             with pytest.raises(errors.MetadataTimeoutError):
                 await producer.partitions_for("no-such-topic")
+
+    async def test_a_partition_that_a_topic_lacks_is_an_error_that_says_how_many_it_has(self) -> None:
+        # A second, so that the topic's metadata are there before it ends.
+        async with DevBroker() as broker, KafkaProducer(broker.bootstrap_servers, max_block_ms=1_000) as producer:
             broker.create_topic("t", partitions=2)
             with pytest.raises(errors.MetadataTimeoutError, match="2 partitions"):
                 await producer.send("t", b"x", partition=7)

@@ -91,11 +91,16 @@ class FakeLoop:
         """Let time pass; each timer fires at its own time."""
         end = self.clock.time() + seconds
         await self.settle()
-        while self.armed and self.armed[0] <= end:
-            self.clock.advance_to(max(self.armed[0], self.clock.time()))
+        while (when := self._next_timer()) is not None and when <= end:
+            self.clock.advance_to(max(when, self.clock.time()))
             await self.settle()
         self.clock.advance_to(end)
         await self.settle()
+
+    def _next_timer(self) -> float | None:
+        while self._timers and self._timers[0][2].is_cancelled:
+            heapq.heappop(self._timers)
+        return self._timers[0][0] if self._timers else None
 
     def _fire_due(self) -> None:
         while self._timers and self._timers[0][0] <= self.clock.time():
