@@ -2,13 +2,15 @@
 
 Several processes may run the tests: see ``chains``.
 
-Also fixtures of real Apache Kafka: one node, three, and one with TLS and SASL, each started once, on first use. Without
-Java the tests that need them are skipped with the reason, or fail with AIOKAFKAPY_REQUIRE_KAFKA=1, as in CI.
+Also fixtures of real Apache Kafka: one node, three, and one with TLS and SASL, each started on first use, for as long
+as tests of its chain come. Without Java the tests that need them are skipped with the reason, or fail with
+AIOKAFKAPY_REQUIRE_KAFKA=1, as in CI.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
@@ -26,9 +28,10 @@ from aiokafkapy.testing import (
     Listener,
     TestCertificates,
 )
-from tests.chains import make_scheduler, place_of
+from tests.chains import chain_of, make_scheduler, place_of
 from tests.clusters import started
 from tests.sessions import SESSION_MS
+from tests.shared import SHARED
 
 # A shared two-core machine: a slow example is not a failing example. Each run draws others, so that fifty a run are
 # many in a week; HYPOTHESIS_PROFILE=thorough draws a thousand.
@@ -96,33 +99,35 @@ def _logging_as_it_was() -> Iterator[None]:
     root.handlers[:] = handlers
 
 
-@pytest.fixture(scope="session")
-def _one_node() -> Iterator[ApacheKafka]:
-    with started(ApacheKafka()) as cluster:
-        yield cluster
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    if nextitem is None or chain_of(nextitem.nodeid) != chain_of(item.nodeid):
+        SHARED.close()
 
 
-@pytest.fixture(scope="session")
-def _three_nodes() -> Iterator[ApacheKafka]:
-    with started(ApacheKafka(nodes=3, config={"auto.create.topics.enable": False})) as cluster:
-        yield cluster
+def pytest_unconfigure() -> None:
+    SHARED.close()  # a run that was broken off had no last test
 
 
 @pytest.fixture
-def kafka(_one_node: ApacheKafka) -> ApacheKafka:
+def kafka() -> ApacheKafka:
     """One real node, which is up; topics are auto-created."""
-    _one_node.restore_blocking()
-    return _one_node
+    node = SHARED.enter("one node", lambda: started(ApacheKafka()))
+    node.restore_blocking()
+    return node
 
 
 @pytest.fixture
-def kafka3(_three_nodes: ApacheKafka) -> ApacheKafka:
+def kafka3() -> ApacheKafka:
     """Three real nodes, all up whatever the test before did to them; topics are not auto-created."""
-    _three_nodes.restore_blocking()
-    return _three_nodes
+    nodes = SHARED.enter(
+        "three nodes", lambda: started(ApacheKafka(nodes=3, config={"auto.create.topics.enable": False}))
+    )
+    nodes.restore_blocking()
+    return nodes
 
 
-@pytest.fixture(scope="session")
+@contextlib.contextmanager
 def _secure_node() -> Iterator[ApacheKafka]:
     all_mechanisms = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
     with TestCertificates() as certificates:
@@ -151,14 +156,15 @@ def _secure_node() -> Iterator[ApacheKafka]:
 
 
 @pytest.fixture
-def secure_kafka(_secure_node: ApacheKafka) -> ApacheKafka:
+def secure_kafka() -> ApacheKafka:
     """One real node with a listener for each way of TLS and SASL, and ACLs.
 
     ``alice``, and ``carol`` with a token, are super users, ``bob`` may do nothing. The certificates are
     ``secure_kafka.security.certificates``; the client's of those is a super user.
     """
-    _secure_node.restore_blocking()
-    return _secure_node
+    node = SHARED.enter("secure node", _secure_node)
+    node.restore_blocking()
+    return node
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,7 @@ its own topics, and reads back by the broker's own records or by ``PartitionRead
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import shutil
 import sys
@@ -25,6 +26,7 @@ from aiokafkapy.broker import DevBroker
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.reader import PartitionReader
 from benchmarks.spark.jvm_connector import connector_jars
+from tests.shared import SHARED
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -94,10 +96,14 @@ def _java(_spark_defaults: None) -> None:
         pytest.skip(reason)
 
 
-@pytest.fixture(scope="session")
-def spark(_java: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    """The session of the whole run, which knows the format ``aiokafkapy`` without being told."""
-    folder = tmp_path_factory.mktemp("spark")
+@pytest.fixture
+def spark(_java: None, tmp_path_factory: pytest.TempPathFactory) -> SparkSession:
+    """The session of all these tests, which knows the format ``aiokafkapy`` without being told."""
+    return SHARED.enter("spark", lambda: _session(tmp_path_factory.mktemp("spark")))
+
+
+@contextlib.contextmanager
+def _session(folder: Path) -> Iterator[SparkSession]:
     # Spark's own connector is there too, to be compared with.
     jars = [str(path) for path in connector_jars()]
     connector = {"spark.jars": ",".join(jars), "spark.driver.extraClassPath": os.pathsep.join(jars)}
