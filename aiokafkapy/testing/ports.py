@@ -12,6 +12,7 @@ On Windows there is no such file.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import random
 import socket
@@ -56,7 +57,8 @@ def _read(ledger: Path) -> dict[int, int]:
 
 
 def _choose(taken: Collection[int | None]) -> int:
-    for port in _random.sample(_PORTS, len(_PORTS)):
+    start = _random.randrange(len(_PORTS))
+    for port in itertools.chain(_PORTS[start:], _PORTS[:start]):
         if port not in taken:
             with contextlib.suppress(OSError), socket.socket() as probe:
                 probe.bind((LOOPBACK, port))
