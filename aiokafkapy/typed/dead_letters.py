@@ -11,6 +11,8 @@ Rules:
   counted, and never a dead letter again; records of a dead-letter topic are none either.
 - Bounded: so many under way, and no more bytes than ``max_payload_bytes`` of key, value and headers each; what is over
   the bound is left out, and a header says so. What is over the number is dropped, counted and logged.
+- What a schema's rules encrypt is hidden in the dead letter too, and left out where that cannot be; a rule whose action
+  is ``DLQ`` names its topic, and is named in headers.
 - Headers have the error's class and its text, of our own words only: what a serializer of the user's says may have the
   data in it, and is left out. The value itself is what it was, so the topic needs the same rights as the original.
 
@@ -155,7 +157,8 @@ class DeadLetters:
         try:
             if not self._is_permanent(error):
                 return False
-            topic = self._topic_for(str(record.topic))
+            rule = _rule_of(error)
+            topic = getattr(rule, "dead_letter_topic", None) or self._topic_for(str(record.topic))
             if self._is_dead_letter_topic(record.topic) or record.topic == topic:
                 return False
             self._names.add(topic)
@@ -192,10 +195,15 @@ class DeadLetters:
                     self._all_told = asyncio.get_running_loop().create_future()
                 await asyncio.shield(self._all_told)
 
-    def watch(self, record: ProducerRecord, delivery: Delivery) -> None:
-        """Make a dead letter of an accepted record if its outcome is an error for good."""
+    def watch(
+        self,
+        record: ProducerRecord,
+        delivery: Delivery,
+        hidden: Callable[[ProducerRecord], ProducerRecord] | None = None,
+    ) -> None:
+        """Make a dead letter of an accepted record, as ``hidden`` leaves it, if its outcome is an error for good."""
         self._watched += 1
-        delivery.add_done_callback(partial(self._on_done, record))
+        delivery.add_done_callback(partial(self._on_done, record, hidden))
 
     async def __aenter__(self) -> Self:
         return self
@@ -207,11 +215,16 @@ class DeadLetters:
 
     # asyncio callbacks
 
-    def _on_done(self, record: ProducerRecord, delivery: Delivery) -> None:
+    def _on_done(
+        self,
+        record: ProducerRecord,
+        hidden: Callable[[ProducerRecord], ProducerRecord] | None,
+        delivery: Delivery,
+    ) -> None:
         self._watched -= 1
         error = delivery.exception()
         if error is not None:
-            self.refuse(record, error)
+            self.refuse(record if hidden is None else hidden(record), error)
         if not self._watched and self._all_told is not None and not self._all_told.done():
             self._all_told.set_result(None)
 
@@ -277,7 +290,7 @@ class GuardedProducer:
         except Exception as error:
             self.refuse(record, error)
             raise
-        self._dead_letters.watch(record, delivery)
+        self._dead_letters.watch(record, delivery, self._hidden)
         return delivery
 
     def send_nowait(self, topic: str, value: Any = None, **options: Unpack[RecordOptions]) -> Delivery:
@@ -288,7 +301,7 @@ class GuardedProducer:
         except Exception as error:
             self.refuse(record, error)
             raise
-        self._dead_letters.watch(record, delivery)
+        self._dead_letters.watch(record, delivery, self._hidden)
         return delivery
 
     async def send_many(
@@ -313,9 +326,18 @@ class GuardedProducer:
 
     def refuse(self, record: ProducerRecord, error: BaseException) -> None:
         """Make a dead letter of a record if its error is for good."""
-        self._dead_letters.refuse(record, error)
+        self._dead_letters.refuse(self._hidden(record), error)
 
     # internals
+
+    def _hidden(self, record: ProducerRecord) -> ProducerRecord:
+        """The record without what a serializer's rules encrypt: the dead-letter topic has other readers."""
+        config = self.producer.config
+        key = _redacted(config.key_serializer, record.topic, record.key)
+        value = _redacted(config.value_serializer, record.topic, record.value)
+        if key is record.key and value is record.value:
+            return record
+        return ProducerRecord(record.topic, value, key, record.partition, record.timestamp_ms, record.headers)
 
     @staticmethod
     def _remembered(topic: str, items: Iterable[Any], sent: list[ProducerRecord]) -> Iterator[ProducerRecord]:
@@ -360,7 +382,30 @@ def _letter(topic: str, record: ProducerRecord, error: BaseException, limit: int
     if kept is None:
         about["headers"] = "left out"
     told = [(f"{_PREFIX}{name}", str(one).encode(errors="replace")) for name, one in about.items()]
+    rule = _rule_of(error)
+    if rule is not None:
+        told += [*rule.dead_letter_headers, ("__rule.topic", str(record.topic).encode(errors="replace"))]
     return ProducerRecord(topic, value, key, headers=[*(kept or []), *told])
+
+
+def _rule_of(error: BaseException) -> Any:
+    """The failure of a data contract's rule, whose action is ``DLQ``, that is the error or its cause; else None."""
+    for one in (error, error.__cause__):
+        if getattr(one, "is_dead_letter", False):
+            return one
+    return None
+
+
+def _redacted(serializer: Any, topic: str, data: Any) -> Any:
+    """The data as a dead letter may have it: a serializer that encrypts says what is hidden."""
+    serializer = getattr(data, "serializer", serializer)  # of a typed topic's
+    redact = getattr(serializer, "redacted", None)
+    if redact is None or data is None:
+        return data
+    try:
+        return redact(topic, getattr(data, "original", data))
+    except Exception:  # what cannot be hidden is left out
+        return None
 
 
 def _bytes_of(data: Any, limit: int) -> tuple[bytes | None, str]:

@@ -14,11 +14,14 @@ __all__ = ["Failed", "Later"]
 
 
 class Later:
-    """The bytes that ``data`` will give, passed on through ``then``. ``original`` is what they are of."""
+    """The bytes that ``data`` will give, passed on through ``then``. ``original`` is what they are of, ``serializer``
+    who writes them.
+    """
 
-    __slots__ = ("_data", "_then", "original")
+    __slots__ = ("_data", "_then", "original", "serializer")
 
-    def __init__(self, data: Awaitable[Any], then: Callable[[Any], Any], original: Any) -> None:
+    def __init__(self, data: Awaitable[Any], then: Callable[[Any], Any], original: Any, serializer: Any = None) -> None:
+        self.serializer = serializer
         self._data = data
         self._then = then
         self.original = original
@@ -34,9 +37,10 @@ class Later:
 class Failed:
     """In the place of data that cannot be bytes: raises why, as the record's own error."""
 
-    __slots__ = ("_error", "original")
+    __slots__ = ("_error", "original", "serializer")
 
-    def __init__(self, error: BaseException, original: Any) -> None:
+    def __init__(self, error: BaseException, original: Any, serializer: Any = None) -> None:
+        self.serializer = serializer
         self._error = error
         self.original = original
 

@@ -88,6 +88,11 @@ class Topic(Generic[M]):
             )
         return arguments[0]
 
+    @property
+    def serializer(self) -> Any:
+        """What writes its values; None for JSON."""
+        return self._serializer
+
     def bind(self, producer: RecordProducer) -> BoundTopic[M]:
         """The topic with a producer: ``await orders.bind(producer).send(Order(...))``.
 
@@ -147,7 +152,7 @@ class Topic(Generic[M]):
             pairs = [*_pairs(None if self._headers_of is None else self._headers_of(value)), *_pairs(headers)]
             data = self._write(value)
             if isawaitable(data):
-                data = Later(data, lambda written: self._finished(value, written), value)
+                data = Later(data, lambda written: self._finished(value, written), value, self._serializer)
             else:
                 data = self._finished(value, data)
                 if isinstance(data, BytesWithHeaders):
@@ -179,7 +184,9 @@ class Topic(Generic[M]):
             event = from_cloud_event(data, headers)
             data = data if event is None else event[1]
         if self._deserializer is not None:
-            decoded: M | None = await self._deserializer(data, headers)
+            # A schema's rules may need to know the topic.
+            about = {"topic": record.topic} if getattr(self._deserializer, "wants_topic", False) else {}
+            decoded: M | None = await self._deserializer(data, headers, **about)
             return decoded
         if self._serializer is not None:
             raise ConfigurationError(f"topic {self.name!r} has a serializer: to decode records give it a deserializer")
@@ -297,8 +304,9 @@ class BoundTopic(Generic[M]):
             return self.topic.record(value, partition=partition, timestamp_ms=timestamp_ms, headers=headers)
         except SerializationError as error:
             if isinstance(self._producer, GuardedProducer):
+                data: Any = Failed(error, value, self.topic.serializer)
                 self._producer.refuse(
-                    ProducerRecord(self.topic.name, value, None, partition, timestamp_ms, headers), error
+                    ProducerRecord(self.topic.name, data, None, partition, timestamp_ms, headers), error
                 )
             raise
 
@@ -307,7 +315,7 @@ class BoundTopic(Generic[M]):
             try:
                 yield self.topic.record(value)
             except SerializationError as error:
-                yield ProducerRecord(self.topic.name, Failed(error, value))
+                yield ProducerRecord(self.topic.name, Failed(error, value, self.topic.serializer))
 
 
 def _inherited(kind: type) -> tuple[Any, ...]:

@@ -4,7 +4,8 @@
     producer = KafkaProducer("kafka:9092", value_serializer=AvroSerializer(registry, Order))
 
 A schema or a model comes in, with data; bytes go out that name the schema's id, and come back as data. What is where:
-``client`` and ``transport`` (the registry), ``wire_format``, ``subjects``, and one module for each format. Needs
+``client`` and ``transport`` (the registry), ``wire_format``, ``subjects``, ``data_contracts``, ``rules`` (which runs
+them), and one module for each format. Needs
 ``pip install 'aiokafkapy[schema-registry]'``.
 
 Rule: a format's module, and its library, is imported when its first name is asked for.
@@ -20,12 +21,15 @@ if TYPE_CHECKING:
     from aiokafkapy.integrations.schema_registry.avro_models import avro_schema
     from aiokafkapy.integrations.schema_registry.client import Compatibility, SchemaRegistryClient
     from aiokafkapy.integrations.schema_registry.config import RegistryConfig
+    from aiokafkapy.integrations.schema_registry.data_contracts import Metadata, Rule, RuleSet
     from aiokafkapy.integrations.schema_registry.deserializer import DeserializationError
     from aiokafkapy.integrations.schema_registry.errors import (
         IncompatibleSchemaError,
         InvalidSchemaError,
+        KeyManagementError,
         RegistryAuthenticationError,
         RegistryUnavailableError,
+        RuleFailedError,
         SchemaNotFoundError,
         SchemaRegistryError,
         SchemaRulesError,
@@ -41,6 +45,13 @@ if TYPE_CHECKING:
         ProtobufDeserializer,
         ProtobufSerializer,
         protobuf_schema,
+    )
+    from aiokafkapy.integrations.schema_registry.rules.kms import KmsDriver, LocalKms
+    from aiokafkapy.integrations.schema_registry.rules.running import (
+        PreparedRule,
+        RuleContext,
+        RuleExecutor,
+        SchemaRules,
     )
     from aiokafkapy.integrations.schema_registry.schemas import RegisteredSchema, Schema, SchemaReference
     from aiokafkapy.integrations.schema_registry.subjects import (
@@ -59,17 +70,28 @@ __all__ = [
     "InvalidSchemaError",
     "JsonSchemaDeserializer",
     "JsonSchemaSerializer",
+    "KeyManagementError",
+    "KmsDriver",
+    "LocalKms",
+    "Metadata",
+    "PreparedRule",
     "ProtobufDeserializer",
     "ProtobufSerializer",
     "RegisteredSchema",
     "RegistryAuthenticationError",
     "RegistryConfig",
     "RegistryUnavailableError",
+    "Rule",
+    "RuleContext",
+    "RuleExecutor",
+    "RuleFailedError",
+    "RuleSet",
     "Schema",
     "SchemaNotFoundError",
     "SchemaReference",
     "SchemaRegistryClient",
     "SchemaRegistryError",
+    "SchemaRules",
     "SchemaRulesError",
     "SubjectNotFoundError",
     "VersionNotFoundError",
@@ -87,12 +109,15 @@ _HOMES = {
     "avro_models": ("avro_schema",),
     "client": ("Compatibility", "SchemaRegistryClient"),
     "config": ("RegistryConfig",),
+    "data_contracts": ("Metadata", "Rule", "RuleSet"),
     "deserializer": ("DeserializationError",),
     "errors": (
         "IncompatibleSchemaError",
         "InvalidSchemaError",
+        "KeyManagementError",
         "RegistryAuthenticationError",
         "RegistryUnavailableError",
+        "RuleFailedError",
         "SchemaNotFoundError",
         "SchemaRegistryError",
         "SchemaRulesError",
@@ -101,6 +126,8 @@ _HOMES = {
     ),
     "json_schemas": ("JsonSchemaDeserializer", "JsonSchemaSerializer", "json_schema"),
     "protobuf": ("ProtobufDeserializer", "ProtobufSerializer", "protobuf_schema"),
+    "rules.kms": ("KmsDriver", "LocalKms"),
+    "rules.running": ("PreparedRule", "RuleContext", "RuleExecutor", "SchemaRules"),
     "schemas": ("RegisteredSchema", "Schema", "SchemaReference"),
     "subjects": ("record_name_strategy", "topic_name_strategy", "topic_record_name_strategy"),
     "wire_format": ("WireFormatError",),

@@ -18,9 +18,9 @@ from aiokafkapy.errors import ConfigurationError, SerializationError
 
 from .avro_models import AvroModel
 from .client import SchemaRegistryClient
-from .deserializer import Decoder, DeserializationError, RegistryDeserializer
+from .deserializer import Decoder, DeserializationError, DeserializerOptions, ReadForm, RegistryDeserializer
 from .schemas import RegisteredSchema, Schema
-from .serializer import Encoder, RegistrySerializer, SerializerOptions
+from .serializer import Encoder, RegistrySerializer, RuledForm, SerializerOptions
 
 try:
     import fastavro
@@ -86,26 +86,41 @@ class AvroSerializer(RegistrySerializer[T]):
     def _record_name(self) -> str | None:
         return self._name
 
-    async def _encoder_for(self, schema: Schema, is_own: bool) -> Encoder:
-        parsed = await _parsed(self._registry, schema)
+    async def _ruled_form(self, registered: RegisteredSchema, is_own: bool) -> RuledForm:
+        from .rules.avro_fields import avro_walk
+
+        parsed, named = await _parsed_with_names(self._registry, registered.schema)
         to_dict = self._to_dict
-        is_bytes = _is_bytes(parsed)
-        write = fastavro.schemaless_writer
+        write = _writer(parsed)
 
-        def encode(data: Any, prefix: bytes) -> bytes:
-            if to_dict is not None:
-                data = to_dict(data)
-            if is_bytes:
-                return prefix + bytes(data)
-            out = BytesIO()
-            out.write(prefix)
-            try:
-                write(out, parsed, data)
-            except Exception as error:
-                raise _misfit(parsed, data, error) from None
-            return out.getvalue()
+        def message(data: Any) -> Any:
+            return data if to_dict is None else to_dict(data)
 
-        return encode
+        return RuledForm(message, avro_walk(parsed, named), lambda one: write(one, b""))
+
+    async def _encoder_for(self, schema: Schema, is_own: bool) -> Encoder:
+        return _writer(await _parsed(self._registry, schema), self._to_dict)
+
+
+def _writer(parsed: Any, to_dict: Callable[[Any], Any] | None = None) -> Encoder:
+    """Writes data of a schema behind a prefix."""
+    is_bytes = _is_bytes(parsed)
+    write = fastavro.schemaless_writer
+
+    def encode(data: Any, prefix: bytes) -> bytes:
+        if to_dict is not None:
+            data = to_dict(data)
+        if is_bytes:
+            return prefix + bytes(data)
+        out = BytesIO()
+        out.write(prefix)
+        try:
+            write(out, parsed, data)
+        except Exception as error:
+            raise _misfit(parsed, data, error) from None
+        return out.getvalue()
+
+    return encode
 
 
 class AvroDeserializer(RegistryDeserializer[T], Generic[T]):
@@ -120,8 +135,7 @@ class AvroDeserializer(RegistryDeserializer[T], Generic[T]):
         self: AvroDeserializer[T],
         registry: SchemaRegistryClient,
         schema_or_model: type[T],
-        *,
-        is_key: bool = False,
+        **options: Unpack[DeserializerOptions],
     ) -> None: ...
 
     @overload
@@ -129,12 +143,13 @@ class AvroDeserializer(RegistryDeserializer[T], Generic[T]):
         self: AvroDeserializer[Any],
         registry: SchemaRegistryClient,
         schema_or_model: Schema | str | dict[str, Any] | None = None,
-        *,
-        is_key: bool = False,
+        **options: Unpack[DeserializerOptions],
     ) -> None: ...
 
-    def __init__(self, registry: SchemaRegistryClient, schema_or_model: Any = None, *, is_key: bool = False) -> None:
-        super().__init__(registry, is_key=is_key)
+    def __init__(
+        self, registry: SchemaRegistryClient, schema_or_model: Any = None, **options: Unpack[DeserializerOptions]
+    ) -> None:
+        super().__init__(registry, **options)
         self._from_avro: Callable[[Any], Any] | None = None
         self._reader: Schema | None = None
         if isinstance(schema_or_model, type):
@@ -145,8 +160,7 @@ class AvroDeserializer(RegistryDeserializer[T], Generic[T]):
             self._reader = _schema_of(schema_or_model)
 
     async def _decoder_for(self, registered: RegisteredSchema, path: tuple[int, ...]) -> Decoder:
-        if registered.schema.type != "AVRO":
-            raise DeserializationError(f"schema {registered.id} is of type {registered.schema.type}, not AVRO")
+        _check_type(registered)
         writer = await _parsed(self._registry, registered.schema)
         reader = None if self._reader is None else await _parsed(self._registry, self._reader)
         from_avro, is_bytes, read = self._from_avro, _is_bytes(writer), fastavro.schemaless_reader
@@ -156,6 +170,39 @@ class AvroDeserializer(RegistryDeserializer[T], Generic[T]):
             return found if from_avro is None else from_avro(found)
 
         return decode
+
+    async def _name_in(self, registered: RegisteredSchema, path: tuple[int, ...]) -> str | None:
+        return _name_of(registered.schema)
+
+    async def _read_form(self, writer: RegisteredSchema, target: RegisteredSchema, path: tuple[int, ...]) -> ReadForm:
+        from .rules.avro_fields import avro_walk
+
+        for one in (writer, target):
+            _check_type(one)
+        written = await _parsed(self._registry, writer.schema)
+        parsed, named = await _parsed_with_names(self._registry, target.schema)
+        reader = None if self._reader is None else await _parsed(self._registry, self._reader)
+        is_bytes, from_avro, write = _is_bytes(written), self._from_avro, _writer(parsed)
+        read = fastavro.schemaless_reader
+        resolved = parsed if writer is not target else None
+
+        def finish(message: Any) -> Any:
+            if reader is not None and not is_bytes:
+                # Rules are of the schema that has them; the reader's own is another, and is resolved after them.
+                message = read(BytesIO(write(message, b"")), parsed, reader)
+            return message if from_avro is None else from_avro(message)
+
+        def read_as(data: bytes, schema: Any) -> Any:
+            return data if is_bytes else read(BytesIO(data), written, schema)
+
+        return ReadForm(
+            lambda data: read_as(data, resolved), lambda data: read_as(data, None), avro_walk(parsed, named), finish
+        )
+
+
+def _check_type(registered: RegisteredSchema) -> None:
+    if registered.schema.type != "AVRO":
+        raise DeserializationError(f"schema {registered.id} is of type {registered.schema.type}, not AVRO")
 
 
 def _schema_of(given: Schema | str | dict[str, Any] | list[Any]) -> Schema:
@@ -193,9 +240,14 @@ def _name_of(schema: Schema) -> str | None:
 
 async def _parsed(registry: SchemaRegistryClient, schema: Schema) -> Any:
     """The schema as fastavro reads it, with what it refers to, and what those refer to."""
+    return (await _parsed_with_names(registry, schema))[0]
+
+
+async def _parsed_with_names(registry: SchemaRegistryClient, schema: Schema) -> tuple[Any, dict[str, Any]]:
+    """The same, and its types that have names."""
     named: dict[str, Any] = {}
     await _load_references(registry, schema, named, set())
-    return _parse(schema, named)
+    return _parse(schema, named), named
 
 
 def _parse(schema: Schema, named: dict[str, Any]) -> Any:

@@ -26,7 +26,7 @@ from aiokafkapy.errors import IllegalStateError
 
 from .config import RegistryConfig, RegistryOptions, make_config
 from .errors import IncompatibleSchemaError, SchemaRegistryError
-from .schemas import RegisteredSchema, Schema, write_rules_of
+from .schemas import RegisteredSchema, Schema
 from .transport import Question, RegistryTransport
 
 __all__ = ["Compatibility", "CompatibilityLevel", "SchemaRegistryClient"]
@@ -130,15 +130,22 @@ class SchemaRegistryClient:
 
         return await self._once(("latest", subject), ask)
 
-    async def version(self, subject: str, version: int, *, format: str | None = None) -> RegisteredSchema:  # noqa: A002
-        """A version of a subject. Raises SubjectNotFoundError, VersionNotFoundError."""
-        key = ("version", subject, version, format)
+    async def version(
+        self,
+        subject: str,
+        version: int,
+        *,
+        format: str | None = None,  # noqa: A002
+        deleted: bool = False,
+    ) -> RegisteredSchema:
+        """A version of a subject, a ``deleted`` one if asked for. Raises SubjectNotFoundError, VersionNotFoundError."""
+        key = ("version", subject, version, format, deleted)
         known = self._versions.get(key)
         if known is not None:
             return known
 
         async def ask() -> RegisteredSchema:
-            found = await self._version(subject, version, format)
+            found = await self._version(subject, version, format, deleted)
             self._versions.put(key, found)
             return found
 
@@ -150,10 +157,11 @@ class SchemaRegistryClient:
         """The names of all subjects."""
         return _strings(await self._ask_alone("GET", "subjects", "listing the subjects"))
 
-    async def versions(self, subject: str) -> list[int]:
-        """The numbers of a subject's versions. Raises SubjectNotFoundError."""
+    async def versions(self, subject: str, *, deleted: bool = False) -> list[int]:
+        """The numbers of a subject's versions, with those that are ``deleted`` if asked for. SubjectNotFoundError."""
         doing = f"listing the versions of subject {subject!r}"
-        return _numbers(await self._ask_alone("GET", f"{_path(subject)}/versions", doing, subject=subject))
+        query = {"deleted": "true"} if deleted else None
+        return _numbers(await self._ask_alone("GET", f"{_path(subject)}/versions", doing, query=query, subject=subject))
 
     async def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
         """Delete a subject; returns its versions. ``permanent`` is for one that was deleted before."""
@@ -191,6 +199,24 @@ class SchemaRegistryClient:
         problems = told.get("messages") if isinstance(told, dict) else None
         return Compatibility(bool(_field(told, "is_compatible")), tuple(_strings(problems or ())))
 
+    # for the rules, whose keys are at the same place
+
+    async def ask(
+        self,
+        method: str,
+        path: str,
+        doing: str,
+        *,
+        query: dict[str, str] | None = None,
+        body: Any = None,
+        subject: str | None = None,
+    ) -> Any:
+        """The JSON of an answer to any question of the REST API; ``doing`` says it in words. Remembers nothing.
+
+        Raises SchemaRegistryError.
+        """
+        return await self._ask_alone(method, path, doing, query=query, body=body, subject=subject)
+
     # internals
 
     async def _identified(self, kind: str, subject: str, schema: Schema, normalize: bool) -> RegisteredSchema:
@@ -215,7 +241,8 @@ class SchemaRegistryClient:
             told = await self._ask("POST", path, doing, query=query, body=schema.to_json(), subject=subject)
         except IncompatibleSchemaError as error:
             raise await self._with_reasons(error, subject, schema) from None
-        return RegisteredSchema(_number(told, "id"), schema, subject, *_version_and_guid(told), _write_rules_of(told))
+        contracted = _with_contract_of(schema, told)
+        return RegisteredSchema(_number(told, "id"), contracted, subject, *_version_and_guid(told))
 
     async def _with_reasons(self, error: IncompatibleSchemaError, subject: str, schema: Schema) -> SchemaRegistryError:
         """The refusal with what the registry says of each field, where it can be asked."""
@@ -259,12 +286,13 @@ class SchemaRegistryClient:
         subject: str,
         version: int | str,
         format: str | None = None,  # noqa: A002
+        deleted: bool = False,
     ) -> RegisteredSchema:
         doing = f"reading version {version} of subject {subject!r}"
-        query = {"format": format} if format else None
+        query = ({"format": format} if format else {}) | ({"deleted": "true"} if deleted else {}) or None
         told = await self._ask("GET", f"{_path(subject)}/versions/{version}", doing, query=query, subject=subject)
         schema = _schema_of(told)
-        return RegisteredSchema(_number(told, "id"), schema, subject, *_version_and_guid(told), _write_rules_of(told))
+        return RegisteredSchema(_number(told, "id"), schema, subject, *_version_and_guid(told))
 
     async def _ask(
         self,
@@ -389,8 +417,8 @@ def _schema_of(told: Any) -> Schema:
         raise SchemaRegistryError(f"the registry's answer is no schema: {type(error).__name__}: {error}") from error
 
 
-def _write_rules_of(told: Any) -> tuple[str, ...]:
+def _with_contract_of(schema: Schema, told: Any) -> Schema:
     try:
-        return write_rules_of(told)
-    except (TypeError, AttributeError) as error:
+        return schema.with_contract_of(told)
+    except (TypeError, ValueError, AttributeError) as error:
         raise SchemaRegistryError(f"the registry's answer has no rules that can be read: {error}") from error

@@ -4,30 +4,92 @@ Owns the way from a record's bytes and headers to its writer's schema, and the d
 What a format adds is a ``Decoder``. Confluent's counterpart is ``AbstractKafkaSchemaSerDe``.
 
 Rules: None stays None (a tombstone); the id of a header comes before that of the first bytes, as in Confluent's; bytes
-that cannot be read are a ``DeserializationError`` that shows none of them.
+that cannot be read are a ``DeserializationError`` that shows none of them. The rules for readers of the writer's schema
+are run, or of the subject's newest with ``use_latest_version``, after its migrations; a schema without rules costs
+nothing of it.
 """
 
 from __future__ import annotations
 
+import asyncio
+import math
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack
 
 from aiokafkapy.common import ConsumedRecord
-from aiokafkapy.errors import KafkaError, SerializationError
+from aiokafkapy.errors import ConfigurationError, KafkaError, SerializationError
+from aiokafkapy.producer.records import ProducerRecord
 
 from .client import SchemaRegistryClient
+from .data_contracts import RuleSet
+from .errors import RegistryUnavailableError, RuleFailedError
+from .rules.fields import Walk
+from .rules.migrations import Migration, migrations_between
+from .rules.running import KeyNeeded, RuleRun, SchemaRules
 from .schemas import RegisteredSchema
+from .serializer import checked
+from .subjects import SubjectNameStrategy, topic_name_strategy
 from .wire_format import SchemaId, find_schema_id
 
-__all__ = ["Decoder", "DeserializationError", "RegistryDeserializer"]
+__all__ = ["Decoder", "DeserializationError", "DeserializerOptions", "ReadForm", "RegistryDeserializer"]
 
 T_co = TypeVar("T_co", covariant=True)
 
 Decoder: TypeAlias = Callable[[bytes], Any]
 
 _MAX_DECODERS: Final = 1_000
+_MAX_KEYS: Final = 100
+"""Keys that one message may need, each of a version of its own."""
+_RULE_NAME: Final = "__rule.name"
+"""The header of a dead letter that names the rule which refused it."""
+
+
+class DeserializerOptions(TypedDict, total=False):
+    """The options of every format's deserializer."""
+
+    is_key: bool
+    subject_name_strategy: SubjectNameStrategy
+    use_latest_version: bool
+    ignore_rules: bool
+    rules: SchemaRules
+
+
+class ReadForm(NamedTuple):
+    """A format's way of reading in steps, between which rules are run."""
+
+    read: Callable[[bytes], Any]
+    """The message as the schema has it whose rules are run."""
+    read_as_written: Callable[[bytes], Any]
+    """The message as its writer had it, for migrations."""
+    walk: Walk
+    finish: Callable[[Any], Any]
+    """The data of what rules have left."""
+
+
+@dataclass(frozen=True, slots=True)
+class _RuledDecoder:
+    """Reads bytes in steps. ``expires`` is when it has to be made anew."""
+
+    form: ReadForm
+    for_bytes: RuleRun
+    migrations: tuple[Migration, ...]
+    for_data: RuleRun
+    expires: float
+
+    def decode(self, data: bytes, skipped: str | None) -> Any:
+        """The data. Raises KeyNeeded."""
+        form = self.form
+        data = self.for_bytes(data, skipped=skipped)
+        if self.migrations:
+            message = form.read_as_written(data)
+            for migration in self.migrations:
+                message = migration.run(message, skipped=skipped)
+        else:
+            message = form.read(data)
+        return form.finish(self.for_data(message, form.walk, skipped=skipped))
 
 
 class DeserializationError(KafkaError, ValueError):
@@ -38,54 +100,75 @@ class RegistryDeserializer(ABC, Generic[T_co]):
     """Turns bytes that name their schema into data.
 
     ``await deserializer(data, headers)``, or ``await deserializer.of(record)``. ``is_key`` for the keys of records.
+    ``use_latest_version`` brings what older and newer versions wrote to the subject's newest, by its migration rules.
+    ``rules`` says how rules of data contracts are run; ``ignore_rules`` runs none.
     """
 
-    def __init__(self, registry: SchemaRegistryClient, *, is_key: bool = False) -> None:
-        self._registry = registry
-        self._is_key = is_key
-        self._decoders: OrderedDict[object, Decoder] = OrderedDict()
+    wants_topic: bool = True
 
-    async def __call__(self, data: bytes | None, headers: Iterable[tuple[str, bytes | None]] = ()) -> T_co | None:
-        """The data of a key or value; None for None.
+    def __init__(self, registry: SchemaRegistryClient, **options: Unpack[DeserializerOptions]) -> None:
+        checked(type(self).__name__, options, DeserializerOptions)
+        self._registry = registry
+        self._is_key = options.get("is_key", False)
+        self._subject_of = options.get("subject_name_strategy", topic_name_strategy)
+        self._uses_latest = options.get("use_latest_version", False)
+        self._ignores_rules = options.get("ignore_rules", False)
+        self._rules = options.get("rules") or SchemaRules()
+        self._decoders: OrderedDict[object, Decoder | _RuledDecoder] = OrderedDict()
+        self._latest: dict[str, RegisteredSchema] = {}
+
+    async def __call__(
+        self,
+        data: bytes | None,
+        headers: Iterable[tuple[str, bytes | None]] = (),
+        *,
+        topic: str | None = None,
+    ) -> T_co | None:
+        """The data of a key or value; None for None. ``topic`` is needed where the schema has rules for readers.
 
         Raises WireFormatError, SchemaRegistryError, DeserializationError.
         """
         if data is None:
             return None
+        headers = tuple(headers)
         found, rest = find_schema_id(data, headers, is_key=self._is_key)
-        name, payload = self._path_and_payload(found, rest)
-        decode = self._decoders.get((found.name, name))
-        if decode is None:
-            registered = await self._registered(found)
-            decode = await self._decoder_for(registered, name)
-            self._decoders[(found.name, name)] = decode
-            while len(self._decoders) > _MAX_DECODERS:
-                self._decoders.popitem(last=False)
+        path, payload = self._path_and_payload(found, rest)
+        decode = await self._decoder(found, path, topic)
         try:
-            decoded: T_co = decode(bytes(payload))
+            decoded: T_co
+            if isinstance(decode, _RuledDecoder):
+                decoded = await self._decoded(decode, bytes(payload), headers)
+            else:
+                decoded = decode(bytes(payload))
+        except RuleFailedError as error:
+            self._refuse(topic, data, headers, error)
+            raise DeserializationError(self._about(found, str(error))) from error
         except SerializationError as error:  # of the check against the writer's schema: it names field and rule
-            raise DeserializationError(
-                f"a {'key' if self._is_key else 'value'} written with schema {found.name} cannot be read: {error}"
-            ) from None
+            raise DeserializationError(self._about(found, str(error))) from None
         except KafkaError:
             raise
         except Exception as error:
             # The cause's own text may have the data in it.
-            raise DeserializationError(
-                f"a {'key' if self._is_key else 'value'} written with schema {found.name} cannot be read: "
-                f"{type(error).__name__}"
-            ) from error
+            raise DeserializationError(self._about(found, type(error).__name__)) from error
         return decoded
 
     async def of(self, record: ConsumedRecord) -> T_co | None:
         """The data of a record that was read: its key with ``is_key``, else its value."""
-        return await self(record.key if self._is_key else record.value, record.headers)
+        return await self(record.key if self._is_key else record.value, record.headers, topic=record.topic)
 
     # for the formats
 
     @abstractmethod
     async def _decoder_for(self, registered: RegisteredSchema, path: tuple[int, ...]) -> Decoder:
         """The reader of data of this writer's schema. Raises DeserializationError for one of another format."""
+
+    @abstractmethod
+    async def _read_form(self, writer: RegisteredSchema, target: RegisteredSchema, path: tuple[int, ...]) -> ReadForm:
+        """The same in steps. ``target`` has the rules: the writer's schema, or the subject's newest."""
+
+    @abstractmethod
+    async def _name_in(self, registered: RegisteredSchema, path: tuple[int, ...]) -> str | None:
+        """The name of the schema's type, for subjects that have it."""
 
     def _path_and_payload(self, found: SchemaId, rest: memoryview) -> tuple[tuple[int, ...], memoryview]:
         """The path to the message's type, which Protobuf alone has, and the data."""
@@ -96,7 +179,102 @@ class RegistryDeserializer(ABC, Generic[T_co]):
 
     # internals
 
+    def _about(self, found: SchemaId, problem: str) -> str:
+        return f"a {'key' if self._is_key else 'value'} written with schema {found.name} cannot be read: {problem}"
+
     async def _registered(self, found: SchemaId) -> RegisteredSchema:
         if found.guid is not None:
             return await self._registry.schema_by_guid(found.guid, format=self._format)
         return await self._registry.schema_by_id(found.id or 0, format=self._format)
+
+    async def _decoder(self, found: SchemaId, path: tuple[int, ...], topic: str | None) -> Decoder | _RuledDecoder:
+        latest = await self._newest(found, path, topic) if self._uses_latest else None
+        key = (found.name, path, topic, None if latest is None else latest.id)
+        decode = self._decoders.get(key)
+        if decode is not None and not (isinstance(decode, _RuledDecoder) and _is_over(decode)):
+            return decode
+        writer = await self._registered(found)
+        decode = await self._ruled_decoder(writer, latest, path, topic)
+        if decode is None:
+            decode = await self._decoder_for(writer, path)
+        self._decoders[key] = decode
+        while len(self._decoders) > _MAX_DECODERS:
+            self._decoders.popitem(last=False)
+        return decode
+
+    async def _newest(self, found: SchemaId, path: tuple[int, ...], topic: str | None) -> RegisteredSchema:
+        if topic is None:
+            raise ConfigurationError("use_latest_version needs the record's topic: call of(record), or give topic=")
+        subject = await self._subject(topic, await self._registered(found), path)
+        try:
+            newest = await self._registry.latest(subject)
+            if self._format is not None:
+                newest = await self._registry.version(subject, newest.version or 0, format=self._format)
+            self._latest[subject] = newest
+        except RegistryUnavailableError:
+            if subject not in self._latest:
+                raise
+        return self._latest[subject]
+
+    async def _subject(self, topic: str, writer: RegisteredSchema, path: tuple[int, ...]) -> str:
+        name = None
+        if self._subject_of is not topic_name_strategy:  # the others have a use for it
+            name = await self._name_in(writer, path)
+        subject = self._subject_of(topic, self._is_key, name)
+        if not isinstance(subject, str) or not subject:
+            raise ConfigurationError(f"topic {topic!r}: subject_name_strategy gave {subject!r}, not a subject's name")
+        return subject
+
+    async def _ruled_decoder(
+        self, writer: RegisteredSchema, latest: RegisteredSchema | None, path: tuple[int, ...], topic: str | None
+    ) -> _RuledDecoder | None:
+        """A decoder that runs rules; None where there are none to run."""
+        target = writer if latest is None or latest.id == writer.id else latest
+        encoding = self._rule_set(writer).encoding("READ")
+        domain = self._rule_set(target).domain("READ")
+        if target is writer and not encoding and not domain:
+            return None
+        if topic is None:
+            raise ConfigurationError(
+                f"schema {writer.id} has rules for readers, which need the record's topic: call of(record), give "
+                "topic=, or say ignore_rules=True"
+            )
+        subject = await self._subject(topic, writer, path)
+        migrations: tuple[Migration, ...] = ()
+        if target is not writer and not self._ignores_rules:
+            migrations = await migrations_between(self._rules, self._registry, subject, writer, target)
+        for_bytes = await self._rules.prepare(encoding, "READ", subject, writer.schema, self._registry)
+        for_data = await self._rules.prepare(domain, "READ", subject, target.schema, self._registry)
+        form = await self._read_form(writer, target, path)
+        seconds = min(for_bytes.seconds, for_data.seconds, *(one.run.seconds for one in migrations))
+        expires = math.inf if seconds is math.inf else asyncio.get_running_loop().time() + seconds
+        return _RuledDecoder(form, for_bytes, migrations, for_data, expires)
+
+    def _rule_set(self, registered: RegisteredSchema) -> RuleSet:
+        return RuleSet() if self._ignores_rules else registered.schema.rule_set or RuleSet()
+
+    async def _decoded(
+        self, decoder: _RuledDecoder, payload: bytes, headers: tuple[tuple[str, bytes | None], ...]
+    ) -> Any:
+        names = [value for name, value in headers if name == _RULE_NAME and value is not None]
+        skipped = names[-1].decode(errors="replace") if names else None
+        for _ in range(_MAX_KEYS):
+            try:
+                return decoder.decode(payload, skipped)
+            except KeyNeeded as needed:
+                await needed.fetch()
+        raise DeserializationError(f"the message needs more than {_MAX_KEYS} keys")
+
+    def _refuse(
+        self, topic: str | None, data: bytes, headers: tuple[tuple[str, bytes | None], ...], error: RuleFailedError
+    ) -> None:
+        """A dead letter of what a rule refused, in the bytes in which it came."""
+        sink = self._rules.dead_letters
+        if sink is None or not error.is_dead_letter or topic is None:
+            return
+        key, value = (data, None) if self._is_key else (None, data)
+        sink.refuse(ProducerRecord(topic, value, key, headers=headers), error)
+
+
+def _is_over(decoder: _RuledDecoder) -> bool:
+    return decoder.expires is not math.inf and asyncio.get_running_loop().time() >= decoder.expires

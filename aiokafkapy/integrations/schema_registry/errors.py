@@ -10,7 +10,10 @@
      ├─ SchemaNotFoundError              40403
      ├─ IncompatibleSchemaError          409, with the registry's own reasons: ``problems``
      ├─ InvalidSchemaError               42201
-     └─ SchemaRulesError                 its rules for writers, which are not run here: ``rules``
+     ├─ KeyManagementError               a key management was not reached; retriable
+     └─ SchemaRulesError                 rules of its data contract that cannot be run: ``rules``
+
+    RuleFailedError (SerializationError) a rule refused a message: ``rule``, ``mode``, ``subject``
 
 Confluent's counterpart is ``RestClientException``, which has a status, a code and a text.
 
@@ -23,13 +26,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from aiokafkapy.errors import KafkaError
+from aiokafkapy.errors import KafkaError, SerializationError
 
 __all__ = [
     "IncompatibleSchemaError",
     "InvalidSchemaError",
+    "KeyManagementError",
     "RegistryAuthenticationError",
     "RegistryUnavailableError",
+    "RuleFailedError",
     "SchemaNotFoundError",
     "SchemaRegistryError",
     "SchemaRulesError",
@@ -102,9 +107,40 @@ class IncompatibleSchemaError(SchemaRegistryError):
 
 
 class SchemaRulesError(SchemaRegistryError):
-    """A writer by this schema has to run rules that are not run here, an encryption say; ``rules`` names them."""
+    """Rules of the schema cannot be run: their type is unknown, or what they need is missing. ``rules`` names them."""
 
     rules: tuple[str, ...] = ()
+
+
+class KeyManagementError(SchemaRegistryError):
+    """A key management was not reached, so that a field cannot be encrypted or decrypted; it may work later."""
+
+    retriable = True
+
+
+class RuleFailedError(SerializationError):
+    """A rule of the data contract refused a message: a condition that is not met, or an expression that failed.
+
+    ``is_dead_letter`` says that the rule's action is ``DLQ``, and ``dead_letter_topic`` to where; None leaves it to the
+    dead-letter policy.
+    """
+
+    is_dead_letter: bool = False
+    dead_letter_topic: str | None = None
+
+    def __init__(self, message: str = "", *, rule: str = "", mode: str = "", subject: str = "") -> None:
+        super().__init__(message)
+        self.rule = rule
+        self.mode = mode
+        self.subject = subject
+
+    @property
+    def dead_letter_headers(self) -> tuple[tuple[str, bytes], ...]:
+        """What a dead letter says of the rule, in Confluent's words (``__rule.name``, …): readers leave out the rule of
+        this name.
+        """
+        about = {"name": self.rule, "mode": self.mode, "subject": self.subject, "exception": str(self)}
+        return tuple((f"__rule.{name}", one.encode(errors="replace")) for name, one in about.items())
 
 
 _BY_CODE: Final[dict[int, type[SchemaRegistryError]]] = {

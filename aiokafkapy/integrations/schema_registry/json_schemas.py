@@ -21,9 +21,10 @@ from pydantic_core import PydanticSerializationError
 from aiokafkapy.errors import ConfigurationError, SerializationError
 
 from .client import SchemaRegistryClient
-from .deserializer import Decoder, DeserializationError, RegistryDeserializer
+from .deserializer import Decoder, DeserializationError, DeserializerOptions, ReadForm, RegistryDeserializer
+from .rules.fields import Walk
 from .schemas import RegisteredSchema, Schema
-from .serializer import Encoder, RegistrySerializer, SerializerOptions
+from .serializer import Encoder, RegistrySerializer, RuledForm, SerializerOptions
 
 try:
     from jsonschema.exceptions import SchemaError
@@ -103,30 +104,42 @@ class JsonSchemaSerializer(RegistrySerializer[T]):
         super().__init__(registry, schema, **options)
 
     def _record_name(self) -> str | None:
-        content = None if self._schema is None else json.loads(self._schema.text)
-        title = content.get("title") if isinstance(content, dict) else None
-        return title if isinstance(title, str) else None
+        return None if self._schema is None else _title_of(self._schema)
 
     async def _encoder_for(self, schema: Schema, is_own: bool) -> Encoder:
-        adapter, to_dict = self._adapter, self._to_dict
-        trusts_models = adapter is not None and to_dict is None and is_own
+        trusts_models = self._adapter is not None and self._to_dict is None and is_own
         validates = not trusts_models if self._validates is None else self._validates
         check = await _checker(self._registry, schema) if validates else None
 
         def encode(data: Any, prefix: bytes) -> bytes:
-            if to_dict is not None:
-                written = _dump(to_dict(data)).encode()
-            elif adapter is None:
-                written = _dump(data).encode()
-            else:
-                if not isinstance(data, self._model):
-                    raise SerializationError(f"it is a {type(data).__name__}, not a {self._model.__name__}")
-                written = _dumped(adapter, data)
+            written = self._written(data)
             if check is not None:
                 check(json.loads(written))
             return prefix + written
 
         return encode
+
+    async def _ruled_form(self, registered: RegisteredSchema, is_own: bool) -> RuledForm:
+        # A rule may make of a model's data what it would never be: it is checked unless that was said.
+        check, walk = await _checker_and_walk(self._registry, registered.schema)
+        validates = self._validates is not False
+
+        def write(message: Any) -> bytes:
+            if validates:
+                check(message)
+            return _dump(message).encode()
+
+        return RuledForm(lambda data: json.loads(self._written(data)), walk, write)
+
+    def _written(self, data: Any) -> bytes:
+        adapter, to_dict = self._adapter, self._to_dict
+        if to_dict is not None:
+            return _dump(to_dict(data)).encode()
+        if adapter is None:
+            return _dump(data).encode()
+        if not isinstance(data, self._model):
+            raise SerializationError(f"it is a {type(data).__name__}, not a {self._model.__name__}")
+        return _dumped(adapter, data)
 
 
 class JsonSchemaDeserializer(RegistryDeserializer[T], Generic[T]):
@@ -142,7 +155,7 @@ class JsonSchemaDeserializer(RegistryDeserializer[T], Generic[T]):
         model: type[T],
         *,
         validate: bool | None = None,
-        is_key: bool = False,
+        **options: Unpack[DeserializerOptions],
     ) -> None: ...
 
     @overload
@@ -152,7 +165,7 @@ class JsonSchemaDeserializer(RegistryDeserializer[T], Generic[T]):
         model: None = None,
         *,
         validate: bool | None = None,
-        is_key: bool = False,
+        **options: Unpack[DeserializerOptions],
     ) -> None: ...
 
     def __init__(
@@ -161,15 +174,14 @@ class JsonSchemaDeserializer(RegistryDeserializer[T], Generic[T]):
         model: Any = None,
         *,
         validate: bool | None = None,
-        is_key: bool = False,
+        **options: Unpack[DeserializerOptions],
     ) -> None:
-        super().__init__(registry, is_key=is_key)
+        super().__init__(registry, **options)
         self._adapter: TypeAdapter[Any] | None = None if model is None else TypeAdapter(model)
         self._validates = model is None if validate is None else validate
 
     async def _decoder_for(self, registered: RegisteredSchema, path: tuple[int, ...]) -> Decoder:
-        if registered.schema.type != "JSON":
-            raise DeserializationError(f"schema {registered.id} is of type {registered.schema.type}, not JSON")
+        _check_type(registered)
         check = await _checker(self._registry, registered.schema) if self._validates else None
         adapter = self._adapter
 
@@ -181,6 +193,33 @@ class JsonSchemaDeserializer(RegistryDeserializer[T], Generic[T]):
             return json.loads(data) if adapter is None else adapter.validate_json(data)
 
         return decode
+
+    async def _name_in(self, registered: RegisteredSchema, path: tuple[int, ...]) -> str | None:
+        return _title_of(registered.schema)
+
+    async def _read_form(self, writer: RegisteredSchema, target: RegisteredSchema, path: tuple[int, ...]) -> ReadForm:
+        for one in (writer, target):
+            _check_type(one)
+        check, walk = await _checker_and_walk(self._registry, target.schema)
+        adapter, validates = self._adapter, self._validates
+
+        def finish(message: Any) -> Any:
+            if validates:
+                check(message)
+            return message if adapter is None else adapter.validate_json(_dump(message))
+
+        return ReadForm(json.loads, json.loads, walk, finish)
+
+
+def _title_of(schema: Schema) -> str | None:
+    content = json.loads(schema.text)
+    title = content.get("title") if isinstance(content, dict) else None
+    return title if isinstance(title, str) else None
+
+
+def _check_type(registered: RegisteredSchema) -> None:
+    if registered.schema.type != "JSON":
+        raise DeserializationError(f"schema {registered.id} is of type {registered.schema.type}, not JSON")
 
 
 def _dumped(adapter: TypeAdapter[Any], data: Any) -> bytes:
@@ -222,6 +261,13 @@ def _validator_kind(content: Any) -> Any:
 
 async def _checker(registry: SchemaRegistryClient, schema: Schema) -> Callable[[Any], None]:
     """What raises SerializationError for data that does not fit the schema."""
+    return (await _checker_and_walk(registry, schema))[0]
+
+
+async def _checker_and_walk(registry: SchemaRegistryClient, schema: Schema) -> tuple[Callable[[Any], None], Walk]:
+    """The same, and the way through its properties."""
+    from .rules.json_fields import json_walk
+
     content = json.loads(schema.text)
     kind = _validator_kind(content)
     resources: dict[str, Any] = {}
@@ -240,7 +286,8 @@ async def _checker(registry: SchemaRegistryClient, schema: Schema) -> Callable[[
         if problems:
             raise SerializationError(f"it does not fit its JSON Schema: {'; '.join(problems)}")
 
-    return check
+    root = Resource.from_contents(content, default_specification=DRAFT7)
+    return check, json_walk(content, validator, known.resolver_with_root(root))
 
 
 async def _load_references(registry: SchemaRegistryClient, schema: Schema, resources: dict[str, Any]) -> None:

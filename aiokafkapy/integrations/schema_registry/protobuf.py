@@ -17,13 +17,13 @@ from typing import Any, Final, Generic, TypeVar, Unpack, overload
 from aiokafkapy.errors import ConfigurationError, SerializationError
 
 from .client import SchemaRegistryClient
-from .deserializer import Decoder, DeserializationError, RegistryDeserializer
+from .deserializer import Decoder, DeserializationError, DeserializerOptions, ReadForm, RegistryDeserializer
 from .schemas import RegisteredSchema, Schema, SchemaReference
-from .serializer import Encoder, RegistrySerializer, SerializerOptions
+from .serializer import Encoder, RegistrySerializer, RuledForm, SerializerOptions
 from .wire_format import SchemaId, read_indexes
 
 try:
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
     from google.protobuf.message import DecodeError, Message
 except ModuleNotFoundError as missing:
     raise ModuleNotFoundError(
@@ -83,18 +83,43 @@ class ProtobufSerializer(RegistrySerializer[M]):
 
         def encode(data: Any, prefix: bytes) -> bytes:
             if not isinstance(data, message_type):
-                raise SerializationError(
-                    f"it is a {type(data).__name__}, not a message {message_type.DESCRIPTOR.full_name}"
-                )
+                raise self._misfit(data)
             return prefix + data.SerializeToString()
 
         return encode
+
+    async def _ruled_form(self, registered: RegisteredSchema, is_own: bool) -> RuledForm:
+        from .rules.protobuf_fields import protobuf_walk
+
+        descriptor: Any = self._message_type.DESCRIPTOR
+        if not is_own:
+            subject, version = registered.subject or "", registered.version or 0
+            serialized = await self._registry.version(subject, version, format="serialized")
+            pool, _ = await _pool_of(self._registry, serialized)
+            try:
+                descriptor = pool.FindMessageTypeByName(descriptor.full_name)
+            except KeyError:
+                raise SerializationError(
+                    f"version {version} of subject {subject!r} has no message {descriptor.full_name}"
+                ) from None
+        return RuledForm(self._message, protobuf_walk(descriptor), lambda message: message.SerializeToString())
+
+    def _message(self, data: Any) -> Any:
+        if not isinstance(data, self._message_type):
+            raise self._misfit(data)
+        return data
+
+    def _misfit(self, data: Any) -> SerializationError:
+        return SerializationError(
+            f"it is a {type(data).__name__}, not a message {self._message_type.DESCRIPTOR.full_name}"
+        )
 
 
 class ProtobufDeserializer(RegistryDeserializer[M], Generic[M]):
     """Reads messages of a generated class; without one, of a class made from the writer's schema.
 
-    Protobuf reads by the numbers of fields, so a class of one's own needs no look-up of what a writer had.
+    Protobuf reads by the numbers of fields, so a class of one's own needs no look-up of what a writer had, but for its
+    rules: with ``ignore_rules`` the registry is not asked.
     """
 
     _format = "serialized"
@@ -104,21 +129,21 @@ class ProtobufDeserializer(RegistryDeserializer[M], Generic[M]):
         self: ProtobufDeserializer[M],
         registry: SchemaRegistryClient,
         message_type: type[M],
-        *,
-        is_key: bool = False,
+        **options: Unpack[DeserializerOptions],
     ) -> None: ...
 
     @overload
     def __init__(
-        self: ProtobufDeserializer[Message],
+        self: ProtobufDeserializer[Any],
         registry: SchemaRegistryClient,
         message_type: None = None,
-        *,
-        is_key: bool = False,
+        **options: Unpack[DeserializerOptions],
     ) -> None: ...
 
-    def __init__(self, registry: SchemaRegistryClient, message_type: Any = None, *, is_key: bool = False) -> None:
-        super().__init__(registry, is_key=is_key)
+    def __init__(
+        self, registry: SchemaRegistryClient, message_type: Any = None, **options: Unpack[DeserializerOptions]
+    ) -> None:
+        super().__init__(registry, **options)
         self._message_type = message_type
 
     def _path_and_payload(self, found: SchemaId, rest: memoryview) -> tuple[tuple[int, ...], memoryview]:
@@ -139,8 +164,42 @@ class ProtobufDeserializer(RegistryDeserializer[M], Generic[M]):
 
         return decode
 
+    async def _name_in(self, registered: RegisteredSchema, path: tuple[int, ...]) -> str | None:
+        found: Any = await _message_type_of(self._registry, registered, path)
+        name: str = found.DESCRIPTOR.full_name
+        return name
+
+    async def _read_form(self, writer: RegisteredSchema, target: RegisteredSchema, path: tuple[int, ...]) -> ReadForm:
+        from .rules.protobuf_fields import protobuf_walk
+
+        written: Any = await _message_type_of(self._registry, writer, path)
+        described: Any = written
+        if target is not writer:
+            described = await _message_type_named(self._registry, target, written.DESCRIPTOR.full_name)
+        wanted: Any = self._message_type or described
+
+        def read(data: bytes) -> Any:
+            message = wanted()
+            message.ParseFromString(data)
+            return message
+
+        def read_as_written(data: bytes) -> Any:
+            message = written()
+            message.ParseFromString(data)
+            return json_format.MessageToDict(message, True)
+
+        def finish(message: Any) -> Any:
+            return json_format.ParseDict(message, wanted()) if isinstance(message, dict) else message
+
+        walk = protobuf_walk(described.DESCRIPTOR)
+
+        def walk_through(message: Any, visit: Any) -> Any:
+            return walk(finish(message), visit)
+
+        return ReadForm(read, read_as_written, walk_through, finish)
+
     async def _registered(self, found: SchemaId) -> RegisteredSchema:
-        if self._message_type is not None:
+        if self._message_type is not None and self._ignores_rules:
             return RegisteredSchema(found.id or 0, Schema("", "PROTOBUF"))  # nothing of it is looked at
         return await super()._registered(found)
 
@@ -172,6 +231,31 @@ async def _message_type_of(
     """A class for the messages of a schema."""
     if registered.schema.type != "PROTOBUF":
         raise DeserializationError(f"schema {registered.id} is of type {registered.schema.type}, not PROTOBUF")
+    pool, file = await _pool_of(registry, registered)
+    try:
+        found: Any = pool.FindFileByName(file.name)
+        names = [one.name for one in file.message_type]
+        descriptor = found.message_types_by_name[names[path[0]]]
+        for place in path[1:]:
+            descriptor = descriptor.nested_types[place]
+    except (TypeError, KeyError, IndexError) as error:
+        raise DeserializationError(f"schema {registered.id} cannot be used: {type(error).__name__}: {error}") from error
+    return message_factory.GetMessageClass(descriptor)
+
+
+async def _message_type_named(registry: SchemaRegistryClient, registered: RegisteredSchema, name: str) -> type[Message]:
+    """A class for the messages of this name."""
+    pool, _ = await _pool_of(registry, registered)
+    try:
+        return message_factory.GetMessageClass(pool.FindMessageTypeByName(name))
+    except KeyError:
+        raise DeserializationError(f"schema {registered.id} has no message {name}") from None
+
+
+async def _pool_of(
+    registry: SchemaRegistryClient, registered: RegisteredSchema
+) -> tuple[descriptor_pool.DescriptorPool, descriptor_pb2.FileDescriptorProto]:
+    """A schema's file, in a pool with all that it imports."""
     pool = descriptor_pool.DescriptorPool()
     added: set[str] = set()
     for known in _well_known_files():
@@ -182,14 +266,9 @@ async def _message_type_of(
         file.name = f"schema-{registered.guid or registered.id}.proto"
     try:
         pool.Add(file)
-        found: Any = pool.FindFileByName(file.name)
-        names = [one.name for one in file.message_type]
-        descriptor = found.message_types_by_name[names[path[0]]]
-        for place in path[1:]:
-            descriptor = descriptor.nested_types[place]
-    except (TypeError, KeyError, IndexError) as error:
+    except TypeError as error:
         raise DeserializationError(f"schema {registered.id} cannot be used: {type(error).__name__}: {error}") from error
-    return message_factory.GetMessageClass(descriptor)
+    return pool, file
 
 
 async def _add_references(

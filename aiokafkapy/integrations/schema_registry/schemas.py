@@ -6,10 +6,12 @@ Confluent's counterparts are ``Schema``, ``SchemaReference`` and ``RegisteredSch
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias, get_args
 
-__all__ = ["RegisteredSchema", "Schema", "SchemaReference", "SchemaType", "write_rules_of"]
+from .data_contracts import Metadata, RuleSet
+
+__all__ = ["RegisteredSchema", "Schema", "SchemaReference", "SchemaType"]
 
 SchemaType: TypeAlias = Literal["AVRO", "JSON", "PROTOBUF"]
 
@@ -29,11 +31,15 @@ class SchemaReference:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """A schema's text, its type, and what it refers to. Protobuf's text is a file descriptor in Base64."""
+    """A schema's text, its type, what it refers to, and its data contract. Protobuf's text is a file descriptor in
+    Base64.
+    """
 
     text: str
     type: SchemaType = "AVRO"
     references: tuple[SchemaReference, ...] = ()
+    rule_set: RuleSet | None = None
+    metadata: Metadata | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The body of a request that has this schema."""
@@ -42,11 +48,15 @@ class Schema:
             body["schemaType"] = self.type
         if self.references:
             body["references"] = [reference.to_json() for reference in self.references]
+        if self.metadata is not None:
+            body["metadata"] = self.metadata.to_json()
+        if self.rule_set is not None:
+            body["ruleSet"] = self.rule_set.to_json()
         return body
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Schema:
-        """Read an answer of the REST API. Raises KeyError, TypeError or ValueError."""
+        """Read an answer of the REST API. Raises KeyError, TypeError, ValueError or AttributeError."""
         references = tuple(
             SchemaReference(str(one["name"]), str(one["subject"]), int(one["version"]))
             for one in body.get("references") or ()
@@ -55,14 +65,27 @@ class Schema:
         kind: Any = body.get("schemaType") or "AVRO"
         if not isinstance(text, str) or kind not in get_args(SchemaType):
             raise ValueError(f"a schema of type {kind!r}, its text a {type(text).__name__}")
-        return cls(text, kind, references)
+        return cls(text, kind, references).with_contract_of(body)
+
+    def with_contract_of(self, body: Mapping[str, Any]) -> Schema:
+        """The same with the data contract of an answer of the REST API, or its own where that says none.
+
+        Raises TypeError, ValueError or AttributeError.
+        """
+        rule_set, metadata = body.get("ruleSet"), body.get("metadata")
+        if not rule_set and not metadata:
+            return self
+        return replace(
+            self,
+            rule_set=RuleSet.from_json(rule_set) if rule_set else self.rule_set,
+            metadata=Metadata.from_json(metadata) if metadata else self.metadata,
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class RegisteredSchema:
     """A schema with its id. ``subject`` and ``version`` are None where the registry did not say them, and so is
-    ``guid``, which registries tell since Confluent Platform 8. ``write_rules`` are the rules of its data contract that
-    a writer has to run, each by its name and type.
+    ``guid``, which registries tell since Confluent Platform 8.
     """
 
     id: int
@@ -70,18 +93,3 @@ class RegisteredSchema:
     subject: str | None = None
     version: int | None = None
     guid: str | None = None
-    write_rules: tuple[str, ...] = ()
-
-
-def write_rules_of(body: Mapping[str, Any]) -> tuple[str, ...]:
-    """The rules for writers in an answer of the REST API that has a schema. Raises TypeError or AttributeError.
-
-    Confluent's counterpart is ``RuleSet``: of its ``RuleMode`` a writer runs WRITE and WRITEREAD.
-    """
-    rule_set = body.get("ruleSet") or {}
-    return tuple(
-        f"{rule.get('name')} ({rule.get('type')})"
-        for kind in ("domainRules", "encodingRules")
-        for rule in rule_set.get(kind) or ()
-        if rule.get("mode") in ("WRITE", "WRITEREAD") and not rule.get("disabled")
-    )

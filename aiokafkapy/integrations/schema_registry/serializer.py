@@ -9,8 +9,8 @@ Rules:
   asynchronous, for the registry is asked; from then on it is an ordinary function: no task, no await.
 - It registers nothing unless it is told to (``auto_register_schemas=True``). Confluent's default is the opposite; in
   production a schema is registered by a deployment, which can be refused, and not by the record that comes first.
-- A schema whose data contract has rules for writers is refused, unless told otherwise: none is run here, and a field to
-  be encrypted would go out as it is.
+- The rules of a schema's data contract are run, those of ``rules``; one that nobody runs is refused, unless
+  ``ignore_rules``: a field to be encrypted would go out as it is. A schema without rules costs nothing of it.
 - What fails is asked again with the next record: no failure is remembered. While no registry answers, the version that
   was the latest stays in use.
 """
@@ -20,30 +20,37 @@ from __future__ import annotations
 import asyncio
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack
 
 from aiokafkapy.errors import ConfigurationError
 from aiokafkapy.producer.records import BytesWithHeaders
 
 from .client import SchemaRegistryClient
-from .errors import (
-    RegistryUnavailableError,
-    SchemaNotFoundError,
-    SchemaRegistryError,
-    SchemaRulesError,
-    SubjectNotFoundError,
-)
+from .errors import RegistryUnavailableError, SchemaNotFoundError, SchemaRegistryError, SubjectNotFoundError
+from .rules.fields import Walk
+from .rules.running import RuleRun, SchemaRules, redaction
 from .schemas import RegisteredSchema, Schema
 from .subjects import SubjectNameStrategy, topic_name_strategy
 from .wire_format import KEY_SCHEMA_ID, VALUE_SCHEMA_ID, guid_header, id_prefix
 
-__all__ = ["Encoder", "RegistrySerializer", "SerializerOptions", "checked"]
+__all__ = ["Encoder", "RegistrySerializer", "RuledForm", "SerializerOptions", "checked"]
 
 T_contra = TypeVar("T_contra", contravariant=True)
 
 Encoder: TypeAlias = Callable[[Any, bytes], bytes]
 """Writes data behind a prefix; returns both."""
+
+
+class RuledForm(NamedTuple):
+    """A format's way of writing in steps, between which rules are run."""
+
+    message: Callable[[Any], Any]
+    """Data as rules see it."""
+    walk: Walk
+    write: Callable[[Any], bytes]
+    """The bytes of what rules have left."""
+
 
 _NO_SUBJECT: Final = (SchemaNotFoundError, SubjectNotFoundError)
 
@@ -58,6 +65,7 @@ class SerializerOptions(TypedDict, total=False):
     normalize_schemas: bool
     schema_id_in: Literal["prefix", "headers"]
     ignore_rules: bool
+    rules: SchemaRules
 
 
 class _Place(NamedTuple):
@@ -74,7 +82,8 @@ class RegistrySerializer(ABC, Generic[T_contra]):
 
     ``is_key`` for the producer's ``key_serializer``. ``use_latest_version`` writes by the subject's newest schema in
     place of the serializer's own. ``schema_id_in="headers"`` puts the schema's GUID into a header and leaves the
-    data as it is; the registry must tell GUIDs. ``ignore_rules`` writes by a schema though its rules are not run.
+    data as it is; the registry must tell GUIDs. ``rules`` says how rules of data contracts are run, ``ignore_rules``
+    that none is.
     """
 
     wants_topic: bool = True
@@ -92,11 +101,14 @@ class RegistrySerializer(ABC, Generic[T_contra]):
         self._normalizes = options.get("normalize_schemas", False)
         self._in_headers = options.get("schema_id_in", "prefix") == "headers"
         self._ignores_rules = options.get("ignore_rules", False)
+        self._rules = options.get("rules") or SchemaRules()
         if self._registers and self._uses_latest:
             raise ConfigurationError("auto_register_schemas and use_latest_version exclude each other")
         if schema is None and not self._uses_latest:
             raise ConfigurationError(f"{type(self).__name__} needs a schema, or use_latest_version=True")
         self._places: dict[str, _Place] = {}
+        # What hides a topic's encrypted data; None where nothing is encrypted
+        self._hiding: dict[str, Callable[[Any], Any] | None] = {}
 
     @property
     def is_key(self) -> bool:
@@ -121,8 +133,18 @@ class RegistrySerializer(ABC, Generic[T_contra]):
         Raises SchemaRegistryError.
         """
         registered = await self._registered(topic)
-        self._places[topic] = await self._place_for(registered)
+        self._places[topic] = await self._place_for(registered, topic)
         return registered
+
+    def redacted(self, topic: str, data: T_contra) -> Any:
+        """The data with what its topic's rules encrypt hidden, for a dead letter; None where all of it is encrypted."""
+        if data is None or self._ignores_rules:
+            return data
+        if topic not in self._hiding:
+            # Nothing is known of its schema yet: who has keys may have something to encrypt.
+            return None if self._rules.kms else data
+        hide = self._hiding[topic]
+        return data if hide is None else hide(data)
 
     # for the formats
 
@@ -133,6 +155,10 @@ class RegistrySerializer(ABC, Generic[T_contra]):
     @abstractmethod
     async def _encoder_for(self, schema: Schema, is_own: bool) -> Encoder:
         """The writer of data by this schema. ``is_own`` is False for a version that the registry chose."""
+
+    @abstractmethod
+    async def _ruled_form(self, registered: RegisteredSchema, is_own: bool) -> RuledForm:
+        """The same in steps, for a schema that has rules."""
 
     def _indexes(self) -> Sequence[int] | None:
         """The path to the message's type: Protobuf alone has one."""
@@ -187,11 +213,11 @@ class RegistrySerializer(ABC, Generic[T_contra]):
                 topic=topic,
             ) from None
 
-    async def _place_for(self, registered: RegisteredSchema) -> _Place:
-        if registered.write_rules and not self._ignores_rules:
-            raise _rules_error(registered)
-        encode = await self._encoder_for(registered.schema, is_own=not self._uses_latest)
+    async def _place_for(self, registered: RegisteredSchema, topic: str) -> _Place:
+        encode, seconds = await self._encoder_with_rules(registered, topic)
         expires = self._next_look() if self._uses_latest else math.inf
+        if seconds is not math.inf:
+            expires = min(expires, asyncio.get_running_loop().time() + seconds)
         indexes = self._indexes()
         if not self._in_headers:
             return _Place(encode, id_prefix(registered.id, indexes), (), expires)
@@ -205,25 +231,61 @@ class RegistrySerializer(ABC, Generic[T_contra]):
         name = KEY_SCHEMA_ID if self._is_key else VALUE_SCHEMA_ID
         return _Place(encode, b"", ((name, guid_header(registered.guid, indexes)),), expires)
 
+    async def _encoder_with_rules(self, registered: RegisteredSchema, topic: str) -> tuple[Encoder, float]:
+        """The encoder, and for how many seconds it is good."""
+        is_own, rule_set = not self._uses_latest, registered.schema.rule_set
+        domain = () if rule_set is None or self._ignores_rules else rule_set.domain("WRITE")
+        encoding = () if rule_set is None or self._ignores_rules else rule_set.encoding("WRITE")
+        if not domain and not encoding:
+            self._hiding[topic] = None
+            return await self._encoder_for(registered.schema, is_own), math.inf
+        subject, schema = registered.subject or "", registered.schema
+        form = await self._ruled_form(registered, is_own)
+        self._hiding[topic] = _hiding(form, schema)  # before a rule or a key can be missing
+        self._rules.check((*domain, *encoding), "WRITE", subject)
+        for_data = await self._rules.prepare(domain, "WRITE", subject, schema, self._registry)
+        for_bytes = await self._rules.prepare(encoding, "WRITE", subject, schema, self._registry)
+        return _ruled_encoder(form, for_data, for_bytes), min(for_data.seconds, for_bytes.seconds)
+
+
+def _ruled_encoder(form: RuledForm, for_data: RuleRun, for_bytes: RuleRun) -> Encoder:
+    to_message, walk, write = form
+
+    def encode(data: Any, prefix: bytes) -> bytes:
+        written: bytes = for_bytes(write(for_data(to_message(data), walk)))
+        return prefix + written
+
+    return encode
+
+
+def _hiding(form: RuledForm, schema: Schema) -> Callable[[Any], Any] | None:
+    """What hides the fields that rules of the schema encrypt, in any mode and though they are disabled."""
+    rule_set = schema.rule_set
+    if rule_set is None:
+        return None
+    if any(rule.type.upper() == "ENCRYPT_PAYLOAD" for rule in rule_set.encoding_rules):
+        return lambda data: None
+    encrypted = [rule.tags for rule in rule_set.domain_rules if rule.type.upper() == "ENCRYPT"]
+    if not encrypted:
+        return None
+    tags: frozenset[str] = frozenset().union(*encrypted) if all(encrypted) else frozenset()
+    visit = redaction(tags, schema.metadata)
+
+    def hide(data: Any) -> Any:
+        try:
+            return form.walk(form.message(data), visit)
+        except Exception:  # what does not fit its schema cannot be walked through
+            return None
+
+    return hide
+
 
 _HOW_TO_REGISTER: Final = (
     "register it when you deploy (SchemaRegistryClient.register), or give the serializer auto_register_schemas=True"
 )
 
 
-def _rules_error(registered: RegisteredSchema) -> SchemaRulesError:
-    error = SchemaRulesError(
-        f"schema {registered.id} of subject {registered.subject!r} has rules for writers, which are not run here: "
-        f"{', '.join(registered.write_rules)}. A field to be encrypted would be written as it is: write with "
-        "Confluent's serializer, whose bytes a producer without serializers sends, or say ignore_rules=True",
-        subject=registered.subject,
-        schema_id=registered.id,
-    )
-    error.rules = registered.write_rules
-    return error
-
-
-def checked(user: str, options: SerializerOptions, known: type) -> None:
+def checked(user: str, options: Mapping[str, object], known: type) -> None:
     """Raise ConfigurationError for an option that is not there, or has no such value."""
     names = known.__annotations__
     for name, value in options.items():
@@ -233,5 +295,7 @@ def checked(user: str, options: SerializerOptions, known: type) -> None:
             raise ConfigurationError(f"schema_id_in={value!r}: write 'prefix' or 'headers'")
         if name == "subject_name_strategy" and not callable(value):
             raise ConfigurationError(f"subject_name_strategy is a {type(value).__name__}, not a function")
-        if name not in ("schema_id_in", "subject_name_strategy") and not isinstance(value, bool):
+        if name == "rules" and not isinstance(value, SchemaRules):
+            raise ConfigurationError(f"rules is a {type(value).__name__}, not SchemaRules")
+        if name not in ("schema_id_in", "subject_name_strategy", "rules") and not isinstance(value, bool):
             raise ConfigurationError(f"{name}={value!r}: write True or False")

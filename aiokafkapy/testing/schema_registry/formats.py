@@ -31,7 +31,7 @@ __all__ = ["ParsedSchema", "parse"]
 @dataclass(frozen=True)
 class ParsedSchema:
     """A valid schema. ``identity`` is equal for equal schemas; ``content`` is what the rules of its format take.
-    ``rule_set`` is its data contract, as it came.
+    ``rule_set`` and ``metadata`` are its data contract, as it came.
     """
 
     kind: str
@@ -41,13 +41,15 @@ class ParsedSchema:
     content: Any
     uses: Any
     rule_set: Mapping[str, Any] | None = None
+    metadata: Mapping[str, Any] | None = None
 
-    def with_rules(self, rule_set: Mapping[str, Any] | None) -> ParsedSchema:
+    def with_contract(self, rule_set: Mapping[str, Any] | None, metadata: Mapping[str, Any] | None) -> ParsedSchema:
         """The same with a data contract: another schema."""
-        if rule_set is None:
+        if rule_set is None and metadata is None:
             return self
-        rules = json.dumps(rule_set, sort_keys=True)
-        return dataclasses.replace(self, rule_set=rule_set, identity=f"{self.identity}\n{rules}")
+        contract = json.dumps([rule_set, metadata], sort_keys=True)
+        identity = f"{self.identity}\n{contract}"
+        return dataclasses.replace(self, rule_set=rule_set, metadata=metadata, identity=identity)
 
     @property
     def guid(self) -> str:

@@ -67,6 +67,8 @@ def _schema_json(schema: ParsedSchema) -> dict[str, Any]:
         ]
     if schema.rule_set is not None:
         body["ruleSet"] = schema.rule_set
+    if schema.metadata is not None:
+        body["metadata"] = schema.metadata
     return body
 
 
@@ -217,6 +219,30 @@ def _delete_mode(store: SchemaStore, request: web.Request, _: Any) -> Any:
     return {"mode": store.reset_mode(_subject(request))}
 
 
+# keys
+
+
+def _keks(store: SchemaStore, request: web.Request, _: Any) -> Any:
+    return store.keys.names()
+
+
+def _create_kek(store: SchemaStore, request: web.Request, body: Any) -> Any:
+    return store.keys.create_kek(body)
+
+
+def _kek(store: SchemaStore, request: web.Request, _: Any) -> Any:
+    return store.keys.kek(request.match_info["kek"])
+
+
+def _create_dek(store: SchemaStore, request: web.Request, body: Any) -> Any:
+    return store.keys.create_dek(request.match_info["kek"], _subject(request), body)
+
+
+def _dek(store: SchemaStore, request: web.Request, _: Any) -> Any:
+    kek, version = request.match_info["kek"], request.match_info["version"]
+    return store.keys.dek(kek, _subject(request), version, request.query.get("algorithm", ""))
+
+
 def _root(store: SchemaStore, request: web.Request, _: Any) -> Any:
     return {}
 
@@ -251,4 +277,9 @@ _ROUTES: Final[dict[tuple[str, str], Decide]] = {
     ("GET", "/mode/{subject}"): _mode,
     ("PUT", "/mode/{subject}"): _put_mode,
     ("DELETE", "/mode/{subject}"): _delete_mode,
+    ("GET", "/dek-registry/v1/keks"): _keks,
+    ("POST", "/dek-registry/v1/keks"): _create_kek,
+    ("GET", "/dek-registry/v1/keks/{kek}"): _kek,
+    ("POST", "/dek-registry/v1/keks/{kek}/deks/{subject}"): _create_dek,
+    ("GET", "/dek-registry/v1/keks/{kek}/deks/{subject}/versions/{version}"): _dek,
 }

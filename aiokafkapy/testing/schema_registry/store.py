@@ -9,12 +9,14 @@ number is never given again; the level of a subject is its own, or else the glob
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from .errors import RegistryRefusal
 from .formats import ParsedSchema, parse
+from .keys import KeyStore
 
 __all__ = ["SchemaStore", "Version"]
 
@@ -55,10 +57,11 @@ class _Subject:
 class SchemaStore:
     """The subjects of one registry. Every refusal is a ``RegistryRefusal``."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._subjects: dict[str, _Subject] = {}
         self._ids: dict[str, int] = {}
         self._schemas: dict[int, ParsedSchema] = {}
+        self.keys = KeyStore(clock)
         self.level = "BACKWARD"
         self.mode = "READWRITE"
 
@@ -79,9 +82,11 @@ class SchemaStore:
         referred = {name: self._referred(subject, version) for name, subject, version in references}
         schema = parse(body.get("schemaType") or "AVRO", body["schema"], references, referred, normalize=normalize)
         rule_set = body.get("ruleSet")
-        if rule_set is not None and not isinstance(rule_set, dict):
-            raise RegistryRefusal(422, "Unprocessable entity: a ruleSet is an object")
-        return schema.with_rules(rule_set)
+        metadata = body.get("metadata")
+        for name, one in (("ruleSet", rule_set), ("metadata", metadata)):
+            if one is not None and not isinstance(one, dict):
+                raise RegistryRefusal(422, f"Unprocessable entity: a {name} is an object")
+        return schema.with_contract(rule_set, metadata)
 
     def register(self, subject: str, schema: ParsedSchema, *, id: int | None = None) -> Version:  # noqa: A002
         """The version that has this schema: the one that is there, or a new one."""
@@ -337,8 +342,10 @@ class SchemaStore:
 
 
 def _with_rules_of(version: Version, schema: ParsedSchema) -> ParsedSchema:
-    """The schema with a version's rules, unless it has its own."""
-    return schema if schema.rule_set is not None else schema.with_rules(version.schema.rule_set)
+    """The schema with a version's data contract, unless it has its own."""
+    if schema.rule_set is not None or schema.metadata is not None:
+        return schema
+    return schema.with_contract(version.schema.rule_set, version.schema.metadata)
 
 
 def _version_number(number: str) -> int:

@@ -1,0 +1,135 @@
+"""The way through Avro's data: its records' fields, with the schema's tags (``confluent:tags``).
+
+Owns which branch of a union data is of. Knows fastavro's parsed schemas. Confluent's counterpart is ``transform`` of
+its ``avro`` module.
+
+Rules: a field's full name is that of its record and its own; a union's data belongs to the first branch that it fits,
+or to the one that it names (``(name, data)``, or ``-type``), and keeps the notation while it still fits there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import fastavro
+from fastavro.validation import validate
+
+from .fields import Field, Visit, Walk
+
+__all__ = ["avro_walk"]
+
+_TYPES = {
+    "string": "STRING",
+    "bytes": "BYTES",
+    "int": "INT",
+    "long": "LONG",
+    "float": "FLOAT",
+    "double": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "enum": "ENUM",
+    "fixed": "FIXED",
+    "record": "RECORD",
+    "array": "ARRAY",
+    "map": "MAP",
+}
+
+
+def avro_walk(parsed: Any, named: Mapping[str, Any]) -> Walk:
+    """The walk of a parsed schema; ``named`` are its types that have names."""
+    ways = _Ways(named)
+
+    def walk(message: Any, visit: Visit) -> Any:
+        return ways.through(parsed, message, None, visit)
+
+    return walk
+
+
+class _Ways:
+    def __init__(self, named: Mapping[str, Any]) -> None:
+        self._named = named
+        # Branches of unions by their identity: each stands alone, as fastavro's validation needs them.
+        self._alone: dict[int, Any] = {}
+
+    def through(self, schema: Any, data: Any, field: Field | None, visit: Visit) -> Any:
+        schema = self._resolved(schema)
+        if isinstance(schema, list):
+            return self._union(schema, data, field, visit)
+        kind = schema.get("type") if isinstance(schema, dict) else schema
+        if isinstance(kind, (dict, list)):
+            return self.through(kind, data, field, visit)
+        if kind == "array" and isinstance(data, (list, tuple)):
+            return [self.through(schema["items"], one, field, visit) for one in data]
+        if kind == "map" and isinstance(data, Mapping):
+            return {name: self.through(schema["values"], one, field, visit) for name, one in data.items()}
+        if kind in ("record", "error"):
+            return self._record(schema, data, visit) if isinstance(data, Mapping) else data
+        if field is None:
+            return data
+        field.type_name = _TYPES.get(str(kind), "NULL")
+        return visit(field, data)
+
+    def _record(self, schema: Any, data: Mapping[str, Any], visit: Visit) -> Any:
+        made = dict(data)
+        for one in schema["fields"]:
+            name = one["name"]
+            if name not in made:
+                continue
+            tags = frozenset(map(str, one.get("confluent:tags") or ()))
+            field = Field(f"{schema['name']}.{name}", name, "NULL", tags, made)
+            made[name] = self.through(one["type"], made[name], field, visit)
+        return made
+
+    def _union(self, branches: list[Any], data: Any, field: Field | None, visit: Visit) -> Any:
+        wrapped = isinstance(data, tuple) and len(data) == 2
+        named = data[0] if wrapped else data.get("-type") if isinstance(data, Mapping) else None
+        payload = data[1] if wrapped else data
+        for branch in branches:
+            fits = self._is_named(branch, named) if named is not None else self._fits(branch, payload)
+            if fits:
+                found = self.through(branch, payload, field, visit)
+                return (named, found) if wrapped and self._fits(branch, found) else found
+        return data
+
+    def _is_named(self, branch: Any, name: Any) -> bool:
+        full = branch if isinstance(branch, str) else branch.get("name") or branch.get("type")
+        return bool(name == full or str(full).rpartition(".")[2] == name)
+
+    def _fits(self, branch: Any, data: Any) -> bool:
+        try:
+            return validate(data, self._standing_alone(branch), raise_errors=False)
+        except Exception:  # of data that validation has no words for
+            return False
+
+    def _standing_alone(self, branch: Any) -> Any:
+        found = self._alone.get(id(branch))
+        if found is None:
+            found = fastavro.parse_schema(self._inlined(branch, set()), named_schemas={})
+            self._alone[id(branch)] = found
+        return found
+
+    def _inlined(self, schema: Any, seen: set[str]) -> Any:
+        """The schema with each type that has a name where it is first used."""
+        if isinstance(schema, str):
+            if schema not in self._named or schema in seen:
+                return schema
+            return self._inlined(self._named[schema], seen)
+        if isinstance(schema, list):
+            return [self._inlined(one, seen) for one in schema]
+        made = {name: one for name, one in schema.items() if not name.startswith("__")}
+        name = made.get("name")
+        if name is not None and made.get("type") in ("record", "error", "enum", "fixed"):
+            if name in seen:
+                return name
+            seen.add(name)
+        for part in ("items", "values"):
+            if part in made:
+                made[part] = self._inlined(made[part], seen)
+        if isinstance(made.get("type"), (dict, list)):
+            made["type"] = self._inlined(made["type"], seen)
+        if "fields" in made:
+            made["fields"] = [one | {"type": self._inlined(one["type"], seen)} for one in made["fields"]]
+        return made
+
+    def _resolved(self, schema: Any) -> Any:
+        return self._named.get(schema, schema) if isinstance(schema, str) else schema

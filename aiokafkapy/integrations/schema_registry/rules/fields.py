@@ -1,0 +1,79 @@
+"""The fields of a message as rules see them: full name, type, tags.
+
+Owns which tags a field has and whether a rule is meant for it. Pure; knows no format. Confluent's counterparts are
+``FieldContext`` and ``WildcardMatcher``.
+
+Rules: a walk never changes the message that it is given, it returns another one; a field has the tags of its schema and
+those that the schema's metadata give its full name; a rule without tags is meant for every field.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+from ..data_contracts import Metadata, Rule
+
+__all__ = ["Field", "Visit", "Walk", "matches", "wants"]
+
+PRIMITIVE: Final = frozenset({"INT", "LONG", "FLOAT", "DOUBLE", "BOOLEAN", "NULL", "STRING", "BYTES"})
+
+
+@dataclass(slots=True)
+class Field:
+    """A field, or an element of one, as a walk comes to it. ``message`` is what it is a field of, ``descriptor``
+    Protobuf's own word for it.
+    """
+
+    full_name: str
+    name: str
+    type_name: str
+    tags: frozenset[str]
+    message: Any
+    descriptor: Any = None
+
+    @property
+    def is_primitive(self) -> bool:
+        """Whether it has no fields and elements of its own."""
+        return self.type_name in PRIMITIVE
+
+
+Visit: TypeAlias = Callable[[Field, Any], Any]
+"""Gives a field's value another; the value itself to leave it."""
+
+Walk: TypeAlias = Callable[[Any, Visit], Any]
+"""Visits the fields of a message, and returns the message with what the visits returned."""
+
+
+def wants(rule: Rule, field: Field, metadata: Metadata | None) -> bool:
+    """Whether a rule is meant for a field."""
+    return not rule.tags or not rule.tags.isdisjoint(field.tags | _tags_of(field.full_name, metadata))
+
+
+def matches(full_name: str, pattern: str) -> bool:
+    """Whether a name fits a pattern: ``?`` is a character and ``*`` any number of them between dots, ``**`` any."""
+    return _expression(pattern).fullmatch(full_name) is not None
+
+
+# internals
+
+
+@lru_cache(maxsize=10_000)
+def _tags_of(full_name: str, metadata: Metadata | None) -> frozenset[str]:
+    found: frozenset[str] = frozenset()
+    for pattern, tags in metadata.tags if metadata is not None else ():
+        if matches(full_name, pattern):
+            found |= tags
+    return found
+
+
+_PARTS: Final = {"**": ".*", "*": "[^.]*", "?": "[^.]"}
+
+
+@lru_cache(maxsize=1_000)
+def _expression(pattern: str) -> re.Pattern[str]:
+    parts = re.split(r"(\\.|\*\*|\*|\?)", pattern.replace("**.*", "**"))
+    return re.compile("".join(_PARTS.get(part) or re.escape(part.removeprefix("\\")) for part in parts))

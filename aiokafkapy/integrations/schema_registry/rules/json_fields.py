@@ -1,0 +1,108 @@
+"""The way through JSON: properties of objects, with the schema's tags (``confluent:tags``).
+
+Owns which of several schemas data is of. Knows jsonschema and referencing. Confluent's counterpart is ``transform`` of
+its ``json_schema`` module.
+
+Rules: a property's full name is its path from ``$``, with names and dots alone; of ``oneOf`` the first schema that data
+fits counts, of ``anyOf`` each, of ``allOf`` all; null is no value, so no rule sees it; properties that no schema
+declares are left as they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from .fields import Field, Visit, Walk
+
+__all__ = ["json_walk"]
+
+_TYPES: Final = {
+    "string": "STRING",
+    "integer": "INT",
+    "number": "DOUBLE",
+    "boolean": "BOOLEAN",
+    "array": "ARRAY",
+    "null": "NULL",
+}
+_MAX_DEPTH: Final = 200
+
+
+def json_walk(content: Any, validator: Any, resolver: Any) -> Walk:
+    """The walk of a schema. ``validator`` is one of the whole schema, ``resolver`` finds what it refers to."""
+    ways = _Ways(validator)
+
+    def walk(message: Any, visit: Visit) -> Any:
+        return ways.through(content, resolver, message, "$", None, visit, 0)
+
+    return walk
+
+
+class _Ways:
+    def __init__(self, validator: Any) -> None:
+        self._validator = validator
+
+    def through(
+        self, schema: Any, resolver: Any, data: Any, path: str, field: Field | None, visit: Visit, depth: int
+    ) -> Any:
+        if data is None or not isinstance(schema, dict):
+            return data
+        if depth > _MAX_DEPTH:
+            raise ValueError(f"data or schema go deeper than {_MAX_DEPTH}")
+        if "$ref" in schema:
+            found = resolver.lookup(schema["$ref"])
+            return self.through(found.contents, found.resolver, data, path, field, visit, depth + 1)
+        for part in self._parts(schema, resolver, data):
+            data = self.through(part, resolver, data, path, field, visit, depth + 1)
+        if isinstance(data, list):
+            items = schema.get("items")
+            if isinstance(items, dict):
+                return [self.through(items, resolver, one, path, field, visit, depth + 1) for one in data]
+            return data
+        if isinstance(data, dict):
+            return self._object(schema, resolver, data, path, visit, depth)
+        kind = _type_of(schema, data)
+        if field is None or kind is None:
+            return data
+        field.type_name = kind
+        return visit(field, data)
+
+    def _object(self, schema: Any, resolver: Any, data: dict[str, Any], path: str, visit: Visit, depth: int) -> Any:
+        properties = schema.get("properties")
+        if not isinstance(properties, dict):
+            return data
+        made = dict(data)
+        for name, one in properties.items():
+            if not isinstance(one, dict) or made.get(name) is None:
+                continue
+            tags = frozenset(map(str, one.get("confluent:tags") or ()))
+            field = Field(f"{path}.{name}", name, "NULL", tags, made)
+            made[name] = self.through(one, resolver, made[name], field.full_name, field, visit, depth + 1)
+        return made
+
+    def _parts(self, schema: Any, resolver: Any, data: Any) -> list[Any]:
+        """The schemas of ``allOf``, ``oneOf`` and ``anyOf`` that data is of."""
+        if "allOf" in schema:
+            return list(schema["allOf"])
+        if "oneOf" in schema:
+            return [one for one in schema["oneOf"] if self._fits(one, resolver, data)][:1]
+        return [one for one in schema.get("anyOf") or () if self._fits(one, resolver, data)]
+
+    def _fits(self, schema: Any, resolver: Any, data: Any) -> bool:
+        return bool(self._validator.evolve(schema=schema, _resolver=resolver).is_valid(data))
+
+
+def _type_of(schema: Any, data: Any) -> str | None:
+    """The type of a plain value; None where the schema says none, or another one says it."""
+    if schema.get("const") is not None or schema.get("enum") is not None:
+        return "ENUM"
+    kind = schema.get("type")
+    if isinstance(kind, list):  # the one that data is of
+        kind = next((one for one in kind if _is_of(one, data)), None)
+    return _TYPES.get(kind) if isinstance(kind, str) else None
+
+
+def _is_of(kind: Any, data: Any) -> bool:
+    if isinstance(data, bool):
+        return bool(kind == "boolean")
+    kinds: dict[str, tuple[type, ...]] = {"string": (str,), "integer": (int,), "number": (int, float)}
+    return isinstance(kind, str) and isinstance(data, kinds.get(kind, ()))
