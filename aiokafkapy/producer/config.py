@@ -113,6 +113,7 @@ class ProducerConfig(ClientConfig):
         "metrics_per_node": None,
         "metrics_topics_max": None,
         "record_timing": None,
+        "serialize_in_thread_above": None,
     }
 
     acks: Annotated[
@@ -258,6 +259,9 @@ class ProducerConfig(ClientConfig):
     value_serializer: Annotated[
         SerializerOption, Field(description="A function that makes a value into bytes, async or not. None takes bytes.")
     ] = None
+    serialize_in_thread_above: int | None = Field(
+        default=None, ge=0, le=MAX_INT, description="Bytes beyond which a key or value is serialized in a thread."
+    )
     partitioner: Annotated[
         Any,
         BeforeValidator(_partitioner_or_none),

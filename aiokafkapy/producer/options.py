@@ -129,6 +129,7 @@ class ProducerOptions(SaslKeywords, total=False):
     compression_gzip_level: int
     compression_lz4_level: int
     compression_zstd_level: int
+    serialize_in_thread_above: int | None
     partitioner: Any
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool

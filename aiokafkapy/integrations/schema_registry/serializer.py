@@ -17,10 +17,10 @@ Rules:
 
 from __future__ import annotations
 
-import asyncio
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from time import monotonic
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeAlias, TypedDict, TypeVar, Unpack
 
 from aiokafkapy.errors import ConfigurationError
@@ -171,7 +171,8 @@ class RegistrySerializer(ABC, Generic[T_contra]):
     # internals
 
     def _is_over(self, place: _Place) -> bool:
-        return asyncio.get_running_loop().time() >= place.expires
+        # Not the loop's clock: a serializer may be called in a thread.
+        return monotonic() >= place.expires
 
     def _encode(self, place: _Place, data: T_contra) -> bytes:
         written = place.encode(data, place.prefix)
@@ -190,7 +191,7 @@ class RegistrySerializer(ABC, Generic[T_contra]):
         return self._encode(place, data)
 
     def _next_look(self) -> float:
-        return asyncio.get_running_loop().time() + self._registry.config.latest_cache_ttl_ms / 1000
+        return monotonic() + self._registry.config.latest_cache_ttl_ms / 1000
 
     async def _registered(self, topic: str) -> RegisteredSchema:
         subject = self._subject_of(topic, self._is_key, self._record_name())
@@ -217,7 +218,7 @@ class RegistrySerializer(ABC, Generic[T_contra]):
         encode, seconds = await self._encoder_with_rules(registered, topic)
         expires = self._next_look() if self._uses_latest else math.inf
         if seconds is not math.inf:
-            expires = min(expires, asyncio.get_running_loop().time() + seconds)
+            expires = min(expires, monotonic() + seconds)
         indexes = self._indexes()
         if not self._in_headers:
             return _Place(encode, id_prefix(registered.id, indexes), (), expires)

@@ -20,12 +20,12 @@ from .intercepted_intake import InterceptedIntake
 from .interceptors import ProducerInterceptors
 from .partitioners import Partitioner, partitioner_for
 from .record_intake import RecordIntake
-from .serializers import prepare
+from .serializers import SyncSerializer, prepare
 
 if TYPE_CHECKING:
     from ..config import ProducerConfig
 
-__all__ = ["new_intake", "new_interceptors", "new_partitioner"]
+__all__ = ["new_intake", "new_interceptors", "new_partitioner", "new_serializers"]
 
 _logger = get_logger(__name__)
 
@@ -34,7 +34,7 @@ def new_intake(
     config: ProducerConfig, interceptors: ProducerInterceptors, why_unusable: Callable[[], KafkaError]
 ) -> RecordIntake:
     """The intake for a configuration, with interceptors before it where there are any."""
-    serializers = prepare(config.key_serializer), prepare(config.value_serializer)
+    serializers = new_serializers(config)
     partitioner = new_partitioner(config)
     if config.circuit_breaker is not None:
         from .guarded_intake import GuardedIntake, GuardedInterceptedIntake
@@ -45,6 +45,20 @@ def new_intake(
     if interceptors:
         return InterceptedIntake(*serializers, partitioner, why_unusable, interceptors)
     return RecordIntake(*serializers, partitioner, why_unusable)
+
+
+def new_serializers(config: ProducerConfig) -> tuple[SyncSerializer | None, SyncSerializer | None]:
+    """The serializers of keys and values, in the form in which they are called."""
+    key, value = prepare(config.key_serializer), prepare(config.value_serializer)
+    limit = config.serialize_in_thread_above
+    if limit is None:
+        return key, value
+    from .serializer_threads import ThreadedSerializer
+
+    return (
+        None if key is None else ThreadedSerializer(key, limit),
+        None if value is None else ThreadedSerializer(value, limit),
+    )
 
 
 def new_partitioner(config: ProducerConfig) -> Partitioner:

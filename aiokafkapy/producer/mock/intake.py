@@ -23,9 +23,9 @@ from ..intake.arguments import (
 )
 from ..intake.intercepted_intake import InterceptedIntake
 from ..intake.interceptors import ProducerInterceptors
-from ..intake.new_intake import new_partitioner
+from ..intake.new_intake import new_partitioner, new_serializers
 from ..intake.pending_record import PendingRecord
-from ..intake.serializers import discard, prepare, serialize, with_own_headers
+from ..intake.serializers import discard, serialize, with_own_headers
 from ..records import ProducerRecord
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class MockIntake(InterceptedIntake):
         self, config: ProducerConfig, interceptors: ProducerInterceptors, why_unusable: Callable[[], KafkaError]
     ) -> None:
         # Under names of their own: those of a compiled base are not seen from here.
-        self.serializers = {"key": prepare(config.key_serializer), "value": prepare(config.value_serializer)}
+        self.serializers = dict(zip(("key", "value"), new_serializers(config), strict=True))
         self.interceptors = interceptors
         InterceptedIntake.__init__(
             self,

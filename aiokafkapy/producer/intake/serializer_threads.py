@@ -1,0 +1,107 @@
+"""``ThreadedSerializer``: a serializer whose large records are made into bytes in a thread, beside the loop.
+
+Owns which records are large. Used where ``serialize_in_thread_above`` is set, and imported only then. Java has no
+counterpart: its serializers run in the caller's thread.
+
+Rules:
+
+- Bytes, text and what has ``nbytes`` tell their size beforehand. Of other data a topic's records of late do: one that
+  was large sends those behind it to threads, until smaller ones have come for a while (each takes an eighth off).
+- A record for a thread is an awaitable, as an async serializer's: the order of calls is kept, ``max_block_ms`` bounds
+  the wait, and ``send_nowait``, which never waits, refuses it. The thread begins when it is awaited.
+- The thread is one of the loop's default executor, with the caller's context variables. A cancelled call leaves it to
+  end by itself; what it makes is thrown away. The data must not be changed until the call returns.
+- What the serializer raises in a thread is raised to the caller as it would be on the loop, whatever it is. A result
+  that is awaitable, of a serializer that is async itself, is awaited on the loop.
+
+A thread frees the loop only of what lets go of the GIL: Python code does, each 5 ms; encryption, hashing and
+compression do; one call of a C encoder, as the standard library's ``json``, does not. Without a GIL everything does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from inspect import isawaitable
+from typing import Any, Final
+
+from .serializers import SyncSerializer
+
+__all__ = ["ThreadedSerializer"]
+
+_FORGOTTEN: Final = 1 / 8
+"""The part of a topic's size that a smaller record takes off."""
+_MAX_TOPICS: Final = 10_000
+
+
+class ThreadedSerializer:
+    """A prepared serializer, ``f(topic, data)``, beyond ``limit`` bytes in a thread."""
+
+    __slots__ = ("_limit", "_serializer", "_sizes")
+
+    def __init__(self, serializer: SyncSerializer, limit: int) -> None:
+        self._serializer = serializer
+        self._limit = limit
+        self._sizes: dict[str, float] = {}
+
+    def __call__(self, topic: str, data: Any) -> Any:
+        """The bytes, or an awaitable of them."""
+        known = _size_of(data)
+        if (self._sizes.get(topic, 0.0) if known is None else known) > self._limit:
+            return _InThread(self._serializer, topic, data, self._note)
+        written = self._serializer(topic, data)
+        self._note(topic, written)
+        return written
+
+    def _note(self, topic: str, written: Any) -> None:
+        """Remember how large a topic's records are."""
+        if not isinstance(written, (bytes, bytearray, memoryview)):
+            return
+        size = float(len(written))
+        before = self._sizes.get(topic)
+        if before is None and len(self._sizes) >= _MAX_TOPICS:
+            self._sizes.clear()
+        self._sizes[topic] = size if before is None or size > before else before - (before - size) * _FORGOTTEN
+
+
+class _InThread:
+    """The bytes that a thread will have made; it begins when they are awaited."""
+
+    __slots__ = ("_data", "_note", "_serializer", "_topic")
+
+    def __init__(self, serializer: SyncSerializer, topic: str, data: Any, note: Callable[[str, Any], None]) -> None:
+        self._serializer = serializer
+        self._topic = topic
+        self._data = data
+        self._note = note
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return self._made().__await__()
+
+    async def _made(self) -> Any:
+        # As a value: a future cannot have every error, a StopIteration for one.
+        written, error = await asyncio.to_thread(_outcome, self._serializer, self._topic, self._data)
+        if error is not None:
+            raise error
+        if isawaitable(written):
+            written = await written
+        self._note(self._topic, written)
+        return written
+
+
+# internals
+
+
+def _size_of(data: Any) -> int | None:
+    """How large the data is; None where it cannot be told without serializing it."""
+    if isinstance(data, (bytes, bytearray, str)):
+        return len(data)
+    size = getattr(data, "nbytes", None)  # memoryview, numpy, Arrow
+    return size if type(size) is int else None
+
+
+def _outcome(serializer: SyncSerializer, topic: str, data: Any) -> tuple[Any, BaseException | None]:
+    try:
+        return serializer(topic, data), None
+    except BaseException as error:
+        return None, error
