@@ -388,10 +388,20 @@ class ClientConfig(SecurityOptions):
             raise _configuration_error(error, values) from None
 
 
+def is_switch(name: str) -> bool:
+    """Whether an environment variable of this name, behind the prefix, is a switch of the package, and no option."""
+    return name in _RESERVED_VARIABLES
+
+
+def hint_for(config: type[ClientConfig], name: str) -> str:
+    """What to write instead of a name that is no option."""
+    return _hint(config, name)
+
+
 def environment_variables(prefix: str) -> dict[str, str]:
     """The variables of the environment that are meant as options, by the option's name."""
     variables = {name[len(prefix) :].lower(): name for name in os.environ if name.upper().startswith(prefix)}
-    return {name: variable for name, variable in variables.items() if name not in _RESERVED_VARIABLES}
+    return {name: variable for name, variable in variables.items() if not is_switch(name)}
 
 
 _OPTIONS_HEADING: Final = "\n\nOptions, with the name that Kafka has for them:\n\n"

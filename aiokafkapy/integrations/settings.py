@@ -1,0 +1,140 @@
+"""Options from the environment, ``.env`` files and directories of secrets, by pydantic-settings.
+
+    settings = ProducerSettings(_env_file=".env", _secrets_dir="/run/secrets")
+    producer = KafkaProducer(config=settings)
+
+Owns where options are looked for; what they mean is the config models' own, whose subclasses these are. In settings of
+an application's own they are fields. Needs
+``pip install 'aiokafkapy[settings]'``. Kafka has no counterpart.
+
+Rules:
+
+- Names and text are those of ``from_env``: ``AIOKAFKAPY_LINGER_MS=5``, the same in a ``.env`` file, and a file
+  ``aiokafkapy_sasl_password`` in a directory of secrets. Keywords come first, then the environment, the ``.env`` file,
+  and secrets.
+- A name with the prefix that is no option, in the environment or the ``.env`` file, is a ConfigurationError, as are
+  values that cannot be meant; no value of a secret is shown.
+- Text is read as everywhere (``topics`` as JSON), not as pydantic-settings reads complex types.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from aiokafkapy.client.config import ClientConfig, hint_for, is_switch
+from aiokafkapy.errors import ConfigurationError
+from aiokafkapy.producer.config import ProducerConfig
+from aiokafkapy.reader import ReaderConfig
+
+try:
+    from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+except ModuleNotFoundError as missing:
+    raise ModuleNotFoundError(
+        "settings need pydantic-settings: pip install 'aiokafkapy[settings]'", name=missing.name
+    ) from missing
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from aiokafkapy.producer.options import ProducerOptions
+
+    EnvFile: TypeAlias = str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None
+
+__all__ = ["ProducerSettings", "ReaderSettings"]
+
+
+class _FromText(ClientConfig):
+    """Takes what sources found, which is text, as ``from_env`` takes it."""
+
+    if not TYPE_CHECKING:
+
+        def __init__(self, **values: Any) -> None:
+            self._validate(values, strict=False)
+
+
+class _Settings(BaseSettings):
+    """Looks for options where pydantic-settings does."""
+
+    model_config = SettingsConfigDict(env_prefix="AIOKAFKAPY_", enable_decoding=False)
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """pydantic-settings' own order, after a look for names that are no option."""
+        for source in (env_settings, dotenv_settings):
+            _refuse_unknown(settings_cls, source)
+        return init_settings, env_settings, _OptionsOf(settings_cls, dotenv_settings), file_secret_settings
+
+
+class ProducerSettings(_Settings, _FromText, ProducerConfig):  # type: ignore[misc]  # model_config has keys of both
+    """A ``ProducerConfig`` whose options are looked for in the environment, a ``.env`` file and secrets.
+
+    A subclass may have its own places: ``model_config = SettingsConfigDict(env_prefix="ORDERS_", env_file=".env")``.
+    Raises ConfigurationError.
+    """
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            bootstrap_servers: str | Sequence[str] = ...,
+            *,
+            _env_file: EnvFile = ...,
+            _env_prefix: str | None = ...,
+            _secrets_dir: EnvFile = ...,
+            **options: Unpack[ProducerOptions],
+        ) -> None: ...
+
+
+class ReaderSettings(_Settings, _FromText, ReaderConfig):  # type: ignore[misc]  # as above
+    """A ``ReaderConfig`` whose options are looked for in the same places."""
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            bootstrap_servers: str | Sequence[str] = ...,
+            *,
+            _env_file: EnvFile = ...,
+            _env_prefix: str | None = ...,
+            _secrets_dir: EnvFile = ...,
+            **options: Any,
+        ) -> None: ...
+
+
+# internals
+
+
+class _OptionsOf(PydanticBaseSettingsSource):
+    """What a ``.env`` file says of options: pydantic-settings takes all else of it for unknown ones."""
+
+    def __init__(self, settings_cls: type[BaseSettings], source: PydanticBaseSettingsSource) -> None:
+        super().__init__(settings_cls)
+        self._source = source
+
+    def get_field_value(self, field: Any, field_name: str) -> tuple[Any, str, bool]:
+        """What pydantic-settings asks of a source for one field."""
+        return self._source.get_field_value(field, field_name)
+
+    def __call__(self) -> dict[str, Any]:
+        """The options that were found."""
+        return {name: value for name, value in self._source().items() if name in self.settings_cls.model_fields}
+
+
+def _refuse_unknown(settings: type[Any], source: Any) -> None:
+    """Raise for variables with the prefix that are no option: pydantic-settings would pass over them."""
+    prefix = str(source.env_prefix).lower()
+    names = [name.lower().removeprefix(prefix) for name in source.env_vars if name.lower().startswith(prefix)]
+    unknown = [name for name in names if name not in settings.model_fields and not is_switch(name)]
+    if unknown and prefix and issubclass(settings, ClientConfig):
+        raise ConfigurationError(
+            "; ".join(f"{prefix.upper()}{name.upper()} is no option: {hint_for(settings, name)}" for name in unknown)
+        )
