@@ -14,6 +14,7 @@ checked (MalformedFrameError); unknown error codes and tagged fields are accepte
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from struct import Struct
@@ -55,6 +56,9 @@ SMALL_BUFFER: Final = 2048
 
 NODE_ENDPOINTS_TAG: Final = 0
 CURRENT_LEADER_TAG: Final = 0
+
+_HAS_GIL: bool = "free-threading" not in sys.version
+"""Where there is none, nothing guards what the module remembers of the request before, and so it remembers nothing."""
 
 _LONE_TAIL: Final = b"\0\0\0"
 _CORRELATION_ID: Final = 8
@@ -314,6 +318,8 @@ _last_lone_head: tuple[str | None, int, int, UUID | None, bytearray] = (None, 0,
 def _new_lone_head(client_id: str | None, acks: int, timeout_ms: int, topic_id: UUID) -> bytearray:
     """A copy of ``_lone_head``, which is that of the request before as a rule."""
     global _last_lone_head
+    if not _HAS_GIL:
+        return bytearray(_lone_head(client_id, acks, timeout_ms, topic_id.int))
     last_client_id, last_acks, last_timeout_ms, last_topic_id, head = _last_lone_head
     if (
         last_topic_id is not topic_id
@@ -415,6 +421,8 @@ _last_topic_id: tuple[bytes, UUID] = (bytes(16), UUID(int=0))
 def _topic_id_at_6(data: bytes) -> UUID:
     """As ``_topic_id(data[6:22])``; nothing is cut out when it is that of the answer before."""
     global _last_topic_id
+    if not _HAS_GIL:
+        return _topic_id(data[6:22])
     raw, topic_id = _last_topic_id
     if not data.startswith(raw, 6):
         raw = data[6:22]

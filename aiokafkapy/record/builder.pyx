@@ -92,12 +92,31 @@ cdef object crc32c(object data, object crc=0):
 
 cdef array.array NO_SIZES = array.array("i")
 
+# What the process's threads share: the GIL guards it, and costs nothing here. Without one (3.14t) the blocks have a
+# lock, and headers are looked at each time, for their tuple and size would have to be read as one.
+cdef extern from *:
+    """
+    #ifdef Py_GIL_DISABLED
+    static PyMutex aiokafkapy_blocks;
+    #define AIOKAFKAPY_LOCK_BLOCKS() PyMutex_Lock(&aiokafkapy_blocks)
+    #define AIOKAFKAPY_UNLOCK_BLOCKS() PyMutex_Unlock(&aiokafkapy_blocks)
+    #define AIOKAFKAPY_HAS_GIL 0
+    #else
+    #define AIOKAFKAPY_LOCK_BLOCKS()
+    #define AIOKAFKAPY_UNLOCK_BLOCKS()
+    #define AIOKAFKAPY_HAS_GIL 1
+    #endif
+    """
+    void lock_blocks "AIOKAFKAPY_LOCK_BLOCKS"() noexcept
+    void unlock_blocks "AIOKAFKAPY_UNLOCK_BLOCKS"() noexcept
+    bint HAS_GIL "AIOKAFKAPY_HAS_GIL"
+
 # The last tuple that ``plain_headers`` accepted, and its encoded size: appending this very tuple needs no further
 # checks, since it is immutable. Released when it is in a batch.
 cdef tuple checked_headers = None
 cdef Py_ssize_t checked_size = 0
 
-# Freed blocks by size, each list linked through the blocks' own first bytes. The GIL guards them.
+# Freed blocks by size, each list linked through the blocks' own first bytes.
 cdef unsigned char *kept_blocks[BLOCK_SIZES]
 cdef Py_ssize_t kept_bytes = 0
 
@@ -112,11 +131,15 @@ cdef class RecordBlock:
         cdef int index = block_index(allocated)
         self.used = 0
         self.allocated = 0
-        if index >= 0 and kept_blocks[index] != NULL:
+        self.data = NULL
+        if index >= 0:
+            lock_blocks()
             self.data = kept_blocks[index]
-            kept_blocks[index] = (<unsigned char **>self.data)[0]
-            kept_bytes -= allocated
-        else:
+            if self.data != NULL:
+                kept_blocks[index] = (<unsigned char **>self.data)[0]
+                kept_bytes -= allocated
+            unlock_blocks()
+        if self.data == NULL:
             self.data = <unsigned char *>PyMem_RawMalloc(allocated)
             if self.data == NULL:
                 raise MemoryError(f"no memory for {allocated} bytes of records")
@@ -125,11 +148,15 @@ cdef class RecordBlock:
     def __dealloc__(self):
         global kept_bytes
         cdef int index = block_index(self.allocated)
-        if index >= 0 and kept_bytes + self.allocated <= KEPT_BYTES:
-            (<unsigned char **>self.data)[0] = kept_blocks[index]
-            kept_blocks[index] = self.data
-            kept_bytes += self.allocated
-        else:
+        if index >= 0:
+            lock_blocks()
+            if kept_bytes + self.allocated <= KEPT_BYTES:
+                (<unsigned char **>self.data)[0] = kept_blocks[index]
+                kept_blocks[index] = self.data
+                kept_bytes += self.allocated
+                self.data = NULL
+            unlock_blocks()
+        if self.data != NULL:
             PyMem_RawFree(self.data)
 
     def __getbuffer__(self, Py_buffer *view, int flags):
@@ -386,7 +413,10 @@ cdef class RecordBatchBuilder:
             timestamp_delta = zigzag_of(<int64_t>(<uint64_t>timestamp_ms - <uint64_t>self.base_timestamp))
         if headers is not None:
             header_count = len(<tuple>headers)
-            headers_size = checked_size if headers is checked_headers else size_headers(<tuple>headers)
+            if HAS_GIL and headers is checked_headers:
+                headers_size = checked_size
+            else:
+                headers_size = size_headers(<tuple>headers)
         cdef uint64_t offset_delta = zigzag_of(self.count)
         cdef int64_t body_size = size_body(
             timestamp_delta, offset_delta, key_size, value_size, header_count, headers_size
@@ -538,7 +568,8 @@ cpdef tuple plain_headers(object headers):
         content = (<tuple>item)[1]
         size += size_field(PyUnicode_GET_LENGTH((<tuple>item)[0]))
         size += size_field(-1 if content is None else PyBytes_GET_SIZE(content))
-    checked_headers, checked_size = given, size
+    if HAS_GIL:
+        checked_headers, checked_size = given, size
     return given
 
 
@@ -687,7 +718,7 @@ cdef tuple _plain_headers(object headers):
     """Headers as a tuple of exact (str, bytes or None) tuples, sized and written without running Python."""
     cdef tuple given
     cdef object item
-    if headers is checked_headers:
+    if HAS_GIL and headers is checked_headers:
         return <tuple>headers
     if type(headers) is tuple or type(headers) is list:
         given = tuple(headers)

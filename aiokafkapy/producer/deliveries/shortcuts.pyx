@@ -24,7 +24,13 @@ cdef extern from *:
     #else
     #define AIOKAFKAPY_VERSION_OF(mapping) ((uint64_t)0)
     #endif
+    #ifdef Py_GIL_DISABLED
+    #define AIOKAFKAPY_HAS_GIL 0
+    #else
+    #define AIOKAFKAPY_HAS_GIL 1
+    #endif
     """
+    bint HAS_GIL "AIOKAFKAPY_HAS_GIL"
     unsigned long long version_of "AIOKAFKAPY_VERSION_OF"(PyObject *mapping)
 
 cdef extern from "<time.h>":
@@ -49,6 +55,8 @@ cdef object SYSTEM_TIME = time if PyCFunction_Check(time) else None
 cpdef object running_loop():
     """The event loop that runs in this thread, or None."""
     global last_found, last_loop, last_version
+    if not HAS_GIL:  # nothing guards what was found last; asyncio keeps the loop in the thread's own state there
+        return _get_running_loop()
     cdef PyObject *mapping = PyThreadState_GetDict()
     cdef PyObject *found = NULL
     if mapping != NULL:
