@@ -6,9 +6,14 @@ with the bytes that have arrived: a peer that declares 100 MB and sends ten byte
 
 from __future__ import annotations
 
+import sys
+
 from ..errors import MalformedFrameError
 
-__all__ = ["FrameDecoder", "decode_correlation_id", "int32_at"]
+__all__ = ["HAS_GIL", "FrameDecoder", "decode_correlation_id", "int32_at"]
+
+HAS_GIL = "free-threading" not in sys.version
+"""Where there is none, nothing guards what a module remembers between calls: there it must not."""
 
 _INT32_BYTES = 4
 _SIGN = 1 << 31

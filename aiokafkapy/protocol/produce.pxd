@@ -6,7 +6,6 @@ from aiokafkapy.protocol.framing cimport int32_at
 
 cdef long long _TWO_TO_32
 cdef tuple _last_topic_id, _last_lone_head
-cdef bint _HAS_GIL
 cdef Py_ssize_t _CORRELATION_ID, _LONE_ANSWER_SIZE
 
 

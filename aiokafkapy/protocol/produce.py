@@ -4,8 +4,7 @@ The one API on the hot path: kio's request copies every batch, some 0.6 ms for 1
 nothing. A request is a list of buffers in which the batches are the builders' own; a response becomes one flat list of
 partitions, without an object per topic. All other APIs go through ``codec`` or ``metadata``.
 
-Kafka counterparts: ``ProduceRequest``, ``ProduceResponse``; KIP-951 for the leader hints, KIP-467 for the record
-errors.
+Kafka counterparts: ``ProduceRequest``, ``ProduceResponse``; KIP-951 for leader hints, KIP-467 for record errors.
 
 The versions: 3 (transactional id) to 8 have the old encoding, 9 and later the flexible one; 5 adds the log start
 offset, 8 the record errors, 10 the leader hints, and 13 has topic ids instead of names. Every length in a response is
@@ -14,7 +13,6 @@ checked (MalformedFrameError); unknown error codes and tagged fields are accepte
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from struct import Struct
@@ -30,7 +28,7 @@ from ..common import Node
 from ..errors import MalformedFrameError
 from .api import ApiKey
 from .codec import encode_request_header, unsigned_varint
-from .framing import int32_at
+from .framing import HAS_GIL, int32_at
 from .reader import Cursor
 
 __all__ = [
@@ -56,9 +54,6 @@ SMALL_BUFFER: Final = 2048
 
 NODE_ENDPOINTS_TAG: Final = 0
 CURRENT_LEADER_TAG: Final = 0
-
-_HAS_GIL: bool = "free-threading" not in sys.version
-"""Where there is none, nothing guards what the module remembers of the request before, and so it remembers nothing."""
 
 _LONE_TAIL: Final = b"\0\0\0"
 _CORRELATION_ID: Final = 8
@@ -318,7 +313,7 @@ _last_lone_head: tuple[str | None, int, int, UUID | None, bytearray] = (None, 0,
 def _new_lone_head(client_id: str | None, acks: int, timeout_ms: int, topic_id: UUID) -> bytearray:
     """A copy of ``_lone_head``, which is that of the request before as a rule."""
     global _last_lone_head
-    if not _HAS_GIL:
+    if not HAS_GIL:
         return bytearray(_lone_head(client_id, acks, timeout_ms, topic_id.int))
     last_client_id, last_acks, last_timeout_ms, last_topic_id, head = _last_lone_head
     if (
@@ -394,7 +389,7 @@ def _decode_lone_answer(data: bytes) -> ProduceResponse | None:
         return None
     answer = _plain_answer(
         None,
-        _topic_id_at_6(data),
+        _topic_id_at_6(data) if HAS_GIL else _topic_id(data[6:22]),
         int32_at(data, 23),
         int32_at(data, 27) >> 16,
         _int64_at(data, 29),
@@ -421,8 +416,6 @@ _last_topic_id: tuple[bytes, UUID] = (bytes(16), UUID(int=0))
 def _topic_id_at_6(data: bytes) -> UUID:
     """As ``_topic_id(data[6:22])``; nothing is cut out when it is that of the answer before."""
     global _last_topic_id
-    if not _HAS_GIL:
-        return _topic_id(data[6:22])
     raw, topic_id = _last_topic_id
     if not data.startswith(raw, 6):
         raw = data[6:22]

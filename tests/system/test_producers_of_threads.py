@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from typing import Any
 
 from aiokafkapy import KafkaProducer
 from aiokafkapy.broker import DevBroker
@@ -17,7 +18,7 @@ async def test_producers_of_several_threads_write_what_they_were_given(kafka_bro
     failed: list[BaseException] = []
 
     async def produce(number: int) -> None:
-        options = {"compression_type": ("none", "lz4", "zstd", "gzip")[number], "batch_size": 4_096}
+        options: dict[str, Any] = {"compression_type": ("none", "lz4", "zstd", "gzip")[number], "batch_size": 4_096}
         async with KafkaProducer(kafka_broker.bootstrap_servers, **options) as producer:
             for place in range(records):
                 value = b"%d-%d-" % (number, place) * (1 + place % 50)

@@ -178,6 +178,7 @@ OF_NO_MODULE = {
     "test_shared.py",
     "test_compiled_types.py",
     "test_edges.py",
+    "test_sharing.py",
     "test_form.py",
     "test_project.py",
     "test_public_api.py",
