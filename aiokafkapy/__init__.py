@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .producer.deliveries.delivery import Delivery
     from .producer.deliveries.raise_all import raise_all
     from .producer.identity.transaction import PreparedTxnState
+    from .producer.intake.deadline import deadline
     from .producer.intake.interceptors import ProducerInterceptor
     from .producer.intake.partitioners import DefaultPartitioner, Partitioner, RoundRobinPartitioner
     from .producer.intake.serializers import Serializer, json_serializer, string_serializer
@@ -64,6 +65,7 @@ __all__ = [
     "TableMetadata",
     "TopicOptions",
     "compiled",
+    "deadline",
     "json_serializer",
     "raise_all",
     "string_serializer",
@@ -98,6 +100,7 @@ _HOMES = {
     "TableMetadata": "producer.tables.table_metadata",
     "TopicOptions": "producer.topic_options",
     "TopicPartition": "common",
+    "deadline": "producer.intake.deadline",
     "json_serializer": "producer.intake.serializers",
     "raise_all": "producer.deliveries.raise_all",
     "string_serializer": "producer.intake.serializers",

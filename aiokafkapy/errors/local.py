@@ -121,7 +121,7 @@ class GaplessGuaranteeError(KafkaError):
 
 
 class PurgedError(KafkaError):
-    """The record was given up by purge().
+    """The record was given up by purge(), or with cancel_takes_back by the end of its call.
 
     librdkafka: ERR__PURGE_QUEUE, and ERR__PURGE_INFLIGHT with outcome_unknown.
     """

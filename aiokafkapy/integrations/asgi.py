@@ -1,13 +1,16 @@
-"""``RequestHeadersMiddleware``: the request's id, its trace and chosen headers in the records that it sends.
+"""``RequestHeadersMiddleware``: the request's id, its trace and chosen headers in the records that it sends; and
+``DeadlineMiddleware``: the request's time is that of its records.
 
     app.add_middleware(RequestHeadersMiddleware, headers=["x-tenant"])           # FastAPI, Starlette
     app = Litestar(..., middleware=[DefineMiddleware(RequestHeadersMiddleware, headers=["x-tenant"])])
+    app.add_middleware(DeadlineMiddleware, seconds=5)
 
 Pure ASGI, for any framework: it needs none. What is carried, and the interceptor that the producer needs, are in
 ``request_headers``.
 
 Rules: HTTP requests and web sockets carry headers as long as they are served; the answer to a request gets the id under
-the same name, unless the application gave one; everything else passes untouched.
+the same name, unless the application gave one; a request whose time is over is answered with 504, unless its answer
+has begun; everything else passes untouched.
 """
 
 from __future__ import annotations
@@ -15,9 +18,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping, Sequence
 from typing import Any, TypeAlias
 
+from aiokafkapy import deadline
+
+from .http_headers import HEADER_NAME
 from .request_headers import REQUEST_ID, Carried, Selection, carrying
 
-__all__ = ["RequestHeadersMiddleware"]
+__all__ = ["DeadlineMiddleware", "RequestHeadersMiddleware"]
 
 Message: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[Message]]
@@ -57,3 +63,47 @@ class RequestHeadersMiddleware:
             await send(message)
 
         return answer
+
+
+class DeadlineMiddleware:
+    """Around an ASGI application: each HTTP request is served in a ``deadline(seconds)``.
+
+    ``header`` names a request header with milliseconds, as a proxy or a client may send them, that shortens the time of
+    its request; one that is no whole number is passed over.
+    """
+
+    def __init__(self, app: Any, seconds: float, *, header: str | None = None) -> None:
+        if not seconds > 0:
+            raise ValueError(f"seconds={seconds!r}: no request would be served; write a number above 0")
+        if header is not None and not HEADER_NAME.fullmatch(header):
+            raise ValueError(f"{header!r} is no name of an HTTP header: letters, digits and dashes are needed")
+        self._app: Application = app
+        self._seconds = float(seconds)
+        self._header = None if header is None else header.lower().encode("latin-1")
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one connection."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        has_begun = False
+
+        async def watched(message: Message) -> None:
+            nonlocal has_begun
+            has_begun = has_begun or message["type"] == "http.response.start"
+            await send(message)
+
+        block = deadline(self._time_of(scope["headers"]))
+        try:
+            async with block:
+                await self._app(scope, receive, watched)
+        except TimeoutError:
+            if has_begun or not block.expired():
+                raise
+            await send({"type": "http.response.start", "status": 504, "headers": [(b"content-type", b"text/plain")]})
+            await send({"type": "http.response.body", "body": b"the time of this request is over"})
+
+    def _time_of(self, headers: Iterable[tuple[bytes, bytes]]) -> float:
+        given = (bytes(value) for name, value in headers if bytes(name).lower() == self._header)
+        times = [int(value) / 1000 for value in given if value.isdigit() and len(value) < 10]
+        return min([self._seconds, *times])

@@ -106,6 +106,7 @@ class ProducerConfig(ClientConfig):
         "spool_after_ms": None,
         "spool_max_bytes": None,
         "spool_fsync": None,
+        "cancel_takes_back": None,
         "manual_flush": None,
         "topics": None,
         "topic_limits": None,
@@ -193,7 +194,7 @@ class ProducerConfig(ClientConfig):
         BeforeValidator(_folder_or_none),
         Field(
             description="Folder, this producer's own, for records while brokers are away or the buffer is full: they "
-            "are sent from there, in order, also after a restart. See docs/spool.md.",
+            "are sent from there, in order, also after a restart. See docs/spool.md."
         ),
     ] = None
     spool_after_ms: Annotated[
@@ -213,6 +214,10 @@ class ProducerConfig(ClientConfig):
             "with the machine, never leaves it to the system. The death of the process alone loses nothing with any."
         ),
     ] = "always"
+    cancel_takes_back: Annotated[
+        bool,
+        Field(description="A cancelled send() or send_many() takes what was never sent out of its batch, and says so."),
+    ] = False
     manual_flush: Annotated[
         bool,
         Field(description="Nothing is sent before flush() or close(), and without room calls raise at once."),
@@ -230,7 +235,6 @@ class ProducerConfig(ClientConfig):
             "DescribeConfigs, in the background: batches are made to fit, and what cannot is refused at its call."
         ),
     ] = False
-
     circuit_breaker: Annotated[
         CircuitBreaker | None,
         BeforeValidator(circuit_breaker_of),

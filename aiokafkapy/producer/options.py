@@ -121,6 +121,7 @@ class ProducerOptions(SaslKeywords, total=False):
     spool_after_ms: int | None
     spool_max_bytes: int
     spool_fsync: Literal["always", "every_second", "never"]
+    cancel_takes_back: bool
     manual_flush: bool
     topics: Mapping[str, TopicOptions]
     topic_limits: bool

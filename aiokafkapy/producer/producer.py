@@ -32,7 +32,7 @@ from .deliveries.delivery import Delivery, waiter_for
 from .intake.arguments import partition_of, timeout_of, topic_name
 from .intake.new_intake import new_intake, new_interceptors
 from .intake.pending_record import PendingRecord
-from .intake.record_deadlines import accept_within
+from .intake.record_deadlines import accept_by_deadline, enclosing_milliseconds, open_deadlines
 from .intake.record_sender import K, RecordSender, V, admitted
 from .intake.serializers import Serializer
 from .records import HeadersLike, ProducerRecord, RecordMetadata, Timestamp
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
     from ..client.tap import TapFormat, TapTarget, WireTap
     from .config import ProducerConfig
+    from .deliveries.delivery_list import DeliveryList
     from .identity.transaction import PreparedTxnState
     from .observation.application_metrics import Registered
     from .options import ProducerOptions, SaslKeywords
@@ -186,22 +187,27 @@ class KafkaProducer(RecordSender[K, V]):
 
         ``value`` None is a tombstone. ``timestamp_ms`` is milliseconds or a datetime, None is now; ``headers`` are
         pairs or a mapping. A wrong argument raises here and harms no other record. Cancelling before the record is
-        accepted takes it back; afterwards it stays on its way.
+        accepted takes it back; afterwards it stays on its way, or with ``cancel_takes_back`` leaves its batch, if that
+        was never sent: the CancelledError says so (``outcome_unknown``, and a note).
 
         ``delivery_timeout_ms`` is this record's own, shorter than the producer's: then DeliveryTimeoutError is raised,
         and the record is not sent any more. One that is in a request already stays there: ``outcome_unknown`` says so.
         """
-        if delivery_timeout_ms is None:
+        if delivery_timeout_ms is None and not open_deadlines:
             accepted = self._intake.accept(topic, value, key, partition, timestamp_ms, headers)
         else:
-            accepted = accept_within(
+            accepted = accept_by_deadline(
                 self._intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms
             )
         if type(accepted) is not Delivery:
             accepted = await admitted(cast(PendingRecord, accepted))
         if not accepted.done():
             value = key = headers = None  # their bytes are in the batch: while this waits, they are not held twice
-            await waiter_for(accepted)  # as awaiting the delivery would, with one awaitable less
+            try:
+                await waiter_for(accepted)  # as awaiting the delivery would, with one awaitable less
+            except asyncio.CancelledError as cancelled:
+                self._call_cancelled((accepted,), cancelled)
+                raise
         return accepted.result()
 
     def send_from_thread(
@@ -222,6 +228,8 @@ class KafkaProducer(RecordSender[K, V]):
         BufferExhaustedError then, and ``result()`` RuntimeError. Raises why the producer takes no records.
         """
         sender = self._thread_sender or self._new_thread_sender()
+        if open_deadlines:
+            delivery_timeout_ms = enclosing_milliseconds(topic, delivery_timeout_ms)
         return sender.send(topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms)
 
     async def send_many(
@@ -235,11 +243,17 @@ class KafkaProducer(RecordSender[K, V]):
 
         It takes from the iterable only as fast as there is room. A record that fails does not stop the others: with
         ``return_exceptions`` its error stands in its place, otherwise the first error is raised once all have an
-        outcome, with a note of how many failed. Cancelling stops taking; what was accepted stays on its way.
+        outcome, with a note of how many failed. Cancelling stops taking; what was accepted stays on its way, but for
+        what ``cancel_takes_back`` takes back.
         """
         from .intake.bulk import BulkSend
 
-        outcomes = await BulkSend(self._intake, topic).run(values_or_records)
+        send = BulkSend(self._intake, topic)
+        try:
+            outcomes = await send.run(values_or_records)
+        except asyncio.CancelledError as cancelled:
+            self._call_cancelled(send.unsettled(), cancelled)
+            raise
         error = None if return_exceptions else outcomes.first_error
         if error is not None:
             error.add_note(
@@ -621,6 +635,14 @@ class KafkaProducer(RecordSender[K, V]):
                 pass  # closed in this very moment
 
     # internals
+
+    def _call_cancelled(self, records: Sequence[Delivery | DeliveryList], cancelled: asyncio.CancelledError) -> None:
+        """With ``cancel_takes_back``: take back what was never sent, and say in the error what became of the others."""
+        runtime = self._life.runtime
+        if runtime is not None and self._config.cancel_takes_back:
+            from .intake.cancelled_calls import take_back
+
+            take_back(runtime, records, cancelled)
 
     def _new_runtime(self, loop: asyncio.AbstractEventLoop) -> ProducerRuntime:
         """The parts of one life; a ``MockProducer`` has others."""

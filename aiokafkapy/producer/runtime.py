@@ -46,9 +46,9 @@ from .accumulator.built_in_partitioner import UNKNOWN_PARTITION
 from .accumulator.incomplete_batches import Flush
 from .accumulator.record_accumulator import RecordAccumulator
 from .config import ProducerConfig
-from .deliveries.delivery import Delivery, place_of
+from .deliveries.delivery import Delivery
+from .deliveries.delivery_list import DeliveryList
 from .deliveries.outcome_teller import OutcomeTeller
-from .deliveries.produce_request_result import ProduceRequestResult
 from .given_up import dropped_error, error_of_batch, purged_batch, purged_waiting
 from .identity.transaction import Transaction
 from .identity.transaction_manager import TransactionManager
@@ -56,7 +56,7 @@ from .intake.admission import Admission
 from .intake.overflow import Overflow
 from .intake.partitioners import Partitioner
 from .intake.pending_record import PendingRecord
-from .intake.record_deadlines import RecordDeadlines
+from .intake.record_deadlines import Accepted, RecordDeadlines, places_of
 from .intake.record_intake import RecordIntake
 from .metrics import SenderMetrics
 from .observation.observation import Observation
@@ -268,6 +268,10 @@ class ProducerRuntime:
             _logger.info("producer.purged", **fields)
         return count
 
+    def take_back(self, records: Sequence[Delivery | DeliveryList]) -> int:
+        """Take accepted records out of batches that were never sent; returns how many left."""
+        return self.sender.in_flight_batches.take_back(places_of(records), self.loop.time()) if self.is_bound else 0
+
     def tap(self, tap: WireTap) -> WireTap:
         """Let ``tap`` record what goes over the wire, until it or the producer is closed."""
         self.observation.tap(tap, self.client)
@@ -420,17 +424,16 @@ class ProducerRuntime:
             _resolve(waiter)
         self.sender.wakeup()
 
-    def _on_overdue(self, records: list[PendingRecord | Delivery]) -> None:
-        overdue: dict[ProduceRequestResult, list[int]] = {}
+    def _on_overdue(self, records: list[Accepted]) -> None:
+        accepted: list[Delivery | DeliveryList] = []
         for record in records:
-            if isinstance(record, PendingRecord):
-                if not record.done():
-                    self.admission.expire_early(record)
-                    continue
-                record = record.result()
-            if not record.done():
-                result, index = place_of(record)
-                overdue.setdefault(result, []).append(index)
+            if not isinstance(record, PendingRecord):
+                accepted.append(record)
+            elif record.done():
+                accepted.append(record.result())
+            else:
+                self.admission.expire_early(record)
+        overdue = places_of(accepted)
         if overdue:
             self.sender.in_flight_batches.expire_records(overdue, self.loop.time())
             if self.optional is not None:

@@ -99,7 +99,8 @@ def _is_refusal(record: Sent) -> bool:
     """
     if record.refused is not None and isinstance(record.outcome, (CircuitOpenError, PurgedError)):
         return True
-    if record.refused is not None and record.delivery_timeout_ms and isinstance(record.outcome, DeliveryTimeoutError):
+    has_own_time = record.delivery_timeout_ms is not None or record.is_in_deadline
+    if record.refused is not None and has_own_time and isinstance(record.outcome, DeliveryTimeoutError):
         return True
     if isinstance(record.refused, tuple):
         return isinstance(record.outcome, (*record.refused, *UNUSABLE))

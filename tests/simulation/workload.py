@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow
 
-from aiokafkapy import CircuitBreaker, KafkaProducer, ProducerRecord, RecordMetadata
+from aiokafkapy import CircuitBreaker, KafkaProducer, ProducerRecord, RecordMetadata, deadline
 from aiokafkapy.common import Headers
 from aiokafkapy.errors import (
     BufferExhaustedError,
@@ -25,6 +25,7 @@ from aiokafkapy.errors import (
     KafkaError,
     MetadataNotReadyError,
 )
+from aiokafkapy.producer.intake.record_deadlines import enclosing_deadline
 from aiokafkapy.producer.state import ProducerState
 from aiokafkapy.producer.tables.table_metadata import TableMetadata
 
@@ -57,6 +58,7 @@ class Sent:
     chosen: int | None = None
     # The time of its own, in milliseconds
     delivery_timeout_ms: int | None = None
+    is_in_deadline: bool = False
     is_row: bool = False
     headers: Headers | None = None
     task: asyncio.Task[Any] | None = field(default=None, repr=False)
@@ -115,6 +117,7 @@ def _adaptive_options(options: dict[str, Any]) -> dict[str, Any]:
             probes=chance.choice((1, 3)),
             scope=chance.choice(("topic", "producer")),
         )
+    found["cancel_takes_back"] = chance.random() < 0.3
     return found
 
 
@@ -152,6 +155,9 @@ class Workload:
         self._hastiness = chance.choice((0.0, 0.0, 0.3))
         self._purges = chance.choice((0.0, 0.0, 0.05))
         self._places = chance.choice(("partition", "key", "sticky", "mixed"))
+        # Drawn apart, so that the seeds of all else stay as they are
+        self._late = random.Random(f"{number} {self._operations} {self._pause} {self._padding} {self._places}")
+        self._lateness = self._late.choice((0.0, 0.0, 0.3))
         hooks.attach(self)
 
     async def run(self) -> None:
@@ -216,7 +222,9 @@ class Workload:
                 await asyncio.sleep(chance.uniform(0, 4 * self._pause))
 
     def _begin(self, operation: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(operation)
+        is_late = self._late.random() < self._lateness
+        task = self._loop.create_task(self._within(operation) if is_late else operation)
+        task.add_done_callback(lambda _: operation.close())  # when it was cancelled before it began
         self._children.add(task)
         task.add_done_callback(self._children.discard)
         if self._is_cancelling and self._chance.random() < 0.3:
@@ -225,6 +233,11 @@ class Workload:
             else:
                 timer = self._loop.call_later(self._chance.uniform(0, 3), task.cancel)
                 task.add_done_callback(lambda _: timer.cancel())
+
+    async def _within(self, operation: Coroutine[Any, Any, None]) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with deadline(self._late.choice((0, 0.02, 0.3, 3))):
+                await operation
 
     def _cancel_after(self, task: asyncio.Task[None], turns: int) -> None:
         """Cancel after so many turns of the loop, each time at another of the task's awaits."""
@@ -353,6 +366,7 @@ class Workload:
             padding = 3_000
         value = b"%d/%d " % (self._number, order) + b"." * padding
         sent = Sent(self._number, order, value, self._loop.time(), bulk)
+        sent.is_in_deadline = enclosing_deadline.get() is not None
         task = asyncio.current_task()
         sent.task = task if task in self._children else None
         self.sent.append(sent)

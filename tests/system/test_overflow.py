@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy import BlockingProducer, KafkaProducer, ProducerRecord, TopicOptions
+from aiokafkapy import BlockingProducer, KafkaProducer, ProducerRecord, TopicOptions, deadline
 from aiokafkapy.broker import DevBroker
 from aiokafkapy.errors import (
     BufferExhaustedError,
@@ -20,6 +20,7 @@ from aiokafkapy.errors import (
     TransactionAbortedError,
 )
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.testing import MockProducer
 
 HELD: dict[str, Any] = {"linger_ms": 30_000}
 """Nothing leaves by itself."""
@@ -171,7 +172,7 @@ class TestDeadlineOfARecord:
             await producer.partitions_for("orders")
             kept = await producer.enqueue("orders", b"kept")
             call = getattr(producer, way)("orders", b"late", delivery_timeout_ms=30)
-            with pytest.raises(DeliveryTimeoutError, match="delivery_timeout_ms of the call: not sent") as caught:
+            with pytest.raises(DeliveryTimeoutError, match=r"time of the call .*: not sent") as caught:
                 await (await call if way == "enqueue" else call)
             assert not caught.value.outcome_unknown
             assert not kept.done()
@@ -210,6 +211,32 @@ class TestDeadlineOfARecord:
             for number in range(50):
                 await producer.send("orders", b"%d" % number, delivery_timeout_ms=10_000)
         assert len(values(broker, "orders")) == 50
+
+    async def test_in_a_transaction_a_deadline_s_end_aborts_the_whole(self, broker: DevBroker) -> None:
+        async with held(broker, transactional_id="late") as producer:
+            with pytest.raises(DeliveryTimeoutError):
+                async with producer.transaction():
+                    await producer.enqueue("orders", b"early")
+                    async with deadline(0.05):
+                        await producer.send("orders", b"late")
+            async with producer.transaction():
+                await producer.enqueue("orders", b"whole")
+        assert values(broker, "orders") == [b"whole"]
+
+    async def test_with_the_gapless_guarantee_a_deadline_ends_the_wait_only(self, broker: DevBroker) -> None:
+        async with held(broker, enable_gapless_guarantee=True) as producer:
+            await producer.partitions_for("orders")
+            with pytest.raises(TimeoutError) as caught:
+                async with deadline(0.05):
+                    await producer.send("orders", b"goes on")
+            assert not isinstance(caught.value, KafkaError)
+        assert values(broker, "orders") == [b"goes on"]
+
+    async def test_a_mock_producer_has_deadlines_too(self) -> None:
+        async with MockProducer(auto_complete=False) as producer:
+            with pytest.raises(DeliveryTimeoutError):
+                async with deadline(0.02):
+                    await producer.send("orders", b"late")
 
     async def test_with_the_gapless_guarantee_no_record_has_its_own(self, broker: DevBroker) -> None:
         async with KafkaProducer(broker.bootstrap_servers, enable_gapless_guarantee=True) as producer:

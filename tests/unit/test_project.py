@@ -82,6 +82,7 @@ PUBLIC_NAMES = {
     "TopicOptions",
     "TopicPartition",
     "compiled",
+    "deadline",
     "errors",
     "json_serializer",
     "raise_all",

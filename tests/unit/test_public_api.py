@@ -19,8 +19,8 @@ NAMES = {
     "Observer", "PartitionInfo", "PartitionMetadata", "Partitioner", "PreparedTxnState", "ProducerConfig",
     "ProducerHealth",
     "ProducerInterceptor", "ProducerRecord", "ProducerStatistics", "RecordMetadata", "RoundRobinPartitioner",
-    "Serializer", "TableMetadata", "TopicOptions", "TopicPartition", "compiled", "errors", "json_serializer",
-    "raise_all", "string_serializer",
+    "Serializer", "TableMetadata", "TopicOptions", "TopicPartition", "compiled", "deadline", "errors",
+    "json_serializer", "raise_all", "string_serializer",
 }  # fmt: skip
 
 

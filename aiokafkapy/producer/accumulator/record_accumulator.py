@@ -284,12 +284,13 @@ class RecordAccumulator:
     def expire_records(
         self,
         overdue: Mapping[ProduceRequestResult, Collection[int]],
-        make_error: Callable[[TopicPartition, bool], KafkaError],
+        make_error: Callable[[TopicPartition, bool], KafkaError | None],
     ) -> tuple[int, int]:
         """The time of single records is over, of these indexes in the batches with these results.
 
         Those of a batch that was never sent leave it, and fail. Those of one that was stay, and are only told that
-        their outcome is unknown. Returns how many left, and how many were told.
+        their outcome is unknown; where ``make_error`` has none, nothing becomes of them. Returns how many left, and how
+        many were told.
         """
         left = told = 0
         for batch in self._incomplete.copy_all():
@@ -298,6 +299,8 @@ class RecordAccumulator:
                 continue
             may_leave = batch.may_be_taken_back
             error = make_error(batch.topic_partition, not may_leave)
+            if error is None:
+                continue
             manager = self._transaction_manager
             if manager is not None and manager.transaction is not None:
                 manager.transaction.fail_batch(batch.topic_partition, batch.order, error)

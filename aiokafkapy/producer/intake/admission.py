@@ -213,7 +213,7 @@ class Admission:
     def expire_early(self, record: PendingRecord) -> None:
         """The time that its call gave ``record`` is over."""
         if not record.done():
-            cause = self._timeout_error(record, "the delivery_timeout_ms of the call")
+            cause = self._timeout_error(record, "the time of the call (delivery_timeout_ms, or deadline())")
             error = DeliveryTimeoutError(str(cause), topic=record.topic, partition=cause.partition)
             error.__cause__ = cause
             self.refuse(record, error)

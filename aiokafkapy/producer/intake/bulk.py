@@ -15,6 +15,7 @@ goes on; between two slices others run.
 from __future__ import annotations
 
 import asyncio
+import math
 from array import array
 from bisect import bisect_right
 from collections import deque
@@ -30,6 +31,7 @@ from ..deliveries.delivery_list import DeliveryList
 from ..deliveries.shortcuts import now_ms
 from ..records import ProducerRecord, RecordMetadata
 from .arguments import topic_name
+from .record_deadlines import accept_by_deadline, enclosing_deadline, open_deadlines
 from .record_intake import RecordIntake
 from .record_sender import admitted
 
@@ -88,6 +90,10 @@ class BulkSend:
             self._collect()
         return self._outcomes
 
+    def unsettled(self) -> list[DeliveryList | Delivery]:
+        """What was accepted and has no outcome, when the call is given up."""
+        return [part for part in self._parts if not isinstance(part, BaseException) and not part.done()]
+
     # internals
 
     def _next_slice(self, take: Callable[[int], list[Any]]) -> tuple[list[Any], array[int] | None]:
@@ -120,6 +126,8 @@ class BulkSend:
                 except KafkaError as error:
                     position = len(deliveries) + 1
                     self._parts.append(error)
+                if open_deadlines:
+                    self._inherit_deadline(deliveries)
             if position < len(values):
                 # No room, or no metadata: the next record waits for it, and the others behind it.
                 await self._send_one(values[position])
@@ -136,13 +144,23 @@ class BulkSend:
             if isinstance(item, ProducerRecord):
                 topic, value, key = item.topic, item.value, item.key
                 partition, timestamp_ms, headers = item.partition, item.timestamp_ms, item.headers
-            accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
+            if open_deadlines:
+                accepted = accept_by_deadline(intake, topic, value, key, partition, timestamp_ms, headers, None)
+            else:
+                accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
             if not isinstance(accepted, Delivery):
                 accepted = await admitted(accepted)
         except Exception as error:
             self._parts.append(error)
         else:
             self._parts.append(accepted)
+
+    def _inherit_deadline(self, deliveries: DeliveryList) -> None:
+        outer = enclosing_deadline.get()
+        deadline = math.inf if outer is None else outer.ends_at(self._runtime.loop)
+        if outer is not None and deadline < math.inf and not self._runtime.config.enable_gapless_guarantee:
+            self._runtime.deadlines.add(deliveries, deadline)
+            outer.watched_by(self._runtime.deadlines)
 
     def _collect(self) -> None:
         """Move known outcomes from the front, as many as a turn has time for, and let go of their values."""

@@ -1,8 +1,8 @@
-"""``RecordDeadlines``: the records whose calls gave them a time of their own, ``delivery_timeout_ms``.
+"""``RecordDeadlines``: records with a time of their own: ``delivery_timeout_ms`` or ``deadline()``.
 
-Owns which records these are, and when the next one's time is over. It knows neither batches nor queues: those that are
-overdue are handed on together. Kafka has one ``delivery.timeout.ms`` for all records; franz-go's records may have a
-``context`` with a deadline.
+Owns which records these are, when the next one's time is over, and which deadline encloses a call. It knows neither
+batches nor queues: those that are overdue are handed on together. Kafka has one ``delivery.timeout.ms`` for all
+records; franz-go's records may have a ``context`` with a deadline.
 
 Rules: a record without a time of its own costs nothing here. One timer serves all, and there is none without records.
 A record whose outcome came in time is forgotten when its time is over, or earlier, when as many others have come.
@@ -12,34 +12,69 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 
-from ...errors import IllegalStateError
-from ..deliveries.delivery import Delivery
+from ...errors import DeliveryTimeoutError, IllegalStateError
+from ..deliveries.delivery import Delivery, place_of
+from ..deliveries.delivery_list import DeliveryList
+from ..deliveries.produce_request_result import ProduceRequestResult
 from .arguments import milliseconds_of
 from .pending_record import PendingRecord
 
 if TYPE_CHECKING:
     from .record_intake import RecordIntake
 
-__all__ = ["RecordDeadlines", "accept_within"]
+__all__ = [
+    "Accepted",
+    "EnclosingDeadline",
+    "RecordDeadlines",
+    "accept_by_deadline",
+    "accept_within",
+    "enclosing_deadline",
+    "enclosing_milliseconds",
+    "open_deadlines",
+    "places_of",
+]
 
 FIRST_PRUNE: Final = 1024
 """Records are looked through for outcomes when so many have gathered, and then at each doubling."""
 
 
+Accepted: TypeAlias = PendingRecord | Delivery | DeliveryList
+
+
+class EnclosingDeadline(Protocol):
+    """What a call looks for in its context: ``Deadline``."""
+
+    def time_left(self) -> float:
+        """Seconds, infinity without a limit; not above 0 when it is over."""
+
+    def ends_at(self, loop: asyncio.AbstractEventLoop) -> float:
+        """When it is over, in the time of ``loop``; infinity without a limit."""
+
+    def watched_by(self, deadlines: RecordDeadlines) -> None:
+        """Records of ``deadlines`` have this deadline."""
+
+
+enclosing_deadline: ContextVar[EnclosingDeadline | None] = ContextVar("aiokafkapy.deadline", default=None)
+"""The innermost ``deadline()`` block, open or not."""
+
+open_deadlines: Final[set[EnclosingDeadline]] = set()
+"""The blocks that are open in this process, of any thread: while there is none, no call looks for its own."""
+
+
 class RecordDeadlines:
     """Of one producer. ``expire`` gets the overdue records that have no outcome."""
 
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, expire: Callable[[list[PendingRecord | Delivery]], None]
-    ) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, expire: Callable[[list[Accepted]], None]) -> None:
         self._loop = loop
         self._expire = expire
         # The number keeps records apart that are due at the same time.
-        self._heap: list[tuple[float, int, PendingRecord | Delivery]] = []
+        self._heap: list[tuple[float, int, Accepted]] = []
         self._numbers = count()
         self._prune_at = FIRST_PRUNE
         self._timer: asyncio.TimerHandle | None = None
@@ -48,12 +83,23 @@ class RecordDeadlines:
     def __len__(self) -> int:
         return len(self._heap)
 
-    def add(self, record: PendingRecord | Delivery, deadline: float) -> None:
+    def add(self, record: Accepted, deadline: float) -> None:
         """The record's time is over at ``deadline``, in loop time."""
         heapq.heappush(self._heap, (deadline, next(self._numbers), record))
         if len(self._heap) >= self._prune_at:
             self._prune()
         self._rearm()
+
+    def expire_until(self, now: float) -> None:
+        """Hand on what is overdue at ``now``, without waiting for the timer."""
+        overdue: list[Accepted] = []
+        while self._heap and self._heap[0][0] <= now:
+            record = heapq.heappop(self._heap)[2]
+            if not _has_outcome(record):
+                overdue.append(record)
+        self._rearm()
+        if overdue:
+            self._expire(overdue)
 
     def close(self) -> None:
         """Forget all records."""
@@ -66,14 +112,7 @@ class RecordDeadlines:
 
     def _on_timer(self) -> None:
         self._timer = None
-        now, overdue = self._loop.time(), []
-        while self._heap and self._heap[0][0] <= now:
-            record = heapq.heappop(self._heap)[2]
-            if not _has_outcome(record):
-                overdue.append(record)
-        self._rearm()
-        if overdue:
-            self._expire(overdue)
+        self.expire_until(self._loop.time())
 
     # internals
 
@@ -122,8 +161,79 @@ def accept_within(
     return accepted
 
 
-def _has_outcome(record: PendingRecord | Delivery) -> bool:
-    if isinstance(record, Delivery):
+def accept_by_deadline(
+    intake: RecordIntake,
+    topic: Any,
+    value: Any,
+    key: Any,
+    partition: Any,
+    timestamp_ms: Any,
+    headers: Any,
+    delivery_timeout_ms: Any,
+) -> Delivery | PendingRecord:
+    """As ``accept_within``, with the time of the enclosing ``deadline()`` when that is the shorter one.
+
+    Raises DeliveryTimeoutError when that is over. With ``enable_gapless_guarantee`` it is not the record's.
+    """
+    outer = enclosing_deadline.get()
+    runtime = intake.accepting_runtime()
+    deadline = math.inf if outer is None else outer.ends_at(runtime.loop)
+    if outer is None or deadline == math.inf or runtime.config.enable_gapless_guarantee:
+        if delivery_timeout_ms is None:
+            return intake.accept(topic, value, key, partition, timestamp_ms, headers)
+        return accept_within(intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms)
+    now = runtime.now()
+    if delivery_timeout_ms is not None:
+        deadline = min(deadline, now + milliseconds_of(topic, "delivery_timeout_ms", delivery_timeout_ms) / 1000)
+    if deadline <= now:
+        error = _too_late(topic)
+        runtime.admission.on_refusal(error)
+        raise error
+    accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
+    if isinstance(accepted, PendingRecord):
+        accepted.own_deadline = deadline
+    runtime.deadlines.add(accepted, deadline)
+    outer.watched_by(runtime.deadlines)
+    return accepted
+
+
+def enclosing_milliseconds(topic: Any, delivery_timeout_ms: Any) -> Any:
+    """``delivery_timeout_ms``, or what is left of the enclosing ``deadline()`` when that is less, for a record that
+    goes to another thread's loop. Raises DeliveryTimeoutError when nothing is.
+    """
+    outer = enclosing_deadline.get()
+    left = math.inf if outer is None else outer.time_left()
+    if left == math.inf:
+        return delivery_timeout_ms
+    if left <= 0:
+        raise _too_late(topic)
+    own = math.inf
+    if delivery_timeout_ms is not None:
+        own = milliseconds_of(topic, "delivery_timeout_ms", delivery_timeout_ms)
+    return min(own, max(1, math.ceil(left * 1000)))
+
+
+def places_of(records: Iterable[Delivery | DeliveryList]) -> dict[ProduceRequestResult, list[int]]:
+    """Where the records are that have no outcome: the results that they read, and their indexes there."""
+    places: dict[ProduceRequestResult, list[int]] = {}
+    for record in records:
+        for each in (record,) if isinstance(record, Delivery) else record:
+            if not each.done():
+                result, index = place_of(each)
+                places.setdefault(result, []).append(index)
+    return places
+
+
+# internals
+
+
+def _too_late(topic: Any) -> DeliveryTimeoutError:
+    name = topic if isinstance(topic, str) else None
+    return DeliveryTimeoutError(f"topic {name!r}: the deadline() of this call is over: not sent", topic=name)
+
+
+def _has_outcome(record: Accepted) -> bool:
+    if not isinstance(record, PendingRecord):
         return record.done()
     if not record.done():
         return False

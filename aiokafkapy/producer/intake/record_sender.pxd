@@ -4,3 +4,4 @@ from aiokafkapy.producer.deliveries.delivery cimport Delivery
 from aiokafkapy.producer.intake.record_intake cimport RecordIntake
 
 cdef Py_ssize_t YIELD_AFTER
+cdef set _open_deadlines

@@ -17,7 +17,7 @@ from ...errors import IllegalStateError, KafkaError
 from ..deliveries.delivery import Delivery
 from ..records import HeadersLike, Timestamp
 from .pending_record import PendingRecord
-from .record_deadlines import accept_within
+from .record_deadlines import accept_by_deadline, open_deadlines
 from .record_intake import RecordIntake
 from .serializers import discard, finish_serializing
 
@@ -43,6 +43,9 @@ __all__ = ["K", "RecordSender", "V", "admitted", "admitted_at_once", "not_admitt
 
 YIELD_AFTER: Final = 256 * 1024
 """Bytes accepted by ``enqueue`` before it lets others run, so that a tight loop starves no other task."""
+
+_open_deadlines = open_deadlines
+"""With its type, in the compiled form."""
 
 
 class RecordSender(Generic[K, V]):
@@ -71,10 +74,12 @@ class RecordSender(Generic[K, V]):
         Where the topic's ``overflow`` drops the record, the delivery has failed.
         """
         intake = self._intake
-        if delivery_timeout_ms is None:
+        if delivery_timeout_ms is None and not _open_deadlines:
             accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
         else:
-            accepted = accept_within(intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms)
+            accepted = accept_by_deadline(
+                intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms
+            )
         if type(accepted) is not Delivery:
             accepted = await admitted(cast(PendingRecord, accepted))
         if intake.unyielded > YIELD_AFTER:
@@ -99,10 +104,12 @@ class RecordSender(Generic[K, V]):
         Where the topic's ``overflow`` drops records, one is dropped instead of raising.
         """
         intake = self._intake
-        if delivery_timeout_ms is None:
+        if delivery_timeout_ms is None and not _open_deadlines:
             accepted = intake.accept(topic, value, key, partition, timestamp_ms, headers)
         else:
-            accepted = accept_within(intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms)
+            accepted = accept_by_deadline(
+                intake, topic, value, key, partition, timestamp_ms, headers, delivery_timeout_ms
+            )
         if type(accepted) is not Delivery:
             accepted = admitted_at_once(cast(PendingRecord, accepted))
         return accepted

@@ -29,12 +29,13 @@ from ...errors import (
     RecordTooLargeError,
 )
 from ...record.builder import record_size_upper_bound
-from ..deliveries.delivery import Delivery, new_delivery, place_of
+from ..deliveries.delivery import Delivery, new_delivery
+from ..deliveries.delivery_list import DeliveryList
 from ..deliveries.produce_request_result import ProduceRequestResult
 from ..identity.transaction import PreparedTxnState, Transaction
 from ..intake.partitioners import Partitioner
 from ..intake.pending_record import PendingRecord
-from ..intake.record_deadlines import RecordDeadlines
+from ..intake.record_deadlines import Accepted, RecordDeadlines, places_of
 from ..intake.record_intake import RecordIntake
 from ..records import ProducerRecord
 from ..transactional.group_offsets import GroupMetadata, OffsetToCommit
@@ -291,6 +292,10 @@ class MockRuntime:
         if self.transactions is not None:
             self.transactions.abandon()
 
+    def take_back(self, records: Sequence[Delivery | DeliveryList]) -> int:
+        """As ``ProducerRuntime.take_back``: none leaves, for what is here counts as sent."""
+        return 0
+
     # internals
 
     def _append(self, record: PendingRecord, given: ProducerRecord, topic_partition: TopicPartition) -> Delivery:
@@ -325,16 +330,19 @@ class MockRuntime:
         if self._auto_complete:
             self.log.complete_all()
 
-    def _on_overdue(self, records: list[PendingRecord | Delivery]) -> None:
-        results: set[ProduceRequestResult] = set()
+    def _on_overdue(self, records: list[Accepted]) -> None:
+        accepted: list[Delivery | DeliveryList] = []
         for record in records:
-            if isinstance(record, PendingRecord):
-                if not record.done():
-                    self.admission.expire(record)
-                    continue
-                record = record.result()
-            results.add(place_of(record)[0])
-        self.log.fail(results, DeliveryTimeoutError("the record's delivery_timeout_ms is over", outcome_unknown=True))
+            if not isinstance(record, PendingRecord):
+                accepted.append(record)
+            elif record.done():
+                accepted.append(record.result())
+            else:
+                self.admission.expire(record)
+        self.log.fail(
+            set(places_of(accepted)),
+            DeliveryTimeoutError("the record's delivery_timeout_ms is over", outcome_unknown=True),
+        )
 
 
 def _size_of(data: bytes | None) -> int:

@@ -27,7 +27,7 @@ from functools import partial
 from typing import Final
 
 from ...common import TopicPartition
-from ...errors import DeliveryTimeoutError, KafkaError, NetworkError
+from ...errors import DeliveryTimeoutError, KafkaError, NetworkError, PurgedError
 from ...observability import RateLimitedLogger, get_logger
 from ...protocol.produce import PartitionProduceResponse
 from ..accumulator.producer_batch import BatchState, ProducerBatch
@@ -48,6 +48,7 @@ from .produce_responses import (
     gapless_error,
     no_answer,
     record_timeout_error,
+    taken_back_error,
 )
 
 __all__ = ["InFlightBatches"]
@@ -218,6 +219,15 @@ class InFlightBatches:
         if left or told:
             fields = {"records": left, "in_doubt": told}
             self._log.log("expired", now, logging.WARNING, "produce.records_expired", **fields)
+
+    def take_back(self, records: Mapping[ProduceRequestResult, Collection[int]], now: float) -> int:
+        """The calls of these records were cancelled: those in batches that were never sent leave them and fail; returns
+        how many. The others stay as they are.
+        """
+        left, _ = self._accumulator.expire_records(records, taken_back_error)
+        if left:
+            self._metrics.record_failure(left, PurgedError(), now)
+        return left
 
     def time_to_expiry(self, now: float) -> float:
         """Seconds until ``expire`` has something to do; infinity when nothing is pending."""

@@ -29,6 +29,7 @@ from ...errors import (
     NotEnoughReplicasAfterAppendError,
     NotLeaderOrFollowerError,
     OutOfOrderSequenceNumberError,
+    PurgedError,
     RecordListTooLargeError,
     RecordTooLargeError,
     RequestTimedOutError,
@@ -53,6 +54,7 @@ __all__ = [
     "leader_hints",
     "no_answer",
     "record_timeout_error",
+    "taken_back_error",
 ]
 
 NO_ERROR: Final = 0
@@ -198,11 +200,19 @@ def record_timeout_error(topic_partition: TopicPartition, outcome_unknown: bool)
     """The error of records whose own time, given by their call, was over before they had an outcome."""
     fate = "they are in a request, and may or may not be written" if outcome_unknown else "not sent"
     return DeliveryTimeoutError(
-        f"{topic_partition}: no outcome within the delivery_timeout_ms of the call: {fate}",
+        f"{topic_partition}: no outcome within the time of the call (delivery_timeout_ms, or deadline()): {fate}",
         topic=topic_partition.topic,
         partition=topic_partition.partition,
         outcome_unknown=outcome_unknown,
     )
+
+
+def taken_back_error(topic_partition: TopicPartition, is_in_request: bool) -> PurgedError | None:
+    """The error of records whose calls were cancelled before they were sent; None for those that stay."""
+    if is_in_request:
+        return None
+    topic, partition = topic_partition
+    return PurgedError(f"{topic_partition}: not sent, for the call was cancelled", topic=topic, partition=partition)
 
 
 def gapless_error(

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 from typing import Any
 
 import pytest
 
-from aiokafkapy.integrations.asgi import RequestHeadersMiddleware
+from aiokafkapy.integrations.asgi import DeadlineMiddleware, RequestHeadersMiddleware
 from aiokafkapy.integrations.request_headers import carried
+from aiokafkapy.producer.intake.record_deadlines import enclosing_deadline, open_deadlines
 
 
 async def served(scope: dict[str, Any], answer: list[tuple[bytes, bytes]], **options: Any) -> tuple[Any, list[Any]]:
@@ -63,3 +66,69 @@ async def test_without_an_id_nothing_is_made_up() -> None:
     found, (start, _) = await served({"type": "http", "headers": []}, [], request_id=None)
     assert found == ()
     assert start["headers"] == []
+
+
+async def served_in_time(
+    headers: list[tuple[bytes, bytes]], *, answers: bool = False, waits: bool = True, **options: Any
+) -> tuple[float, list[Any]]:
+    """The seconds that a call had in the application, and what was sent to the client."""
+    seen: list[float] = []
+    sent: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        found = enclosing_deadline.get()
+        seen.append(math.inf if found is None else found.time_left())
+        if answers:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+        if waits:
+            await asyncio.Event().wait()
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    try:
+        await DeadlineMiddleware(app, **options)({"type": "http", "headers": headers}, None, send)
+    finally:
+        assert open_deadlines == set()
+    return seen[0], sent
+
+
+async def test_a_request_whose_time_is_over_is_answered_with_504() -> None:
+    _, (start, body) = await served_in_time([], seconds=0.01)
+    assert start["status"] == 504
+    assert b"time" in body["body"]
+
+
+async def test_one_whose_answer_has_begun_fails() -> None:
+    with pytest.raises(TimeoutError):
+        await served_in_time([], seconds=0.01, answers=True)
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [(b"1500", 1.5), (b"90000", 5), (b"-1", 5), (b"1.5", 5), (b"", 5), (b"9" * 5000, 5), (b"\xb2", 5)],
+)
+async def test_a_header_only_shortens_its_time(given: bytes, seconds: float) -> None:
+    headers = [(b"X-Timeout-Ms", given)]
+    found, sent = await served_in_time(headers, seconds=5, header="x-timeout-ms", waits=False)
+    assert seconds - 1 < found <= seconds
+    assert sent == []
+    found, _ = await served_in_time(headers, seconds=5, waits=False)
+    assert 4 < found <= 5
+
+
+@pytest.mark.parametrize("options", [{"seconds": 0}, {"seconds": -1}, {"seconds": 5, "header": "x timeout"}])
+def test_a_deadline_that_cannot_be_meant_is_refused_at_once(options: Any) -> None:
+    with pytest.raises(ValueError, match=r"seconds=|no name of an HTTP header"):
+        DeadlineMiddleware(None, **options)
+
+
+async def test_a_lifespan_and_a_web_socket_have_no_deadline() -> None:
+    seen: list[Any] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(enclosing_deadline.get())
+
+    for kind in ("lifespan", "websocket"):
+        await DeadlineMiddleware(app, 5)({"type": kind}, None, None)
+    assert seen == [None, None]

@@ -118,7 +118,7 @@ async def test_an_async_serializer_has_no_more_time_than_its_record() -> None:
 
     intake = new_intake(runtime, value_serializer=prepare(serialize))
     accepted: Any = accept_within(intake, "orders", "x", None, None, None, None, 20)
-    with pytest.raises(DeliveryTimeoutError, match="did not answer within the delivery_timeout_ms of the call"):
+    with pytest.raises(DeliveryTimeoutError, match="did not answer within the time of the call"):
         await admitted(accepted)
     runtime.deadlines.close()
     runtime.end()

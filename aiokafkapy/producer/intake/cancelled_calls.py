@@ -1,0 +1,58 @@
+"""What becomes of the records of a call that is cancelled, with ``cancel_takes_back``.
+
+Owns what the caller is told of them. It knows neither batches nor requests: the runtime takes the records back. Java's
+calls cannot be cancelled; a franz-go record's is, by its context.
+
+Rule: the error stays the CancelledError that it is, for ``asyncio.timeout()`` and task groups look for that very type;
+it gets an attribute, ``outcome_unknown``, and a note.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from ..deliveries.delivery import Delivery
+from ..deliveries.delivery_list import DeliveryList
+
+__all__ = ["take_back"]
+
+
+class TakesBack(Protocol):
+    """Who has the records: the producer's runtime."""
+
+    def take_back(self, records: Sequence[Delivery | DeliveryList]) -> int:
+        """Take out of their batches what was never sent; returns how many."""
+
+
+def take_back(
+    runtime: TakesBack, records: Sequence[Delivery | DeliveryList], cancelled: asyncio.CancelledError
+) -> None:
+    """Take back what was never sent, and say in ``cancelled`` what became of the records."""
+    pending = sum(_pending(each) for each in records)
+    if not pending:
+        return
+    left = runtime.take_back(records)
+    error: Any = cancelled
+    error.outcome_unknown = left < pending
+    cancelled.add_note(_note(left, pending - left))
+
+
+def _pending(records: Delivery | DeliveryList) -> int:
+    if isinstance(records, Delivery):
+        return not records.done()
+    return sum(not record.done() for record in records)
+
+
+def _note(left: int, stayed: int) -> str:
+    parts = []
+    if left:
+        parts.append(f"{_count(left)} taken back: not sent")
+    if stayed:
+        parts.append(f"{_count(stayed)} in a request: delivery goes on, and the outcome is unknown here")
+    return "; ".join(parts)
+
+
+def _count(records: int) -> str:
+    return f"{records} record{'' if records == 1 else 's'}"

@@ -1,0 +1,56 @@
+"""What a cancelled call is told of its records."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from aiokafkapy.common import TopicPartition
+from aiokafkapy.producer.deliveries.delivery import new_delivery
+from aiokafkapy.producer.deliveries.delivery_list import DeliveryList
+from aiokafkapy.producer.deliveries.produce_request_result import ProduceRequestResult
+from aiokafkapy.producer.intake.cancelled_calls import take_back
+
+
+class Runtime:
+    def __init__(self, left: int) -> None:
+        self.left = left
+        self.asked: list[Any] = []
+
+    def take_back(self, records: Any) -> int:
+        self.asked.append(records)
+        return self.left
+
+
+def records(count: int, *, done: bool = False) -> DeliveryList:
+    result = ProduceRequestResult(TopicPartition("t", 0))
+    if done:
+        result.succeed(0, -1)
+    found = DeliveryList([b""] * count)
+    found.add_span(result, 0, count)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("left", "note", "is_unknown"),
+    [
+        (3, "3 records taken back: not sent", False),
+        (1, "1 record taken back: not sent; 2 records in a request: delivery goes on", True),
+        (0, "3 records in a request: delivery goes on, and the outcome is unknown here", True),
+    ],
+)
+def test_the_error_says_what_became_of_them(left: int, note: str, is_unknown: bool) -> None:
+    runtime, error = Runtime(left), asyncio.CancelledError()
+    take_back(runtime, [records(2), new_delivery(ProduceRequestResult(TopicPartition("t", 0)), 0, 1, -1, -1)], error)
+    assert len(runtime.asked) == 1
+    assert error.__notes__[0].startswith(note)
+    assert error.outcome_unknown is is_unknown  # type: ignore[attr-defined]
+
+
+def test_nothing_is_said_when_all_had_their_outcome() -> None:
+    runtime, error = Runtime(0), asyncio.CancelledError()
+    take_back(runtime, [records(2, done=True)], error)
+    assert runtime.asked == []
+    assert not hasattr(error, "__notes__")
