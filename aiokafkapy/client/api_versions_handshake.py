@@ -71,6 +71,7 @@ class ApiVersionsHandshake:
             self._on_failed(connection, KafkaError(f"it did not tell its API versions: {error}"))
         else:
             self._nodes.api_versions.update(node_id, NodeApiVersions.from_response(body))
+            self._nodes.measured(node_id, now - entry.sent_at)
             if self._nodes.is_preparing_connection(node_id):
                 self._on_ready(connection, now)
 

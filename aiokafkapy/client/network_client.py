@@ -448,6 +448,7 @@ class NetworkClient:
             self._pipeline.complete(entry, body, now)
         elif entry.request.api_key == ApiKey.METADATA:
             self._states.answered(node_id)
+            self.nodes.measured(node_id, now - entry.sent_at)
             self._handle_metadata_response(body, now)
         else:
             self._handshake.handle_response(connection, entry, body, now)

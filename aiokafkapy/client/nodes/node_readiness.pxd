@@ -13,5 +13,6 @@ cdef class NodeReadiness:
     cdef readonly InFlightRequests in_flight
     cdef readonly ApiVersions api_versions
     cdef readonly dict connections
+    cdef dict _round_trips
 
     cpdef bint can_send_request(self, int node_id, double now) except -1

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 from ...common import ExponentialBackoff, Node
 from ...errors import AuthenticationFailedError
@@ -22,6 +22,9 @@ from .in_flight_requests import InFlightRequests
 from .least_loaded_node import LeastLoadedNode, choose_least_loaded_node
 
 __all__ = ["NodeReadiness", "WritableConnection"]
+
+NEWEST: Final = 0.25
+"""What the newest measurement counts for: a node that is slow once keeps its place, one that stays slow loses it."""
 
 
 class WritableConnection(Protocol):
@@ -51,13 +54,14 @@ class ConnectionSettings(Protocol):
 class NodeReadiness:
     """Connection states, connections, requests in flight and API versions by node, and the questions about them."""
 
-    __slots__ = ("api_versions", "connections", "in_flight", "states")
+    __slots__ = ("_round_trips", "api_versions", "connections", "in_flight", "states")
 
     def __init__(self, settings: ConnectionSettings, connections: Mapping[int, WritableConnection]) -> None:
         self.states = ClusterConnectionStates(settings.reconnect_backoff, settings.connection_setup_timeout)
         self.in_flight = InFlightRequests(settings.max_in_flight_requests_per_connection)
         self.api_versions = ApiVersions()
         self.connections = connections
+        self._round_trips: dict[int, float] = {}
 
     def can_send_request(self, node_id: int, now: float) -> bool:
         """True when a request may be written to the node now; see the module's rule."""
@@ -84,6 +88,15 @@ class NodeReadiness:
     def last_attempt(self, node_id: int) -> float:
         """When a connection to the node was last attempted, or lost."""
         return self.states.last_attempt(node_id)
+
+    def round_trip(self, node_id: int) -> float | None:
+        """Seconds that the node's answers to ApiVersions and Metadata took, lately; None when it gave none."""
+        return self._round_trips.get(node_id)
+
+    def measured(self, node_id: int, seconds: float) -> None:
+        """The node answered a request that needs neither disks nor other brokers; kept when the connection is lost."""
+        before = self._round_trips.get(node_id, seconds)
+        self._round_trips[node_id] = before + (seconds - before) * NEWEST
 
     def connection_delay(self, node: Node, now: float) -> float:
         """Seconds until another attempt to connect is worthwhile; infinite while connected."""

@@ -49,6 +49,9 @@ class Client:
     def last_attempt(self, node_id: int) -> float:
         return self.preparing.get(node_id, -math.inf)
 
+    def round_trip(self, node_id: int) -> float | None:
+        return None
+
     def choose_node(self, nodes: Sequence[Node], now: float) -> LeastLoadedNode:
         return choose_least_loaded_node(nodes, self, now, 0)
 

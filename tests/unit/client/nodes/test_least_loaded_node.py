@@ -18,6 +18,7 @@ class Situation:
     full: set[int] = field(default_factory=set)
     preparing: set[int] = field(default_factory=set)
     connectable: dict[int, float] = field(default_factory=dict)
+    round_trips: dict[int, float] = field(default_factory=dict)
 
     def can_send_request(self, node_id: int, now: float) -> bool:
         return node_id in self.usable
@@ -36,6 +37,9 @@ class Situation:
 
     def last_attempt(self, node_id: int) -> float:
         return self.connectable[node_id]
+
+    def round_trip(self, node_id: int) -> float | None:
+        return self.round_trips.get(node_id)
 
 
 def choose(situation: Situation, offset: int = 0) -> LeastLoadedNode:
@@ -56,6 +60,29 @@ def test_of_two_such_the_first_from_the_offset() -> None:
 @pytest.mark.parametrize("offset", range(4))
 def test_then_the_one_with_fewest_in_flight(offset: int) -> None:
     assert choose(Situation(usable={0: 4, 1: 2, 2: 3}, preparing={3}), offset).node == NODES[1]
+
+
+@pytest.mark.parametrize("offset", range(4))
+def test_of_those_with_as_few_a_near_one(offset: int) -> None:
+    round_trips = {0: 0.03, 1: 0.002, 2: 0.05, 3: 0.0045}
+    idle = Situation(usable=dict.fromkeys(range(4), 0), round_trips=round_trips)
+    assert choose(idle, offset).node == NODES[1]
+    busy = Situation(usable={0: 2, 1: 3, 2: 2, 3: 4}, round_trips=round_trips)
+    assert choose(busy, offset).node == NODES[0], "load goes before distance"
+
+
+def test_what_differs_by_chance_only_spreads() -> None:
+    near = {0: 0.0010, 1: 0.0015, 2: 0.0012, 3: 0.0020}
+    situation = Situation(usable=dict.fromkeys(range(4), 1), round_trips=near)
+    assert [choose(situation, offset).node for offset in range(4)] == NODES
+    far = {number: 0.1 + time for number, time in near.items()}
+    situation = Situation(usable=dict.fromkeys(range(4), 1), round_trips=far)
+    assert [choose(situation, offset).node for offset in range(4)] == NODES
+
+
+def test_one_that_was_never_measured_counts_as_near() -> None:
+    situation = Situation(usable={0: 0, 2: 0}, round_trips={0: 0.001})
+    assert [choose(situation, offset).node for offset in (0, 1)] == [NODES[0], NODES[2]]
 
 
 @pytest.mark.parametrize("offset", range(4))

@@ -84,3 +84,29 @@ def test_a_node_never_met(readiness: NodeReadiness) -> None:
     assert readiness.authentication_error(other) is None
     assert readiness.node_api_versions(2) is None
     assert readiness.choose_node([], 10.0).node is None
+
+
+def test_a_round_trip_follows_the_answers_and_outlives_the_connection(readiness: NodeReadiness) -> None:
+    assert readiness.round_trip(1) is None
+    readiness.measured(1, 0.004)
+    assert readiness.round_trip(1) == 0.004
+    readiness.measured(1, 0.404)
+    assert readiness.round_trip(1) == pytest.approx(0.104), "slow once"
+    for _ in range(20):
+        readiness.measured(1, 0.404)
+    assert readiness.round_trip(1) == pytest.approx(0.404, rel=0.01), "it stays slow"
+    readiness.states.disconnected(1, 12.0)
+    assert readiness.round_trip(1) is not None
+
+
+def test_of_two_that_are_idle_the_near_one_is_chosen(
+    readiness: NodeReadiness, connections: dict[int, Connection]
+) -> None:
+    other = Node(2, "two", 2)
+    connections[2] = Connection()
+    readiness.states.connecting(other, 10.0)
+    readiness.states.ready(2)
+    assert {readiness.choose_node([NODE, other], 10.0).node for _ in range(60)} == {NODE, other}
+    readiness.measured(1, 0.050)
+    readiness.measured(2, 0.001)
+    assert {readiness.choose_node([NODE, other], 10.0).node for _ in range(60)} == {other}
