@@ -286,7 +286,7 @@ class RecordAccumulator:
         overdue: Mapping[ProduceRequestResult, Collection[int]],
         make_error: Callable[[TopicPartition, bool], KafkaError | None],
     ) -> tuple[int, int]:
-        """The time of single records is over, of these indexes in the batches with these results.
+        """The time of single records is over, of these indexes, each named once, in the batches with these results.
 
         Those of a batch that was never sent leave it, and fail. Those of one that was stay, and are only told that
         their outcome is unknown; where ``make_error`` has none, nothing becomes of them. Returns how many left, and how
@@ -304,6 +304,9 @@ class RecordAccumulator:
             manager = self._transaction_manager
             if manager is not None and manager.transaction is not None:
                 manager.transaction.fail_batch(batch.topic_partition, batch.order, error)
+            if may_leave and len(indexes) == batch.record_count:
+                left += self._abort([batch], error)  # many have one deadline, and whole batches need no rewriting
+                continue
             errors = dict.fromkeys(indexes, error)
             if may_leave:
                 left += len(errors)

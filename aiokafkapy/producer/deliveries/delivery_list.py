@@ -14,7 +14,7 @@ from typing import Any, overload
 
 from ...common import TopicPartition
 from ..records import RecordMetadata
-from .delivery import Delivery, new_delivery
+from .delivery import Delivery, new_delivery, place_of
 from .produce_request_result import ProduceRequestResult, SettlementCounter
 
 __all__ = ["DeliveryList"]
@@ -82,6 +82,19 @@ class DeliveryList(Sequence[Delivery]):
     def done(self) -> bool:
         """True when every record has its outcome."""
         return all(result.is_settled for result, _, _ in self._spans)
+
+    def pending(self) -> Iterator[tuple[ProduceRequestResult, Sequence[int]]]:
+        """Where the records are that have no outcome: the results that they read, and their indexes there."""
+        for start, (result, first, count) in zip(self._starts, self._spans, strict=True):
+            if not result.is_moved:
+                if not result.is_settled:
+                    yield result, range(first, first + count)
+                continue
+            for position in range(start, start + count):
+                delivery = self._delivery(position)
+                if not delivery.done():
+                    where, index = place_of(delivery)
+                    yield where, (index,)
 
     def __await__(self) -> Generator[Any, None, DeliveryList]:
         counter = SettlementCounter()

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 from ..deliveries.delivery import Delivery
 from ..deliveries.delivery_list import DeliveryList
+from .record_deadlines import places_of
 
 __all__ = ["take_back"]
 
@@ -30,19 +31,13 @@ def take_back(
     runtime: TakesBack, records: Sequence[Delivery | DeliveryList], cancelled: asyncio.CancelledError
 ) -> None:
     """Take back what was never sent, and say in ``cancelled`` what became of the records."""
-    pending = sum(_pending(each) for each in records)
+    pending = sum(map(len, places_of(records).values()))
     if not pending:
         return
     left = runtime.take_back(records)
     error: Any = cancelled
     error.outcome_unknown = left < pending
     cancelled.add_note(_note(left, pending - left))
-
-
-def _pending(records: Delivery | DeliveryList) -> int:
-    if isinstance(records, Delivery):
-        return not records.done()
-    return sum(not record.done() for record in records)
 
 
 def _note(left: int, stayed: int) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import heapq
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextvars import ContextVar
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
@@ -213,14 +213,22 @@ def enclosing_milliseconds(topic: Any, delivery_timeout_ms: Any) -> Any:
     return min(own, max(1, math.ceil(left * 1000)))
 
 
-def places_of(records: Iterable[Delivery | DeliveryList]) -> dict[ProduceRequestResult, list[int]]:
-    """Where the records are that have no outcome: the results that they read, and their indexes there."""
-    places: dict[ProduceRequestResult, list[int]] = {}
+def places_of(records: Iterable[Delivery | DeliveryList]) -> dict[ProduceRequestResult, Sequence[int]]:
+    """Where the records are that have no outcome: the results that they read, and their indexes there, each once."""
+    places: dict[ProduceRequestResult, Sequence[int]] = {}
     for record in records:
-        for each in (record,) if isinstance(record, Delivery) else record:
-            if not each.done():
-                result, index = place_of(each)
-                places.setdefault(result, []).append(index)
+        if isinstance(record, DeliveryList):
+            found = record.pending()
+        else:
+            result, index = place_of(record)
+            found = iter(() if record.done() else [(result, (index,))])
+        for result, indexes in found:
+            known = places.setdefault(result, indexes)
+            if known is indexes:
+                continue
+            if not isinstance(known, list):
+                known = places[result] = list(known)
+            known.extend(indexes)
     return places
 
 

@@ -12,6 +12,7 @@ import pytest
 from aiokafkapy import deadline
 from aiokafkapy.errors import IllegalStateError
 from aiokafkapy.producer.deliveries.delivery import Delivery, new_delivery
+from aiokafkapy.producer.deliveries.delivery_list import DeliveryList
 from aiokafkapy.producer.deliveries.produce_request_result import ProduceRequestResult
 from aiokafkapy.producer.intake.record_deadlines import (
     Accepted,
@@ -203,4 +204,22 @@ def test_the_places_of_records_are_those_without_an_outcome() -> None:
     first, result = pending()
     done, other = pending()
     other.succeed(0, -1)
-    assert places_of([first, done]) == {result: [0]}
+    assert places_of([first, done]) == {result: (0,)}
+
+
+def test_the_places_of_a_bulk_call_are_ranges_and_follow_records_that_moved() -> None:
+    settled, whole, split, new = (ProduceRequestResult(T0) for _ in range(4))
+    many = DeliveryList([b""] * 14)
+    many.add_span(settled, 0, 2)
+    many.add_span(whole, 5, 4)
+    many.add_span(split, 0, 3)
+    many.add_span(whole, 20, 5)
+    settled.succeed(0, -1)
+    split.move([(0, settled, 0), (1, new, 7)])
+    assert places_of([many, new_delivery(new, 30, 1, -1, -1)]) == {
+        whole: [5, 6, 7, 8, 20, 21, 22, 23, 24],
+        new: [7, 8, 30],
+    }
+    only = DeliveryList([b""] * 3)
+    only.add_span(whole, 0, 3)
+    assert places_of([only]) == {whole: range(3)}
