@@ -18,7 +18,7 @@ async def test_metadata_is_asked_of_near_nodes_and_a_distant_one_still_gets_its_
         for partition in range(6):
             await producer.send(topic, b"x", partition=partition)  # by now it is connected to all
         mark = net.mark()
-        await net.until(lambda: net.request_count(ApiKey.METADATA, since=mark) >= 12)
+        await net.until(lambda: net.request_count(ApiKey.METADATA, since=mark) >= 12, timeout=30)
         asked = [request.node_id for request in net.requests_of(ApiKey.METADATA, since=mark)]
         assert far not in asked
         await producer.send(topic, b"y", partition=0)
