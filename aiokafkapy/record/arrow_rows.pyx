@@ -21,7 +21,8 @@ from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from aiokafkapy.record.builder cimport (
-    RecordBatchBuilder, hash_bytes, size_body, size_field, varint_size, write_body, write_field, zigzag_of,
+    RecordBatchBuilder, Stencil, cut_stencil, hash_bytes, size_body, size_field, varint_size, write_body, write_field,
+    write_stenciled, zigzag_of,
 )
 
 from array import array
@@ -484,8 +485,10 @@ cdef class ArrowRows:
         cdef Py_ssize_t row
         cdef Py_ssize_t found = 0
         cdef Piece key, value
-        cdef int64_t timestamp_ms, body_size, record_size
-        cdef uint64_t timestamp_delta, offset_delta
+        cdef int64_t timestamp_ms, record_size
+        cdef int64_t body_size = 0
+        cdef uint64_t offset_delta = 0
+        cdef uint64_t timestamp_delta = 0
         cdef Py_ssize_t first_header = 0
         cdef Py_ssize_t header_count = 0
         cdef Py_ssize_t headers_size = 0
@@ -497,49 +500,65 @@ cdef class ArrowRows:
         cdef Py_ssize_t count = builder.count
         cdef int64_t room = min(builder.limit, MAX_BATCH_SIZE) - builder.size
         cdef unsigned char *out = builder._next
+        cdef unsigned char *end = builder._stop
+        cdef Strings values = self._value
+        cdef Py_ssize_t start = self.start
         cdef bint is_ordered = self._only_lane < 0
         cdef bint is_plain = not self._has_timestamp
+        cdef bint is_stenciled = is_plain and not self._has_key and not self._has_headers
+        cdef Stencil stencil
+        stencil.value_size = stencil.stop = 0  # of no record
         key.data = NULL
         key.size = -1
         timestamp_ms = self.now_ms
+        if count:
+            # Unsigned, so that it wraps around as Java's long does.
+            timestamp_delta = zigzag_of(<int64_t>(<uint64_t>timestamp_ms - <uint64_t>builder.base_timestamp))
         while position < stop and encoded < most:
             if is_ordered:
-                row = self.start + self._order[position]
+                row = start + self._order[position]
                 if position + ROWS_AHEAD < self.planned:
-                    ahead = address_of(&self._value, self.start + self._order[position + ROWS_AHEAD])
+                    ahead = address_of(&values, start + self._order[position + ROWS_AHEAD])
                     # Inline: a compiler drops a function that only prefetches, as having no effect.
                     prefetch(ahead)
                     prefetch(ahead + 64)
                     prefetch(ahead + 128)
             else:
-                row = self.start + position
-            if (
-                (not is_plain and not self._timestamp_of(row, &timestamp_ms))
-                or not get_string(&self._value, row, &value)
-                or (self._has_key and not get_string(&self._key, row, &key))
-                or (self._has_headers and not self._size_headers(row, &first_header, &header_count, &headers_size))
+                row = start + position
+            if not get_string(&values, row, &value) or (
+                not is_stenciled
+                and (
+                    (not is_plain and not self._timestamp_of(row, &timestamp_ms))
+                    or (self._has_key and not get_string(&self._key, row, &key))
+                    or (self._has_headers and not self._size_headers(row, &first_header, &header_count, &headers_size))
+                )
             ):
                 found = -1
                 break
-            if not count:
-                timestamp_delta = 0
+            if is_stenciled:
+                if value.size != stencil.value_size or count >= stencil.stop:
+                    cut_stencil(&stencil, timestamp_delta, count, value.size)
+                record_size = stencil.record_size
             else:
-                # Unsigned, so that it wraps around as Java's long does.
-                timestamp_delta = zigzag_of(<int64_t>(<uint64_t>timestamp_ms - <uint64_t>builder.base_timestamp))
-            offset_delta = zigzag_of(count)
-            body_size = size_body(timestamp_delta, offset_delta, key.size, value.size, header_count, headers_size)
-            record_size = body_size + varint_size(zigzag_of(body_size))
+                if not is_plain and count:
+                    timestamp_delta = zigzag_of(<int64_t>(<uint64_t>timestamp_ms - <uint64_t>builder.base_timestamp))
+                offset_delta = zigzag_of(count)
+                body_size = size_body(timestamp_delta, offset_delta, key.size, value.size, header_count, headers_size)
+                record_size = body_size + varint_size(zigzag_of(body_size))
             if encoded + record_size > room and (count or builder.size + record_size > MAX_BATCH_SIZE):
                 break
-            if builder._stop - out < record_size:
+            if end - out < record_size:
                 found = record_size
                 break
-            out = write_body(
-                out, body_size, timestamp_delta, offset_delta,
-                key.data, key.size, value.data, value.size, header_count,
-            )
-            if header_count:
-                out = self._write_headers(out, first_header, header_count)
+            if is_stenciled:
+                out = write_stenciled(&stencil, out, count, value.data)
+            else:
+                out = write_body(
+                    out, body_size, timestamp_delta, offset_delta,
+                    key.data, key.size, value.data, value.size, header_count,
+                )
+                if header_count:
+                    out = self._write_headers(out, first_header, header_count)
             if not count:
                 builder.base_timestamp = builder.max_timestamp = timestamp_ms
             elif timestamp_ms > builder.max_timestamp:

@@ -182,3 +182,55 @@ cdef inline unsigned char *write_body(
     out = write_field(out, key, key_size)
     out = write_field(out, value, value_size)
     return write_varint(out, zigzag_of(header_count))
+
+
+# Records without a key and headers: what they have in common as long as their values are of one size.
+
+cdef enum:
+    STENCIL_OVERRUN = 16  # so many bytes are free behind each block's end, for a stencil is laid down in whole words
+
+
+cdef struct Stencil:
+    Py_ssize_t value_size
+    Py_ssize_t stop  # the first offset delta of another length
+    int64_t record_size
+    Py_ssize_t head_size
+    Py_ssize_t tail_size
+    # Up to the offset delta, and from there to the value: 16 and 8 bytes at most, but for values that fit in no batch
+    unsigned char head[24]
+    unsigned char tail[16]
+
+
+cdef inline void cut_stencil(
+    Stencil *stencil, uint64_t timestamp_delta, Py_ssize_t count, Py_ssize_t value_size
+) noexcept nogil:
+    """For the record at offset delta ``count``; the time stamp's delta is zigzag-encoded."""
+    cdef int offset_size = varint_size(zigzag_of(count))
+    cdef int64_t body_size = size_body(timestamp_delta, zigzag_of(count), -1, value_size, 0, 0)
+    cdef unsigned char *out = write_varint(stencil.head, zigzag_of(body_size))
+    out[0] = 0  # attributes: unused
+    stencil.head_size = write_varint(out + 1, timestamp_delta) - stencil.head
+    out = write_field(stencil.tail, NULL, -1)
+    if value_size < 0:
+        out = write_field(out, NULL, -1)
+    else:
+        out = write_varint(out, <uint64_t>value_size << 1)
+    stencil.tail_size = out - stencil.tail
+    stencil.record_size = body_size + varint_size(zigzag_of(body_size))
+    stencil.value_size = value_size
+    stencil.stop = <Py_ssize_t>1 << (7 * offset_size - 1)
+
+
+cdef inline unsigned char *write_stenciled(
+    const Stencil *stencil, unsigned char *out, Py_ssize_t count, const unsigned char *value
+) noexcept nogil:
+    """Write the record at offset delta ``count``, whose value is of the stencil's size."""
+    memcpy(out, stencil.head, 16)
+    out = write_varint(out + stencil.head_size, zigzag_of(count))
+    memcpy(out, stencil.tail, 8)
+    out += stencil.tail_size
+    if stencil.value_size > 0:
+        memcpy(out, value, stencil.value_size)
+        out += stencil.value_size
+    out[0] = 0  # no headers
+    return out + 1

@@ -21,6 +21,7 @@ from cpython cimport array
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_FillInfo, PyBuffer_Release, PyObject_GetBuffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
+from cpython.object cimport PyObject
 from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 from libc.string cimport memcpy, memmove
@@ -43,6 +44,10 @@ cdef extern from "Python.h":
     bint PyUnicode_IS_ASCII(object text)
     Py_ssize_t PyUnicode_GET_LENGTH(object text)
     const char *PyUnicode_AsUTF8AndSize(object text, Py_ssize_t *size) except NULL
+    PyObject *PyList_GET_ITEM(object items, Py_ssize_t index)
+    bint is_bytes "PyBytes_CheckExact"(PyObject *value)
+    const unsigned char *bytes_of "(const unsigned char *)PyBytes_AS_STRING"(PyObject *value)
+    Py_ssize_t size_of_bytes "PyBytes_GET_SIZE"(PyObject *value)
     void *PyMem_RawMalloc(size_t size) nogil
     void PyMem_RawFree(void *memory) nogil
 
@@ -140,7 +145,7 @@ cdef class RecordBlock:
                 kept_bytes -= allocated
             unlock_blocks()
         if self.data == NULL:
-            self.data = <unsigned char *>PyMem_RawMalloc(allocated)
+            self.data = <unsigned char *>PyMem_RawMalloc(allocated + STENCIL_OVERRUN)
             if self.data == NULL:
                 raise MemoryError(f"no memory for {allocated} bytes of records")
         self.allocated = allocated
@@ -215,29 +220,32 @@ cdef class RecordBatchBuilder:
         cdef Py_ssize_t count = self.count
         cdef Py_ssize_t value_size
         cdef const unsigned char *value_data = NULL
-        cdef int64_t body_size, record_size
+        cdef PyObject *value
+        cdef Stencil stencil
         cdef int64_t size = self.size
         cdef int64_t limit = min(self.limit, MAX_BATCH_SIZE)
         cdef uint64_t timestamp_delta = zigzag_of(<int64_t>(<uint64_t>timestamp_ms - <uint64_t>self.base_timestamp))
         cdef unsigned char *out = self._next
+        cdef unsigned char *end = self._stop
+        stencil.value_size = stencil.stop = 0  # of no record
         stop = min(stop, len(items))
         while position < stop:
-            value = items[position]
-            if value is None:
+            value = PyList_GET_ITEM(items, position)  # borrowed: nothing runs meanwhile that could let go of it
+            if is_bytes(value):
+                value_data = bytes_of(value)
+                value_size = size_of_bytes(value)
+            elif value == <PyObject *>None:
                 value_size = -1
-            elif PyBytes_CheckExact(value):
-                value_data = <const unsigned char *>PyBytes_AS_STRING(value)
-                value_size = PyBytes_GET_SIZE(value)
             else:
                 break
-            body_size = size_body(timestamp_delta, zigzag_of(count), -1, value_size, 0, 0)
-            record_size = body_size + varint_size(zigzag_of(body_size))
-            if size + record_size > limit or self._stop - out < record_size:
+            if value_size != stencil.value_size or count >= stencil.stop:
+                cut_stencil(&stencil, timestamp_delta, count, value_size)
+            if size + stencil.record_size > limit or end - out < stencil.record_size:
                 break
-            out = write_body(out, body_size, timestamp_delta, zigzag_of(count), NULL, -1, value_data, value_size, 0)
+            out = write_stenciled(&stencil, out, count, value_data)
             count += 1
             position += 1
-            size += record_size
+            size += stencil.record_size
         if position > start:
             self._next = out
             self.count = count
@@ -538,17 +546,20 @@ def plain_sizes(list values):
     """
     cdef Py_ssize_t index, size
     cdef Py_ssize_t total = 0
-    cdef array.array sizes = array.clone(NO_SIZES, len(values), False)
-    for index in range(len(values)):
-        value = values[index]
-        if value is None:
-            sizes.data.as_ints[index] = -1
-        elif PyBytes_CheckExact(value):
-            size = PyBytes_GET_SIZE(value)
+    cdef Py_ssize_t count = len(values)
+    cdef PyObject *value
+    cdef array.array sizes = array.clone(NO_SIZES, count, False)
+    cdef int *out = sizes.data.as_ints
+    for index in range(count):
+        value = PyList_GET_ITEM(values, index)  # borrowed: nothing runs meanwhile that could let go of it
+        if is_bytes(value):
+            size = size_of_bytes(value)
             if size > MAX_BATCH_SIZE:
                 return None
-            sizes.data.as_ints[index] = size
+            out[index] = <int>size
             total += size
+        elif value == <PyObject *>None:
+            out[index] = -1
         else:
             return None
     return sizes, total
