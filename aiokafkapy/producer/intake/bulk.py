@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BulkSend", "Outcomes"]
 
-SLICE_BYTES: Final = 256 * 1024
-LONGEST_SLICE: Final = 2048
+SLICE_BYTES: Final = 512 * 1024
+LONGEST_SLICE: Final = 4096
 FIRST_SLICE: Final = 64
 """Records, before anything is known of their size."""
 COLLECTED: Final = 1000
