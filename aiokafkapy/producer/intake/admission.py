@@ -258,6 +258,8 @@ class Admission:
                 handle.cancel()
         self._timer = self._pump_handle = None
         self._queues.clear()
+        for state in self.topics.values():
+            state.cluster = None  # who kept the state of a topic sees that it is gone
         self.topics.clear()
         self._missing_partitions.clear()
         return len(refused)
@@ -443,6 +445,7 @@ class Admission:
         state = self.topics.get(record.topic)
         if state is not None and not state.waiting and not state.partition_count:
             del self.topics[record.topic]
+            state.cluster = None
             self._metadata.forget(record.topic)
 
     def _rearm(self) -> None:

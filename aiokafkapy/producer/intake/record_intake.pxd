@@ -27,11 +27,13 @@ cdef class RecordIntake:
     cdef object _bound_loop
     cdef object _now
     cdef dict _topics
+    cdef object _last_topic
+    cdef TopicState _last_state
     cdef RecordAppender _appender
     cdef public Py_ssize_t unyielded
     cdef readonly Py_ssize_t opening
 
-    @cython.locals(state=TopicState, chosen=int, timestamp="long long", delivery=Delivery)
+    @cython.locals(state=TopicState, chosen=int, timestamp="long long", delivery=Delivery, original=tuple)
     cpdef object accept(
         self, object topic, object value, object key, object partition, object timestamp_ms, object headers
     )
@@ -44,6 +46,6 @@ cdef class RecordIntake:
         tuple original,
     )
     cdef tuple _serialize(self, object topic, object key, object value)
-    cdef int _partition_for(
-        self, TopicState state, object key, object value, object original_key, object original_value
-    ) except? -2
+    cdef int _partition_for(self, TopicState state, object key, object value, tuple original) except? -2
+    @cython.locals(state=TopicState)
+    cdef TopicState _state_of(self, object topic)

@@ -45,6 +45,8 @@ STICKY: Final = UNKNOWN_PARTITION
 
 _NO_LOOP: Final = object()
 """In the place of the event loop while there is none."""
+_NO_STATE: Final = TopicState("")
+"""In the place of the last record's topic before there is one: it is never up to date."""
 
 
 class RecordIntake:
@@ -62,6 +64,8 @@ class RecordIntake:
         "_has_serializers",
         "_is_sticky_without_key",
         "_key_serializer",
+        "_last_state",
+        "_last_topic",
         "_loop",
         "_now",
         "_runtime",
@@ -92,6 +96,10 @@ class RecordIntake:
         self._runtime: Any = None
         self._now: Any = None
         self._appender: RecordAppender = None  # type: ignore[assignment]  # not looked at without a loop
+        # The topic of the last record, as it was given, and its state: of one that has left ``topics`` the cluster is
+        # None.
+        self._last_topic = ""
+        self._last_state = _NO_STATE
         self.unbind()
 
     def bind(self, runtime: ProducerRuntime) -> None:
@@ -102,6 +110,7 @@ class RecordIntake:
         self._now = runtime.now
         # Empty once the runtime has come to its end, which is how its end is seen.
         self._topics = runtime.topics
+        self._last_state = _NO_STATE
         self._appender = runtime.accumulator.appender
 
     def unbind(self) -> None:
@@ -109,6 +118,7 @@ class RecordIntake:
         # A record whose serializer or partitioner calls this finds the rest as it was.
         self._loop = self._bound_loop = _NO_LOOP
         self._topics = {}
+        self._last_state = _NO_STATE
 
     def shut_gate(self) -> None:
         """Take no records until ``open_gate``: no transaction is open."""
@@ -165,48 +175,55 @@ class RecordIntake:
         """
         if running_loop() is not self._loop:
             raise self._why_unusable()
-        if type(topic) is not str:
-            topic = topic_name(topic)
-        state = self._topics.get(topic)
-        if state is None or state.cluster is None:
-            state = self.usable_runtime().admission.refresh(topic_name(topic), self._now())
+        state = self._last_state
+        if topic is not self._last_topic or state.cluster is None:
+            state = self._state_of(topic)
         if timestamp_ms is None:
             timestamp = now_ms()
         else:
-            timestamp = time_of(topic, timestamp_ms)
+            timestamp = time_of(state.topic, timestamp_ms)
             if state.check_time is not None:
                 state.check_time(timestamp)
-        chosen = STICKY if partition is None else partition_of(topic, partition)
+        chosen = STICKY if partition is None else partition_of(state.topic, partition)
         if headers is not None:
-            headers = headers_of(topic, headers)
-        original_key, original_value = key, value
+            headers = headers_of(state.topic, headers)
+        original = None  # as they were given, where serializers made others of them
         if self._has_serializers:
-            key, value = self._serialize(topic, key, value)
-        if (value is None or type(value) is bytes) and (key is None or type(key) is bytes):
-            self.unyielded += RECORD_COST if value is None else RECORD_COST + len(value)
-        elif isawaitable(key) or isawaitable(value):
-            place = None if partition is None else chosen
-            return self._pending(state, place, timestamp, key, value, headers, (original_key, original_value))
-        else:
-            self.unyielded += RECORD_COST + check_data(topic, key, value)
+            original = (key, value)
+            key, value = self._serialize(state.topic, key, value)
+        if not ((value is None or type(value) is bytes) and (key is None or type(key) is bytes)):
+            if isawaitable(key) or isawaitable(value):
+                place = None if partition is None else chosen
+                return self._pending(state, place, timestamp, key, value, headers, original)
+            check_data(state.topic, key, value)
             if type(value) is BytesWithHeaders or type(key) is BytesWithHeaders:
-                headers = with_own_headers(topic, headers, key, value)
+                headers = with_own_headers(state.topic, headers, key, value)
         if state.waiting is None and state.partition_count and chosen < state.partition_count:
             if chosen < 0 and (key is not None or not self._is_sticky_without_key):
-                chosen = self._partition_for(state, key, value, original_key, original_value)
+                chosen = self._partition_for(state, key, value, original)
             delivery = self._appender.append(
                 state.topic, chosen, timestamp, key, value, headers, NO_TIME, state.cluster
             )
             if delivery is None:
                 delivery = self._append_with_time(state, chosen, timestamp, key, value, headers)
             if delivery is not None:
+                self.unyielded += RECORD_COST if value is None else RECORD_COST + delivery._value_size
                 return delivery
             place = chosen  # once for each record: it is not chosen again when there is room
         else:
             place = None if partition is None else chosen
-        return self._pending(state, place, timestamp, key, value, headers, (original_key, original_value))
+        return self._pending(state, place, timestamp, key, value, headers, original)
 
     # internals
+
+    def _state_of(self, topic: Any) -> TopicState:
+        """All that there is to know of a topic, up to date; the next record's is looked for in the same place first."""
+        name = topic if type(topic) is str else topic_name(topic)
+        state = self._topics.get(name)
+        if state is None or state.cluster is None:
+            state = self.usable_runtime().admission.refresh(topic_name(name), self._now())
+        self._last_topic, self._last_state = name, state
+        return state
 
     def _append_with_time(
         self, state: TopicState, partition: int, timestamp: int, key: Any, value: Any, headers: Headers | None
@@ -225,11 +242,13 @@ class RecordIntake:
         key: Any,
         value: Any,
         headers: Headers | None,
-        original: tuple[Any, Any],
+        original: tuple[Any, Any] | None,
     ) -> PendingRecord:
         is_serialized = not (isawaitable(key) or isawaitable(value))
+        original = original or (key, value)
         if is_serialized:
             key, value = plain_data(key), plain_data(value)
+            self.unyielded += RECORD_COST if value is None else RECORD_COST + len(value)
         runtime = self._runtime
         record = PendingRecord(
             runtime.admission, state.topic, key, value, partition, timestamp, headers, loop=runtime.loop
@@ -249,9 +268,10 @@ class RecordIntake:
                 raise
         return key, value
 
-    def _partition_for(self, state: TopicState, key: Any, value: Any, original_key: Any, original_value: Any) -> int:
+    def _partition_for(self, state: TopicState, key: Any, value: Any, original: tuple[Any, Any] | None) -> int:
         if self._goes_by_key:
             return (murmur2(key) & 0x7FFFFFFF) % state.partition_count  # as ``partition_for_key``, without its call
+        original_key, original_value = original or (key, value)
         return choose_partition(
             self.partitioner, state.topic, key, value, original_key, original_value, cast("Cluster", state.cluster)
         )

@@ -5,3 +5,7 @@ from aiokafkapy.producer.intake.record_intake cimport RecordIntake
 
 cdef Py_ssize_t YIELD_AFTER
 cdef set _open_deadlines
+
+
+cdef class IntakeHolder:
+    cdef public RecordIntake _intake

@@ -39,7 +39,7 @@ else:
     K = TypeVar("K")
     V = TypeVar("V")
 
-__all__ = ["K", "RecordSender", "V", "admitted", "admitted_at_once", "not_admitted"]
+__all__ = ["IntakeHolder", "K", "RecordSender", "V", "admitted", "admitted_at_once", "not_admitted"]
 
 YIELD_AFTER: Final = 256 * 1024
 """Bytes accepted by ``enqueue`` before it lets others run, so that a tight loop starves no other task."""
@@ -48,15 +48,21 @@ _open_deadlines = open_deadlines
 """With its type, in the compiled form."""
 
 
-class RecordSender(Generic[K, V]):
-    """Takes records, one a call, on the event loop that its intake is bound to."""
+class IntakeHolder:
+    """Has the intake, where compiled code finds it without a look-up; no class of its own can be generic there."""
 
     __slots__ = ("_intake",)
 
     def __init__(self, intake: RecordIntake) -> None:
         self._intake = intake
 
-    @cython.locals(intake=RecordIntake)
+
+class RecordSender(IntakeHolder, Generic[K, V]):
+    """Takes records, one a call, on the event loop that its intake is bound to."""
+
+    __slots__ = ()
+
+    @cython.locals(self=IntakeHolder, intake=RecordIntake)
     async def enqueue(
         self,
         topic: str,
@@ -87,7 +93,7 @@ class RecordSender(Generic[K, V]):
             await asyncio.sleep(0)
         return accepted
 
-    @cython.locals(intake=RecordIntake)
+    @cython.locals(self=IntakeHolder, intake=RecordIntake)
     def send_nowait(
         self,
         topic: str,

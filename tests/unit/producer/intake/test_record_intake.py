@@ -207,6 +207,26 @@ async def test_counts_what_it_took() -> None:
     assert taker.unyielded == 100 + len(b"value") + 100  # tiny ones take their time too
 
 
+async def test_the_topic_of_the_last_record_is_looked_for_anew_once_it_was_given_up() -> None:
+    runtime = IntakeRuntime()
+    taker = new_intake(runtime)
+    name = "".join(["la", "ter"])
+    waiting = accept(taker, name)
+    assert isinstance(waiting, PendingRecord)
+    runtime.admission.enter(waiting, runtime.now())
+    waiting.deadline = 0.0
+    runtime.admission.expire(waiting)
+    assert waiting.exception() is not None
+    assert name not in runtime.topics
+    runtime.learn({"orders": 6, "later": 1})
+    assert isinstance(accept(taker, name), Delivery)
+    assert isinstance(accept(taker), Delivery)
+    assert isinstance(accept(taker, "".join(["la", "ter"])), Delivery)
+    assert runtime.values("later") == [b"value"] * 2
+    runtime.end()
+    assert all(refuses(taker) for _ in range(2))
+
+
 def test_a_partitioner_that_does_not_choose_means_the_sticky_partition() -> None:
     cluster = cluster_of({"orders": [-1]})
     assert choose_partition(DefaultPartitioner(), "orders", None, b"", None, b"", cluster) == -1
