@@ -561,11 +561,13 @@ cdef class ArrowRows:
                     out = self._write_headers(out, first_header, header_count)
             if not count:
                 builder.base_timestamp = builder.max_timestamp = timestamp_ms
-            elif timestamp_ms > builder.max_timestamp:
+            elif not is_stenciled and timestamp_ms > builder.max_timestamp:
                 builder.max_timestamp = timestamp_ms
             count += 1
             position += 1
             encoded += record_size
+        if is_stenciled and encoded:
+            builder.max_timestamp = max(builder.max_timestamp, timestamp_ms)
         builder._next = out
         builder.count = count
         builder.size += encoded

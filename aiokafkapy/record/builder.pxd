@@ -14,6 +14,24 @@ cdef class RecordBlock:
     cdef Py_ssize_t allocated
 
 
+# Records without a key and headers: what they have in common as long as their values are of one size, see below.
+
+cdef enum:
+    STENCIL_OVERRUN = 16  # so many bytes are free behind each block's end, for a stencil is laid down in whole words
+
+
+cdef struct Stencil:
+    Py_ssize_t value_size
+    uint64_t timestamp_delta
+    Py_ssize_t stop  # the first offset delta of another length
+    int64_t record_size
+    Py_ssize_t head_size
+    Py_ssize_t tail_size
+    # Up to the offset delta, and from there to the value: 16 and 8 bytes at most, but for values that fit in no batch
+    unsigned char head[24]
+    unsigned char tail[16]
+
+
 @cython.final
 cdef class RecordBatchBuilder:
     # The fields of every append come first, on few cache lines: with thousands of builders each line is a cache miss.
@@ -40,6 +58,9 @@ cdef class RecordBatchBuilder:
     cdef object _payload
     cdef uint32_t _payload_crc
     cdef bytes _header
+    # Of the last record, if it had neither key nor headers; cut when a second one comes whose value is of that size.
+    cdef Py_ssize_t _last_size
+    cdef Stencil _stencil
 
     cpdef Py_ssize_t try_append(self, long long timestamp_ms, object key, object value, object headers) except -1
     cpdef Py_ssize_t append_run(self, long long timestamp_ms, object values, Py_ssize_t start, Py_ssize_t stop) except -1
@@ -184,22 +205,7 @@ cdef inline unsigned char *write_body(
     return write_varint(out, zigzag_of(header_count))
 
 
-# Records without a key and headers: what they have in common as long as their values are of one size.
-
-cdef enum:
-    STENCIL_OVERRUN = 16  # so many bytes are free behind each block's end, for a stencil is laid down in whole words
-
-
-cdef struct Stencil:
-    Py_ssize_t value_size
-    Py_ssize_t stop  # the first offset delta of another length
-    int64_t record_size
-    Py_ssize_t head_size
-    Py_ssize_t tail_size
-    # Up to the offset delta, and from there to the value: 16 and 8 bytes at most, but for values that fit in no batch
-    unsigned char head[24]
-    unsigned char tail[16]
-
+# Writing records without a key and headers, whose values are of one size: what they have in common is laid down whole.
 
 cdef inline void cut_stencil(
     Stencil *stencil, uint64_t timestamp_delta, Py_ssize_t count, Py_ssize_t value_size
@@ -218,6 +224,7 @@ cdef inline void cut_stencil(
     stencil.tail_size = out - stencil.tail
     stencil.record_size = body_size + varint_size(zigzag_of(body_size))
     stencil.value_size = value_size
+    stencil.timestamp_delta = timestamp_delta
     stencil.stop = <Py_ssize_t>1 << (7 * offset_size - 1)
 
 

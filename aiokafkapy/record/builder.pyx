@@ -419,18 +419,29 @@ cdef class RecordBatchBuilder:
         if self.count:
             # Unsigned, so that it wraps around as Java's long does.
             timestamp_delta = zigzag_of(<int64_t>(<uint64_t>timestamp_ms - <uint64_t>self.base_timestamp))
-        if headers is not None:
-            header_count = len(<tuple>headers)
-            if HAS_GIL and headers is checked_headers:
-                headers_size = checked_size
-            else:
-                headers_size = size_headers(<tuple>headers)
-        cdef uint64_t offset_delta = zigzag_of(self.count)
-        cdef int64_t body_size = size_body(
-            timestamp_delta, offset_delta, key_size, value_size, header_count, headers_size
+        cdef uint64_t offset_delta = 0
+        cdef int64_t body_size = 0
+        cdef int64_t record_size, size
+        cdef bint is_plain = key_size < 0 and headers is None
+        cdef bint is_stenciled = (
+            is_plain
+            and value_size == self._stencil.value_size
+            and timestamp_delta == self._stencil.timestamp_delta
+            and self.count < self._stencil.stop
         )
-        cdef int64_t record_size = body_size + varint_size(zigzag_of(body_size))
-        cdef int64_t size = self.size + record_size
+        if is_stenciled:
+            record_size = self._stencil.record_size
+        else:
+            if headers is not None:
+                header_count = len(<tuple>headers)
+                if HAS_GIL and headers is checked_headers:
+                    headers_size = checked_size
+                else:
+                    headers_size = size_headers(<tuple>headers)
+            offset_delta = zigzag_of(self.count)
+            body_size = size_body(timestamp_delta, offset_delta, key_size, value_size, header_count, headers_size)
+            record_size = body_size + varint_size(zigzag_of(body_size))
+        size = self.size + record_size
         if size > self.limit and self.count:
             return 0
         if size > MAX_BATCH_SIZE:
@@ -447,12 +458,19 @@ cdef class RecordBatchBuilder:
                 return -(self.capacity + added)
             self._open_block(added)
         cdef unsigned char *out = self._next
-        out = write_body(
-            out, body_size, timestamp_delta, offset_delta, key, key_size, value, value_size, header_count
-        )
-        if header_count:
-            out = write_headers(out, <tuple>headers)
-            checked_headers = None
+        if is_stenciled:
+            out = write_stenciled(&self._stencil, out, self.count, value)
+        else:
+            out = write_body(
+                out, body_size, timestamp_delta, offset_delta, key, key_size, value, value_size, header_count
+            )
+            if header_count:
+                out = write_headers(out, <tuple>headers)
+                checked_headers = None
+            if is_plain:
+                if value_size == self._last_size:
+                    cut_stencil(&self._stencil, timestamp_delta, self.count, value_size)
+                self._last_size = value_size
         self._next = out
         if opens_block:
             self._fill_block_before(record_size)
