@@ -107,3 +107,4 @@ cdef class ArrowRows:
     cdef bint _size_headers(self, Py_ssize_t row, Py_ssize_t *first, Py_ssize_t *count, Py_ssize_t *size) noexcept nogil
     cdef unsigned char *_write_headers(self, unsigned char *out, Py_ssize_t first, Py_ssize_t count) noexcept nogil
     cdef Py_ssize_t _encode(self, RecordBatchBuilder builder, Py_ssize_t stop, int64_t most_bytes) noexcept nogil
+    cdef Py_ssize_t _encode_values(self, RecordBatchBuilder builder, Py_ssize_t stop, int64_t most_bytes) noexcept nogil

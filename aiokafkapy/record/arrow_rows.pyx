@@ -482,13 +482,13 @@ cdef class ArrowRows:
 
     cdef Py_ssize_t _encode(self, RecordBatchBuilder builder, Py_ssize_t stop, int64_t most_bytes) noexcept nogil:
         """Encode rows until one needs another block, and return its size; 0 at the end, -1 before an invalid row."""
+        if builder.count and self._only_lane >= 0 and not (self._has_key or self._has_headers or self._has_timestamp):
+            return self._encode_values(builder, stop, most_bytes)
         cdef Py_ssize_t row
         cdef Py_ssize_t found = 0
         cdef Piece key, value
-        cdef int64_t timestamp_ms, record_size
-        cdef int64_t body_size = 0
-        cdef uint64_t offset_delta = 0
-        cdef uint64_t timestamp_delta = 0
+        cdef int64_t timestamp_ms, body_size, record_size
+        cdef uint64_t timestamp_delta, offset_delta
         cdef Py_ssize_t first_header = 0
         cdef Py_ssize_t header_count = 0
         cdef Py_ssize_t headers_size = 0
@@ -500,80 +500,104 @@ cdef class ArrowRows:
         cdef Py_ssize_t count = builder.count
         cdef int64_t room = min(builder.limit, MAX_BATCH_SIZE) - builder.size
         cdef unsigned char *out = builder._next
-        cdef unsigned char *end = builder._stop
-        cdef Strings values = self._value
-        cdef Py_ssize_t start = self.start
         cdef bint is_ordered = self._only_lane < 0
         cdef bint is_plain = not self._has_timestamp
-        cdef bint is_stenciled = is_plain and not self._has_key and not self._has_headers
-        cdef Stencil stencil
-        stencil.value_size = stencil.stop = 0  # of no record
         key.data = NULL
         key.size = -1
         timestamp_ms = self.now_ms
-        if count:
-            # Unsigned, so that it wraps around as Java's long does.
-            timestamp_delta = zigzag_of(<int64_t>(<uint64_t>timestamp_ms - <uint64_t>builder.base_timestamp))
         while position < stop and encoded < most:
             if is_ordered:
-                row = start + self._order[position]
+                row = self.start + self._order[position]
                 if position + ROWS_AHEAD < self.planned:
-                    ahead = address_of(&values, start + self._order[position + ROWS_AHEAD])
+                    ahead = address_of(&self._value, self.start + self._order[position + ROWS_AHEAD])
                     # Inline: a compiler drops a function that only prefetches, as having no effect.
                     prefetch(ahead)
                     prefetch(ahead + 64)
                     prefetch(ahead + 128)
             else:
-                row = start + position
-            if not get_string(&values, row, &value) or (
-                not is_stenciled
-                and (
-                    (not is_plain and not self._timestamp_of(row, &timestamp_ms))
-                    or (self._has_key and not get_string(&self._key, row, &key))
-                    or (self._has_headers and not self._size_headers(row, &first_header, &header_count, &headers_size))
-                )
+                row = self.start + position
+            if (
+                (not is_plain and not self._timestamp_of(row, &timestamp_ms))
+                or not get_string(&self._value, row, &value)
+                or (self._has_key and not get_string(&self._key, row, &key))
+                or (self._has_headers and not self._size_headers(row, &first_header, &header_count, &headers_size))
             ):
                 found = -1
                 break
-            if is_stenciled:
-                if value.size != stencil.value_size or count >= stencil.stop:
-                    cut_stencil(&stencil, timestamp_delta, count, value.size)
-                record_size = stencil.record_size
+            if not count:
+                timestamp_delta = 0
             else:
-                if not is_plain and count:
-                    timestamp_delta = zigzag_of(<int64_t>(<uint64_t>timestamp_ms - <uint64_t>builder.base_timestamp))
-                offset_delta = zigzag_of(count)
-                body_size = size_body(timestamp_delta, offset_delta, key.size, value.size, header_count, headers_size)
-                record_size = body_size + varint_size(zigzag_of(body_size))
+                # Unsigned, so that it wraps around as Java's long does.
+                timestamp_delta = zigzag_of(<int64_t>(<uint64_t>timestamp_ms - <uint64_t>builder.base_timestamp))
+            offset_delta = zigzag_of(count)
+            body_size = size_body(timestamp_delta, offset_delta, key.size, value.size, header_count, headers_size)
+            record_size = body_size + varint_size(zigzag_of(body_size))
             if encoded + record_size > room and (count or builder.size + record_size > MAX_BATCH_SIZE):
                 break
-            if end - out < record_size:
+            if builder._stop - out < record_size:
                 found = record_size
                 break
-            if is_stenciled:
-                out = write_stenciled(&stencil, out, count, value.data)
-            else:
-                out = write_body(
-                    out, body_size, timestamp_delta, offset_delta,
-                    key.data, key.size, value.data, value.size, header_count,
-                )
-                if header_count:
-                    out = self._write_headers(out, first_header, header_count)
+            out = write_body(
+                out, body_size, timestamp_delta, offset_delta,
+                key.data, key.size, value.data, value.size, header_count,
+            )
+            if header_count:
+                out = self._write_headers(out, first_header, header_count)
             if not count:
                 builder.base_timestamp = builder.max_timestamp = timestamp_ms
-            elif not is_stenciled and timestamp_ms > builder.max_timestamp:
+            elif timestamp_ms > builder.max_timestamp:
                 builder.max_timestamp = timestamp_ms
             count += 1
             position += 1
             encoded += record_size
-        if is_stenciled and encoded:
-            builder.max_timestamp = max(builder.max_timestamp, timestamp_ms)
         builder._next = out
         builder.count = count
         builder.size += encoded
         builder.records_size += encoded
         self.position = position
         self.encoded_bytes += encoded
+        return found
+
+    cdef Py_ssize_t _encode_values(self, RecordBatchBuilder builder, Py_ssize_t stop, int64_t most_bytes) noexcept nogil:
+        """As ``_encode``, of rows in their own order that are values and no more, behind a batch's first record."""
+        cdef Strings values = self._value
+        cdef Piece value
+        cdef Stencil stencil
+        cdef Py_ssize_t found = 0
+        cdef Py_ssize_t position = self.position
+        cdef Py_ssize_t count = builder.count
+        cdef Py_ssize_t start = self.start
+        cdef unsigned char *first = builder._next
+        cdef unsigned char *out = first
+        # Where the batch is full, and how far its block reaches
+        cdef int64_t room = min(builder.limit, MAX_BATCH_SIZE) - builder.size
+        cdef Py_ssize_t space = builder._stop - first
+        cdef unsigned char *end = first + min(space, room)
+        cdef int64_t most = most_bytes - self.encoded_bytes
+        # Unsigned, so that it wraps around as Java's long does.
+        cdef uint64_t timestamp_delta = zigzag_of(<int64_t>(<uint64_t>self.now_ms - <uint64_t>builder.base_timestamp))
+        stencil.value_size = stencil.stop = 0  # of no record
+        while position < stop and out - first < most:
+            if not get_string(&values, start + position, &value):
+                found = -1
+                break
+            if value.size != stencil.value_size or count >= stencil.stop:
+                cut_stencil(&stencil, timestamp_delta, count, value.size)
+            if end - out < stencil.record_size:
+                if (out - first) + stencil.record_size <= room:
+                    found = stencil.record_size
+                break
+            out = write_stenciled(&stencil, out, count, value.data)
+            count += 1
+            position += 1
+        if out != first:
+            builder.max_timestamp = max(builder.max_timestamp, self.now_ms)
+        builder._next = out
+        builder.count = count
+        builder.size += out - first
+        builder.records_size += out - first
+        self.position = position
+        self.encoded_bytes += out - first
         return found
 
     def _headers_of(self, Py_ssize_t row):
