@@ -192,6 +192,24 @@ class TestTheTwoForms:
             assert builder.max_timestamp == single.max_timestamp
             assert encoded(builder) == encoded(single)
 
+    @pytest.mark.parametrize("size", [None, 0, 1, 49, 50, 51, 63, 64, 8_200, 70_000])
+    def test_encode_values_of_one_size_alike_whatever_comes_between(
+        self, kernels: tuple[ModuleType, ModuleType], size: int | None
+    ) -> None:
+        # Offsets grow by a byte at 64 and 8,192, distances in time at 64 and 8,192 ms.
+        count = 8_300 if (size or 0) < 1_000 else 70
+        value = None if size is None else b"v" * size
+        others = {
+            5: (b"key", value, None),
+            9: (None, b"other", None),
+            70: (None, value, (("h", b"1"),)),
+            8_250: (b"", b"", None),
+        }
+        records = [(BASE + (place // 60) ** 2, *others.get(place, (None, value, None))) for place in range(count)]
+        compiled, interpreted = (filled(kernel, records) for kernel in kernels)
+        assert compiled.count == interpreted.count == count
+        assert encoded(compiled) == encoded(interpreted)
+
     def test_a_run_of_a_batch_that_takes_no_more_is_none(self, kernels: tuple[ModuleType, ModuleType]) -> None:
         builder = filled(kernels[0], [(BASE, None, b"a", None)])
         assert builder.append_run(BASE, (b"b",), 0, 1) == 0  # only lists are

@@ -210,7 +210,7 @@ async def test_counts_what_it_took() -> None:
 async def test_the_topic_of_the_last_record_is_looked_for_anew_once_it_was_given_up() -> None:
     runtime = IntakeRuntime()
     taker = new_intake(runtime)
-    name = "".join(["la", "ter"])
+    name = "later"
     waiting = accept(taker, name)
     assert isinstance(waiting, PendingRecord)
     runtime.admission.enter(waiting, runtime.now())
@@ -221,7 +221,7 @@ async def test_the_topic_of_the_last_record_is_looked_for_anew_once_it_was_given
     runtime.learn({"orders": 6, "later": 1})
     assert isinstance(accept(taker, name), Delivery)
     assert isinstance(accept(taker), Delivery)
-    assert isinstance(accept(taker, "".join(["la", "ter"])), Delivery)
+    assert isinstance(accept(taker, str(b"later", "ascii")), Delivery)
     assert runtime.values("later") == [b"value"] * 2
     runtime.end()
     assert all(refuses(taker) for _ in range(2))
