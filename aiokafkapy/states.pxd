@@ -1,1 +1,13 @@
-# states.py is compiled as it is: it has no class whose fields need types.
+# Types of states.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+
+@cython.final
+cdef class StateChanges:
+    cdef object _table
+    cdef list _olds
+    cdef list _successors
+
+    @cython.locals(place=Py_ssize_t, after=list)
+    cpdef check(self, object old, object new)

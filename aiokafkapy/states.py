@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from .errors import IllegalTransitionError
 
-__all__ = ["StateTable"]
+__all__ = ["StateChanges", "StateTable"]
 
 S = TypeVar("S", bound=Enum)
 
@@ -21,23 +21,18 @@ S = TypeVar("S", bound=Enum)
 class StateTable(Generic[S]):
     """The legal changes of one state machine; ``initial`` is where every instance starts."""
 
-    __slots__ = ("_allowed", "initial", "name", "successors")
+    __slots__ = ("changes", "initial", "name", "successors")
 
     def __init__(self, name: str, initial: S, successors: Mapping[S, Iterable[S]]) -> None:
         self.name = name
         self.initial = initial
         self.successors: dict[S, frozenset[S]] = {state: frozenset(after) for state, after in successors.items()}
-        # Searched by identity: hashing an enum member is a Python call, and batches change state on the hot path.
-        self._allowed = [(state, tuple(after)) for state, after in self.successors.items()]
+        self.changes = StateChanges(self)
 
     def transition(self, old: S, new: S) -> S:
         """Return ``new``; raises IllegalTransitionError when ``new`` may not follow ``old``."""
-        for state, after in self._allowed:
-            if state is old:
-                for candidate in after:
-                    if candidate is new:
-                        return new
-        raise self._illegal(old, new)
+        self.changes.check(old, new)
+        return new
 
     def can_follow(self, old: S, new: S) -> bool:
         """True when ``new`` may follow ``old``."""
@@ -56,8 +51,32 @@ class StateTable(Generic[S]):
                 lines.append(f"    {state.name} --> [*]")
         return "\n".join(lines)
 
-    def _illegal(self, old: S, new: S) -> IllegalTransitionError:
+    def illegal(self, old: S, new: S) -> IllegalTransitionError:
+        """The error of a change that is not allowed."""
         allowed = ", ".join(sorted([state.name for state in self.successors.get(old, ())])) or "nothing: it is final"
         return IllegalTransitionError(
             f"{self.name}: {old.name} → {new.name} is not allowed (after {old.name}: {allowed})"
         )
+
+
+class StateChanges:
+    """The check of a table, for the hot path: it is compiled, which a generic class cannot be.
+
+    Searched by identity, for hashing an enum member is a Python call.
+    """
+
+    __slots__ = ("_olds", "_successors", "_table")
+
+    def __init__(self, table: StateTable[Any]) -> None:
+        self._table = table
+        self._olds: list[object] = list(table.successors)
+        self._successors: list[list[object]] = [list(after) for after in table.successors.values()]
+
+    def check(self, old: object, new: object) -> None:
+        """Raise IllegalTransitionError when ``new`` may not follow ``old``."""
+        for place, state in enumerate(self._olds):
+            if state is old:
+                for candidate in self._successors[place]:
+                    if candidate is new:
+                        return
+        raise self._table.illegal(cast("Enum", old), cast("Enum", new))

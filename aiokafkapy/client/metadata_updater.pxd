@@ -2,10 +2,13 @@
 
 cimport cython
 
+from aiokafkapy.cluster.update_times cimport UpdateTimes
+
 
 @cython.final
 cdef class MetadataUpdater:
     cdef object _metadata
+    cdef UpdateTimes _times
     cdef object _nodes
     cdef object _client
     cdef bint _rebootstraps

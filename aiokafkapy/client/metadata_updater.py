@@ -97,12 +97,14 @@ class MetadataUpdater:
         "_rebootstrap_trigger",
         "_rebootstraps",
         "_timeouts",
+        "_times",
         "is_waiting_for_node",
         "silence_at",
     )
 
     def __init__(self, config: ClientConfig, metadata: Metadata, nodes: MetadataNodes, client: MetadataClient) -> None:
         self._metadata = metadata
+        self._times = metadata.times
         self._nodes = nodes
         self._client = client
         self._rebootstraps = config.metadata_recovery_strategy == "rebootstrap"
@@ -126,7 +128,7 @@ class MetadataUpdater:
 
     def is_update_due(self, now: float) -> bool:
         """True when a request should be sent before anything else is."""
-        return self._in_progress is None and self._metadata.is_update_due(now)
+        return self._in_progress is None and self._times.is_due(now)
 
     def maybe_update(self, now: float) -> float:
         """Step 1: send a metadata request, or begin to connect so that one can be sent.

@@ -9,7 +9,9 @@ from aiokafkapy.client.nodes.connection_states cimport ClusterConnectionStates
 from aiokafkapy.client.nodes.in_flight_requests cimport InFlightRequest, InFlightRequests
 from aiokafkapy.client.metadata_updater cimport MetadataUpdater
 from aiokafkapy.client.nodes.node_readiness cimport NodeReadiness
+from aiokafkapy.client.nodes.api_versions cimport throttle_seconds
 from aiokafkapy.client.request_pipeline cimport RequestPipeline
+from aiokafkapy.client.transport.connection cimport BrokerConnection
 from aiokafkapy.protocol.framing cimport decode_correlation_id
 
 
@@ -20,6 +22,7 @@ cdef class NetworkClient:
     cdef InFlightRequests _in_flight
     cdef dict _connections
     cdef object _loop
+    cdef object _time
     cdef object _metadata
     cdef object _wakeup
     cdef double _request_timeout
@@ -40,10 +43,12 @@ cdef class NetworkClient:
 
     cpdef bint ready(self, object node, double now) except -1
     cpdef bint is_ready(self, object node, double now) except -1
+    @cython.locals(version=int)
     cpdef post(self, ClientRequest request, double now, object future=*)
-    @cython.locals(now=double)
-    cpdef on_frames(self, object connection, list frames)
-    @cython.locals(entry=InFlightRequest, correlation_id=int)
-    cdef _handle_completed_receive(self, object connection, bytes frame, double now)
+    @cython.locals(now=double, frame=bytes)
+    cpdef on_frames(self, BrokerConnection connection, list frames)
+    @cython.locals(entry=InFlightRequest, node_id=int, correlation_id=int)
+    cdef _handle_completed_receive(self, BrokerConnection connection, bytes frame, double now)
+    @cython.locals(seconds=double)
     cdef _maybe_throttle(self, InFlightRequest entry, object body, double now)
     cpdef _notify(self)

@@ -91,6 +91,7 @@ class NetworkClient:
         watch: ClientWatch | None = None,
     ) -> None:
         self._loop = loop
+        self._time = loop.time
         self._metadata = metadata
         self._wakeup = wakeup
         self._request_timeout = config.request_timeout_ms / 1000
@@ -316,7 +317,7 @@ class NetworkClient:
         self._pipeline.complete_responses()
 
     def on_frames(self, connection: BrokerConnection, frames: list[bytes]) -> None:
-        now = self._loop.time()
+        now = self._time()
         connection.last_received = now
         try:
             for frame in frames:

@@ -4,6 +4,7 @@ cimport cython
 
 from aiokafkapy.client.nodes.api_versions cimport ApiVersions, NodeApiVersions
 from aiokafkapy.client.nodes.client_request cimport ClientRequest, ClientResponse
+from aiokafkapy.client.transport.connection cimport BrokerConnection
 from aiokafkapy.client.transport.deadline_timer cimport DeadlineTimer
 from aiokafkapy.client.nodes.in_flight_requests cimport InFlightRequest, InFlightRequests, written_now
 
@@ -23,17 +24,17 @@ cdef class RequestPipeline:
     cdef object _on_completed
     cdef public long long _correlation_id
     cdef public object watch
-    cdef object _completed
+    cdef list _completed
     cdef bint _is_completing
 
     @cython.locals(versions=NodeApiVersions)
-    cpdef usable_version(self, ClientRequest request)
+    cpdef int usable_version(self, ClientRequest request) except -1
     @cython.locals(entry=InFlightRequest, deadline=double, correlation_id=int)
     cpdef write(
-        self, object connection, ClientRequest request, int version, double now, object timeout=*, object future=*,
+        self, BrokerConnection connection, ClientRequest request, int version, double now, object timeout=*, object future=*,
         bint is_internal=*,
     )
-    cdef _encode(self, ClientRequest request, int version, object correlation_id)
+    cdef _encode(self, ClientRequest request, int version, int correlation_id)
     @cython.locals(request=ClientRequest)
     cpdef decode(self, InFlightRequest entry, bytes frame)
     @cython.locals(newest=InFlightRequest)

@@ -6,7 +6,7 @@ cimport cython
 @cython.final
 cdef class Cluster:
     cdef dict _nodes_by_id
-    cdef object _topics
+    cdef dict _topics
     cdef public tuple nodes
     cdef public object cluster_id
     cdef public object controller

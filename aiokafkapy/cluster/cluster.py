@@ -49,8 +49,8 @@ class Cluster:
         is_bootstrap: bool = False,
     ) -> None:
         self._nodes_by_id = {node.node_id: node for node in nodes}
-        # Not copied: the caller hands its mapping over. Copying it for each leader hint would be O(topics).
-        self._topics: Mapping[str, TopicMetadata] = topics if topics is not None else {}
+        # A dict is not copied: the caller hands it over. Copying it for each leader hint would be O(topics).
+        self._topics: dict[str, TopicMetadata] = topics if type(topics) is dict else dict(topics or {})
         self.nodes: tuple[Node, ...] = tuple(self._nodes_by_id.values())
         self.cluster_id = cluster_id
         self.controller = self._nodes_by_id.get(controller_id)

@@ -37,6 +37,7 @@ from .cluster import Cluster, TopicMetadata
 from .metadata_answer import MetadataAnswer
 from .metadata_cache import MetadataCache
 from .topics_apart import TopicsApart
+from .update_times import UpdateTimes
 
 __all__ = ["Metadata", "MetadataRequestAndVersion"]
 
@@ -97,12 +98,9 @@ class Metadata:
         self.update_version = 0
         self.request_version = 0
         # When to send requests.
-        self.need_full_update = False
-        self.need_partial_update = False
+        self.times = UpdateTimes()
         self.last_refresh = -math.inf
         self.last_successful_refresh = -math.inf
-        self._expires_at = -math.inf
-        self._allowed_at = -math.inf
         self._failed_attempts = 0
         self._equivalent_answers = 0
         self._asked_apart: Collection[str] = ()
@@ -149,9 +147,27 @@ class Metadata:
     # requesting an update
 
     @property
+    def need_full_update(self) -> bool:
+        """All topics are to be requested again."""
+        return self.times.need_full_update
+
+    @need_full_update.setter
+    def need_full_update(self, is_needed: bool) -> None:
+        self.times.need_full_update = is_needed
+
+    @property
+    def need_partial_update(self) -> bool:
+        """New topics are to be requested."""
+        return self.times.need_partial_update
+
+    @need_partial_update.setter
+    def need_partial_update(self, is_needed: bool) -> None:
+        self.times.need_partial_update = is_needed
+
+    @property
     def is_update_requested(self) -> bool:
         """True when an update was requested and has not arrived yet."""
-        return self.need_full_update or self.need_partial_update
+        return self.times.is_requested
 
     def request_update(self, reset_backoff: bool = False) -> int:
         """Request all topics again as soon as the back-off allows; returns the update version that it must exceed.
@@ -161,7 +177,7 @@ class Metadata:
         self.need_full_update = True
         if reset_backoff and self._equivalent_answers:
             self._equivalent_answers = 0
-            self._allowed_at = min(self._allowed_at, self.last_refresh + self._backoff.initial)
+            self.times.allowed_at = min(self.times.allowed_at, self.last_refresh + self._backoff.initial)
         return self._tell_request()
 
     def request_update_for_new_topics(self) -> int:
@@ -171,19 +187,16 @@ class Metadata:
         self.request_version += 1
         # Java always skips the back-off here: in an outage that is one request per new topic.
         if not self._failed_attempts:
-            self._allowed_at = -math.inf
+            self.times.allowed_at = -math.inf
         return self._tell_request()
 
     def time_to_next_update(self, now: float) -> float:
         """Seconds until the next request is due; never before the back-off since the last one is over."""
-        to_expire = 0.0 if self.is_update_requested else self._expires_at - now
-        return max(to_expire, self._allowed_at - now, 0.0)
+        return self.times.time_to_next(now)
 
     def is_update_due(self, now: float) -> bool:
-        """True when ``time_to_next_update`` is 0, but cheaper: it is checked before every request."""
-        if not (self.need_full_update or self.need_partial_update) and now < self._expires_at:
-            return False
-        return self._allowed_at <= now
+        """True when ``time_to_next_update`` is 0."""
+        return self.times.is_due(now)
 
     def new_request(self, now: float) -> MetadataRequestAndVersion:
         """The request to send now: a partial one if only new topics are wanted and the rest is not stale."""
@@ -225,10 +238,10 @@ class Metadata:
         self._note_expiry()
         if self.need_partial_update or self._apart.next_at <= now:
             # A topic was added while this request was in flight, or is requested separately: no need for the back-off.
-            self._allowed_at = now
+            self.times.allowed_at = now
         else:
             slowed = max(0, self._equivalent_answers - _EQUIVALENT_ANSWERS_AT_FULL_RATE)
-            self._allowed_at = now + self._backoff.delay(slowed)
+            self.times.allowed_at = now + self._backoff.delay(slowed)
         self._tell_listeners()
 
     def suspect_topics(self, request: MetadataRequestAndVersion, now: float) -> None:
@@ -242,7 +255,7 @@ class Metadata:
     def failed_update(self, now: float, error: KafkaError | None = None) -> None:
         """Note that a request failed: the next one waits for the back-off, which grows. Calls the listeners."""
         self.last_refresh = now
-        self._allowed_at = now + self._backoff.delay(self._failed_attempts)
+        self.times.allowed_at = now + self._backoff.delay(self._failed_attempts)
         self._failed_attempts += 1
         self._equivalent_answers = 0
         if error is not None:
@@ -362,7 +375,7 @@ class Metadata:
 
     def _note_expiry(self) -> None:
         """Compute when the metadata is stale and must be updated unasked."""
-        self._expires_at = min(self.last_successful_refresh + self._max_age, self._apart.next_at)
+        self.times.expires_at = min(self.last_successful_refresh + self._max_age, self._apart.next_at)
 
     def _describe_silence(self) -> str:
         if not self.cluster.is_bootstrap:

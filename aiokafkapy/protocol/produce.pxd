@@ -6,7 +6,9 @@ from aiokafkapy.protocol.framing cimport int32_at
 
 cdef long long _TWO_TO_32
 cdef tuple _last_topic_id, _last_lone_head
-cdef Py_ssize_t _CORRELATION_ID, _LONE_ANSWER_SIZE
+cdef Py_ssize_t _CORRELATION_ID, _LONE_ANSWER_SIZE, _LONE_TAIL_SIZE, _INT32_SIZE, _BEHIND_PARTITION, _SMALL_BUFFER
+cdef int _HIGHEST_VERSION
+cdef bytes _LONE_TAIL
 
 
 @cython.final
@@ -44,12 +46,13 @@ cpdef list encode_produce_request(
 )
 cpdef list encode_lone_produce_request(
     int version, int correlation_id, object client_id, object transactional_id, int acks, int timeout_ms, object topic,
-    object topic_id, int partition, object buffers
+    object topic_id, int partition, tuple buffers
 )
-@cython.locals(size=Py_ssize_t, rest=Py_ssize_t, head=bytearray)
+@cython.locals(size=Py_ssize_t, rest=Py_ssize_t, end=Py_ssize_t, head=bytearray)
 cdef list _encode_lone_request(
-    int correlation_id, object client_id, int acks, int timeout_ms, object topic_id, int partition, object buffers
+    int correlation_id, object client_id, int acks, int timeout_ms, object topic_id, int partition, tuple buffers
 )
+cdef Py_ssize_t _put_long_size(bytearray head, Py_ssize_t size) except -1
 cdef _put_int32(bytearray target, Py_ssize_t position, long long value)
 @cython.locals(answer=PartitionProduceResponse, response=ProduceResponse)
 cdef ProduceResponse _decode_lone_answer(bytes data)

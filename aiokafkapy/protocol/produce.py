@@ -55,7 +55,13 @@ SMALL_BUFFER: Final = 2048
 NODE_ENDPOINTS_TAG: Final = 0
 CURRENT_LEADER_TAG: Final = 0
 
+_HIGHEST_VERSION: Final = HIGHEST_VERSION  # numbers of C's, compiled
+_SMALL_BUFFER: Final = SMALL_BUFFER
 _LONE_TAIL: Final = b"\0\0\0"
+_LONE_TAIL_SIZE: Final = 3
+_INT32_SIZE: Final = 4
+_BEHIND_PARTITION: Final = 6
+"""From there to the end of a lone request's head."""
 _CORRELATION_ID: Final = 8
 """Where it stands in a request's frame, behind the frame's size, API key and version."""
 
@@ -149,18 +155,19 @@ def _plain_answer(
     return answer
 
 
+# As those in it.
+@cython.no_gc
+@cython.final
+@cython.cclass
 class ProduceResponse:
     """A whole Produce response; ``node_endpoints`` are the addresses of the leaders in ``current_leader``."""
 
     __slots__ = ("correlation_id", "node_endpoints", "partitions", "throttle_time_ms")
 
     def __init__(
-        self,
-        correlation_id: int,
-        throttle_time_ms: int,
-        partitions: list[PartitionProduceResponse],
+        self, correlation_id: int, throttle_time_ms: int, partitions: list[PartitionProduceResponse],
         node_endpoints: tuple[Node, ...] = (),
-    ) -> None:
+    ) -> None:  # fmt: skip
         self.correlation_id = correlation_id
         self.throttle_time_ms = throttle_time_ms
         self.partitions = partitions
@@ -177,14 +184,9 @@ class ProduceResponse:
 
 
 def encode_produce_request(
-    version: int,
-    correlation_id: int,
-    client_id: str | None,
-    transactional_id: str | None,
-    acks: int,
-    timeout_ms: int,
-    topics: Sequence[tuple[str, UUID | None, Sequence[tuple[int, Sequence[Buffer]]]]],
-) -> list[bytes | memoryview]:
+    version: int, correlation_id: int, client_id: str | None, transactional_id: str | None, acks: int,
+    timeout_ms: int, topics: Sequence[tuple[str, UUID | None, Sequence[tuple[int, Sequence[Buffer]]]]],
+) -> list[bytes | memoryview]:  # fmt: skip
     """The buffers of a whole request frame, in order; the first begins with the frame's size.
 
     ``topics`` holds (name, id, partitions), each partition (index, buffers of its one batch). Version 13 writes the
@@ -245,7 +247,7 @@ def _gathered(pieces: list[Buffer]) -> list[bytes | memoryview]:
     for piece in pieces:
         size = len(piece)
         total += size
-        if size <= SMALL_BUFFER:
+        if size <= _SMALL_BUFFER:
             small.append(piece)
             continue
         gathered.append(b"".join(small))
@@ -258,47 +260,38 @@ def _gathered(pieces: list[Buffer]) -> list[bytes | memoryview]:
 
 
 def encode_lone_produce_request(
-    version: int,
-    correlation_id: int,
-    client_id: str | None,
-    transactional_id: str | None,
-    acks: int,
-    timeout_ms: int,
-    topic: str,
-    topic_id: UUID | None,
-    partition: int,
-    buffers: Sequence[Buffer],
-) -> list[bytes | memoryview]:
+    version: int, correlation_id: int, client_id: str | None, transactional_id: str | None, acks: int,
+    timeout_ms: int, topic: str, topic_id: UUID | None, partition: int, buffers: tuple[Buffer, ...],
+) -> list[bytes | memoryview]:  # fmt: skip
     """As ``encode_produce_request``, of one batch: what a lone awaited send comes to."""
-    if version == HIGHEST_VERSION and transactional_id is None and topic_id is not None:
+    if version == _HIGHEST_VERSION and transactional_id is None and topic_id is not None:
         return _encode_lone_request(correlation_id, client_id, acks, timeout_ms, topic_id, partition, buffers)
     topics = [(topic, topic_id, [(partition, buffers)])]
     return encode_produce_request(version, correlation_id, client_id, transactional_id, acks, timeout_ms, topics)
 
 
 def _encode_lone_request(
-    correlation_id: int,
-    client_id: str | None,
-    acks: int,
-    timeout_ms: int,
-    topic_id: UUID,
-    partition: int,
-    buffers: Sequence[Buffer],
-) -> list[bytes | memoryview]:
+    correlation_id: int, client_id: str | None, acks: int, timeout_ms: int, topic_id: UUID, partition: int,
+    buffers: tuple[Buffer, ...],
+) -> list[bytes | memoryview]:  # fmt: skip
     """A request with one batch, the usual one of a lone awaited send, in a third of the time of the general code."""
     size = 0
     for buffer in buffers:
         size += len(buffer)
     head = _new_lone_head(client_id, acks, timeout_ms, topic_id)
-    _put_int32(head, len(head) - _INT32.size, partition)
+    end = len(head)
+    _put_int32(head, end - _BEHIND_PARTITION, partition)
     rest = size + 1
-    while rest >= 0x80:
-        head.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    head.append(rest)
-    _put_int32(head, 0, len(head) - _INT32.size + size + len(_LONE_TAIL))
+    if 0x80 <= rest < 0x4000:  # two bytes, for which there is room
+        head[end - 2] = rest & 0x7F | 0x80
+        head[end - 1] = rest >> 7
+    else:
+        end = _put_long_size(head, rest)
+    _put_int32(head, 0, end - _INT32_SIZE + size + _LONE_TAIL_SIZE)
     _put_int32(head, _CORRELATION_ID, correlation_id)
-    if size <= SMALL_BUFFER:
+    if size <= _SMALL_BUFFER and len(buffers) == 1:
+        return [b"".join((head, buffers[0], _LONE_TAIL))]
+    if size <= _SMALL_BUFFER:
         return [b"".join((head, *buffers, _LONE_TAIL))]
     pieces: list[bytes | memoryview] = [b"".join((head, buffers[0]))]
     pieces += [bytes(buffer) if isinstance(buffer, bytearray) else buffer for buffer in buffers[1:]]
@@ -312,7 +305,7 @@ _last_lone_head: tuple[str | None, int, int, UUID | None, bytearray] = (None, 0,
 
 def _new_lone_head(client_id: str | None, acks: int, timeout_ms: int, topic_id: UUID) -> bytearray:
     """A copy of ``_lone_head``, which is that of the request before as a rule."""
-    global _last_lone_head
+    global _last_lone_head, _last_topic_id
     if not HAS_GIL:
         return bytearray(_lone_head(client_id, acks, timeout_ms, topic_id.int))
     last_client_id, last_acks, last_timeout_ms, last_topic_id, head = _last_lone_head
@@ -325,23 +318,31 @@ def _new_lone_head(client_id: str | None, acks: int, timeout_ms: int, topic_id: 
         # By the id's number: a UUID's hash and its ``bytes`` take several Python calls.
         head = bytearray(_lone_head(client_id, acks, timeout_ms, topic_id.int))
         _last_lone_head = client_id, acks, timeout_ms, topic_id, head
+        _last_topic_id = topic_id.bytes, topic_id  # which the answer will name: it gets the very same object
     return head.copy()
 
 
 @lru_cache(maxsize=64)
 def _lone_head(client_id: str | None, acks: int, timeout_ms: int, topic_number: int) -> bytes:
     """All that precedes the records in a request of the highest version for one partition; zero are the frame's size,
-    the correlation id, and the partition, which is last.
+    the correlation id, the partition, and the size of its records.
 
     Frame size, API key, version, correlation id, client id; no tags, no transactional id, acks, time-out, the one
-    topic, its one partition.
+    topic, its one partition, and two bytes for the size of its records.
     """
     encoded_id = b"" if client_id is None else client_id.encode()
     client_id_size = -1 if client_id is None else len(encoded_id)
-    return Struct(f">ihhih{len(encoded_id)}sBBhiB16sBi").pack(
+    return Struct(f">ihhih{len(encoded_id)}sBBhiB16sBiBB").pack(
         0, _PRODUCE, HIGHEST_VERSION, 0, client_id_size, encoded_id,
-        0, 0, acks, timeout_ms, 2, topic_number.to_bytes(16, "big"), 2, 0,
+        0, 0, acks, timeout_ms, 2, topic_number.to_bytes(16, "big"), 2, 0, 0, 0,
     )  # fmt: skip
+
+
+def _put_long_size(head: bytearray, size: int) -> int:
+    """Write the size of the records, as an unsigned varint of another length than two; returns that of the head."""
+    del head[-2:]
+    head += unsigned_varint(size)
+    return len(head)
 
 
 def _put_int32(target: bytearray, position: int, value: int) -> None:
@@ -353,7 +354,7 @@ def _put_int32(target: bytearray, position: int, value: int) -> None:
 
 def decode_produce_response(version: int, frame: bytes) -> ProduceResponse:
     """Read a response frame (without its size) of a request of ``version``; raises MalformedFrameError."""
-    if version == HIGHEST_VERSION and len(frame) == _LONE_ANSWER_SIZE and type(frame) is bytes:
+    if version == _HIGHEST_VERSION and len(frame) == _LONE_ANSWER_SIZE and type(frame) is bytes:
         lone = _decode_lone_answer(frame)
         if lone is not None:
             return lone

@@ -100,7 +100,10 @@ class ApiVersionsAnswer(Protocol):
 class NodeApiVersions:
     """The version ranges of one broker, and the versions to use with it; immutable except for a cache."""
 
-    __slots__ = ("_usable", "finalized_features", "ranges", "supported_features")
+    __slots__ = (
+        "_last_api_key", "_last_max", "_last_min", "_last_version", "_usable", "finalized_features", "ranges",
+        "supported_features",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -113,6 +116,11 @@ class NodeApiVersions:
         self.supported_features: Mapping[str, tuple[int, int]] = MappingProxyType(dict(supported_features or {}))
         self.finalized_features: Mapping[str, int] = MappingProxyType(dict(finalized_features or {}))
         self._usable: dict[tuple[int, int | None, int | None], int] = {}
+        # The last question and its answer: nearly every request is of the same kind as the one before.
+        self._last_api_key: int | None = None
+        self._last_min: int | None = None
+        self._last_max: int | None = None
+        self._last_version = -1
 
     @classmethod
     def from_response(cls, response: ApiVersionsAnswer) -> NodeApiVersions:
@@ -139,10 +147,14 @@ class NodeApiVersions:
         """The highest version that both sides support, between the given ones; raises UnsupportedVersionError if there
         is none.
         """
+        if api_key is self._last_api_key and min_version is self._last_min and max_version is self._last_max:
+            return self._last_version
         key = (api_key, min_version, max_version)
         version = self._usable.get(key)
         if version is None:
             version = self._usable[key] = self._find_usable(api_key, min_version, max_version)
+        self._last_api_key, self._last_min, self._last_max = key
+        self._last_version = version
         return version
 
     def supports(self, api_key: int, version: int | None = None) -> bool:

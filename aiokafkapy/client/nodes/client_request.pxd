@@ -3,7 +3,6 @@
 cimport cython
 
 
-@cython.final
 cdef class ClientRequest:
     cdef readonly int node_id
     cdef readonly object api_key
@@ -16,6 +15,10 @@ cdef class ClientRequest:
     cdef readonly object decode
     cdef readonly object callback
 
+    cpdef object frame(self, int version, int correlation_id, str client_id)
+    cpdef object read(self, int version, bytes frame)
+    cpdef hand_out(self, ClientResponse response)
+
 
 @cython.final
 cdef class ClientResponse:
@@ -27,12 +30,8 @@ cdef class ClientResponse:
     cdef readonly object error
     cdef readonly double latency
     cdef readonly bint was_sent
+    cdef readonly double completed_at
 
 
-@cython.locals(request=ClientRequest)
-cpdef ClientRequest ready_made(
-    int node_id, object api_key, bint expects_response, object min_version, object max_version,
-    object encode, object decode, object callback,
-)
 @cython.locals(response=ClientResponse)
-cpdef ClientResponse answered(ClientRequest request, int version, object body, double latency)
+cpdef ClientResponse answered(ClientRequest request, int version, object body, double latency, double now)

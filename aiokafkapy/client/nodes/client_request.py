@@ -3,7 +3,8 @@
 Plain data, used by everything above the client. Kafka's counterparts are ``ClientRequest`` and ``ClientResponse``.
 
 Rules: a request knows how to make its bytes once the version is known, but does not choose the version; a response is
-exactly one of: a body, a disconnection (perhaps by time-out), an error found before any I/O.
+exactly one of: a body, a disconnection (perhaps by time-out), an error found before any I/O. A kind of request that is
+made often has a class of its own, which overrides ``frame``, ``read`` and ``hand_out`` instead of passing functions.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from ...errors import DisconnectedError, KafkaError
-from ...protocol.codec import Message
+from ...protocol.codec import Message, decode_response, encode_request
 
-__all__ = ["Buffer", "ClientRequest", "ClientResponse", "answered", "ready_made"]
+__all__ = ["Buffer", "ClientRequest", "ClientResponse", "answered"]
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 
@@ -68,6 +69,25 @@ class ClientRequest:
         self.decode = decode
         self.callback = callback
 
+    def frame(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
+        """The buffers of the whole frame; raises whatever its encoder does."""
+        if self.encode is not None:
+            return self.encode(version, correlation_id, client_id)
+        if self.build is not None:
+            return [encode_request(self.build(version), correlation_id, client_id)]
+        return ()
+
+    def read(self, version: int, frame: bytes) -> Any:
+        """The body of a response's frame; raises MalformedFrameError."""
+        if self.decode is not None:
+            return self.decode(version, frame)
+        return decode_response(self.api_key, version, frame)[1]
+
+    def hand_out(self, response: ClientResponse) -> None:
+        """The request is over; may raise."""
+        if self.callback is not None:
+            self.callback(response)
+
     def __repr__(self) -> str:
         return f"<ClientRequest api_key={self.api_key!r} node_id={self.node_id}>"
 
@@ -78,10 +98,20 @@ class ClientResponse:
     ``body`` is the decoded response, None for a request that expects none. ``disconnected``: the connection was lost
     before the response, so the broker may or may not have acted on the request; ``timed_out``: a time-out was the
     reason. ``error`` is the cause, also for a request that was never written (``was_sent`` is then False). ``latency``
-    is the seconds from the write to the outcome.
+    is the seconds from the write to the outcome, and ``completed_at`` the loop time of that, -1 where it was not noted.
     """
 
-    __slots__ = ("body", "disconnected", "error", "latency", "request", "timed_out", "version", "was_sent")
+    __slots__ = (
+        "body",
+        "completed_at",
+        "disconnected",
+        "error",
+        "latency",
+        "request",
+        "timed_out",
+        "version",
+        "was_sent",
+    )
 
     def __init__(
         self,
@@ -94,6 +124,7 @@ class ClientResponse:
         error: KafkaError | None = None,
         latency: float = 0.0,
         was_sent: bool = True,
+        completed_at: float = -1.0,
     ) -> None:
         self.request = request
         self.version = version
@@ -103,6 +134,7 @@ class ClientResponse:
         self.error = error
         self.latency = latency
         self.was_sent = was_sent
+        self.completed_at = completed_at
 
     def body_or_raise(self) -> Any:
         """The body; raises the error if there is one."""
@@ -117,36 +149,10 @@ class ClientResponse:
         return f"<ClientResponse {self.request!r} v{self.version}: {outcome}>"
 
 
-# Made for every Produce request: these functions avoid the cost of a constructor with keywords.
-
-
-def ready_made(
-    node_id: int,
-    api_key: int,
-    expects_response: bool,
-    min_version: int | None,
-    max_version: int | None,
-    encode: Callable[[int, int, str], Sequence[Buffer]],
-    decode: Callable[[int, bytes], Any],
-    callback: Callable[[ClientResponse], None],
-) -> ClientRequest:
-    """A ``ClientRequest`` with its own ``encode`` and ``decode``."""
-    request = ClientRequest.__new__(ClientRequest)
-    request.node_id = node_id
-    request.api_key = api_key
-    request.build = None
-    request.timeout = None
-    request.expects_response = expects_response
-    request.min_version = min_version
-    request.max_version = max_version
-    request.encode = encode
-    request.decode = decode
-    request.callback = callback
-    return request
-
-
-def answered(request: ClientRequest, version: int, body: Any, latency: float) -> ClientResponse:
-    """The ``ClientResponse`` of a request that was answered, or that expects no response."""
+def answered(request: ClientRequest, version: int, body: Any, latency: float, now: float) -> ClientResponse:
+    """The ``ClientResponse`` of a request that was answered, or that expects no response; made without the constructor,
+    whose keywords cost as much as the rest.
+    """
     response = ClientResponse.__new__(ClientResponse)
     response.request = request
     response.version = version
@@ -156,4 +162,5 @@ def answered(request: ClientRequest, version: int, body: Any, latency: float) ->
     response.error = None
     response.latency = latency
     response.was_sent = True
+    response.completed_at = now
     return response

@@ -1,16 +1,15 @@
 """The requests of each node that are being written or await their response.
 
-Owns one deque per node. Knows no socket and reads no clock. Kafka's counterpart is ``InFlightRequests``.
+Owns one list per node. Knows no socket and reads no clock. Kafka's counterpart is ``InFlightRequests``.
 
-Rules: the newest request is at the head (left), the oldest at the tail; responses come in the order of the requests, so
-a response belongs to the tail; on a connection one request at a time is being written, several may await their
-response; each request taken out is completed exactly once, in the deque's order.
+Rules: the newest request is at the head, the oldest at the tail; responses come in the order of the requests, so a
+response belongs to the tail; on a connection one request at a time is being written, several may await their response;
+each request taken out is completed exactly once, oldest first.
 """
 
 from __future__ import annotations
 
 import math
-from collections import deque
 from typing import Any, Protocol
 
 from ...errors import DisconnectedError, KafkaError, KafkaTimeoutError
@@ -30,26 +29,30 @@ class ResponseFuture(Protocol):
 
 
 class InFlightRequests:
-    """A deque of requests per node, newest first."""
+    """A list of requests per node, newest first: they are few, and a list is read in C where a deque is asked."""
 
     __slots__ = ("_max_in_flight", "_requests")
 
     def __init__(self, max_in_flight_requests_per_connection: int) -> None:
         self._max_in_flight = max_in_flight_requests_per_connection
-        self._requests: dict[int, deque[InFlightRequest]] = {}
+        self._requests: dict[int, list[InFlightRequest]] = {}
 
     def add(self, request: InFlightRequest) -> None:
         """Put the newest request of its node at the head."""
         node_id = request.request.node_id
         requests = self._requests.get(node_id)
         if requests is None:
-            requests = self._requests[node_id] = deque()
-        requests.appendleft(request)
+            requests = self._requests[node_id] = []
+        requests.insert(0, request)
 
     def complete_next(self, node_id: int) -> InFlightRequest | None:
         """Take the oldest request of the node out, or None when nothing is in flight there."""
         requests = self._requests.get(node_id)
-        return requests.pop() if requests else None
+        if not requests:
+            return None
+        oldest = requests[-1]
+        del requests[-1]  # compiled it is half of what pop() costs
+        return oldest
 
     def oldest(self, node_id: int) -> InFlightRequest | None:
         """The oldest request of the node, to which the next response belongs."""
@@ -59,7 +62,7 @@ class InFlightRequests:
     def complete_last_sent(self, node_id: int) -> InFlightRequest | None:
         """Take the newest request of the node out: one that expects no response and has been written (acks=0)."""
         requests = self._requests.get(node_id)
-        return requests.popleft() if requests else None
+        return requests.pop(0) if requests else None
 
     def can_send_more(self, node_id: int) -> bool:
         """True when nothing is in flight, or the newest request is completely written and the limit is not reached."""
@@ -139,7 +142,7 @@ class InFlightRequest:
 
     def completed(self, body: Any, now: float) -> ClientResponse:
         """The response of a request that was answered, or that expects no response."""
-        return answered(self.request, self.version, body, now - self.sent_at)
+        return answered(self.request, self.version, body, now - self.sent_at, now)
 
     def disconnected(self, now: float, error: KafkaError | None = None) -> ClientResponse:
         """The response of a request whose connection was lost; ``error`` is the cause."""

@@ -7,6 +7,10 @@ from aiokafkapy.client.nodes.connection_states cimport ClusterConnectionStates
 from aiokafkapy.client.nodes.in_flight_requests cimport InFlightRequests
 
 
+cdef class WritableConnection:
+    cdef public bint is_writable
+
+
 @cython.final
 cdef class NodeReadiness:
     cdef readonly ClusterConnectionStates states
@@ -15,4 +19,5 @@ cdef class NodeReadiness:
     cdef readonly dict connections
     cdef dict _round_trips
 
+    @cython.locals(connection=WritableConnection)
     cpdef bint can_send_request(self, int node_id, double now) except -1

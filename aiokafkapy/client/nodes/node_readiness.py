@@ -27,12 +27,13 @@ NEWEST: Final = 0.25
 """What the newest measurement counts for: a node that is slow once keeps its place, one that stays slow loses it."""
 
 
-class WritableConnection(Protocol):
-    """The part of a connection that matters here."""
+class WritableConnection:
+    """The part of a connection that matters here: ``is_writable`` when the last request is completely written."""
 
-    @property
-    def is_writable(self) -> bool:
-        """True when the last request is completely written."""
+    __slots__ = ("is_writable",)
+
+    def __init__(self) -> None:
+        self.is_writable = False
 
 
 class ConnectionSettings(Protocol):

@@ -137,9 +137,9 @@ class BrokerConnections:
     # internals
 
     async def _connect(self, node_id: int, state: NodeConnectionState, attempt: _Attempt) -> None:
-        def make_connection(address: str) -> BrokerConnection:
+        def make_connection(address: str) -> asyncio.Protocol:
             attempt.connection = BrokerConnection(node_id, self._owner, self._loop.time(), address)
-            return attempt.connection
+            return attempt.connection.protocol
 
         try:
             await self._connector.connect(state, make_connection, self._on_address_failure)

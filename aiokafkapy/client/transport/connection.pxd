@@ -1,1 +1,23 @@
-# connection.py is compiled as it is: it has no class whose fields need types.
+# Types of connection.py for its compiled form. See there for what they mean.
+
+cimport cython
+
+from aiokafkapy.client.nodes.node_readiness cimport WritableConnection
+from aiokafkapy.protocol.framing cimport FrameDecoder
+
+
+cdef class BrokerConnection(WritableConnection):
+    cdef readonly int node_id
+    cdef readonly str address
+    cdef public bint is_closed
+    cdef public double last_used
+    cdef public double last_received
+    cdef object _owner
+    cdef FrameDecoder _decoder
+    cdef object _transport
+    cdef bint _is_encrypted
+    cdef object _write_error
+
+    cpdef write(self, object buffers)
+    @cython.locals(frames=list)
+    cpdef data_received(self, data)

@@ -23,6 +23,7 @@ from typing import Final, Protocol, cast
 from ...errors import MalformedFrameError
 from ...protocol.framing import FrameDecoder
 from ..nodes.client_request import Buffer
+from ..nodes.node_readiness import WritableConnection
 
 __all__ = ["MAX_RESPONSE_SIZE", "BrokerConnection", "ConnectionOwner"]
 
@@ -49,8 +50,11 @@ class ConnectionOwner(Protocol):
         """The connection is closed, by either side."""
 
 
-class BrokerConnection(asyncio.Protocol):
-    """The connection of one attempt; ``address`` is the peer's, for messages."""
+class BrokerConnection(WritableConnection):
+    """The connection of one attempt; ``address`` is the peer's, for messages.
+
+    It has all of ``asyncio.Protocol``, which no compiled class can extend: ``protocol`` is for who asks for one.
+    """
 
     __slots__ = (
         "_decoder",
@@ -60,7 +64,6 @@ class BrokerConnection(asyncio.Protocol):
         "_write_error",
         "address",
         "is_closed",
-        "is_writable",
         "last_received",
         "last_used",
         "node_id",
@@ -69,7 +72,7 @@ class BrokerConnection(asyncio.Protocol):
     def __init__(self, node_id: int, owner: ConnectionOwner, now: float, address: str = "") -> None:
         self.node_id = node_id
         self.address = address
-        self.is_writable = False
+        super().__init__()
         self.is_closed = False
         # For closing and probing idle connections.
         self.last_used = now
@@ -79,6 +82,11 @@ class BrokerConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._is_encrypted = False
         self._write_error: Exception | None = None
+
+    @property
+    def protocol(self) -> asyncio.Protocol:
+        """This connection, as event loops know it."""
+        return cast(asyncio.Protocol, self)
 
     @property
     def last_active(self) -> float:
@@ -130,6 +138,9 @@ class BrokerConnection(asyncio.Protocol):
             return
         if frames:
             self._owner.on_frames(self, frames)
+
+    def eof_received(self) -> None:
+        """The transport closes itself."""
 
     def pause_writing(self) -> None:
         self.is_writable = False

@@ -6,6 +6,9 @@ from aiokafkapy.producer.deliveries.delivery cimport Delivery
 from aiokafkapy.producer.deliveries.produce_request_result cimport ProduceRequestResult
 from aiokafkapy.record.arrow_rows cimport ArrowRows as KernelRows
 from aiokafkapy.record.builder cimport RecordBatchBuilder as KernelBuilder
+from aiokafkapy.states cimport StateChanges
+
+cdef StateChanges _changes
 
 
 @cython.final

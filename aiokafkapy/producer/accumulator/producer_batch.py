@@ -75,7 +75,7 @@ BATCH_STATES: Final = StateTable(
         **dict.fromkeys(_OUTCOMES, ()),
     },
 )
-_change: Final = BATCH_STATES.transition
+_changes: Final = BATCH_STATES.changes
 
 
 class BatchAccount(Protocol):
@@ -255,7 +255,8 @@ class ProducerBatch:
         if self.is_writable:
             self.is_writable = False
             self.produce_result.record_count = self.record_count
-            self.state = _change(self.state, _CLOSED)
+            _changes.check(self.state, _CLOSED)
+            self.state = _CLOSED
 
     # sealing
 
@@ -326,13 +327,15 @@ class ProducerBatch:
 
     def drained(self, now: float) -> None:
         """The batch goes into a request."""
-        self.state = _change(self.state, _IN_FLIGHT)
+        _changes.check(self.state, _IN_FLIGHT)
+        self.state = _IN_FLIGHT
         self.drained_at = now
         self.sequence_has_been_reset = False
 
     def reenqueued(self, now: float, backoff: float) -> None:
         """The attempt failed; the next one may begin ``backoff`` seconds from now."""
-        self.state = _change(self.state, _CLOSED)
+        _changes.check(self.state, _CLOSED)
+        self.state = _CLOSED
         self.attempts += 1
         self.in_retry = True
         self.last_attempt = now
@@ -482,7 +485,8 @@ class ProducerBatch:
         if self.state is not _IN_FLIGHT and self.is_done:  # IN_FLIGHT first: nearly all come from there
             return False
         self.close()
-        self.state = _change(self.state, outcome)
+        _changes.check(self.state, outcome)
+        self.state = outcome
         return True
 
     def _fail(self, outcome: BatchState, error: BaseException | Callable[[int], BaseException]) -> bool:

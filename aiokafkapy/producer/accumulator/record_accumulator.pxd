@@ -29,6 +29,7 @@ cdef class RecordAccumulator:
 
     cpdef ready(self, object cluster, double now, object in_flight)
     cpdef dict drain(self, object cluster, object node_ids, Py_ssize_t max_request_size, double now)
+    cpdef bint has_queued(self) except -1
     cpdef mute_partition(self, object topic_partition)
     cpdef unmute_partition(self, object topic_partition)
     cpdef update_node_latency_stats(self, int node_id, double now, bint can_drain)

@@ -164,6 +164,10 @@ class RecordAccumulator:
         """True when a batch waits to be sent."""
         return self._queues.has_batches()
 
+    def has_queued(self) -> bool:
+        """As ``has_undrained``, for the hot path, where a property costs more than the answer."""
+        return self._queues.has_batches()
+
     @property
     def has_incomplete(self) -> bool:
         """True when a batch has no outcome."""

@@ -2,9 +2,10 @@
 
 cimport cython
 
+from aiokafkapy.producer.deliveries.produce_request_result cimport Teller
 
-@cython.final
-cdef class OutcomeTeller:
+
+cdef class OutcomeTeller(Teller):
     cdef object _loop
     cdef object _jobs
     cdef Py_ssize_t _left

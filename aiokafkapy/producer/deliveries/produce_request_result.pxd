@@ -8,6 +8,11 @@ from aiokafkapy.producer.deliveries.waiting cimport waiting
 cdef int PENDING, SUCCEEDED, FAILED, MOVED
 
 
+cdef class Teller:
+    cpdef bint may_tell_now(self, Py_ssize_t count, Py_ssize_t cost=*) except -1
+    cpdef tell_later(self, object job, Py_ssize_t cost=*)
+
+
 # Not tracked by the cyclic collector: the docstring of produce_request_result.py says why that is safe.
 @cython.final
 cdef class ProduceRequestResult:
@@ -30,7 +35,7 @@ cdef class ProduceRequestResult:
     cdef list _counters
     cdef object __weakref__
 
-    cpdef succeed(self, long long base_offset, long long log_append_time_ms, object teller=*)
+    cpdef succeed(self, long long base_offset, long long log_append_time_ms, Teller teller=*)
     cpdef object metadata(self, long long index, long long timestamp_ms, long long key_size, long long value_size)
     cpdef object error(self, long long index)
     @cython.locals(result=ProduceRequestResult)
@@ -46,9 +51,9 @@ cdef class ProduceRequestResult:
     cpdef move(self, object moves)
     cdef object _error_of(self, long long index)
     @cython.locals(callbacks=list, counters=list)
-    cdef _settle(self, int status, object teller)
+    cdef _settle(self, int status, Teller teller)
     @cython.locals(waiters=list)
-    cdef _wake(self, int cost, object teller)
+    cdef _wake(self, int cost, Teller teller)
 
 
 cpdef call_soon(object loop, object fn, object delivery, object context)

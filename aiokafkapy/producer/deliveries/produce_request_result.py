@@ -21,7 +21,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 try:
     import cython
@@ -47,14 +47,19 @@ FIRST_PRUNE: Final = 1024
 RecordErrors = Callable[[int], BaseException]
 
 
-class Teller(Protocol):
-    """What spreads the waking of many tasks over turns of the loop: ``OutcomeTeller``."""
+class Teller:
+    """What spreads the waking of many tasks over turns of the loop: ``OutcomeTeller``. This one spreads nothing."""
+
+    __slots__ = ()
 
     def may_tell_now(self, count: int, cost: int = 1) -> bool:
         """True when ``count`` tasks may be woken here and now."""
+        return True
 
     def tell_later(self, job: Iterator[object], cost: int = 1) -> None:
         """Take steps of ``job``, each of which wakes one task, at the coming turns of the loop."""
+        for _ in job:
+            pass
 
 
 # Not seen by the cyclic collector, see above. Said here and not in the .pxd, for Cython takes it from the source only.
@@ -262,7 +267,7 @@ class ProduceRequestResult:
         self._waiters = [waiters[place] for place in kept]
         self._prune_at = max(FIRST_PRUNE, 2 * len(kept))
 
-    def _settle(self, status: int, teller: Any) -> None:
+    def _settle(self, status: int, teller: Teller | None) -> None:
         self.status = status
         if self._waiters is not None:
             self._wake(COST_OF_ERROR if status == FAILED else 1, teller)
@@ -275,7 +280,7 @@ class ProduceRequestResult:
             for counter in counters:
                 counter.count_down()
 
-    def _wake(self, cost: int, teller: Any) -> None:
+    def _wake(self, cost: int, teller: Teller | None) -> None:
         waiters = self._waiters or []
         self._waiters = self._waiting_indexes = None
         if teller is None or not waiters or teller.may_tell_now(len(waiters), cost):

@@ -48,6 +48,7 @@ cdef class TransactionManager:
     cpdef remove_in_flight_batch(self, object batch)
     @cython.locals(entry=TxnPartitionEntry, last=cython.longlong, lost_from=cython.longlong)
     cpdef long long handle_completed_batch(self, object batch, long long base_offset) except *
+    cpdef bint wants_attention(self) except -1
     cdef TxnPartitionEntry _entry(self, object topic_partition)
     cdef bint _is_current(self, TxnPartitionEntry entry) except -1
     cdef _rewrite_partitions(self)

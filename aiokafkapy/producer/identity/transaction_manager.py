@@ -210,8 +210,7 @@ class TransactionManager:
         """Why the last InitProducerId failed; None after a success."""
         return self._last_error
 
-    @property
-    def needs_attention(self) -> bool:
+    def wants_attention(self) -> bool:
         """True when an id is to be asked for, a sequence to be settled or the epoch to be bumped: almost never."""
         return (
             self._state is _UNINITIALIZED

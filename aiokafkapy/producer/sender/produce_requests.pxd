@@ -2,7 +2,7 @@
 
 cimport cython
 
-from aiokafkapy.client.nodes.client_request cimport ClientRequest, ClientResponse, ready_made
+from aiokafkapy.client.nodes.client_request cimport ClientRequest, ClientResponse
 from aiokafkapy.cluster.cluster cimport Cluster
 from aiokafkapy.producer.sender.in_flight_batches cimport InFlightBatches
 from aiokafkapy.producer.metrics cimport SenderMetrics
@@ -10,7 +10,8 @@ from aiokafkapy.producer.accumulator.producer_batch cimport ProducerBatch
 from aiokafkapy.producer.accumulator.ready_batches cimport ReadyCheckResult
 from aiokafkapy.producer.accumulator.record_accumulator cimport RecordAccumulator
 from aiokafkapy.protocol.produce cimport (
-    PartitionProduceResponse, encode_lone_produce_request, encode_produce_request
+    PartitionProduceResponse, ProduceResponse, decode_produce_response, encode_lone_produce_request,
+    encode_produce_request
 )
 
 
@@ -33,31 +34,37 @@ cdef class ProduceRequests:
 
     @cython.locals(cluster=Cluster, delay=double, nodes=list, batches=list, result=ReadyCheckResult, drained=dict)
     cpdef double send_ready(self, double now) except? -1
-    @cython.locals(now=double, batches=list, count=Py_ssize_t, index=Py_ssize_t)
-    cpdef handle_response(self, SentBatches sent, ClientResponse response)
-    @cython.locals(cluster=Cluster, delay=double)
-    cdef double _choose_nodes(self, object ready_nodes, list nodes, double now) except? -1
-    @cython.locals(cluster=Cluster, batch=ProducerBatch, of_topic=list, topics=list, records=Py_ssize_t, uncompressed=Py_ssize_t)
-    cdef _send(self, int node_id, list batches, double now)
-    cdef _post(self, ClientRequest request, double now)
-    cdef _handle_by_partition(self, SentBatches sent, object body, double now)
+    @cython.locals(
+        now=double, batches=list, count=Py_ssize_t, index=Py_ssize_t, node_id=int, body=ProduceResponse,
+        answer=PartitionProduceResponse,
+    )
+    cpdef handle_response(self, ProduceRequest sent, ClientResponse response)
+    @cython.locals(delay=double)
+    cdef double _choose_nodes(self, Cluster cluster, object ready_nodes, list nodes, double now) except? -1
+    @cython.locals(batch=ProducerBatch, records=Py_ssize_t, uncompressed=Py_ssize_t)
+    cdef _send(self, Cluster cluster, int node_id, list batches, double now)
+    @cython.locals(request=ProduceRequest, batch=ProducerBatch)
+    cdef ProduceRequest _new_request(self, Cluster cluster, int node_id, list batches)
+    cdef _handle_by_partition(self, ProduceRequest sent, ProduceResponse body, double now)
 
 
-@cython.final
-cdef class SentBatches:
-    cdef ProduceRequests _requests
+cdef class ProduceRequest(ClientRequest):
+    cdef ProduceRequests requests
     cdef readonly list batches
-    cdef readonly list topics
-    cdef object _transactional_id
-    cdef int _acks
-    cdef int _timeout_ms
+    cdef object topic
+    cdef object topic_id
+    cdef list topics
+    cdef object transactional_id
+    cdef int acks
+    cdef int timeout_ms
 
-    @cython.locals(batches=list, batch=ProducerBatch)
-    cpdef encode(self, int version, int correlation_id, object client_id)
-    @cython.locals(batches=list, batch=ProducerBatch, answer=PartitionProduceResponse, index=Py_ssize_t)
-    cpdef bint all_is_well(self, list answers) except -1
+    @cython.locals(batch=ProducerBatch)
+    cpdef object frame(self, int version, int correlation_id, str client_id)
+    @cython.locals(batch=ProducerBatch, answer=PartitionProduceResponse, index=Py_ssize_t)
+    cdef bint all_is_well(self, list answers) except -1
+    cdef list by_topic(self)
 
 
 @cython.locals(batch=ProducerBatch, found=dict)
-cdef list _by_topic(list batches)
+cdef list _by_topic(Cluster cluster, list batches)
 cdef tuple _number_and_bytes(ProducerBatch batch)

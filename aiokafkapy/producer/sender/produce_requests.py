@@ -15,10 +15,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence, Set
-from typing import Final
+from typing import Final, TypeAlias
 from uuid import UUID
 
-from ...client.nodes.client_request import Buffer, ClientRequest, ClientResponse, ready_made
+from ...client.nodes.client_request import Buffer, ClientRequest, ClientResponse
+from ...cluster.cluster import Cluster
 from ...common import TopicPartition
 from ...errors import NetworkError, RequestTimedOutError, UnknownServerError
 from ...protocol.api import ApiKey
@@ -41,7 +42,7 @@ from .in_flight_batches import InFlightBatches
 from .produce_responses import answers_by_partition, leader_hints, no_answer
 from .producer_id import SenderClient
 
-__all__ = ["ProduceRequests"]
+__all__ = ["ProduceRequest", "ProduceRequests"]
 
 FIRST_PRODUCE_WITH_ZSTD: Final = 7
 FIRST_PRODUCE_WITH_TOPIC_IDS: Final = 13
@@ -49,6 +50,9 @@ LAST_PRODUCE_BEFORE_TRANSACTION_V2: Final = 11
 
 _PRODUCE: Final = int(ApiKey.PRODUCE)
 _NEVER: Final = math.inf
+
+TopicBatches: TypeAlias = tuple[str, UUID | None, list[ProducerBatch]]
+"""A topic, its id, and its batches in a request."""
 
 
 class ProduceRequests:
@@ -119,13 +123,13 @@ class ProduceRequests:
         ready_nodes = result.ready_nodes
         if ready_nodes:
             nodes: list[int] = []
-            delay = min(delay, self._choose_nodes(ready_nodes, nodes, now))
+            delay = min(delay, self._choose_nodes(cluster, ready_nodes, nodes, now))
             if nodes:
                 drained = accumulator.drain(cluster, nodes, self._max_request_size, now)
                 for node_id, batches in drained.items():
                     if batches:
-                        self._send(node_id, batches, now)
-                if accumulator.has_undrained:
+                        self._send(cluster, node_id, batches, now)
+                if accumulator.has_queued():
                     delay = 0.0  # more may be ready behind what was drained
         self._in_flight_batches.expire(now)
         return min(delay, self._in_flight_batches.time_to_expiry(now))
@@ -134,15 +138,17 @@ class ProduceRequests:
         """How many Produce requests the node has."""
         return self.in_flight.get(node_id, 0)
 
-    def handle_response(self, sent: SentBatches, response: ClientResponse) -> None:
+    def handle_response(self, sent: ProduceRequest, response: ClientResponse) -> None:
         """A request is over, with an answer or without one."""
-        now = self._clock()
-        node_id = response.request.node_id
+        now = response.completed_at
+        if now < 0:
+            now = self._clock()
+        node_id = sent.node_id
         count = self.in_flight.pop(node_id) - 1
         if count:
             self.in_flight[node_id] = count
         batches = sent.batches
-        body = response.body
+        body: ProduceResponse | None = response.body
         watch = self._in_flight_batches.watch
         if watch is not None:
             watch.throttled = 0.0 if body is None else body.throttle_time_ms / 1000
@@ -161,9 +167,8 @@ class ProduceRequests:
 
     # internals
 
-    def _choose_nodes(self, ready_nodes: Set[int], nodes: list[int], now: float) -> float:
+    def _choose_nodes(self, cluster: Cluster, ready_nodes: Set[int], nodes: list[int], now: float) -> float:
         """Add to ``nodes`` those that can take a request now; returns the seconds until another may be tried."""
-        cluster = self._metadata.cluster
         delay = _NEVER
         for node_id in ready_nodes:
             node = cluster.node_by_id(node_id)
@@ -177,48 +182,48 @@ class ProduceRequests:
                 delay = min(delay, self._client.connection_delay(node, now))
         return delay
 
-    def _send(self, node_id: int, batches: list[ProducerBatch], now: float) -> None:
-        cluster = self._metadata.cluster
+    def _send(self, cluster: Cluster, node_id: int, batches: list[ProducerBatch], now: float) -> None:
         records = 0
         for batch in batches:
             records += batch.record_count
             uncompressed = BATCH_HEADER_SIZE + batch.builder.records_size
             self._metrics.record_batch(batch.record_count, batch.builder.size, uncompressed, now - batch.created, now)
-        topics: list[tuple[str, UUID | None, list[ProducerBatch]]] = []
-        max_version = None
-        for topic, of_topic in _by_topic(batches):
-            topic_id = cluster.topic_id(topic)
-            topics.append((topic, topic_id, of_topic))
-            if topic_id is None:
-                # Some brokers offer Produce 13 beside a Metadata without ids (Event Hubs).
-                max_version = FIRST_PRODUCE_WITH_TOPIC_IDS - 1
-        transactional_id = None
-        if self._transaction is not None:
-            transactional_id = self._transaction.transactional_id
-            if self._transaction.version < 2:
-                max_version = LAST_PRODUCE_BEFORE_TRANSACTION_V2
-        sent = SentBatches(self, batches, topics, transactional_id, self._acks, self._request_timeout_ms)
-        request = ready_made(
-            node_id,
-            _PRODUCE,
-            self._acks != 0,
-            self._min_version,
-            max_version,
-            sent.encode,
-            decode_produce_response,
-            sent.handle_response,
-        )
+        request = self._new_request(cluster, node_id, batches)
         self._in_flight_batches.add(batches)
         self.in_flight[node_id] = self.in_flight.get(node_id, 0) + 1
         self._metrics.record_request(records, now)
-        self._post(request, now)
-
-    def _post(self, request: ClientRequest, now: float) -> None:
         self._client.post(request, now)
 
-    def _handle_by_partition(self, sent: SentBatches, body: ProduceResponse, now: float) -> None:
+    def _new_request(self, cluster: Cluster, node_id: int, batches: list[ProducerBatch]) -> ProduceRequest:
+        request = ProduceRequest.__new__(ProduceRequest)  # without the constructor, whose keywords cost as much again
+        request.node_id = node_id
+        request.api_key = _PRODUCE
+        request.build = request.encode = request.decode = request.callback = request.timeout = None
+        request.expects_response = self._acks != 0
+        request.min_version = self._min_version
+        request.max_version = None
+        request.requests = self
+        request.batches = batches
+        request.topic = batches[0].topic_partition.topic
+        request.topic_id = cluster.topic_id(request.topic)
+        request.topics = None if len(batches) == 1 else _by_topic(cluster, batches)
+        if request.topic_id is None or (
+            request.topics is not None and any(topic_id is None for _, topic_id, _ in request.topics)
+        ):
+            # Some brokers offer Produce 13 beside a Metadata without ids (Event Hubs).
+            request.max_version = FIRST_PRODUCE_WITH_TOPIC_IDS - 1
+        request.transactional_id = None
+        if self._transaction is not None:
+            request.transactional_id = self._transaction.transactional_id
+            if self._transaction.version < 2:
+                request.max_version = LAST_PRODUCE_BEFORE_TRANSACTION_V2
+        request.acks = self._acks
+        request.timeout_ms = self._request_timeout_ms
+        return request
+
+    def _handle_by_partition(self, sent: ProduceRequest, body: ProduceResponse, now: float) -> None:
         """Handle the answers of a response in any order, some of which may be errors."""
-        answers = answers_by_partition(body.partitions, {topic_id: topic for topic, topic_id, _ in sent.topics})
+        answers = answers_by_partition(body.partitions, {topic_id: topic for topic, topic_id, _ in sent.by_topic()})
         hints = leader_hints(answers)
         if hints:
             # Before the batches: a retry then goes to the new leader at once (KIP-951).
@@ -226,65 +231,67 @@ class ProduceRequests:
         self._in_flight_batches.handle_answers(sent.batches, answers, now, True)
 
 
-class SentBatches:
-    """The batches of one request, which it encodes, and which its answers are compared with."""
+class ProduceRequest(ClientRequest):
+    """One Produce request: its batches, which it encodes, and which its answers are compared with.
 
-    __slots__ = ("_acks", "_requests", "_timeout_ms", "_transactional_id", "batches", "topics")
+    ``topic`` and ``topic_id`` are those of its first batch; ``topics`` has all, unless that is the only one.
+    """
 
-    def __init__(
-        self,
-        requests: ProduceRequests,
-        batches: list[ProducerBatch],
-        topics: list[tuple[str, UUID | None, list[ProducerBatch]]],
-        transactional_id: str | None,
-        acks: int,
-        timeout_ms: int,
-    ) -> None:
-        self._transactional_id = transactional_id
-        self._requests = requests
-        self.batches = batches
-        self.topics = topics
-        self._acks = acks
-        self._timeout_ms = timeout_ms
+    __slots__ = ("acks", "batches", "requests", "timeout_ms", "topic", "topic_id", "topics", "transactional_id")
 
-    def encode(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
+    requests: ProduceRequests
+    batches: list[ProducerBatch]
+    topic: str
+    topic_id: UUID | None
+    topics: list[TopicBatches] | None
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+
+    def frame(self, version: int, correlation_id: int, client_id: str) -> Sequence[Buffer]:
         """The pieces of the request's frame. They are not kept here: small batches are copied into them."""
         if len(self.batches) == 1:
-            topic, topic_id, batches = self.topics[0]
-            batch = batches[0]
+            batch = self.batches[0]
             return encode_lone_produce_request(
-                version, correlation_id, client_id, self._transactional_id, self._acks, self._timeout_ms,
-                topic, topic_id, batch.topic_partition.partition, batch.buffers(),
+                version, correlation_id, client_id, self.transactional_id, self.acks, self.timeout_ms,
+                self.topic, self.topic_id, batch.topic_partition.partition, batch.buffers(),
             )  # fmt: skip
         topics = [
             (topic, topic_id, [_number_and_bytes(batch) for batch in batches])
-            for topic, topic_id, batches in self.topics
+            for topic, topic_id, batches in self.by_topic()
         ]
         return encode_produce_request(
-            version, correlation_id, client_id, self._transactional_id, self._acks, self._timeout_ms, topics
+            version, correlation_id, client_id, self.transactional_id, self.acks, self.timeout_ms, topics
         )
 
-    def handle_response(self, response: ClientResponse) -> None:
+    def read(self, version: int, frame: bytes) -> ProduceResponse:
+        """The answers."""
+        return decode_produce_response(version, frame)
+
+    def hand_out(self, response: ClientResponse) -> None:
         """The request is over."""
-        self._requests.handle_response(self, response)
+        self.requests.handle_response(self, response)
+
+    def by_topic(self) -> list[TopicBatches]:
+        """The topics, in the order in which they come."""
+        return [(self.topic, self.topic_id, self.batches)] if self.topics is None else self.topics
 
     def all_is_well(self, answers: list[PartitionProduceResponse]) -> bool:
         """True when these are the answers to the batches of one topic, in their order, and none is an error."""
-        if len(self.topics) != 1 or len(answers) != len(self.batches):
+        if self.topics is not None or len(answers) != len(self.batches):
             return False
-        topic, topic_id, batches = self.topics[0]
-        known = None
+        known = self.topic_id
         for index, answer in enumerate(answers):
-            batch = batches[index]
+            batch = self.batches[index]
             if answer.error_code or answer.partition != batch.topic_partition.partition:
                 return False
             if answer.topic is not None:
-                if answer.topic != topic:
+                if answer.topic != self.topic:
                     return False
             elif answer.topic_id is not known or known is None:  # they share one object, as a rule
                 known = answer.topic_id
                 # By their numbers, for comparing two UUIDs is a Python call.
-                if known is None or topic_id is None or known.int != topic_id.int:
+                if known is None or self.topic_id is None or known.int != self.topic_id.int:
                     return False
         return True
 
@@ -293,15 +300,14 @@ def _may_use_zstd(config: ProducerConfig) -> bool:
     return Compression.ZSTD in (config.compression, *(config.for_topic(topic).compression for topic in config.topics))
 
 
-def _by_topic(batches: list[ProducerBatch]) -> list[tuple[str, list[ProducerBatch]]]:
-    """The batches of each topic, in the order in which the topics come."""
-    first = batches[0].topic_partition.topic
-    if len(batches) == 1:
-        return [(first, batches)]
+def _by_topic(cluster: Cluster, batches: list[ProducerBatch]) -> list[TopicBatches] | None:
+    """The batches of each topic, in the order in which the topics come; None when they are all of one."""
     found: dict[str, list[ProducerBatch]] = {}
     for batch in batches:
         found.setdefault(batch.topic_partition.topic, []).append(batch)
-    return list(found.items())
+    if len(found) == 1:
+        return None
+    return [(topic, cluster.topic_id(topic), of_topic) for topic, of_topic in found.items()]
 
 
 def _number_and_bytes(batch: ProducerBatch) -> tuple[int, tuple[Buffer, ...]]:

@@ -11,12 +11,13 @@ from aiokafkapy.producer.sender.produce_requests cimport ProduceRequests
 cdef double NEVER
 
 
-@cython.final
+# Not final: a test of a crash gives it a ``run_once`` of its own.
 cdef class Sender:
     cdef RecordAccumulator _accumulator
     cdef TransactionManager _transaction_manager
     cdef readonly SenderMetrics _metrics
     cdef object _loop
+    cdef object _time
     cdef object _on_crash
     cdef readonly InFlightBatches in_flight_batches
     cdef ProduceRequests _requests
@@ -33,7 +34,7 @@ cdef class Sender:
     cdef double _due
     cdef readonly object _executor
     cdef set _compressions
-    cdef dict __dict__  # a test of a crash gives it a ``run_once`` of its own
+    cdef dict __dict__  # see above
 
     cpdef wakeup(self)
     @cython.locals(now=double)
@@ -43,4 +44,6 @@ cdef class Sender:
     cdef _pass(self, double now)
     cdef _end(self)
     cdef _wake_at(self, double due)
+    @cython.locals(delay=double)
+    cpdef double run_once(self, double now) except? -1
     cpdef double send_producer_data(self, double now) except? -1

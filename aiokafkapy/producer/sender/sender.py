@@ -66,6 +66,7 @@ class Sender:
         self._transaction_manager = transaction_manager
         self._metrics = metrics
         self._loop = loop
+        self._time = loop.time
         self._on_crash = on_crash
         # Requests
         self.in_flight_batches = InFlightBatches(config, metadata, accumulator, transaction_manager, metrics)
@@ -121,7 +122,7 @@ class Sender:
         if self._is_woken:
             return
         self._is_woken = True
-        self._woken_at = self._loop.time()
+        self._woken_at = self._time()
         # In the task's context: what the caller's task has in its own is none of the Sender's.
         self._loop.call_soon(self._wakeup_callback, context=self._context)
 
@@ -135,7 +136,7 @@ class Sender:
         self._metrics.wake_ups += 1
         manager = self._transaction_manager
         delay = NEVER
-        if manager is not None and manager.needs_attention:
+        if manager is not None and manager.wants_attention():
             delay = self._tend_identity(manager, now)  # first: a bumped epoch lets batches go
         return min(delay, self.send_producer_data(now))
 
@@ -187,7 +188,7 @@ class Sender:
     def _on_wakeup(self) -> None:
         if self._is_stopped:
             return
-        now = self._loop.time()
+        now = self._time()
         self._metrics.record_wake_up(now - self._woken_at, now)
         try:
             self._pass(now)

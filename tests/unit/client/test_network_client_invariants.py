@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from aiokafkapy.client import request_pipeline
+from aiokafkapy.client.nodes import client_request
 from aiokafkapy.client.nodes.client_request import ClientRequest, ClientResponse
 from aiokafkapy.cluster import metadata as cluster_metadata
 from aiokafkapy.errors import SerializationError
@@ -29,7 +29,7 @@ class Encoders:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.broken: set[int] = set()
         self.failures = 0
-        monkeypatch.setattr(request_pipeline, "encode_request", self.encode)
+        monkeypatch.setattr(client_request, "encode_request", self.encode)
         monkeypatch.setattr(cluster_metadata, "encode_metadata_request", self.encode_metadata)
 
     def encode(self, body: Any, *args: Any) -> bytes:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from aiokafkapy.client.nodes.api_versions import ApiVersions, NodeApiVersions
 from aiokafkapy.client.nodes.client_request import Buffer, ClientRequest, ClientResponse
 from aiokafkapy.client.nodes.in_flight_requests import InFlightRequests
 from aiokafkapy.client.request_pipeline import RequestPipeline
+from aiokafkapy.client.transport.connection import BrokerConnection
 from aiokafkapy.client.transport.connection_log import ConnectionLog
 from aiokafkapy.client.transport.deadline_timer import DeadlineTimer
 from aiokafkapy.errors import DisconnectedError, SerializationError, UnsupportedVersionError
@@ -19,15 +21,15 @@ from aiokafkapy.protocol.messages import build_request
 from tests.unit.client.fakes import FakeLoop, joined
 
 
-class Connection:
+class Connection(BrokerConnection):
     def __init__(self, now: float) -> None:
-        self.node_id = 1
+        owner: Any = None
+        super().__init__(1, owner, now)
         self.is_writable = True
-        self.last_used = self.last_received = now
         self.writes: list[bytes] = []
 
-    def write(self, buffers: list[Buffer]) -> None:
-        self.writes.append(joined(buffers))
+    def write(self, buffers: Sequence[Buffer]) -> None:
+        self.writes.append(joined(list(buffers)))
 
 
 class Setting:

@@ -17,6 +17,7 @@ from aiokafkapy.producer.config import ProducerConfig
 from aiokafkapy.producer.identity.transaction_manager import TransactionManager
 from aiokafkapy.producer.metrics import SenderMetrics
 from aiokafkapy.producer.producer_metadata import ProducerMetadata
+from aiokafkapy.producer.sender.produce_requests import ProduceRequest
 from aiokafkapy.producer.sender.sender import Sender
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.protocol.messages import build_response
@@ -213,8 +214,7 @@ class SenderHarness:
         error: KafkaError | None = None,
         was_sent: bool = True,
     ) -> None:
-        assert request.callback is not None
-        request.callback(
+        request.hand_out(
             ClientResponse(
                 request, 9, body, disconnected=disconnected, timed_out=timed_out, error=error, was_sent=was_sent
             )
@@ -228,9 +228,8 @@ class SenderHarness:
 
 def batches_of(request: ClientRequest) -> list[Any]:
     """The batches of a Produce request."""
-    callback: Any = request.callback
-    batches: list[Any] = callback.__self__.batches
-    return batches
+    assert isinstance(request, ProduceRequest)
+    return request.batches
 
 
 def answer_of(place: TopicPartition, code: int = 0, **fields: Any) -> PartitionProduceResponse:

@@ -159,7 +159,7 @@ class TestRequests:
     ) -> None:
         start = (version, 7, client_id, transactional_id, acks, 1000)
         for _ in range(2):  # the second time the head of the first is there
-            short = encode_lone_produce_request(*start, "t", identity, partition, buffers)
+            short = encode_lone_produce_request(*start, "t", identity, partition, tuple(buffers))
             assert b"".join(short) == b"".join(
                 encode_produce_request(*start, [("t", identity, [(partition, buffers)])])
             )

@@ -5,6 +5,8 @@ import pytest
 from aiokafkapy.client.nodes.client_request import ClientRequest, ClientResponse
 from aiokafkapy.errors import DisconnectedError, KafkaError
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.protocol.codec import decode_request, encode_response
+from aiokafkapy.protocol.messages import build_request, build_response
 
 REQUEST = ClientRequest(1, ApiKey.METADATA)
 
@@ -29,3 +31,30 @@ def test_they_show_what_matters() -> None:
     assert "timed out" in repr(ClientResponse(REQUEST, 1, disconnected=True, timed_out=True))
     assert "disconnected" in repr(ClientResponse(REQUEST, 1, disconnected=True))
     assert "ok" in repr(ClientResponse(REQUEST, 1))
+
+
+def test_functions_given_make_the_frame_read_the_answer_and_get_the_response() -> None:
+    got: list[ClientResponse] = []
+    request = ClientRequest(
+        1,
+        ApiKey.METADATA,
+        encode=lambda version, correlation_id, client_id: [f"{version} {correlation_id} {client_id}".encode()],
+        decode=lambda version, frame: (version, frame),
+        callback=got.append,
+    )
+    assert request.frame(9, 3, "me") == [b"9 3 me"]
+    assert request.read(9, b"x") == (9, b"x")
+    response = ClientResponse(request, 9)
+    request.hand_out(response)
+    assert got == [response]
+
+
+def test_without_functions_kio_makes_and_reads_the_message() -> None:
+    request = ClientRequest(1, ApiKey.LIST_GROUPS, lambda version: build_request(ApiKey.LIST_GROUPS, version))
+    (frame,) = request.frame(4, 3, "me")
+    header, body = decode_request(bytes(frame)[4:])
+    assert (header.correlation_id, body.__version__) == (3, 4)
+    answer = encode_response(build_response(ApiKey.LIST_GROUPS, 4, error_code=0, groups=()), 3)
+    assert request.read(4, answer[4:]).error_code == 0
+    request.hand_out(ClientResponse(request, 4))  # nobody is told
+    assert REQUEST.frame(9, 3, "me") == ()

@@ -1,23 +1,23 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import pytest
 
 from aiokafkapy.client.config import ClientConfig
 from aiokafkapy.client.nodes.client_request import ClientRequest
 from aiokafkapy.client.nodes.in_flight_requests import InFlightRequest
-from aiokafkapy.client.nodes.node_readiness import NodeReadiness
+from aiokafkapy.client.nodes.node_readiness import NodeReadiness, WritableConnection
 from aiokafkapy.common import Node
 from aiokafkapy.protocol.api import ApiKey
 
 NODE = Node(1, "one", 1)
 
 
-@dataclass
-class Connection:
-    is_writable: bool = True
+class Connection(WritableConnection):
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_writable = True
 
 
 @pytest.fixture

@@ -204,7 +204,7 @@ async def test_a_connection_with_tls_is_writable_when_everything_has_left() -> N
         port = server.sockets[0].getsockname()[1]
         connection = BrokerConnection(1, Waking(), now=0.0)
         transport, _ = await loop.create_connection(
-            lambda: connection, "127.0.0.1", port, ssl=trusting, server_hostname="localhost"
+            lambda: connection.protocol, "127.0.0.1", port, ssl=trusting, server_hostname="localhost"
         )
         frame = (100).to_bytes(4, "big") + bytes(100)
         for _ in range(9):

@@ -78,9 +78,9 @@ class Owner:
         self.lost: asyncio.Future[BaseException | None] = asyncio.get_running_loop().create_future()
         self.connection: BrokerConnection | None = None
 
-    def make(self, label: str) -> BrokerConnection:
+    def make(self, label: str) -> asyncio.Protocol:
         self.connection = BrokerConnection(1, self, 0.0, label)
-        return self.connection
+        return self.connection.protocol
 
     def on_connection_made(self, connection: BrokerConnection) -> None:
         """Awaited by the connector's caller."""

@@ -15,6 +15,7 @@ from aiokafkapy.producer.deliveries.produce_request_result import (
     FIRST_PRUNE,
     ProduceRequestResult,
     SettlementCounter,
+    Teller,
 )
 from aiokafkapy.producer.deliveries.waiting import Waiting, install
 
@@ -62,7 +63,7 @@ class FakeWaiting(Waiting):
         waiter.is_woken = True
 
 
-class FakeTeller:
+class FakeTeller(Teller):
     """Has time for ``budget`` tasks now, and for the others later."""
 
     def __init__(self, budget: int) -> None:

@@ -215,7 +215,7 @@ def test_a_batch_that_fails_makes_it_abortable_and_needs_another_epoch() -> None
     harness.manager.handle_failed_batch(batch, MessageTooLargeError(), True)
     assert harness.transaction.state is S.ABORTABLE_ERROR
     assert harness.transaction.needs_new_epoch
-    assert not harness.manager.needs_attention, "nothing is bumped or settled within a transaction"
+    assert not harness.manager.wants_attention(), "nothing is bumped or settled within a transaction"
 
 
 def test_a_gap_in_the_sequences_is_retried_only_while_an_earlier_batch_is() -> None:

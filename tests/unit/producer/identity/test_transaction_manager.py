@@ -354,7 +354,7 @@ class TestEpochBump:
         drain(manager, batch, other)
         assert (batch.producer_epoch, batch.base_sequence) == (0, 1)
         manager.request_new_producer_id()
-        assert manager.needs_attention
+        assert manager.wants_attention()
         unknown = TopicPartition("t", 9)
         assert manager.should_stop_drain_batches_for_partition(unknown, Batch(unknown))
         assert not manager.bump_epoch_if_needed(lambda place: place == B)
@@ -365,7 +365,7 @@ class TestEpochBump:
         manager.handle_init_producer_id(7, 0)
         for each in (batch, other):
             assert (each.producer_id, each.producer_epoch, each.base_sequence) == (7, 0, 0)
-        assert (manager.needs_attention, manager.should_stop_drain_batches_for_partition(A, batch)) == (False, False)
+        assert (manager.wants_attention(), manager.should_stop_drain_batches_for_partition(A, batch)) == (False, False)
 
     def test_an_id_that_comes_while_the_cluster_changes_is_given_up_too(self) -> None:
         """Nobody can tell which of both clusters gave it."""
@@ -374,7 +374,7 @@ class TestEpochBump:
         manager.request_new_producer_id()
         assert not manager.bump_epoch_if_needed(nothing_on_the_wire)
         manager.handle_init_producer_id(3, 0)
-        assert manager.needs_attention
+        assert manager.wants_attention()
         assert manager.bump_epoch_if_needed(nothing_on_the_wire)
         assert manager.time_to_init_producer_id(5.0) == 0
 

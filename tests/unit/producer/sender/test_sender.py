@@ -22,7 +22,7 @@ from aiokafkapy.errors import (
 from aiokafkapy.producer.metrics import SenderMetrics
 from aiokafkapy.producer.sender.sender import Sender
 from aiokafkapy.protocol.api import ApiKey
-from aiokafkapy.protocol.produce import ProduceResponse, decode_produce_response
+from aiokafkapy.protocol.produce import ProduceResponse
 
 from ..sender_fakes import NODES, SenderHarness, answer_of, batches_of, response
 
@@ -97,11 +97,9 @@ class TestRequests:
         assert request.min_version == 7
         assert request.max_version == 12  # no topic ids are known
         assert request.expects_response
-        assert request.encode is not None
-        frame = b"".join(bytes(piece) for piece in request.encode(9, 3, "me"))
+        frame = b"".join(bytes(piece) for piece in request.frame(9, 3, "me"))
         assert int.from_bytes(frame[:4]) == len(frame) - 4
         assert (1234).to_bytes(4) in frame
-        assert request.decode is decode_produce_response
 
     def test_topic_ids_are_used_when_all_are_known_and_answers_found_by_them(self) -> None:
         harness = SenderHarness()
