@@ -20,10 +20,10 @@ from aiokafkapy.security.sasl.cloud_identity import (
 )
 from aiokafkapy.security.sasl.options import parse_pairs
 from aiokafkapy.security.sasl.tokens import OAuthBearerMechanism
+from tests.unit.virtual_time import in_virtual_time
 
 from .exchanges import everything_shown_of
 from .test_oidc import Server, answer
-from .virtual import in_virtual_time
 
 QUERY = "api-version=2018-02-01&resource=api://orders"
 

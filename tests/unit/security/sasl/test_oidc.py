@@ -21,9 +21,9 @@ from aiokafkapy.errors import ConfigurationError, KafkaConnectionError, SaslAuth
 from aiokafkapy.security.sasl import SaslOptions, mechanism_for
 from aiokafkapy.security.sasl.oauthbearer import OAuthBearerToken
 from aiokafkapy.security.sasl.oidc import ClientCredentials, FileToken, JwtBearer, TokenEndpoint, provider_for
+from tests.unit.virtual_time import elapsed, in_virtual_time
 
 from .exchanges import everything_shown_of
-from .virtual import elapsed, in_virtual_time
 
 URL = "https://id.example.com/oauth2/token"
 CLIENT: dict[str, Any] = {

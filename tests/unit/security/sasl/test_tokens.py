@@ -15,9 +15,9 @@ from aiokafkapy.security.sasl.json_web_tokens import claims_of, unsecured_token
 from aiokafkapy.security.sasl.oauthbearer import OAuthBearerServerExchange, OAuthBearerToken
 from aiokafkapy.security.sasl.secret import Secret
 from aiokafkapy.security.sasl.tokens import OAuthBearerMechanism, TokenKeeper, UnsecuredTokens, provider_of
+from tests.unit.virtual_time import elapsed, epoch_seconds, in_virtual_time
 
 from .exchanges import authenticate, everything_shown_of
-from .virtual import elapsed, epoch_seconds, in_virtual_time
 
 LIFE = 600.0
 """Seconds of each token: it is asked for again after 300, which are 300 before its end."""
