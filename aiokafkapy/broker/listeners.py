@@ -1,6 +1,6 @@
 """The listeners of a broker: their names, protocols, addresses and own options, and the ports of each node.
 
-Owns how a listener is written and checked. It must not know sockets nor what TLS and SASL do. Kafka's counterparts
+Owns how a listener is written and checked. It must not know sockets, TLS or SASL. Kafka's counterparts
 are ``EndPoint``, ``listeners``, ``listener.security.protocol.map`` and ``advertised.listeners``.
 
 Rules:

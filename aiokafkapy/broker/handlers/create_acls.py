@@ -1,7 +1,7 @@
 """CreateAcls (30): add ACLs.
 
 versions: 1-3
-kept: all of it, and Kafka's checks of what an ACL may be
+kept: all of it, and Kafka's checks of an ACL
 dropped: nothing
 notes: each ACL by itself; one that is there already is no error. Any node answers, and all nodes know at once.
 """

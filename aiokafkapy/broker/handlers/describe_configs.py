@@ -62,7 +62,8 @@ def _describe(context: RequestContext, resource: Any) -> dict[str, Any]:
             context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
             entries = _of_broker(context.state.config)
         else:
-            # As KafkaApis, which knows these types: who may not ask does not learn that they have no options here.
+            # As KafkaApis, which knows these types: a client that may not ask does not learn that they have no options
+            # here.
             if resource.resource_type in _OF_CLUSTER:
                 context.check_right(Operation.DESCRIBE_CONFIGS, ResourceType.CLUSTER)
             elif resource.resource_type == _GROUP:

@@ -1,4 +1,4 @@
-"""DescribeTransactions (65): what a coordinator knows of transactional ids.
+"""DescribeTransactions (65): the coordinator's view of transactional ids.
 
 versions: 0-0
 kept: all of it

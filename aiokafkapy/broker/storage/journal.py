@@ -9,7 +9,8 @@ Rules:
 - a line is a checksum (CRC-32C) and a document; a last line that was cut short by a crash is moved into a file beside
   it, for no client was told of it; any other line that does not fit its checksum is damage, and the broker does not
   start on it;
-- the owner says what is still worth telling; with that the file is rewritten at start, and when most of it is stale.
+- the owner says which entries are still worth telling; with that the file is rewritten at start, and when most of it is
+  stale.
 """
 
 from __future__ import annotations
