@@ -1,4 +1,4 @@
-"""``aiokafkapy explain``: the producer's configuration in force, where each value came from, and what it implies.
+"""``aiokafkapy explain``: the producer's configuration in force, where each value came from, and its consequences.
 
 Owns the options, the order of precedence, and the output, text or JSON with ``--json``; the words are those of
 ``producer.explanation``. Connects to nothing.
@@ -41,7 +41,7 @@ def explain(
     show_all: Annotated[bool, typer.Option("--all", help="Also the options that are at their default.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON: every option, too.")] = False,
 ) -> None:
-    """Show the producer's configuration in force: each value, where it came from, and what it implies."""
+    """Show the producer's configuration in force: each value, where it came from, and its consequences."""
     given = list(_given(bootstrap_servers, url, config))
 
     async def command(stop: Stop) -> int:
@@ -61,7 +61,7 @@ def explain(
 def _given(
     servers: str | None, url: str | None, entries: Sequence[str] | None
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """What the command line gives, with where it is from; the later wins."""
+    """The options of the command line, with their origins; the later wins."""
     if url is not None:
         from ..client.urls import options_of_url
 

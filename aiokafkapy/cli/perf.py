@@ -165,13 +165,13 @@ async def _make_topic(topic: str, partitions: int, options: Mapping[str, Any], t
         try:
             await admin.create(topic, partitions=partitions)
         except (TopicAlreadyExistsError, TopicAuthorizationFailedError):
-            return  # who may not make topics may still write to one that is there
+            return  # a user without the right to make topics may still write to one that is there
         say(f"made topic {topic} with {partitions} partitions")
 
 
 @dataclass(slots=True)
 class _Load:
-    """What is sent, how fast, and what is told of it."""
+    """The records to send, their rate, and the report."""
 
     producer: KafkaProducer
     topic: str
