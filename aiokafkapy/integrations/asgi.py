@@ -3,8 +3,8 @@
     app.add_middleware(RequestHeadersMiddleware, headers=["x-tenant"])           # FastAPI, Starlette
     app = Litestar(..., middleware=[DefineMiddleware(RequestHeadersMiddleware, headers=["x-tenant"])])
 
-Pure ASGI, for any framework: it needs none. What is carried, and the interceptor that the producer needs, are in
-``request_headers``.
+Pure ASGI, for any framework: it needs none. The headers that are carried, and the interceptor that the producer needs,
+are in ``request_headers``.
 
 Rules: HTTP requests and web sockets carry headers as long as they are served; the answer to a request gets the id under
 the same name, unless the application gave one; everything else passes untouched.
