@@ -54,19 +54,19 @@ class EventLogger:
         return EventLogger(self._logger, self._context | context)
 
     def debug(self, event: str, **fields: Any) -> None:
-        """Log what is only of interest when looking for a fault."""
+        """Log an event that is only of interest when looking for a fault."""
         self.log(logging.DEBUG, event, fields)
 
     def info(self, event: str, **fields: Any) -> None:
-        """Log what an operator may want to know."""
+        """Log an event that an operator may want to know of."""
         self.log(logging.INFO, event, fields)
 
     def warning(self, event: str, **fields: Any) -> None:
-        """Log what went wrong and is being retried."""
+        """Log a failure that is being retried."""
         self.log(logging.WARNING, event, fields)
 
     def error(self, event: str, **fields: Any) -> None:
-        """Log what went wrong and is not retried, or is a bug."""
+        """Log a failure that is not retried, or a bug."""
         self.log(logging.ERROR, event, fields)
 
     def log(self, level: int, event: str, fields: Mapping[str, Any]) -> None:
