@@ -50,7 +50,7 @@ def build_response(api_key: int, version: int, **fields: Any) -> Any:
 
 
 def by_topic(partitions: Iterable[tuple[TopicPartition, Any]]) -> list[dict[str, Any]]:
-    """The ``topics`` of most requests: each name once, with what is said of its partitions, in the order given."""
+    """The ``topics`` of most requests: each name once, with the entries of its partitions, in the order given."""
     topics: dict[str, list[Any]] = {}
     for tp, entry in partitions:
         topics.setdefault(tp.topic, []).append(entry)
