@@ -30,7 +30,7 @@ class CircuitBreaker(BaseModel):
 
     After ``open_ms`` milliseconds ``probes`` records are let through, and so many again each ``open_ms`` as long as
     none has an outcome; one that is delivered closes the circuit. ``scope``: each "topic" has its own, or the
-    "producer" has one for all. Immutable; raises ConfigurationError for what cannot be meant.
+    "producer" has one for all. Immutable; raises ConfigurationError for values that make no sense.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -56,7 +56,7 @@ class CircuitBreaker(BaseModel):
 def circuit_breaker_of(value: Any) -> CircuitBreaker | None:
     """The option ``circuit_breaker``: None, a CircuitBreaker, a dict with the same names, or such a dict as JSON.
 
-    Raises ValueError for anything else, and for what CircuitBreaker refuses.
+    Raises ValueError for anything else, and for values that CircuitBreaker refuses.
     """
     if isinstance(value, str):
         if value.strip().lower() in ("", "none"):

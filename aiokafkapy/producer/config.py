@@ -1,7 +1,7 @@
 """The options of the producer, and which of them contradict each other.
 
-Extends ``ClientConfig`` with what Kafka's ``ProducerConfig`` has: its names with dots as underscores, its defaults,
-but for ``linger_ms`` (None adapts), ``batch_size`` (131,072: buffers grow as they fill) and
+Extends ``ClientConfig`` with the options of Kafka's ``ProducerConfig``: its names with dots as underscores, its
+defaults, but for ``linger_ms`` (None adapts), ``batch_size`` (131,072: buffers grow as they fill) and
 ``connections_max_idle_ms``. It knows neither the producer nor the loop.
 
 Rules, as Java's ``postProcessAndValidateIdempotenceConfigs`` and ``configureDeliveryTimeout`` have them: an option left
@@ -92,7 +92,7 @@ SerializerOption = Annotated[Any, BeforeValidator(_callable_or_none)]
 
 
 class ProducerConfig(ClientConfig):
-    """Everything that can be set on a producer; immutable. Raises ConfigurationError for what cannot be meant."""
+    """Everything that can be set on a producer; immutable. Raises ConfigurationError for values that make no sense."""
 
     environment_prefix: ClassVar[str] = "AIOKAFKAPY_"
 

@@ -4,7 +4,7 @@ Kafka's counterpart is ``ProducerMetadata``. It owns which topics are in use and
 back-off, leader epochs) is ``cluster.metadata``'s. It knows no clock: ``now`` is an argument.
 
 Rules: a topic is kept for ``metadata_max_idle_ms`` after its last use; a *new* topic, one that no answer has named yet,
-is kept whatever its age and asked for at once, alone (a partial update). A topic that was never found is forgotten when
+is kept at any age and asked for at once, alone (a partial update). A topic that was never found is forgotten when
 no record waits for it any more, so that a misspelt name is not asked for during five minutes.
 """
 

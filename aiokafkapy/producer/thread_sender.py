@@ -72,7 +72,7 @@ class ThreadSender:
                 self._check()
         sent = _Sent(self._loop)
         self._crossing.append((arguments, sent))
-        # Set before the loop is woken, and unset there before it looks: what was appended by then is seen.
+        # Set before the loop is woken, and unset there before it looks: records appended by then are seen.
         if not self._is_woken:
             self._is_woken = True
             try:
@@ -92,7 +92,7 @@ class ThreadSender:
     # internals: on the loop
 
     def _take(self) -> None:
-        """Accept what has crossed, in order."""
+        """Accept the records that have crossed, in order."""
         self._is_woken = False
         crossing, intake = self._crossing, self._intake
         for _ in range(len(crossing)):

@@ -1,11 +1,11 @@
-"""``TopicOptions``: what may differ from the producer's options for one topic.
+"""``TopicOptions``: the options that one topic may have in place of the producer's.
 
 Owns the names of these options and their checks; ``ProducerConfig.topics`` has them by topic, and says what they mean
 together with the others. It knows no producer. Kafka's producer has no counterpart: librdkafka's topic configuration
 and franz-go's ``ProducerBatchMaxBytesFn`` are.
 
-Rules: an option that is left out is the producer's. What belongs to a request (``acks``, time-outs) is the same for all
-topics, for a Produce request has records of many; so is what belongs to the producer as a whole.
+Rules: an option that is left out is the producer's. Options of a request (``acks``, time-outs) are the same for all
+topics, for a Produce request has records of many; so are those of the producer as a whole.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _not_a_bool(value: Any) -> Any:
 
 
 class TopicOptions(BaseModel):
-    """The options of one topic; immutable. Raises ConfigurationError for what cannot be meant."""
+    """The options of one topic; immutable. Raises ConfigurationError for values that make no sense."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 

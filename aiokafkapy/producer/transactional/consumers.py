@@ -1,7 +1,7 @@
 """Consumers of other clients, as ``ConsumedBatches`` needs them: read some records, say which group, go to an offset.
 
-Owns what aiokafka's ``AIOKafkaConsumer`` and confluent-kafka's ``Consumer`` call things; it imports neither. Calls of
-confluent-kafka block, so they run in a thread, one at a time.
+Owns the names that aiokafka's ``AIOKafkaConsumer`` and confluent-kafka's ``Consumer`` have for these; it imports
+neither. Calls of confluent-kafka block, so they run in a thread, one at a time.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Consumer(Protocol):
 
     async def go_back(self, offsets: Mapping[TopicPartition, int], generation: int) -> None:
         """Read on at these offsets, which were read in this generation of the group. Since then partitions may have
-        moved: those that are not here are left, the others are read on at what the group has committed."""
+        moved: those that are not here are left, the others are read on at the group's committed offsets."""
 
 
 def consumer_of(consumer: Any, group_metadata: Any) -> Consumer:
@@ -164,7 +164,7 @@ class _ConfluentKafka:
 
 
 async def _in_thread(work: Callable[[], T]) -> T:
-    """Run what blocks; a cancelled caller waits for its end, for the consumer serves one call at a time."""
+    """Run a blocking call; a cancelled caller waits for its end, for the consumer serves one call at a time."""
     running = asyncio.ensure_future(asyncio.to_thread(work))
     try:
         return await asyncio.shield(running)
