@@ -51,8 +51,9 @@ class World:
         self.transaction = Transaction("tx", lambda: None)
         self.transaction.version = version
         self.manager = TransactionManager(NO_JITTER, self.transaction)
+        self.runtime = self._runtime(two_phases, keeps_prepared)
         self.transactions = Transactions(
-            cast(ProducerRuntime, self._runtime(two_phases, keeps_prepared)),
+            cast(ProducerRuntime, self.runtime),
             cast(RecordIntake, self),
             self.transaction,
             cast(TransactionCoordinator, self),

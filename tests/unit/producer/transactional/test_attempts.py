@@ -107,6 +107,7 @@ async def test_a_beginning_is_tried_again_without_the_block() -> None:
     script.begins = [KafkaTimeoutError("no"), None]
     assert await script.run() == 1
     assert script.log == ["begin", "begin", "end"]
+    assert script.times[1] - script.times[0] == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("error", [MessageTooLargeError("x"), ProducerFencedError("x"), IllegalGenerationError("x")])
@@ -208,6 +209,17 @@ class TestDoubt:
         with pytest.raises(KafkaTimeoutError, match="no answer"):
             await script.run()
         assert script.log == ["begin", "end"]
+
+    @on_virtual_time
+    async def test_a_cancelled_caller_does_not_ask(self) -> None:
+        script = Scripted()
+        script.in_doubt = 9
+        patience = Patience(cast(Transactions, script), 60.0, NO_JITTER)
+        scope = await patience.begun()
+        script.may_be_aborted = False
+        with pytest.raises(asyncio.CancelledError):
+            await patience.settled(scope, asyncio.CancelledError())
+        assert "commit" not in script.log
 
 
 class TestUse:

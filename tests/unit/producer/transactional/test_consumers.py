@@ -78,7 +78,7 @@ class Confluent:
         self.messages = list(messages)
         self.committed_offsets = committed
         self.sought: dict[str, int] = {}
-        self.asked: list[str] = []
+        self.asked: list[str] | None = None
         self.while_reading: Callable[[], object] = lambda: None
 
     def consume(self, number: int, timeout: float) -> list[Message]:
@@ -105,7 +105,9 @@ class Confluent:
 class TestChoice:
     """``consumer_of``."""
 
-    @pytest.mark.parametrize("other", [object(), SimpleNamespace(consume=print)])
+    @pytest.mark.parametrize(
+        "other", [object(), SimpleNamespace(consume=print), SimpleNamespace(consumer_group_metadata=print)]
+    )
     def test_a_consumer_of_another_client_is_refused(self, other: object) -> None:
         with pytest.raises(TypeError, match=r"is no consumer that is known here: pass aiokafka's"):
             consumer_of(other, None)
@@ -227,7 +229,7 @@ class TestConfluentKafka:
         consumer = Confluent(a=90, c=90)
         await consumer_of(consumer, None).go_back({A: 5, B: 2}, generation=3)
         assert consumer.sought == {"a": 5}
-        assert consumer.asked == []
+        assert consumer.asked is None
 
     @pytest.mark.parametrize(("committed", "offset"), [(90, 90), (3, 5), (confluent_kafka.OFFSET_INVALID, 5)])
     @on_virtual_time
@@ -241,7 +243,7 @@ class TestConfluentKafka:
     async def test_without_partitions_nobody_is_asked(self) -> None:
         consumer = Confluent()
         await consumer_of(consumer, None).go_back({TopicPartition("a", 0): 5}, generation=2)
-        assert (consumer.asked, consumer.sought) == ([], {})
+        assert (consumer.asked, consumer.sought) == (None, {})
 
     @on_virtual_time
     async def test_a_cancelled_way_back_is_waited_for(self) -> None:

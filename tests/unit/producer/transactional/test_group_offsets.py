@@ -44,7 +44,7 @@ def test_offsets_of_any_client(given: Any, expected: OffsetToCommit) -> None:
         ([confluent_kafka.TopicPartition("t", 1)], "t-1: an offset to commit is 0 or more, not -1001"),
     ],
 )
-def test_what_is_no_offset_is_refused(given: Any, words: str) -> None:
+def test_a_value_that_is_no_offset_is_refused(given: Any, words: str) -> None:
     with pytest.raises((TypeError, ValueError), match=words):
         offsets_of(given)
 

@@ -28,6 +28,11 @@ S = TransactionState
 OFFSETS = {A: OffsetToCommit(5)}
 
 
+def watchers() -> int:
+    """Tasks that wait for markers."""
+    return sum(task.get_name() == "aiokafkapy-transaction-markers" for task in asyncio.all_tasks())
+
+
 class TestBeginning:
     """``initialize`` and ``begin``."""
 
@@ -48,7 +53,9 @@ class TestBeginning:
         assert world.transaction.state is S.FATAL_ERROR
         assert not world.transactions.is_usable
 
-    @pytest.mark.parametrize(("two_phases", "keeps", "call"), [(True, True, "init keeping"), (False, True, "init")])
+    @pytest.mark.parametrize(
+        ("two_phases", "keeps", "call"), [(True, True, "init keeping"), (False, True, "init"), (True, False, "init")]
+    )
     @on_virtual_time
     async def test_a_prepared_transaction_is_kept_with_two_phases_only(
         self, two_phases: bool, keeps: bool, call: str
@@ -93,6 +100,42 @@ class TestBeginning:
         answer.set_result(None)
         await asyncio.gather(commit, begin)
         assert world.log[:4] == ["shut", "flush", "commit", "open"]
+
+    @on_virtual_time
+    async def test_the_outcome_of_the_one_before_is_not_its_own(self) -> None:
+        world = await World().begun()
+        await world.transactions.commit()
+        await world.transactions.begin()
+        assert not world.transactions.was_committed
+
+    @pytest.mark.parametrize(
+        ("call", "arguments"),
+        [("commit", ()), ("commit_and_begin", ()), ("abort", ()), ("prepare", ()), ("complete", (IDENTITY,))],
+    )
+    @on_virtual_time
+    async def test_every_call_waits_for_the_end_under_way(self, call: str, arguments: tuple[object, ...]) -> None:
+        world = await World(two_phases=True).begun(A)
+        answer = world.loop.create_future()
+        world.will("commit", answer)
+        left = asyncio.create_task(world.transactions.commit())
+        await settle()
+        left.cancel()
+        task = asyncio.create_task(getattr(world.transactions, call)(*arguments))
+        await settle()
+        calls = list(world.log)
+        assert not task.done()
+        answer.set_result(None)
+        await asyncio.wait([task])
+        assert world.log[: len(calls)] == calls == ["shut", "flush", "commit"]
+        if (error := task.exception()) is not None:
+            assert isinstance(error, IllegalStateError)  # that one has ended, and no other is open
+
+    @on_virtual_time
+    async def test_a_producer_that_ended_is_of_no_use(self) -> None:
+        world = await World().started()
+        assert world.transactions.is_usable
+        world.runtime.is_usable_here = False
+        assert not world.transactions.is_usable
 
 
 class TestCommit:
@@ -190,6 +233,36 @@ class TestCommit:
         assert not world.transactions.was_committed
 
     @on_virtual_time
+    async def test_a_commit_in_doubt_is_not_aborted_though_its_caller_was_cancelled(self) -> None:
+        world = await World().begun(A)
+        answer = world.loop.create_future()
+        world.will("commit", answer)
+        commit = asyncio.create_task(world.transactions.commit())
+        await settle()
+        commit.cancel()
+        await settle()
+        answer.set_exception(KafkaTimeoutError("no answer"))
+        await world.transactions.settled()
+        assert "abort" not in world.log
+        assert world.transaction.state is S.COMMITTING_TRANSACTION
+
+    @on_virtual_time
+    async def test_the_cancellation_of_one_caller_does_not_abort_the_next_transaction(self) -> None:
+        world = await World().begun(A)
+        answer = world.loop.create_future()
+        world.will("commit", answer, TransactionAbortableError("no"))
+        commit = asyncio.create_task(world.transactions.commit())
+        await settle()
+        commit.cancel()
+        await settle()
+        answer.set_result(None)
+        await world.transactions.begin()
+        world.transaction.partitions.add(A)
+        with pytest.raises(TransactionAbortableError):
+            await world.transactions.commit()
+        assert "abort" not in world.log
+
+    @on_virtual_time
     async def test_a_scope_commits_at_its_end(self) -> None:
         world = await World().started()
         async with world.transactions.scope():
@@ -250,13 +323,16 @@ class TestAbort:
         await world.transactions.abort()
         assert world.log == []
 
-    @pytest.mark.parametrize(("version", "calls"), [(1, ["abort", "init"]), (2, ["abort"])])
+    @pytest.mark.parametrize(
+        ("version", "failed", "calls"),
+        [(1, True, ["abort", "init"]), (1, False, ["abort"]), (2, True, ["abort"])],
+    )
     @on_virtual_time
     async def test_a_batch_without_an_outcome_needs_another_epoch_in_version_1(
-        self, version: int, calls: list[str]
+        self, version: int, failed: bool, calls: list[str]
     ) -> None:
         world = await World(version=version).begun(A)
-        world.transaction.needs_new_epoch = True
+        world.transaction.needs_new_epoch = failed
         await world.transactions.abort()
         assert world.log[3:] == calls
         assert not world.transaction.needs_new_epoch
@@ -291,7 +367,7 @@ class TestAbort:
         assert world.log == ["shut", "abort_undrained", "flush", "init"]
 
     @on_virtual_time
-    async def test_close_aborts_what_is_open(self) -> None:
+    async def test_close_aborts_an_open_transaction(self) -> None:
         world = await World().begun(A)
         await world.transactions.close(world.loop.time() + 1)
         assert world.log[-1] == "abort"
@@ -411,6 +487,16 @@ class TestTwoPhases:
         assert world.log.count(end) == 2
 
     @on_virtual_time
+    async def test_an_abort_without_an_answer_stays_one_under_the_right_name(self) -> None:
+        world = await World(two_phases=True).begun(A)
+        await world.transactions.prepare()
+        world.will("abort", KafkaTimeoutError("no answer"))
+        with pytest.raises(KafkaTimeoutError):
+            await world.transactions.complete(None)
+        assert await world.transactions.complete(IDENTITY) is False
+        assert "commit" not in world.log
+
+    @on_virtual_time
     async def test_an_open_transaction_is_not_completed(self) -> None:
         world = await World(two_phases=True).begun(A)
         with pytest.raises(IllegalStateError, match="needs the state prepared_transaction"):
@@ -422,10 +508,9 @@ class TestPipelining:
 
     @on_virtual_time
     async def test_records_are_cut_where_the_next_begins_and_the_commit_follows(self) -> None:
-        world = await World().begun(A)
+        world = await World(version=1).begun(A)
         await world.transactions.commit_and_begin()
-        assert world.log[:6] == ["usable", "cut", "begin_flush", "open", "flush.end", "commit"]
-        assert world.log[-1] == "wakeup"
+        assert world.log == ["usable", "cut", "begin_flush", "open", "flush.end", "commit", "wakeup"]
         assert world.transaction.is_open
         assert world.transaction.cut is None
         assert not world.transactions.was_committed  # the next one is open
@@ -465,6 +550,14 @@ class TestPipelining:
         assert world.dropped[0].__cause__ is failure
         assert world.log[-1] == "abort_undrained"
         assert "abort" not in world.log
+
+    @on_virtual_time
+    async def test_the_gate_shuts_when_the_commit_has_no_answer(self) -> None:
+        world = await World().begun(A)
+        world.will("commit", KafkaTimeoutError("no answer"))
+        with pytest.raises(KafkaTimeoutError):
+            await world.transactions.commit_and_begin()
+        assert world.log[-3:] == ["commit", "shut", "abort_undrained"]
 
     @on_virtual_time
     async def test_a_closed_transaction_is_not_committed(self) -> None:
@@ -524,7 +617,7 @@ class TestFirstRecords:
         world.will("markers", world.loop.create_future() if trouble == "silence" else KafkaTimeoutError("no"))
         await world.transactions.begin()
         assert world.transaction.is_held
-        await elapsed(KEPT_BY_BROKERS)
+        await elapsed(KEPT_BY_BROKERS * 1.01)
         assert not world.transaction.is_held
         assert world.log[-1] == "wakeup"
 
@@ -547,7 +640,20 @@ class TestFirstRecords:
         await world.transactions.begin()
         assert world.transaction.is_held
         world.transactions.abandon()
+        await settle()
         assert not world.transaction.is_held
+        assert watchers() == 0
+
+    @on_virtual_time
+    async def test_one_task_waits_for_markers_however_short_transactions_are(self) -> None:
+        world = await World().begun(A)
+        for _ in range(3):
+            world.will("markers", world.loop.create_future())
+            await world.transactions.commit_and_begin()
+            world.transaction.partitions.add(A)
+            await settle()
+            assert watchers() == 1
+        world.transactions.abandon()
 
     @on_virtual_time
     async def test_offsets_wait_with_them(self) -> None:
