@@ -16,7 +16,7 @@ PAGES = pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 
 
 @pytest.mark.parametrize(("place", "text"), generated().items(), ids=lambda value: "")
-def test_a_generated_part_is_what_the_code_says(place: tuple[Path, str], text: str) -> None:
+def test_a_generated_part_agrees_with_the_code(place: tuple[Path, str], text: str) -> None:
     page, name = place
     assert f"<!-- {name} -->\n{text}\n<!-- /{name} -->" in page.read_text(), "run `python -m tests.documents`"
 

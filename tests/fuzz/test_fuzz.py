@@ -42,7 +42,7 @@ def target(request: pytest.FixtureRequest) -> Iterator[Target]:
         yield found
 
 
-def test_what_was_kept_is_read_without_a_finding(target: Target) -> None:
+def test_kept_inputs_are_read_without_a_finding(target: Target) -> None:
     paths = kept(target.name)
     assert paths, "each target has a corpus"
     for path in paths:
@@ -101,7 +101,7 @@ def test_a_bomb_and_a_wrong_exception_are_findings() -> None:
             check(broken, b"\xee")
 
 
-def test_the_command_writes_what_it_finds_and_says_so(
+def test_the_command_writes_its_findings_and_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(TARGETS, "frames", Broken)

@@ -149,7 +149,9 @@ async def test_a_wrong_password_is_refused(mechanism: str, secure_kafka: ApacheK
     assert refused[0].code() == confluent_kafka.KafkaError._AUTHENTICATION
 
 
-async def test_who_is_not_allowed_is_told_so_until_a_rule_allows_it(secure_kafka: ApacheKafka, topic: str) -> None:
+async def test_a_client_without_the_right_is_told_so_until_a_rule_allows_it(
+    secure_kafka: ApacheKafka, topic: str
+) -> None:
     await secure_kafka.create_topic(topic)
     bob = _librdkafka(secure_kafka, "SASL_SSL", "SCRAM-SHA-256", "bob")
     denied = confluent_kafka.KafkaError.TOPIC_AUTHORIZATION_FAILED

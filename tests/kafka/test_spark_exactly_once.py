@@ -114,7 +114,7 @@ async def test_places_do_not_hinder_each_other(query: Query) -> None:
     assert sorted(await query.rows()) == [b"%d" % n for n in range(6)]  # type: ignore[type-var]
 
 
-async def test_what_a_failed_attempt_sent_is_never_seen(query: Query) -> None:
+async def test_records_of_a_failed_attempt_are_never_seen(query: Query) -> None:
     def broken() -> Iterator[Any]:
         yield batch(b"a")
         raise LookupError("the task's own")

@@ -97,7 +97,7 @@ def receiver(
         yield Receiver(kafka, path)
 
 
-async def test_what_is_subscribed_to_arrives_and_opentelemetry_reads_it(receiver: Receiver, topic: str) -> None:
+async def test_subscribed_metrics_arrive_and_opentelemetry_reads_them(receiver: Receiver, topic: str) -> None:
     pushed: list[dict[str, Any]] = []
     answered: list[dict[str, Any]] = []
 
@@ -158,7 +158,7 @@ async def test_a_transactional_id_is_told(receiver: Receiver, topic: str) -> Non
     assert {push.resource["transactional_id"] for push in pushes} == {f"{topic}-x"}
 
 
-async def test_who_opts_out_pushes_nothing(receiver: Receiver, topic: str) -> None:
+async def test_a_client_that_opts_out_pushes_nothing(receiver: Receiver, topic: str) -> None:
     servers, apis = receiver.kafka.bootstrap_servers, set()
     async with (
         KafkaProducer(servers, client_id=topic, enable_metrics_push=False) as producer,

@@ -119,7 +119,7 @@ async def test_the_account_balances_at_every_moment(cluster: Cluster) -> None:
 
 
 @pytest.mark.parametrize("how", ["close", "close at once", "crash", "cancel"])
-async def test_whatever_ends_the_producer_leaves_no_future_pending(cluster: Cluster, how: str) -> None:
+async def test_no_end_of_the_producer_leaves_a_future_pending(cluster: Cluster, how: str) -> None:
     topic = await cluster.create_topic(partitions=2)
     async with cluster.producer(**SMALL) as producer:
         await producer.send(topic, b"first")

@@ -194,7 +194,7 @@ async def test_cancel_at_every_turn_of_the_loop_is_exact(cluster: Cluster) -> No
     assert set(log) <= expected
 
 
-async def test_send_many_that_is_cancelled_stops_taking_and_delivers_what_it_took(cluster: Cluster) -> None:
+async def test_send_many_that_is_cancelled_stops_taking_and_delivers_its_records(cluster: Cluster) -> None:
     topic = await cluster.create_topic()
     taken = 0
 
@@ -288,7 +288,7 @@ async def test_partitions_for_and_ping_can_be_cancelled(cluster3: Cluster) -> No
 
 
 @pytest.mark.parametrize("how", ["cancelled", "crashed"])
-async def test_the_senders_end_fails_what_is_pending_at_once_and_what_comes_later(
+async def test_the_senders_end_fails_pending_records_at_once_and_later_ones_too(
     cluster: Cluster, how: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic = await cluster.create_topic()

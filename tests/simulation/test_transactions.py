@@ -198,5 +198,5 @@ def test_the_checker_knows_the_last_offset(transactions: list[Tried], log: list[
         (tried(C, AT, commit_began=3.5, instance=SECOND), False),
     ],
 )
-def test_the_checker_knows_who_is_fenced(transaction: Tried, is_found: bool) -> None:
+def test_the_checker_knows_the_fenced_user(transaction: Tried, is_found: bool) -> None:
     assert bool(list(check_fencing([transaction], [FIRST, SECOND]))) is is_found

@@ -122,7 +122,7 @@ def test_a_query_goes_on_where_it_failed_and_a_group_sees_it(
     assert query.values == list(range(110))
 
 
-def test_a_query_of_what_is_new_loses_nothing_when_its_first_batches_fail(
+def test_a_query_of_new_records_loses_nothing_when_its_first_batches_fail(
     spark: SparkSession, send: Any, broker: Any, tmp_path: Path
 ) -> None:
     servers = broker.bootstrap_servers

@@ -131,7 +131,7 @@ def refused(frame: DataFrame, mode: str | None, **options: str) -> str:
     return str(caught.value)
 
 
-def test_what_cannot_be_meant_is_refused_before_a_task_runs(spark: SparkSession, broker: Broker) -> None:
+def test_a_value_that_makes_no_sense_is_refused_before_a_task_runs(spark: SparkSession, broker: Broker) -> None:
     servers = {"kafka.bootstrap.servers": broker.bootstrap_servers}
     ok = servers | {"topic": "t"}
     frame = numbers(spark, 3)

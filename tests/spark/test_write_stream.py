@@ -163,7 +163,9 @@ def test_a_stream_runs_until_it_is_stopped(rates: DataFrame, broker: Broker, tmp
     assert broker.call(lambda dev: dev.metrics())["connections_accepted"] <= 8
 
 
-def test_what_cannot_be_meant_is_refused(spark: SparkSession, rates: DataFrame, broker: Broker, tmp_path: Path) -> None:
+def test_a_value_that_makes_no_sense_is_refused(
+    spark: SparkSession, rates: DataFrame, broker: Broker, tmp_path: Path
+) -> None:
     def refused(frame: DataFrame, mode: str = "append", **options: str) -> str:
         writer = frame.writeStream.format("aiokafkapy").options(**options).outputMode(mode)
         with pytest.raises(PySparkException) as caught:

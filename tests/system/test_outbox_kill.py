@@ -145,7 +145,7 @@ def assert_in_order(seen: list[bytes | None]) -> None:
 
 
 @pytest.mark.parametrize("step", SERVICE_STEPS)
-async def test_a_service_that_is_killed_publishes_what_it_committed_and_no_more(
+async def test_a_service_that_is_killed_publishes_its_commits_and_no_more(
     shop: TestOutbox, broker: DevBroker, programs: Programs, step: str
 ) -> None:
     service = programs.start(shop, "service", first=0, count=5, halt=step)

@@ -599,7 +599,7 @@ class TestGaplessGuarantee:
             producer.resume("t", 0)
 
     @pytest.mark.parametrize("option", [{"acks": 1}, {"enable_idempotence": False}, {"transactional_id": "one"}])
-    def test_without_what_it_needs_it_is_refused(self, option: Any) -> None:
+    def test_without_its_requirements_it_is_refused(self, option: Any) -> None:
         with pytest.raises(errors.ConfigurationError, match="enable_gapless_guarantee=True"):
             KafkaProducer("localhost:9092", enable_gapless_guarantee=True, **option)
 
@@ -918,7 +918,7 @@ class TestLife:
         await producer.close()
         await producer.close()
 
-    async def test_close_delivers_what_was_accepted(self, broker: DevBroker) -> None:
+    async def test_close_delivers_accepted_records(self, broker: DevBroker) -> None:
         broker.create_topic("t", partitions=1)
         async with KafkaProducer(broker.bootstrap_servers, linger_ms=1000) as producer:
             deliveries = [await producer.enqueue("t", value) for value in numbered(5000)]

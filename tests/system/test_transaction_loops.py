@@ -52,7 +52,7 @@ class TestAttempts:
         "error",
         [errors.TransactionAbortableError, errors.InvalidProducerEpochError, errors.OutOfOrderSequenceNumberError],
     )
-    async def test_what_another_attempt_may_mend_runs_the_block_again(
+    async def test_an_error_that_another_attempt_may_mend_runs_the_block_again(
         self, broker: DevBroker, producer: KafkaProducer, error: type[errors.KafkaError]
     ) -> None:
         broker.controls.fail_next(ApiKey.PRODUCE, error, topic=OUT, partition=0)
@@ -68,7 +68,7 @@ class TestAttempts:
         assert await committed(broker) == [b"a", b"b", b"c"]
 
     @pytest.mark.parametrize("error", [LookupError("mine"), errors.RecordTooLargeError("mine")])
-    async def test_what_would_come_again_is_raised_at_once_and_aborts(
+    async def test_an_error_that_would_come_again_is_raised_at_once_and_aborts(
         self, broker: DevBroker, producer: KafkaProducer, error: Exception
     ) -> None:
         runs = 0
@@ -286,7 +286,7 @@ class TestConsumeTransformProduce:
         assert not faults
         assert sorted(await committed(broker)) == sorted(words)  # type: ignore[type-var]
 
-    async def test_after_an_exception_the_consumer_is_at_what_is_committed(
+    async def test_after_an_exception_the_consumer_is_at_the_committed_offsets(
         self, broker: DevBroker, producer: KafkaProducer, made: Made
     ) -> None:
         words = await filled(broker, 100)

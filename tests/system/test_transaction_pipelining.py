@@ -51,7 +51,7 @@ async def in_the_commit(producer: KafkaProducer) -> asyncio.Task[None]:
     return task
 
 
-async def test_who_sends_all_the_time_is_never_refused(broker: DevBroker, producer: KafkaProducer) -> None:
+async def test_a_client_that_sends_all_the_time_is_never_refused(broker: DevBroker, producer: KafkaProducer) -> None:
     counts = [0] * 4
     is_over = False
 
@@ -74,7 +74,7 @@ async def test_who_sends_all_the_time_is_never_refused(broker: DevBroker, produc
         assert mine == [b"%d/%d" % (number, n) for n in range(count)]
 
 
-async def test_what_comes_after_the_cut_is_sent_when_the_commit_is_known(
+async def test_records_after_the_cut_are_sent_when_the_commit_is_known(
     broker: DevBroker, producer: KafkaProducer
 ) -> None:
     await producer.send("t", b"written")
@@ -101,7 +101,7 @@ async def test_an_empty_transaction_is_followed_by_another(broker: DevBroker, pr
     assert await committed(broker) == [b"1"]
 
 
-async def test_when_the_commit_fails_so_does_what_came_after_the_cut(
+async def test_when_the_commit_fails_so_do_the_records_after_the_cut(
     broker: DevBroker, producer: KafkaProducer
 ) -> None:
     await producer.send("t", b"never")
@@ -169,7 +169,7 @@ async def test_a_commit_without_an_answer_is_asked_about_again(broker: DevBroker
         await commits_one_more(broker, producer, [b"1"])
 
 
-async def test_who_is_cancelled_finds_the_next_transaction_open(broker: DevBroker, producer: KafkaProducer) -> None:
+async def test_a_cancelled_caller_finds_the_next_transaction_open(broker: DevBroker, producer: KafkaProducer) -> None:
     await producer.send("t", b"1")
     broker.controls.delay(ApiKey.END_TXN, 0.1)
     commit = await in_the_commit(producer)
@@ -181,7 +181,9 @@ async def test_who_is_cancelled_finds_the_next_transaction_open(broker: DevBroke
     assert await committed(broker) == [b"1", b"2"]
 
 
-async def test_who_is_cancelled_in_one_that_fails_finds_it_aborted(broker: DevBroker, producer: KafkaProducer) -> None:
+async def test_a_caller_cancelled_in_one_that_fails_finds_it_aborted(
+    broker: DevBroker, producer: KafkaProducer
+) -> None:
     await producer.send("t", b"never")
     broker.controls.delay(ApiKey.END_TXN, 0.1)
     broker.controls.fail_next(ApiKey.END_TXN, errors.TransactionAbortableError)

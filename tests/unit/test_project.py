@@ -242,7 +242,7 @@ def test_importing_the_package_imports_no_edge_and_no_extra() -> None:
     assert done.stdout.split() == []
 
 
-def test_what_spark_imports_in_every_session_is_little() -> None:
+def test_spark_imports_little_in_every_session() -> None:
     program = (
         "import sys, pyspark.sql.datasource\n"
         "known = set(sys.modules)\n"

@@ -33,7 +33,7 @@ def test_the_names_are_these() -> None:
         aiokafkapy.nonsense  # noqa: B018
 
 
-def test_those_of_the_design_are_what_they_should_be() -> None:
+def test_those_of_the_design_are_as_they_should_be() -> None:
     assert KafkaProducer.__name__ == "KafkaProducer"
     assert ProducerConfig(bootstrap_servers="h:1").linger_ms is None
     assert ProducerRecord("t").topic == "t"
@@ -101,7 +101,7 @@ def test_importing_the_producer_imports_no_other_library() -> None:
     assert others <= LIGHT[""]
 
 
-def test_importing_the_producer_does_without_what_is_slow_in_the_standard_library() -> None:
+def test_importing_the_producer_does_without_slow_modules_of_the_standard_library() -> None:
     slow = ["importlib.metadata", "importlib.resources", "argparse", "uuid", "json", "email"]
     program = f"from aiokafkapy import KafkaProducer\nimport sys\nprint(*(set({slow}) & set(sys.modules)))"
     # Without ``site``, whose path files import what they like.

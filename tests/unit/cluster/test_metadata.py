@@ -114,7 +114,7 @@ class TestWhen:
             metadata.request_update()
             assert metadata.time_to_next_update(clock.time()) <= 0.12
 
-    def test_who_sends_requests_is_told_of_each_wish(self, metadata: Metadata) -> None:
+    def test_the_sender_of_requests_is_told_of_each_wish(self, metadata: Metadata) -> None:
         told = []
         metadata.on_update_requested = lambda: told.append(1)
         metadata.request_update()

@@ -100,7 +100,7 @@ async def test_another_thread_reads_on_the_producer_s_loop(
     assert threads == [threading.current_thread()]
 
 
-async def test_a_busy_loop_leaves_a_scrape_with_what_was_known(
+async def test_a_busy_loop_leaves_a_scrape_with_the_last_numbers(
     kafka_producer: KafkaProducer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(measurements, "PATIENCE", 0.01)

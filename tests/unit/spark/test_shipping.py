@@ -18,7 +18,7 @@ print(aiokafkapy.KafkaProducer("127.0.0.1:1").config.linger_ms)
 """
 
 
-def test_a_python_without_site_packages_can_use_what_was_unpacked(tmp_path: Path) -> None:
+def test_a_python_without_site_packages_can_use_the_unpacked_package(tmp_path: Path) -> None:
     archive = package_archive(tmp_path / "made")
     assert [path.name for path in archive.parent.iterdir()] == [archive.name]
     with tarfile.open(archive) as packed:

@@ -29,7 +29,7 @@ def test_it_takes_connections_also_when_it_was_killed_and_leaves_nothing_behind(
         socket.create_connection(("127.0.0.1", server.port), timeout=5)
 
 
-def test_what_is_missing_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_library_is_named_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_path_of", lambda program: None if program == "initdb" else shutil.which("true"))
     assert PostgreSQL.unavailable_reason() == "initdb not found (Debian: postgresql)"
     with pytest.raises(PostgreSQLError, match="there is no PostgreSQL here: initdb not found"):

@@ -94,7 +94,7 @@ def certificates() -> Iterator[TestCertificates]:
         yield made
 
 
-async def test_the_connection_is_made_when_the_handshake_is_done_and_gets_what_came_with_it(
+async def test_the_connection_is_made_when_the_handshake_is_done_and_gets_the_bytes_that_came_with_it(
     certificates: TestCertificates,
 ) -> None:
     pair = Pair(certificates)

@@ -290,7 +290,7 @@ def test_a_new_trace_and_several_records_link_only(exported: Exported) -> None:
 
 
 @pytest.mark.parametrize("error", [LookupError("no"), asyncio.CancelledError()])
-def test_what_processing_raises_is_the_span_s_error_and_is_raised(exported: Exported, error: BaseException) -> None:
+def test_an_exception_of_processing_is_the_span_s_error_and_is_raised(exported: Exported, error: BaseException) -> None:
     tracing = KafkaTracing(exported.provider, PROPAGATOR)
     record = ConsumedRecord(7, None, b"v", (), topic="orders", partition=2)
     with pytest.raises(type(error)), tracing.process(record):

@@ -35,7 +35,7 @@ def row(number: int, partition: int | None = None) -> OutboxRow:
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, Exception) else value.value,
 )
-def test_only_what_is_wrong_with_its_record_refuses_a_row(error: Exception, verdict: Verdict) -> None:
+def test_only_a_fault_of_its_record_refuses_a_row(error: Exception, verdict: Verdict) -> None:
     assert judge(error) is verdict
 
 

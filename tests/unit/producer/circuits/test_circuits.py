@@ -183,7 +183,7 @@ def test_or_the_producer_has_one_for_all() -> None:
         ZeroDivisionError("a bug"),
     ],
 )  # fmt: skip
-def test_what_says_nothing_of_the_cluster_does_not_count(error: BaseException) -> None:
+def test_an_error_that_says_nothing_of_the_cluster_does_not_count(error: BaseException) -> None:
     rig = Rig()
     rig.fail(10, error=error)
     assert rig.circuits.statuses(rig.now) == ()
@@ -205,7 +205,7 @@ def test_without_trouble_it_lets_all_through() -> None:
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_whatever_happens_it_is_alert_exactly_while_one_is_not_closed(seed: int) -> None:
+def test_it_is_alert_exactly_while_one_is_not_closed(seed: int) -> None:
     chance = random.Random(seed)
     rig = Rig(failures=chance.choice((1, 2, 5)), probes=chance.choice((1, 3)))
     for _ in range(500):

@@ -169,7 +169,7 @@ async def test_aws_is_asked_through_botocore(sts: str) -> None:
     assert (Sts.asked["Tags.member.1.Key"], Sts.asked["Tags.member.1.Value"]) == (["team"], ["orders"])
 
 
-async def test_what_aws_refuses_is_told_and_what_may_pass_is_tried_again(
+async def test_a_refusal_of_aws_is_told_and_a_passing_failure_is_tried_again(
     sts: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider = cloud_provider_for("aws_iam", aws(f"region=eu-west-1,audience=a,sts_endpoint={sts}"))

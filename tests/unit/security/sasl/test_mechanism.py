@@ -83,7 +83,7 @@ def test_a_string_of_another_mechanism_is_told(settings: dict[str, Any], words: 
     assert "hunter2" not in everything_shown_of(caught.value)
 
 
-def test_settings_need_only_the_attributes_of_what_they_offer() -> None:
+def test_settings_need_only_the_attributes_of_the_mechanisms_they_offer() -> None:
     settings = cast(Any, SimpleNamespace(sasl_mechanism="PLAIN", **ALICE))
     assert mechanism_for(settings).name == "PLAIN"
 

@@ -148,7 +148,7 @@ def test_a_refusal_is_told_in_the_servers_words_and_not_tried_again(status: int,
 
 
 @pytest.mark.parametrize("failure", [httpx.Response(503), httpx.Response(429), httpx.ConnectError("no route")])
-def test_what_may_pass_is_tried_again(failure: httpx.Response | Exception) -> None:
+def test_a_passing_failure_is_tried_again(failure: httpx.Response | Exception) -> None:
     async def program() -> None:
         server = Server(failure, failure, answer())
         started = asyncio.get_running_loop().time()
