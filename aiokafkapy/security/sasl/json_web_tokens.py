@@ -1,4 +1,4 @@
-"""What a broker believes of a JSON Web Token (RFC 7519): who holds it, until when, and whether somebody vouches for it.
+"""The claims of a JSON Web Token that a broker believes (RFC 7519): its holder, its end, and its signature.
 
 Owns reading, the signature's check and the claims' check. Knows no SASL, no clock and no network: the keys (a JWKS,
 RFC 7517) are given. Kafka's counterparts are ``OAuthBearerUnsecuredJws``, ``OAuthBearerValidationUtils`` and
@@ -8,7 +8,7 @@ Rules:
 
 - A token without a signature is believed only by a validator that was told to, for tests.
 - With keys, the algorithm must be one that the key's own kind can have: a public key is no password, and "none" none.
-- A refusal says why in the broker's log, and to the client only what RFC 7628 lets it know.
+- A refusal says why in the broker's log, and to the client only as much as RFC 7628 lets it know.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _ALGORITHMS: Final[Mapping[str, frozenset[str]]] = {
     "EC": frozenset({"ES256", "ES384", "ES512", "ES256K"}),
     "OKP": frozenset({"EdDSA"}),
 }
-"""By the kind of key. Symmetric keys are not among them: who can check such a token can also make one."""
+"""By the kind of key. Symmetric keys are not among them: with one a token can be made as well as checked."""
 
 _MAX_TIME: Final = 1e14
 """Seconds since the epoch, three million years from now."""
@@ -99,7 +99,7 @@ class TokenValidator:
         self._keys = _keys_of(jwks)
 
     def validate(self, token: Secret[str], now_ms: int) -> ValidToken:
-        """What the token says, at a time in milliseconds since the epoch; raises InvalidTokenError."""
+        """The token's claims, at a time in milliseconds since the epoch; raises InvalidTokenError."""
         header, claims = _parsed(token)
         if self._keys is None:
             if header.get("alg") != "none" or not token.reveal().endswith("."):
@@ -169,7 +169,7 @@ def _parsed(token: Secret[str]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 def _json_object(part: Secret[str]) -> Mapping[str, Any] | None:
     text = part.reveal()
     try:
-        # Padding that is too long is cut; what is not of the alphabet is refused.
+        # Padding that is too long is cut; characters outside the alphabet are refused.
         data = base64.b64decode(text + "=" * (-len(text) % 4), b"-_", validate=True)
         found = json.loads(data)
     except (ValueError, RecursionError):  # not ASCII, not base64, not UTF-8, not JSON, or a million brackets

@@ -4,7 +4,7 @@ Owns which options there are, and the grammar of those that are lists of pairs; 
 they are for. Kafka's counterpart is
 ``SaslConfigs``.
 
-Rule: whoever has settings (a client's configuration, a listener) may lack attributes for mechanisms that it does not
+Rule: an object with settings (a client's configuration, a listener) may lack attributes for mechanisms that it does not
 offer: ``SaslOptions.of`` takes the defaults for them. Secrets are put into holders that do not show them.
 """
 
@@ -23,7 +23,7 @@ _UNQUOTED_COMMA: Final = re.compile(r"(?<!\\),")
 
 
 class SaslSettings(Protocol):
-    """What a client's configuration has for SASL; see ``SaslOptions`` for defaults."""
+    """The SASL options of a client's configuration; see ``SaslOptions`` for defaults."""
 
     @property
     def sasl_mechanism(self) -> Any: ...

@@ -1,6 +1,6 @@
 """The broker's halves, by the name of the mechanism.
 
-Owns the choice and the check of what each needs to know of its users. Kafka's counterpart is the server's part of
+Owns the choice, and the check that each has its users' credentials. Kafka's counterpart is the server's part of
 ``SaslChannelBuilder``.
 """
 
@@ -31,7 +31,7 @@ def server_mechanism(
     tokens: Mapping[str, DelegationToken] | None = None,
     now_ms: Callable[[], int] | None = None,
 ) -> Callable[[], SaslServerExchange]:
-    """What makes the broker's half for each authentication.
+    """Makes the broker's half for each authentication.
 
     ``users`` is a ``PlainCredentialStore`` for PLAIN and a ``ScramCredentialStore`` for SCRAM, which may change while
     the broker runs; ``tokens`` are delegation tokens by id, for SCRAM. For OAUTHBEARER it is a ``TokenValidator``, and
