@@ -114,7 +114,7 @@ class Listener:
 
 @dataclass(frozen=True)
 class KerberosSettings:
-    """What a broker needs for GSSAPI: a KDC's krb5.conf, and a keytab with the key of its own principal."""
+    """A broker's files for GSSAPI: a KDC's krb5.conf, and a keytab with the key of its own principal."""
 
     krb5_conf: str | os.PathLike[str]
     keytab: str | os.PathLike[str]

@@ -7,7 +7,7 @@ Rules:
 
 - A verb is in effect when it returns, for existing and new connections; data already handed to the operating system is
   not recalled.
-- Responses keep the order of their requests, whatever happens to each.
+- Responses keep the order of their requests, with any faults.
 - Each address that a broker advertises gets a port here as soon as it is seen, and clients see no other. Frames that
   cannot be decoded are passed on unchanged, so the listener must be a plaintext one.
 - Leaving the block leaves no connection, task, timer or listening port.
