@@ -33,6 +33,7 @@ from aiokafkapy.producer.identity.transaction_manager import TransactionManager
 from aiokafkapy.producer.transactional.group_offsets import GroupMetadata, OffsetToCommit
 from aiokafkapy.producer.transactional.transaction_coordinator import TransactionCoordinator
 from aiokafkapy.protocol.api import ApiKey
+from aiokafkapy.security.sasl.mechanism import SaslMechanism
 from tests.unit.virtual_time import on_virtual_time
 
 from .harness import NO_JITTER, A, B, settle
@@ -69,6 +70,7 @@ class Client:
         self.nodes = SimpleNamespace(
             node_api_versions=lambda node_id: self.versions, is_preparing_connection=lambda node_id: False
         )
+        self.calls: list[object] = []
         self.unreachable: set[Node] = set()
         self.sent: list[tuple[ApiKey, int, Any]] = []
         self.places: list[Node | None] = []
@@ -83,6 +85,15 @@ class Client:
 
     async def wait_for_change(self) -> None:
         self.unreachable.clear()
+
+    def abort(self) -> None:
+        self.calls.append("abort")
+
+    async def close(self) -> None:
+        self.calls.append("close")
+
+    def update_credentials(self, mechanism: object) -> None:
+        self.calls.append(mechanism)
 
     async def send_and_wait(
         self,
@@ -117,6 +128,7 @@ class World:
         self.coordinator = TransactionCoordinator(
             config, self.transaction, self.manager, loop=loop, wakeup=self._wakeup
         )
+        self.coordinator.client.abort()
         self.client = Client(version)
         self.coordinator.client = cast(NetworkClient, self.client)
         self.will(ApiKey.FIND_COORDINATOR, found(ONE))
@@ -248,6 +260,21 @@ class TestInitProducerId:
             await world.coordinator.init_producer_id(60.0)
         assert "TWO_PHASE" not in str(caught.value)
 
+    @on_virtual_time
+    async def test_a_version_that_is_refused_for_another_reason_names_no_remedy(self) -> None:
+        world = World(is_open=False, transaction_two_phase_commit_enable=True)
+        world.will(ApiKey.INIT_PRODUCER_ID, initialized(code(UnsupportedVersionError)))
+        with pytest.raises(UnsupportedVersionError) as caught:
+            await world.coordinator.init_producer_id(60.0)
+        assert "transaction_keep_prepared" not in str(caught.value)
+
+    @on_virtual_time
+    async def test_new_credentials_reach_its_client(self) -> None:
+        world = World()
+        mechanism = cast(SaslMechanism, object())
+        world.coordinator.update_credentials(mechanism)
+        assert world.client.calls == [mechanism]
+
 
 class TestAnswers:
     """Retries and errors, by the example of EndTxn."""
@@ -270,7 +297,7 @@ class TestAnswers:
         world.will(ApiKey.END_TXN, SimpleNamespace(error_code=code(NotCoordinatorError)), SimpleNamespace(error_code=0))
         await world.coordinator.end(True, 60.0)
         assert world.client.places == [None, ONE, None, TWO]
-        assert 0.079 < world.client.times[-1] - world.client.times[0] <= 0.1
+        assert 0.079 < world.client.times[-1] - world.client.times[0] < 0.101
 
     @on_virtual_time
     async def test_a_transaction_that_is_being_ended_is_asked_about_soon_at_the_same_node(self) -> None:
@@ -448,14 +475,32 @@ class TestPartitions:
     async def test_it_ends_with_the_producer(self) -> None:
         world = World(1)
         world.will(ApiKey.ADD_PARTITIONS_TO_TXN, asyncio.get_running_loop().create_future())
-        aborted: list[str] = []
-        world.client.abort = lambda: aborted.append("client")  # type: ignore[attr-defined]
         world.transaction.must_wait(A, 0)
         await settle()
         world.coordinator.abort()
         await settle()
-        assert aborted == ["client"]
+        assert world.client.calls == ["abort"]
         assert [task for task in asyncio.all_tasks() if task.get_name() == "aiokafkapy-transaction"] == []
+
+    @on_virtual_time
+    async def test_one_that_comes_later_is_added_too(self) -> None:
+        world = World(1)
+        world.will(ApiKey.ADD_PARTITIONS_TO_TXN, self.answer(a=0), self.answer(b=0))
+        for partition in (A, B):
+            world.transaction.must_wait(partition, 0)
+            await settle()
+            assert not world.transaction.must_wait(partition, 0)
+
+    @on_virtual_time
+    async def test_closing_waits_for_its_end(self) -> None:
+        world = World(1)
+        world.will(ApiKey.ADD_PARTITIONS_TO_TXN, asyncio.get_running_loop().create_future())
+        world.transaction.must_wait(A, 0)
+        await settle()
+        await world.coordinator.close()
+        assert world.client.calls == ["abort", "close"]
+        assert [task for task in asyncio.all_tasks() if task.get_name() == "aiokafkapy-transaction"] == []
+        await World().coordinator.close()
 
 
 class TestOffsets:
