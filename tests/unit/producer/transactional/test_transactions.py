@@ -28,6 +28,11 @@ S = TransactionState
 OFFSETS = {A: OffsetToCommit(5)}
 
 
+def is_held(world: World) -> bool:
+    """True while the first records wait; a call, so that a type checker does not remember its result."""
+    return world.transaction.is_held
+
+
 def watchers() -> int:
     """Tasks that wait for markers."""
     return sum(task.get_name() == "aiokafkapy-transaction-markers" for task in asyncio.all_tasks())
@@ -585,9 +590,9 @@ class TestPipelining:
         world = await World().begun(A)
         world.will("markers", world.loop.create_future())
         await world.transactions.commit_and_begin()
-        assert world.transaction.is_held
+        assert is_held(world)
         await elapsed(KEPT_BY_BROKERS)
-        assert not world.transaction.is_held
+        assert not is_held(world)
 
 
 class TestFirstRecords:
@@ -601,11 +606,11 @@ class TestFirstRecords:
         world.will("markers", written)
         await world.transactions.begin()
         await settle()
-        assert world.transaction.is_held
+        assert is_held(world)
         before = world.loop.time()
         written.set_result(None)
         await settle()
-        assert not world.transaction.is_held
+        assert not is_held(world)
         assert world.log[-1] == "wakeup"
         assert world.loop.time() == before
 
@@ -616,9 +621,9 @@ class TestFirstRecords:
         await world.transactions.commit()
         world.will("markers", world.loop.create_future() if trouble == "silence" else KafkaTimeoutError("no"))
         await world.transactions.begin()
-        assert world.transaction.is_held
+        assert is_held(world)
         await elapsed(KEPT_BY_BROKERS * 1.01)
-        assert not world.transaction.is_held
+        assert not is_held(world)
         assert world.log[-1] == "wakeup"
 
     @pytest.mark.parametrize(("version", "pause"), [(1, 0.0), (2, KEPT_BY_BROKERS)])
@@ -629,7 +634,7 @@ class TestFirstRecords:
         await elapsed(pause)
         await world.transactions.begin()
         await settle()
-        assert not world.transaction.is_held
+        assert not is_held(world)
         assert "markers" not in world.log
 
     @on_virtual_time
@@ -638,10 +643,10 @@ class TestFirstRecords:
         await world.transactions.abort()
         world.will("markers", world.loop.create_future())
         await world.transactions.begin()
-        assert world.transaction.is_held
+        assert is_held(world)
         world.transactions.abandon()
         await settle()
-        assert not world.transaction.is_held
+        assert not is_held(world)
         assert watchers() == 0
 
     @on_virtual_time
