@@ -151,7 +151,7 @@ def certificate_finding(
 
     A context that checks nothing (``ssl_context``) has no certificate to show.
     """
-    facts: dict[str, Any] = {"version": version, "cipher": cipher}
+    facts: dict[str, object] = {"version": version, "cipher": cipher}
     if not certificate:
         text = f"{version}, {cipher}; the certificate is not checked"
         advice = "anybody may be at the other end: leave the ssl_context to aiokafkapy, with ssl_truststore_location"
@@ -199,7 +199,7 @@ def advertised_finding(
     asked for at another.
     """
     check, subject = "broker", f"node {node_id} at {address}"
-    facts: dict[str, Any] = {"node_id": node_id, "address": address, "round_trip_ms": round_trip_ms}
+    facts: dict[str, object] = {"node_id": node_id, "address": address, "round_trip_ms": round_trip_ms}
     if is_odd_loopback:
         text = "the address that it advertises is this machine's own" + (
             "" if failure is None else f"; there: {failure.text}"

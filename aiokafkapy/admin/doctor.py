@@ -142,7 +142,7 @@ class Doctor:
             self._note(Finding("metadata", address, Verdict.FAILED, str(error), "see the broker's log"))
             return None
         brokers: dict[int, str] = {one.node_id: format_address(one.host, one.port) for one in body.brokers}
-        facts: dict[str, Any] = {
+        facts: dict[str, object] = {
             "cluster_id": getattr(body, "cluster_id", None),
             "controller_id": getattr(body, "controller_id", None),
             "brokers": {str(node_id): place for node_id, place in brokers.items()},
