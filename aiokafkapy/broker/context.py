@@ -185,7 +185,7 @@ class RequestContext:
         """Loop time in seconds."""
         return self.state.now()
 
-    def respond(self, **fields: Any) -> Any:
+    def respond(self, **fields: object) -> Any:
         """The response body of this request's API and version; fields that the version does not have are dropped."""
         return build_response(ApiKey(self.api_key), self.api_version, **fields)
 

@@ -149,7 +149,7 @@ class OffsetStore:
                 offsets[TopicPartition(topic, partition)] = CommittedOffset(offset, epoch, metadata, identity)
 
 
-def _document(group_id: str, offsets: Offsets) -> dict[str, Any]:
+def _document(group_id: str, offsets: Offsets) -> dict[str, object]:
     entries = [
         [tp.topic, tp.partition, o.offset, o.leader_epoch, o.metadata, None if o.topic_id is None else str(o.topic_id)]
         for tp, o in offsets.items()

@@ -62,5 +62,5 @@ def _binding(creation: Any) -> AclBinding:
     )
 
 
-def _result(error: KafkaError | None) -> dict[str, Any]:
+def _result(error: KafkaError | None) -> dict[str, object]:
     return {"error_code": error.code if error else 0, "error_message": error_message(error) if error else None}

@@ -82,7 +82,7 @@ def _of_topic(context: RequestContext, name: str) -> list[dict[str, Any]]:
     return topic_configs(topic.config)
 
 
-def _of_broker(config: BrokerConfig) -> list[dict[str, Any]]:
+def _of_broker(config: BrokerConfig) -> list[dict[str, object]]:
     return [
         _entry(
             name.replace("_", "."),
@@ -104,7 +104,7 @@ def _text(value: object) -> str:
 
 def _entry(
     name: str, value: str | None, source: int, type_code: int, *, is_read_only: bool, is_sensitive: bool = False
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {
         "name": name,
         "value": value,

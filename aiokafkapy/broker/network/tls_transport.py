@@ -66,7 +66,7 @@ class TlsTransport(asyncio.Transport, asyncio.Protocol):
 
     # a transport, to the ClientConnection
 
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
+    def get_extra_info(self, name: str, default: object = None) -> Any:
         """``peercert``, and all that the socket's transport knows."""
         return self._tls.getpeercert() if name == "peercert" else self._transport.get_extra_info(name, default)
 

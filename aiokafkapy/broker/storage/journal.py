@@ -74,7 +74,7 @@ class Journal:
             logger.warning("broker.journal_truncated", file=str(path), bytes=len(torn), kept_in=str(kept_in))
         return documents
 
-    def append(self, document: Any) -> None:
+    def append(self, document: object) -> None:
         """Add one document. Raises KafkaStorageError; then it is not there."""
         if self._path is None:
             return
@@ -94,7 +94,7 @@ class Journal:
         """Whether most lines say nothing any more, when ``things`` lines could say it all."""
         return self._lines >= REWRITE_FROM and self._lines > 2 * things
 
-    def rewrite(self, documents: Iterable[Any]) -> None:
+    def rewrite(self, documents: Iterable[object]) -> None:
         """Replace the content by these documents. Raises OSError."""
         if self._path is None:
             return
@@ -112,7 +112,7 @@ class Journal:
             self._descriptor = -1
 
 
-def _line(document: Any) -> bytes:
+def _line(document: object) -> bytes:
     data = b" " + json.dumps(document).encode()
     return b"%08x%s\n" % (crc32c(data), data)
 
