@@ -81,7 +81,7 @@ def _explanation(given: Sequence[tuple[str, Mapping[str, Any]]]) -> Explanation:
     from ..producer.explanation import explain
 
     origins = environment_variables(ProducerConfig.environment_prefix)
-    values: dict[str, Any] = {name: os.environ[variable] for name, variable in origins.items()}
+    values: dict[str, object] = {name: os.environ[variable] for name, variable in origins.items()}
     for origin, properties in given:
         plain = _plain(properties)
         values |= plain
@@ -96,7 +96,7 @@ def _explanation(given: Sequence[tuple[str, Mapping[str, Any]]]) -> Explanation:
         raise CommandError(f"{error}{whence and f' ({whence})'}", EXIT_USAGE) from None
 
 
-def _plain(properties: Mapping[str, Any]) -> dict[str, Any]:
+def _plain(properties: Mapping[str, object]) -> dict[str, object]:
     from ..client.foreign_options import with_our_names
 
     return with_our_names(
@@ -119,7 +119,7 @@ def _print(explanation: Explanation, show_all: bool) -> None:
         typer.echo(typer.style(f"look at {subject}: {text}", fg="yellow"))
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """On one line, and not too long: an option may be a whole file in PEM."""
     text = " ".join((",".join(map(str, value)) if isinstance(value, list) else str(value)).split())
     return text if len(text) <= LONGEST_VALUE else text[:LONGEST_VALUE] + "…"

@@ -52,7 +52,7 @@ class Resumed:
 
 
 def resume_file(
-    path: Path, properties: Mapping[str, Any], timeout: float, *, quiet: bool = False, as_json: bool = False
+    path: Path, properties: Mapping[str, object], timeout: float, *, quiet: bool = False, as_json: bool = False
 ) -> NoReturn:
     """Run the command to its end."""
 
