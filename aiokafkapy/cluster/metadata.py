@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ..common import (
     NO_LEADER,
@@ -204,7 +204,7 @@ class Metadata:
 
     # outcomes
 
-    def update(self, request_version: int, response: Any, now: float, *, is_partial: bool) -> None:
+    def update(self, request_version: int, response: object, now: float, *, is_partial: bool) -> None:
         """Take a response, a ``MetadataAnswer`` or kio's message. Calls the listeners.
 
         ``request_version`` and ``is_partial`` are those of its request.
