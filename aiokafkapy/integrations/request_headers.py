@@ -106,7 +106,7 @@ def carrying(headers: Carried) -> Iterator[None]:
 # internals
 
 
-def _has_a_name(header: Sequence[Any]) -> bool:
+def _has_a_name(header: Sequence[object]) -> bool:
     return len(header) > 0 and isinstance(header[0], str)
 
 

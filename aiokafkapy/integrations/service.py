@@ -118,13 +118,13 @@ async def readiness(producer: KafkaProducer[Any, Any], timeout: float) -> tuple[
     return problem is None, body | ({"problem": problem} if problem else {})
 
 
-def _circuit(circuit: CircuitStatus) -> dict[str, Any]:
-    found: dict[str, Any] = {"topic": circuit.topic, "state": circuit.state, "failures": circuit.failures}
+def _circuit(circuit: CircuitStatus) -> dict[str, object]:
+    found: dict[str, object] = {"topic": circuit.topic, "state": circuit.state, "failures": circuit.failures}
     return found | {"open_for": round(circuit.open_for, 3), "last_error": circuit.last_error}
 
 
-def _broker(broker: BrokerHealth) -> dict[str, Any]:
-    found: dict[str, Any] = {"id": broker.node_id, "address": broker.address, "state": broker.state}
+def _broker(broker: BrokerHealth) -> dict[str, object]:
+    found: dict[str, object] = {"id": broker.node_id, "address": broker.address, "state": broker.state}
     if broker.retry_in:
         found["retry_in"] = round(broker.retry_in, 3)
     if broker.last_error:

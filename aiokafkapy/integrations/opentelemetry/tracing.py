@@ -113,7 +113,7 @@ class KafkaTracing:
         self,
         producer: KafkaProducer[Any, Any],
         topic: str,
-        values_or_records: Iterable[Any],
+        values_or_records: Iterable[object],
         *,
         return_exceptions: bool = False,
     ) -> Sequence[RecordMetadata | BaseException]:
@@ -199,7 +199,7 @@ class KafkaTracing:
         )
         return [Link(found) for found in contexts if found.is_valid]
 
-    def _describe(self, span: Span, key: Any, is_tombstone: bool, partition: Any) -> None:
+    def _describe(self, span: Span, key: object, is_tombstone: bool, partition: object) -> None:
         """The attributes of a record before it is sent, or when it is processed."""
         text = _text_of(key) if self._with_keys else None
         if text is not None:
@@ -228,7 +228,7 @@ class _Consumed(NamedTuple):
     headers: Any
 
     @classmethod
-    def of(cls, record: Any) -> _Consumed:
+    def of(cls, record: object) -> _Consumed:
         """confluent-kafka's messages have methods, others' records have attributes."""
         topic, partition, offset, key, value, headers = (
             found() if callable(found := getattr(record, name, None)) else found
@@ -237,7 +237,7 @@ class _Consumed(NamedTuple):
         return cls(topic or "", partition, offset, key, value is None, headers)
 
 
-def _text_of(key: Any) -> str | None:
+def _text_of(key: object) -> str | None:
     """The key as text, when it has that form without doubt."""
     if isinstance(key, bytes) and len(key) <= 4 * LONGEST_KEY:
         try:

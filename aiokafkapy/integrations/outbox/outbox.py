@@ -77,9 +77,9 @@ class Outbox:
         self,
         transaction: Transaction,
         topic: str,
-        value: Any = None,
+        value: object = None,
         *,
-        key: Any = None,
+        key: object = None,
         headers: HeadersLike | None = None,
         partition: int | None = None,
         timestamp_ms: Timestamp | None = None,
@@ -111,9 +111,9 @@ class Outbox:
         self,
         transaction: BlockingTransaction,
         topic: str,
-        value: Any = None,
+        value: object = None,
         *,
-        key: Any = None,
+        key: object = None,
         headers: HeadersLike | None = None,
         partition: int | None = None,
         timestamp_ms: Timestamp | None = None,
@@ -206,7 +206,7 @@ class _Statements(NamedTuple):
         return statements + ([(_NOTIFY, {"channel": self.channel})] if self.channel is not None else [])
 
 
-def _with(record: ProducerRecord, key: Any, value: Any) -> ProducerRecord:
+def _with(record: ProducerRecord, key: object, value: object) -> ProducerRecord:
     return ProducerRecord(record.topic, value, key, record.partition, record.timestamp_ms, record.headers)
 
 

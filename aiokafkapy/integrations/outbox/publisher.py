@@ -88,7 +88,7 @@ class PlainPublisher:
         return self._producer
 
 
-def with_options(config: ProducerConfig, **options: Any) -> ProducerConfig:
+def with_options(config: ProducerConfig, **options: object) -> ProducerConfig:
     """The configuration with other values of some options. Raises ConfigurationError where they contradict."""
     given = {name: getattr(config, name) for name in config.model_fields_set}
     return ProducerConfig(**{**given, **options})

@@ -364,7 +364,7 @@ class OutboxRelay:
         return asyncio.get_running_loop().time()
 
 
-def _impatient(options: Mapping[str, Any]) -> dict[str, Any]:
+def _impatient(options: Mapping[str, object]) -> dict[str, object]:
     # A request's time-out of one's own may be too long for ours of a delivery: then the producer's rules count.
     missing = {name: value for name, value in IMPATIENT.items() if name not in options}
     if "request_timeout_ms" in options:

@@ -128,7 +128,7 @@ def _pairs_of(topic: str, headers: HeadersLike | None) -> list[tuple[str, bytes 
     return pairs
 
 
-def _number(topic: str, name: str, given: Any, most: int) -> int:
+def _number(topic: str, name: str, given: object, most: int) -> int:
     if isinstance(given, bool) or not isinstance(given, int):
         raise TypeError(f"topic {topic!r}: {name} is a {type(given).__name__}, not an int")
     if not 0 <= given <= most:
