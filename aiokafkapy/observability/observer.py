@@ -220,7 +220,7 @@ class _Telling:
         self._hooks = tuple(hooks)
         self._on_error = on_error
 
-    def __call__(self, event: Any) -> None:
+    def __call__(self, event: object) -> None:
         for hook in self._hooks:
             try:
                 found = hook(event)
