@@ -19,7 +19,7 @@ from ..errors import ConfigurationError
 __all__ = ["CircuitBreaker", "circuit_breaker_of"]
 
 
-def _not_a_bool(value: Any) -> Any:
+def _not_a_bool(value: object) -> Any:
     if isinstance(value, bool):
         raise ValueError("a number is needed, not a bool")
     return value
@@ -42,7 +42,7 @@ class CircuitBreaker(BaseModel):
 
     if not TYPE_CHECKING:  # checkers know the constructor from the fields
 
-        def __init__(self, **options: Any) -> None:
+        def __init__(self, **options: object) -> None:
             for name in options:
                 if name not in CircuitBreaker.model_fields:
                     known = ", ".join(CircuitBreaker.model_fields)
@@ -53,7 +53,7 @@ class CircuitBreaker(BaseModel):
                 raise ConfigurationError("; ".join(_explain(each, options) for each in error.errors())) from None
 
 
-def circuit_breaker_of(value: Any) -> CircuitBreaker | None:
+def circuit_breaker_of(value: object) -> CircuitBreaker | None:
     """The option ``circuit_breaker``: None, a CircuitBreaker, a dict with the same names, or such a dict as JSON.
 
     Raises ValueError for anything else, and for values that CircuitBreaker refuses.

@@ -48,7 +48,7 @@ def _gzip_level(value: int) -> int:
     return value
 
 
-def _callable_or_none(value: Any) -> Any:
+def _callable_or_none(value: object) -> Any:
     if value is None or callable(value):
         return value
     if isinstance(value, str):
@@ -56,13 +56,13 @@ def _callable_or_none(value: Any) -> Any:
     raise ValueError(f"a function is needed, not {type(value).__name__}")
 
 
-def _kind_of_linger(value: Any) -> str:
+def _kind_of_linger(value: object) -> str:
     if value is None:
         return "none"
     return "auto" if value == AUTO_LINGER else "number"
 
 
-def _partitioner_or_none(value: Any) -> Any:
+def _partitioner_or_none(value: object) -> Any:
     if isinstance(value, str):
         if value in PARTITIONER_NAMES:
             return None if value in MURMUR2_NAMES else value
@@ -76,7 +76,7 @@ def _partitioner_or_none(value: Any) -> Any:
     raise ValueError(f"{type(value).__name__} is neither a function nor an object with partition()")
 
 
-def _folder_or_none(value: Any) -> Any:
+def _folder_or_none(value: object) -> Any:
     if value == "":
         raise ValueError("write the path of a folder, or leave it out")
     return os.fspath(value) if isinstance(value, os.PathLike) else value
@@ -384,7 +384,7 @@ class ProducerConfig(ClientConfig):
 
     @model_validator(mode="before")
     @classmethod
-    def _normalize_producer(cls, values: Any) -> Any:
+    def _normalize_producer(cls, values: object) -> Any:
         if not isinstance(values, dict):
             return values
         values = dict(values)

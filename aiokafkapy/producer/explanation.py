@@ -77,7 +77,7 @@ def _options(config: ProducerConfig, origins: Mapping[str, str]) -> Iterator[Opt
         yield OptionInForce(name, kafka_name, _shown(name, value), origin, " ".join((field.description or "").split()))
 
 
-def _shown(name: str, value: Any) -> Any:
+def _shown(name: str, value: object) -> Any:
     """The value as JSON can have it; of a secret only that there is one."""
     if value is None or isinstance(value, bool | int | float):
         return value

@@ -62,7 +62,7 @@ async def raw_request(
 # internals
 
 
-def _build(key: ApiKey, body: Mapping[str, Any], version: int) -> Any:
+def _build(key: ApiKey, body: Mapping[str, object], version: int) -> Any:
     return build_request(key, version, **body)
 
 

@@ -56,7 +56,7 @@ class ThreadSender:
         self._room = threading.BoundedSemaphore(MOST_NOT_ACCEPTED)
         self._serializing: set[asyncio.Task[None]] = set()
 
-    def send(self, *arguments: Any) -> concurrent.futures.Future[RecordMetadata]:
+    def send(self, *arguments: object) -> concurrent.futures.Future[RecordMetadata]:
         """See ``KafkaProducer.send_from_thread``; the arguments are those of ``accept_within``, whose time may be None
         and begins when the record has crossed.
         """

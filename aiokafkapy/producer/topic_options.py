@@ -35,7 +35,7 @@ _LEVEL_RANGES: Final = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
 _OF_REQUESTS: Final = frozenset({"acks", "request_timeout_ms", "max_request_size", "retries", "transactional_id"})
 
 
-def _not_a_bool(value: Any) -> Any:
+def _not_a_bool(value: object) -> Any:
     if isinstance(value, bool):
         raise ValueError("a number is needed, not a bool")
     return value
@@ -54,7 +54,7 @@ class TopicOptions(BaseModel):
 
     if not TYPE_CHECKING:  # checkers know the constructor from the fields
 
-        def __init__(self, **options: Any) -> None:
+        def __init__(self, **options: object) -> None:
             _check_names(options)
             try:
                 self.__pydantic_validator__.validate_python(options, self_instance=self, strict=True)
@@ -89,7 +89,7 @@ class TopicOptions(BaseModel):
             )
 
 
-def topics_of(value: Any) -> dict[str, TopicOptions]:
+def topics_of(value: object) -> dict[str, TopicOptions]:
     """The option ``topics``: a mapping of TopicOptions, or of dicts with the same names, or such a mapping as JSON.
 
     Raises ValueError for anything else, and the error of a topic's options with its name.
@@ -107,13 +107,13 @@ def topics_of(value: Any) -> dict[str, TopicOptions]:
 # internals
 
 
-def _name(topic: Any) -> str:
+def _name(topic: object) -> str:
     if not isinstance(topic, str) or not topic:
         raise ValueError(f"the name of a topic is a {type(topic).__name__}, not a str that is not empty")
     return topic
 
 
-def _options(topic: str, options: Any) -> TopicOptions:
+def _options(topic: str, options: object) -> TopicOptions:
     if isinstance(options, TopicOptions):
         return options
     if not isinstance(options, Mapping):
@@ -127,7 +127,7 @@ def _options(topic: str, options: Any) -> TopicOptions:
         raise ValueError(f"{topic!r}: {error}") from None
 
 
-def _check_names(options: Mapping[str, Any]) -> None:
+def _check_names(options: Mapping[str, object]) -> None:
     for name in options:
         if name in TopicOptions.model_fields:
             continue

@@ -93,7 +93,7 @@ class ArrowSend:
         # True when the other half of the memory may be taken too
         self._is_pressed = False
 
-    def open(self, topic: str | None, data: Any, names: ColumnNames) -> None:
+    def open(self, topic: str | None, data: object, names: ColumnNames) -> None:
         """Look at a table and its columns; raises an error for each fault. The caller lets go of ``data``."""
         self._topic = None if topic is None else topic_name(topic)
         _check_names(names)

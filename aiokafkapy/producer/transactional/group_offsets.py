@@ -53,7 +53,7 @@ def _partition(place: Any) -> TopicPartition:
     return TopicPartition(topic, partition)
 
 
-def _offset(place: TopicPartition, one: Any) -> OffsetToCommit:
+def _offset(place: TopicPartition, one: object) -> OffsetToCommit:
     offset = getattr(one, "offset", one)
     if not isinstance(offset, int) or isinstance(offset, bool) or offset < 0:
         raise ValueError(f"{place}: an offset to commit is 0 or more, not {offset!r}")
@@ -61,7 +61,7 @@ def _offset(place: TopicPartition, one: Any) -> OffsetToCommit:
     return OffsetToCommit(offset, -1 if epoch is None else epoch, getattr(one, "metadata", None) or "")
 
 
-def group_of(given: Any) -> GroupMetadata:
+def group_of(given: object) -> GroupMetadata:
     """A group in any client's form: its id, an object that also tells of the member, or confluent-kafka's bytes.
 
     Raises TypeError or ValueError for anything else.
