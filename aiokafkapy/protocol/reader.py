@@ -137,7 +137,7 @@ def entity_reader(entity: type[Any]) -> FieldReader:
     names: list[str] = []
     readers: list[FieldReader] = []
     tagged: dict[int, tuple[str, FieldReader]] = {}
-    defaults: dict[str, Any] = {}
+    defaults: dict[str, object] = {}
     for field in dataclasses.fields(entity):
         tag = get_field_tag(field)
         optional = is_optional(field)
