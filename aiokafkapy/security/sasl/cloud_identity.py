@@ -46,7 +46,7 @@ def cloud_provider_for(kind: str, options: SaslOptions) -> AzureManagedIdentity 
 class AzureManagedIdentity:
     """GETs a token of the machine's managed identity from the Instance Metadata Service."""
 
-    def __init__(self, settings: dict[str, str], options: SaslOptions, transport: Any = None) -> None:
+    def __init__(self, settings: dict[str, str], options: SaslOptions, transport: object = None) -> None:
         query = settings.pop("query", None) or settings.pop("params", None)
         if settings or not query:
             raise ConfigurationError(

@@ -117,7 +117,7 @@ class GssapiClientExchange:
     def _change(self, new: GssapiClientState) -> None:
         self._state = GSSAPI_CLIENT_STATES.transition(self._state, new)
 
-    def _step(self, challenge: bytes, library: Any) -> bytes | None:
+    def _step(self, challenge: bytes, library: object) -> bytes | None:
         if self._state is _S.ESTABLISH_CONTEXT:
             return self._establish(challenge, library)
         if self._state is _S.CHOOSE_SECURITY_LAYER:

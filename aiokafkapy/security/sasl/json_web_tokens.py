@@ -94,7 +94,7 @@ class TokenValidator:
         if jwks is not None:
             self.use_keys(jwks)
 
-    def use_keys(self, jwks: Mapping[str, Any]) -> None:
+    def use_keys(self, jwks: Mapping[str, object]) -> None:
         """Believe these keys from now on, and no others."""
         self._keys = _keys_of(jwks)
 
@@ -115,7 +115,7 @@ class TokenValidator:
 
     # internals
 
-    def _check_claims(self, claims: Mapping[str, Any], now_ms: int) -> ValidToken:
+    def _check_claims(self, claims: Mapping[str, object], now_ms: int) -> ValidToken:
         expires_at_ms = _milliseconds(claims, "exp")
         if expires_at_ms is None:
             raise InvalidTokenError("the token has no exp")
@@ -177,7 +177,7 @@ def _json_object(part: Secret[str]) -> Mapping[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _milliseconds(claims: Mapping[str, Any], name: str) -> int | None:
+def _milliseconds(claims: Mapping[str, object], name: str) -> int | None:
     value = claims.get(name)
     if value is None:
         return None
@@ -187,11 +187,11 @@ def _milliseconds(claims: Mapping[str, Any], name: str) -> int | None:
     return int(value * 1_000)
 
 
-def _texts(value: Any) -> list[str]:
+def _texts(value: object) -> list[str]:
     return [text for text in (value if isinstance(value, list) else [value]) if isinstance(text, str)]
 
 
-def _words(scope: Any) -> list[str]:
+def _words(scope: object) -> list[str]:
     """A scope is a text of words, or a list of them, as Kafka takes it."""
     return [word for text in _texts(scope) for word in text.split()]
 
@@ -220,14 +220,14 @@ def _keys_of(jwks: Mapping[str, Any]) -> dict[str | None, _Key]:
     return found
 
 
-def _key_for(header: Mapping[str, Any], keys: Mapping[str | None, _Key]) -> _Key | None:
+def _key_for(header: Mapping[str, object], keys: Mapping[str | None, _Key]) -> _Key | None:
     kid = header.get("kid")
     if kid is None and len(keys) == 1:
         return next(iter(keys.values()))
     return keys.get(kid) if kid is None or isinstance(kid, str) else None
 
 
-def _check_signature(token: Secret[str], header: Mapping[str, Any], key: _Key) -> None:
+def _check_signature(token: Secret[str], header: Mapping[str, object], key: _Key) -> None:
     import jwt
 
     if header.get("alg") not in key.algorithms:

@@ -7,7 +7,7 @@ Owns the choice, and the check that each has its users' credentials. Kafka's cou
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 from ...errors import ConfigurationError
 from .gssapi import GSSAPI
@@ -26,7 +26,7 @@ SERVER_MECHANISMS: Final = (PLAIN, SCRAM_SHA_256, SCRAM_SHA_512, OAUTHBEARER, GS
 
 def server_mechanism(
     name: str,
-    users: Any,
+    users: object,
     *,
     tokens: Mapping[str, DelegationToken] | None = None,
     now_ms: Callable[[], int] | None = None,
