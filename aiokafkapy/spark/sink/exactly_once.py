@@ -114,7 +114,7 @@ class _Attempt:
 
     async def _commit(
         self, producer: KafkaProducer, first: pa.RecordBatch, feed: Feed[pa.RecordBatch]
-    ) -> dict[str, Any]:
+    ) -> dict[str, object]:
         async with producer.transaction():
             written = await send_tables(producer, self._options, feed, first)
             marker = BatchMarker.of(self._place, self._found)

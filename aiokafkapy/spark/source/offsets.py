@@ -17,7 +17,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from heapq import heappop, heappush
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from ...common import TopicPartition
 
@@ -106,7 +106,7 @@ def parse_partitions(text: str) -> tuple[TopicPartition, ...]:
     return tuple(sorted(found))
 
 
-def _topics(text: str) -> dict[str, Any]:
+def _topics(text: str) -> dict[str, object]:
     try:
         value = json.loads(text)
     except ValueError as error:

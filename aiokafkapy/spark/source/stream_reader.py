@@ -111,7 +111,7 @@ class KafkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if driver is not None:
             worker_loop.run(driver.close())
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         # The executors get only the fields that ``read`` needs.
         return {"_options": self._options, "_driver": None}
 

@@ -48,7 +48,7 @@ class Handover:
             self._has_room = asyncio.Event()
         await self._has_room.wait()
 
-    def put(self, batch: Any, size: int) -> None:
+    def put(self, batch: object, size: int) -> None:
         """Give a batch away."""
         with self._lock:
             self._waiting_bytes += size
