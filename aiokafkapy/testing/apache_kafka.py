@@ -32,7 +32,7 @@ import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from aiokafkapy.errors import KafkaTimeoutError
 
@@ -460,7 +460,7 @@ class ApacheKafka:
             node.process.send_signal(number)
 
 
-def _server_properties(node: _Node, voters: str, voter_count: int) -> dict[str, Any]:
+def _server_properties(node: _Node, voters: str, voter_count: int) -> dict[str, object]:
     """The configuration of a small node: fast start, fast fail-over, little memory, few files."""
     replicas = min(3, voter_count)
     listeners = f"PLAINTEXT://{LOOPBACK}:{node.port}"

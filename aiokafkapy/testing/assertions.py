@@ -162,7 +162,7 @@ def _is(content: bytes | None, wanted: Wanted) -> bool:
     return content is None if wanted is None else content is not None and content == bytes(wanted)
 
 
-def _shown(content: Any) -> str:
+def _shown(content: object) -> str:
     if callable(content):
         return f"what {getattr(content, '__name__', repr(content))} accepts"
     return _cut(repr(bytes(content) if isinstance(content, bytearray | memoryview) else content))

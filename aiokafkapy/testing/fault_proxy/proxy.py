@@ -19,7 +19,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from aiokafkapy.broker.faults import error_code
 from aiokafkapy.common import parse_addresses
@@ -271,7 +271,7 @@ class FaultProxy:
         times: int | None = 1,
         after_append: bool = False,
         node_id: int | None = None,
-        **fields: Any,
+        **fields: object,
     ) -> None:
         """Answer the next Produce requests with an error, a class or a code, for all their partitions.
 
