@@ -50,7 +50,7 @@ SECONDS_TO_GO_BACK: Final = 30.0
 class ConsumedBatches(Generic[R]):
     """``async for batch in producer.consume_transform_produce(consumer):``; it ends only by an exception."""
 
-    def __init__(self, transactions: Transactions, consumer: Consumer, max_records: int, patience: Patience) -> None:
+    def __init__(self, transactions: Transactions, consumer: Consumer[R], max_records: int, patience: Patience) -> None:
         if max_records < 1:
             raise ValueError(f"max_records is {max_records}: write 1 or more")
         self._transactions = transactions

@@ -22,6 +22,7 @@ Place = namedtuple("Place", "topic partition")
     [
         ({TopicPartition("t", 1): 5}, OffsetToCommit(5)),
         ({("t", 1): 5}, OffsetToCommit(5)),
+        ({("t", 1): 0}, OffsetToCommit(0)),
         ({Place("t", 1): OffsetToCommit(5, 2, "x")}, OffsetToCommit(5, 2, "x")),
         ({aiokafka.TopicPartition("t", 1): 5}, OffsetToCommit(5)),
         ({aiokafka.TopicPartition("t", 1): OffsetAndMetadata(5, "x")}, OffsetToCommit(5, -1, "x")),
