@@ -1,4 +1,4 @@
-"""The pages say what is so: generated parts are current, links lead somewhere, and what is named exists."""
+"""The pages are true: generated parts are current, links lead somewhere, and named things exist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from .pages import ROOT, generated, pages, snippets
 
 LONGEST_README = 200
-"""Lines: what a newcomer reads in five minutes."""
+"""Lines, as many as a newcomer reads in five minutes."""
 
 PAGES = pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 
