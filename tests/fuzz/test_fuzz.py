@@ -1,6 +1,6 @@
 """Untrusted bytes: every past finding, and some seconds of new inputs for each target.
 
-``python -m tests.fuzz`` is the long form of the same, and keeps what it finds.
+``python -m tests.fuzz`` is the long form of the same, and keeps its findings.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def test_each_corpus_has_its_target() -> None:
 
 
 def test_damaged_messages_are_read_without_a_finding(target: Target) -> None:
-    """Hypothesis chooses what is damaged, and shrinks what it finds."""
+    """Hypothesis chooses the damage, and shrinks its findings."""
 
     @settings(max_examples=examples_of(target), suppress_health_check=list(HealthCheck), database=None)
     @given(seed=st.integers(0, 2**32), damage=st.integers(0, 2**32))
