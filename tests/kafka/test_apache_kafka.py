@@ -1,4 +1,4 @@
-"""``ApacheKafka`` itself: it starts, answers Kafka's own tools, survives what is done to it and leaves
+"""``ApacheKafka`` itself: it starts, answers Kafka's own tools, survives its faults and leaves
 nothing behind.
 """
 

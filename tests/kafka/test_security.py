@@ -41,7 +41,7 @@ WAYS = [
 def _producer(
     kafka: ApacheKafka, listener: str, mechanism: str | None = None, user: str | None = None, **options: Any
 ) -> KafkaProducer:
-    """A producer that gets in, but for what ``options`` change."""
+    """A producer that gets in, unless ``options`` keep it out."""
     security = kafka.security
     assert security is not None
     assert security.certificates is not None

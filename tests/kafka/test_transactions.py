@@ -37,7 +37,7 @@ def kafka_3_9() -> Iterator[ApacheKafka]:
 
 
 class Node(Protocol):
-    """What these tests need of a cluster."""
+    """The cluster of these tests."""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -310,7 +310,7 @@ async def test_a_cancellation_at_any_step_leaves_whole_transactions_only(
 
 
 class TestOpenForTooLong:
-    """The broker aborts what is open for longer than ``transaction_timeout_ms``."""
+    """The broker aborts a transaction that is open for longer than ``transaction_timeout_ms``."""
 
     @pytest.fixture
     async def late(self, node: Node, topic: str) -> AsyncIterator[KafkaProducer]:
