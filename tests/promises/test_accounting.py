@@ -197,7 +197,7 @@ async def test_counts_survive_the_producer_and_start_again_with_it(cluster: Clus
 
 @pytest.mark.parametrize("turns", [0, 1, 3, 10, 30, 100])
 async def test_close_that_races_with_a_thousand_sends_settles_each_of_them(cluster: Cluster, turns: int) -> None:
-    """Each is delivered or told that the producer was closed; what is delivered is what is in the log."""
+    """Each is delivered or told that the producer was closed; the delivered ones are those in the log."""
     topic = await cluster.create_topic(partitions=3)
     options = {"buffer_memory": 60_000, "max_request_size": 60_000, "batch_size": 4_000}
     producer = cluster.producer(**options, linger_ms=1)

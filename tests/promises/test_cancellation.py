@@ -1,5 +1,5 @@
 """Promise 5: cancelling ``send`` before the record is accepted means that it is never sent, and its room is given back;
-afterwards delivery goes on and the account stays exact. Cancelling any task of ours fails what is pending."""
+afterwards delivery goes on and the account stays exact. Cancelling any task of ours fails pending records."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def cancelled(task: asyncio.Future[Any]) -> None:
 
 
 def warnings_in(caplog: pytest.LogCaptureFixture) -> list[str]:
-    """What was logged at all that an operator would see."""
+    """The lines logged that an operator would see."""
     return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
 
 
