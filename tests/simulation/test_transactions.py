@@ -1,4 +1,4 @@
-"""The simulation's transactions: a checker that finds what is broken, in the product and sentence by sentence."""
+"""The simulation's transactions: a checker that finds each broken promise, in the product and sentence by sentence."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def take_a_commit_without_an_answer_for_undone(monkeypatch: pytest.MonkeyPatch) 
 
 
 def wait_for_no_metadata(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A table whose rows go into whatever transaction is open."""
+    """A table whose rows go into the open transaction."""
     opening = property(lambda self: self._intake.opening, lambda self, opening: None)
     monkeypatch.setattr(ArrowSend, "_opening", opening, raising=False)
 
