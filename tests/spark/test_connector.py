@@ -1,4 +1,4 @@
-"""Spark's own connector, ``spark-sql-kafka-0-10``, reads what we write and writes what we read, on real Kafka."""
+"""Spark's own connector, ``spark-sql-kafka-0-10``, reads our records and writes records for us, on real Kafka."""
 
 from __future__ import annotations
 
