@@ -295,7 +295,7 @@ async def test_ctrl_c_ends_a_wait(broker: DevBroker) -> None:
     code = await ran(
         broker,
         """
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in what a shell runs in the background
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for programs in the background
         threading.Timer(1, os.kill, (os.getpid(), signal.SIGINT)).start()
         try:
             producer.send_many("t", [b""])

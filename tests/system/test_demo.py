@@ -23,7 +23,7 @@ from aiokafkapy.errors import KafkaError
 from aiokafkapy.producer.producer import KafkaProducer
 from aiokafkapy.protocol.api import ApiKey
 
-# What follows in Spark is tests/spark/test_pipeline.py's.
+# The part in Spark is tests/spark/test_pipeline.py's.
 PROGRAM = [sys.executable, "-m", "aiokafkapy", "demo", "--no-pipeline"]
 TIMEOUT = 120
 

@@ -1,4 +1,4 @@
-"""The check-up of a cluster: what is well is said to be, and what is not has a finding that says what to do."""
+"""The check-up of a cluster: a good part is said to be so, and a bad one has a finding that says what to do."""
 
 from __future__ import annotations
 

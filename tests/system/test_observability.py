@@ -1,4 +1,4 @@
-"""What a producer tells of itself, against the dev broker over real sockets."""
+"""A producer's numbers and events, against the dev broker over real sockets."""
 
 from __future__ import annotations
 

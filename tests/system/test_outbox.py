@@ -1,4 +1,4 @@
-"""The outbox on the dev broker, with SQLite and with a real PostgreSQL: what is committed is published, in order."""
+"""The outbox on the dev broker, with SQLite and with a real PostgreSQL: committed rows are published, in order."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def broker(kafka_broker: DevBroker) -> DevBroker:
 
 
 def values(broker: DevBroker, topic: str = "t") -> list[bytes | None]:
-    """All that was written, whoever may see it."""
+    """All that was written, aborted records too."""
     return [record.value for record in broker.records(topic, None)]
 
 
@@ -547,7 +547,7 @@ class TestLife:
 
 
 class TestSqlite:
-    """What only a file does."""
+    """For databases in a file only."""
 
     async def test_a_service_that_writes_for_long_delays_the_relay_and_costs_nothing(
         self, outbox: TestOutbox, broker: DevBroker

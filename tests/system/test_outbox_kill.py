@@ -131,7 +131,7 @@ def broker(kafka_broker: DevBroker) -> DevBroker:
 
 
 async def orders_of(shop: TestOutbox) -> list[bytes]:
-    """What is committed in the service's own table."""
+    """The committed rows of the service's own table."""
     async with shop.engine.connect() as connection:
         found = await connection.execute(sa.select(shop.orders.c.value).order_by(shop.orders.c.value))
         return list(found.scalars())

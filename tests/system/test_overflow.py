@@ -1,4 +1,4 @@
-"""What is buffered, against the dev broker: bounds, policies, purging, deadlines of records, manual flush, topics."""
+"""The buffer, against the dev broker: bounds, policies, purging, deadlines of records, manual flush, topics."""
 
 from __future__ import annotations
 
