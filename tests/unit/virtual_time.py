@@ -14,11 +14,11 @@ __all__ = ["EPOCH", "elapsed", "epoch_seconds", "in_virtual_time", "on_virtual_t
 P = ParamSpec("P")
 
 EPOCH = 1_700_000_000.0
-"""What the wall clock says when the loop's says nothing yet."""
+"""The wall clock when the loop's is at zero."""
 
 
 def in_virtual_time(program: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run it to its end; whatever asyncio would have logged is an error."""
+    """Run it to its end; a line that asyncio would have logged is an error."""
     loop = SimulatedLoop(lambda: 0.0)
     with asyncio.Runner(loop_factory=lambda: loop) as runner:
         runner.run(program())

@@ -1,4 +1,4 @@
-"""The words of a check-up: each thing that is not well says what to do."""
+"""The words of a check-up: each finding that is not well says what to do."""
 
 from __future__ import annotations
 

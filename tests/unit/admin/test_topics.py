@@ -25,7 +25,7 @@ Answer = Callable[[Any], Any] | Exception
 
 
 class FakeClient:
-    """Answers each request with the next of its answers, whatever it is for; the last one again and again."""
+    """Answers each request, of any kind, with the next of its answers; the last one again and again."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)

@@ -19,7 +19,7 @@ def figure(ratio: float, us: float = 1.0) -> Measured:
 
 
 class Measurements:
-    """Gives, call by call, what was prepared; notes what was asked for."""
+    """Gives the prepared results, call by call; notes the arguments."""
 
     def __init__(self, *runs: dict[str, Measured]) -> None:
         self.runs = list(runs)

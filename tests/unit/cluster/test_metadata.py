@@ -392,7 +392,7 @@ class TestCauses:
 
 
 class TestTopicsThatAreAskedForApart:
-    """After the cluster has answered, a request is cut off; ``cut`` and ``asked`` are what the updater does."""
+    """After the cluster has answered, a request is cut off; ``cut`` and ``asked`` are the updater's steps."""
 
     def cut(self, metadata: Metadata, clock: VirtualClock) -> Any:
         request = metadata.new_request(clock.time())

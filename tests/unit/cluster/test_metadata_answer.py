@@ -194,7 +194,7 @@ class TestWhileAnAnswerIsRead:
 
 
 class TestBothWays:
-    """Reading beside the loop, with what is known, comes to what kio's messages alone come to."""
+    """Reading beside the loop, with known metadata, has the same result as kio's messages alone."""
 
     @pytest.mark.parametrize("seed", range(100))
     def test_after_any_answers_and_hints(self, seed: int) -> None:

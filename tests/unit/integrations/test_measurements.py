@@ -1,4 +1,4 @@
-"""The table of measurements against what producers have, and reading a producer from any thread."""
+"""The table of measurements against producers' metrics, and reading a producer from any thread."""
 
 from __future__ import annotations
 

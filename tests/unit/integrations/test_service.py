@@ -123,7 +123,7 @@ async def test_the_drain_reports_delivered_records(monkeypatch: pytest.MonkeyPat
 
 
 class Written:
-    """Takes the place of what keeps records."""
+    """Takes the place of the object that keeps records."""
 
     path = Path("/data/undelivered.jsonl")
 

@@ -1,4 +1,4 @@
-"""The file of what a service had not delivered, and keeping records for it."""
+"""The file of records that a service had not delivered, and keeping records for it."""
 
 from __future__ import annotations
 

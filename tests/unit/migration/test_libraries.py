@@ -1,4 +1,4 @@
-"""The tables of other clients' calls have what the installed clients have."""
+"""The tables of other clients' calls agree with the installed clients."""
 
 from __future__ import annotations
 

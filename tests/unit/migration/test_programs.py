@@ -1,4 +1,4 @@
-"""What is found in programs that move over, and what is left alone."""
+"""The lines found in programs that move over, and those left alone."""
 
 from __future__ import annotations
 

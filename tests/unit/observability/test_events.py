@@ -24,7 +24,7 @@ def unconfigured() -> Iterator[None]:
 
 
 def errors_of(program: str) -> str:
-    """What a program of its own writes to stderr."""
+    """The stderr of a program of its own."""
     done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == ""
     return done.stderr

@@ -1,4 +1,4 @@
-"""What is told of a configuration is right for its numbers, and has no secret in it."""
+"""The explanation of a configuration is right for its numbers, and has no secret in it."""
 
 from __future__ import annotations
 

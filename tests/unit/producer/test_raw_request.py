@@ -1,4 +1,4 @@
-"""Requests of the caller's own: which are let through, and what is told before anything is sent."""
+"""Requests of the caller's own: which are let through, and the errors before anything is sent."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .sender_fakes import cluster_of
 
 
 class Client:
-    """Keeps what it is asked to send."""
+    """Keeps the requests that it is to send."""
 
     def __init__(self) -> None:
         self.sent: list[tuple[Any, ...]] = []

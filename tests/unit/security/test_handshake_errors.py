@@ -162,7 +162,7 @@ def test_a_listener_that_closes(politely: bool, certificates: TestCertificates, 
     """A Kafka broker takes the first bytes of TLS for the size of a huge request, and closes."""
 
     def close(connection: socket.socket) -> None:
-        # What was not read makes the system reset the connection.
+        # Unread bytes make the system reset the connection.
         connection.recv(1000 if politely else 4)
 
     with _Listener(close) as port:
@@ -285,7 +285,7 @@ class _Client(asyncio.Protocol):
 
 
 def _connect(loop_factory: LoopFactory, port: int, context: ssl.SSLContext, **options: Any) -> BaseException:
-    """What ends a connection over TLS, be it in the handshake or right after it."""
+    """The error that ends a connection over TLS, be it in the handshake or right after it."""
 
     async def connect() -> BaseException:
         loop = asyncio.get_running_loop()

@@ -1,4 +1,4 @@
-"""The archive for executors: what is in it is enough to import and use the package, and it is all that they need."""
+"""The archive for executors: its contents are enough to import and use the package, and it is all that they need."""
 
 from __future__ import annotations
 

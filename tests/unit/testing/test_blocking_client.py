@@ -1,4 +1,4 @@
-"""The plain client against the dev broker, which it also shows to answer somebody who is not our client."""
+"""The plain client against the dev broker, which it also shows to answer other clients than ours."""
 
 from __future__ import annotations
 

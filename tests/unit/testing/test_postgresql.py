@@ -1,4 +1,4 @@
-"""A real PostgreSQL, started and ended; what a service does with it is tested where outboxes are."""
+"""A real PostgreSQL, started and ended; its use by a service is tested where outboxes are."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_missing_library_is_named_with_its_package(monkeypatch: pytest.MonkeyP
 
 
 def test_ci_installs_the_package_that_is_named() -> None:
-    """Without a version: each release of Debian or Ubuntu has another one, and what is not found is skipped."""
+    """Without a version: each release of Debian or Ubuntu has another one, and one that is not found is skipped."""
     installing = (Path(__file__).parents[3] / ".ci" / "run").read_text()
     assert re.search(r"apt-get install .*\bpostgresql(?![-\w])", installing)
 

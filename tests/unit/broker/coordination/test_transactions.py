@@ -28,7 +28,7 @@ S = TransactionState
 
 
 class Cluster:
-    """A coordinator, with what its markers were told."""
+    """A coordinator, with the outcomes that its markers were told."""
 
     def __init__(self, data_dir: Path | None = None, *, can_write: bool = True, version: Literal[1, 2] = 2) -> None:
         self.config = BrokerConfig.of(transaction_version=version)

@@ -1,4 +1,4 @@
-"""What an ACL may be, and which filters match it."""
+"""Valid ACLs, and the filters that match them."""
 
 from __future__ import annotations
 

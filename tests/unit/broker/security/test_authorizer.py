@@ -1,4 +1,4 @@
-"""Which ACLs allow what, case by case and against a plain reading of the rules."""
+"""Rights by ACLs, case by case and against a plain reading of the rules."""
 
 from __future__ import annotations
 

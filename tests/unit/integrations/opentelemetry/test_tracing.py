@@ -190,7 +190,7 @@ def test_the_trace_around_the_call_is_carried_also_where_nothing_records() -> No
 
 
 def test_an_unsampled_record_costs_a_few_calls_and_no_more() -> None:
-    """By count: what it costs is the tracer's own look at the context."""
+    """By count: its cost is the tracer's own look at the context."""
     tracing = KafkaTracing(NoOpTracerProvider(), PROPAGATOR)
     record = ProducerRecord("t", b"v", b"k")
     tracing.track(record)

@@ -1,4 +1,4 @@
-"""Whose fault an error is, what is held by it, and which rows are sent alone."""
+"""Whose fault an error is, the scope that it holds, and the rows that are sent alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When a circuit opens, what it lets through, and when it is closed again, on a virtual clock."""
+"""When a circuit opens, which calls it lets through, and when it is closed again, on a virtual clock."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ERROR = DeliveryTimeoutError("no outcome")
 
 
 class Rig:
-    """Circuits, what they told, and a clock."""
+    """Circuits, their events, and a clock."""
 
     def __init__(self, **options: Any) -> None:
         self.told: list[tuple[str, CircuitStatus]] = []

@@ -1,4 +1,4 @@
-"""Samples of batches: which are taken, what is measured, and what comes of it."""
+"""Samples of batches: which are taken, their measurements, and the choice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a topic's limits do to its state and to the accumulator."""
+"""The effect of a topic's limits on its state and on the accumulator."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is made of a topic's configuration, and when it is read again, on a virtual clock."""
+"""The limits in a topic's configuration, and when it is read again, on a virtual clock."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which errors are for good, and the lines of what was refused."""
+"""Which errors are for good, and the lines of refused records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is on disk, and on its way there, as the event loop sees it: shared writes, the bound, accounts, ends."""
+"""Records on disk, and on their way there, as the event loop sees them: shared writes, the bound, accounts, ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The folder of a spool: one owner, whole writes, recovery, and what is removed."""
+"""The folder of a spool: one owner, whole writes, recovery, and removal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LARGE = 2**40
 
 @pytest.fixture
 def opened(tmp_path: Path) -> Iterator[Callable[..., SpoolFiles]]:
-    """Opens the folder; closes what is open at the end."""
+    """Opens the folder; closes open ones at the end."""
     files: list[SpoolFiles] = []
 
     def new(max_bytes: int = LARGE, fsync: Any = "never", **given: Any) -> SpoolFiles:

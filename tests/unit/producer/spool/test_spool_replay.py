@@ -1,4 +1,4 @@
-"""What leaves the spool: windows, outcomes, the mark, and what nobody takes."""
+"""The way out of the spool: windows, outcomes, the mark, and records that nobody takes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Outcome = Callable[[ProducerBatch], KafkaError | None]
 
 
 class Runtime(Harness):
-    """What a replay takes of a runtime; ``sender`` decides each batch's outcome, and notes what came to it."""
+    """The part of a runtime that a replay uses; ``sender`` decides each batch's outcome, and notes the batches."""
 
     def __init__(self, folder: Path, **options: Any) -> None:
         super().__init__(folder, **{"buffer_records": None, "retry_backoff_ms": 1, **options})

@@ -1,4 +1,4 @@
-"""The spool of a producer's life: its counts, and when somebody looks at what is not sent."""
+"""The spool of a producer's life: its counts, and when somebody looks at unsent records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What ``send_offsets_to_transaction`` takes, in any client's form. The requests are tested against real Kafka."""
+"""The arguments of ``send_offsets_to_transaction``, in any client's form. The requests are tested against real
+Kafka.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""AWS_MSK_IAM's payload, and what the client makes of an answer."""
+"""AWS_MSK_IAM's payload, and the client's reading of an answer."""
 
 from __future__ import annotations
 

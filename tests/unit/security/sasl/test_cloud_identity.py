@@ -122,7 +122,7 @@ def test_without_the_extra_it_says_how_to_get_it(
 
 
 class Sts(http.server.BaseHTTPRequestHandler):
-    """AWS STS, as far as ``GetWebIdentityToken`` goes; what it was asked is in ``asked``."""
+    """AWS STS, as far as ``GetWebIdentityToken`` goes; its requests are in ``asked``."""
 
     asked: dict[str, list[str]]
     refusal = ""

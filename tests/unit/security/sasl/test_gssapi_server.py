@@ -89,7 +89,7 @@ def test_a_ticket_that_was_changed_is_refused_at_once(alice: SaslClientExchange,
 
 
 class Chooser:
-    """A client of RFC 4752 that chooses what it likes."""
+    """A client of RFC 4752 that chooses freely."""
 
     def __init__(self, flags: list[str] | None = None) -> None:
         gssapi: Any = importlib.import_module("gssapi")

@@ -1,4 +1,4 @@
-"""Java's JAAS strings: what is read, and what is refused with what to write."""
+"""Java's JAAS strings: those that are read, and those that are refused with what to write."""
 
 from __future__ import annotations
 

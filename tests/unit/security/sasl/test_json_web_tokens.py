@@ -1,4 +1,4 @@
-"""Which tokens a broker believes: RFC 7515's own example, every kind of key, and what forgers try."""
+"""Which tokens a broker believes: RFC 7515's own example, every kind of key, and forgeries."""
 
 from __future__ import annotations
 

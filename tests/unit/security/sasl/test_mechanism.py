@@ -122,7 +122,7 @@ class Own:
         """None is needed here."""
 
     def close(self) -> None:
-        """Counted: who checks settings must not close what it did not make."""
+        """Counted: a check of settings must not close objects that it did not make."""
         self.closed += 1
 
 

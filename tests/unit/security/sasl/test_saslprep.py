@@ -1,4 +1,4 @@
-"""RFC 4013's own examples, and what its tables say."""
+"""RFC 4013's own examples, and its tables."""
 
 from __future__ import annotations
 

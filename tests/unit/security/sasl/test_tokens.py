@@ -1,4 +1,4 @@
-"""One token for all connections, ahead of its end, whatever its provider does."""
+"""One token for all connections, ahead of its end, with any behaviour of its provider."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LIFE = 600.0
 
 
 class Provider:
-    """Numbers its tokens, and does what it is told to."""
+    """Numbers its tokens, and follows its orders."""
 
     def __init__(self, life: float | None = LIFE) -> None:
         self.life = life

@@ -1,4 +1,4 @@
-"""Offsets in the connector's JSON, how ranges become tasks, and what a micro-batch may take."""
+"""Offsets in the connector's JSON, how ranges become tasks, and the bounds of a micro-batch."""
 
 from __future__ import annotations
 
