@@ -88,7 +88,7 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True)
 def _logging_as_it_was() -> Iterator[None]:
-    """A web framework may set up the root logger, as Litestar does; other tests look at what is logged by default."""
+    """A web framework may set up the root logger, as Litestar does; other tests look at the lines logged by default."""
     root = logging.getLogger()
     level, handlers = root.level, list(root.handlers)
     yield
@@ -117,7 +117,7 @@ def kafka(_one_node: ApacheKafka) -> ApacheKafka:
 
 @pytest.fixture
 def kafka3(_three_nodes: ApacheKafka) -> ApacheKafka:
-    """Three real nodes, all up whatever the test before did to them; topics are not auto-created."""
+    """Three real nodes, all up after any test; topics are not auto-created."""
     _three_nodes.restore_blocking()
     return _three_nodes
 
