@@ -17,7 +17,8 @@ from aiokafkapy.broker import DevBroker
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.protocol.api import ApiKey
 from aiokafkapy.testing import FaultProxy
-from tests.reading import committed_values
+
+from .transactional import committed, transactional
 
 VALUES = [b"%d" % number for number in range(100)]
 
@@ -34,15 +35,6 @@ async def broker(request: pytest.FixtureRequest) -> AsyncIterator[DevBroker]:
 async def producer(broker: DevBroker) -> AsyncIterator[KafkaProducer]:
     async with transactional(broker) as producer:
         yield producer
-
-
-def transactional(broker: DevBroker, **options: Any) -> KafkaProducer[Any, Any]:
-    options = {"linger_ms": 0, "retry_backoff_ms": 1, "retry_backoff_max_ms": 10} | options
-    return KafkaProducer(broker.bootstrap_servers, transactional_id="one", **options)
-
-
-async def committed(broker: DevBroker) -> list[bytes | None]:
-    return await committed_values(broker.bootstrap_servers, "t")
 
 
 async def has_a_new_transaction(broker: DevBroker, producer: KafkaProducer) -> None:

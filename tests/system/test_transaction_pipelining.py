@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
 
@@ -13,6 +12,8 @@ from aiokafkapy.broker import DevBroker
 from aiokafkapy.common import TopicPartition
 from aiokafkapy.protocol.api import ApiKey
 from tests.reading import committed_values
+
+from .transactional import committed, transactional
 
 
 @pytest.fixture(params=[1, 2])
@@ -28,15 +29,6 @@ async def producer(broker: DevBroker) -> AsyncIterator[KafkaProducer]:
     async with transactional(broker) as producer:
         await producer.begin_transaction()
         yield producer
-
-
-def transactional(broker: DevBroker, **options: Any) -> KafkaProducer[Any, Any]:
-    options = {"linger_ms": 0, "retry_backoff_ms": 1, "retry_backoff_max_ms": 10} | options
-    return KafkaProducer(broker.bootstrap_servers, transactional_id="one", **options)
-
-
-async def committed(broker: DevBroker) -> list[bytes | None]:
-    return await committed_values(broker.bootstrap_servers, "t")
 
 
 async def committed_so_far(broker: DevBroker) -> list[bytes | None]:
